@@ -1,0 +1,74 @@
+//! A step budget for validation that could otherwise take exponential time.
+//!
+//! The validator underneath has no notion of cost. A keyword of our own is put into every subschema
+//! of an entangled schema; it counts, and when the budget is spent it leaves the whole validation by
+//! unwinding, because no return value could make the validator stop asking.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use jsonschema::{Keyword, ValidationError};
+use serde_json::Value;
+
+use crate::walk::subschemas_mut;
+
+/// The most subschema applications in one validation. Documents of several megabytes stay far below;
+/// at this point the check is given up with a violation that says so.
+pub const VALIDATION_STEPS_MAX: u64 = 4_000_000;
+
+/// The most subschema applications for explaining what is wrong. Explaining collects the errors of every
+/// branch; beyond this point only the first violation is reported.
+pub const EXPLANATION_STEPS_MAX: u64 = 200_000;
+
+/// The name of the counting keyword. Users cannot bring it: it is overwritten wherever it stands.
+pub(crate) const KEYWORD: &str = "x-formwork-step";
+
+thread_local! {
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The payload that unwinds when the budget is spent.
+struct Spent;
+
+/// Puts the counting keyword into every subschema.
+pub(crate) fn meter(schema: &mut Value) {
+    let Value::Object(object) = schema else { return };
+    subschemas_mut(object, meter);
+    object.insert(KEYWORD.to_owned(), Value::Bool(true));
+}
+
+/// Runs `check` under a fresh budget; `None` when the budget was spent before it ended.
+pub(crate) fn metered<T>(steps: u64, check: impl FnOnce() -> T) -> Option<T> {
+    STEPS.set(steps);
+    match catch_unwind(AssertUnwindSafe(check)) {
+        Ok(result) => Some(result),
+        Err(payload) if payload.is::<Spent>() => None,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// The keyword's validator.
+pub(crate) struct Step;
+
+impl Step {
+    fn take() {
+        let left = STEPS.get();
+        if left == 0 {
+            // Not a panic: no hook runs and nothing is printed.
+            resume_unwind(Box::new(Spent));
+        }
+        STEPS.set(left - 1);
+    }
+}
+
+impl<'i> Keyword<'i> for Step {
+    fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
+        Step::take();
+        Ok(())
+    }
+
+    fn is_valid(&self, _: &'i Value) -> bool {
+        Step::take();
+        true
+    }
+}

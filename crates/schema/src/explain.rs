@@ -1,0 +1,327 @@
+//! From the validator's errors to violations: which branch of a union was meant, where a missing
+//! property belongs, what would have been allowed.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::paths::{Location, LocationSegment};
+use jsonschema::{JsonType, ValidationError};
+use serde_json::Value;
+
+use crate::path::{Segment, json_path};
+use crate::violation::{Violation, Violations};
+use crate::wording::{count, either, kind, show, show_list, type_name};
+
+/// How much a failure that rules a union branch out weighs against one that can be mended.
+const RULED_OUT: usize = 100;
+
+/// The most unexpected properties of one object that are reported one by one.
+const UNEXPECTED_MAX: usize = 50;
+
+/// Explains all errors of `instance`, in document order.
+pub(crate) fn explain<'a>(
+    instance: &Value,
+    schema: &Value,
+    errors: impl Iterator<Item = ValidationError<'a>>,
+) -> Violations {
+    let mut explainer = Explainer { instance, schema, found: Vec::new() };
+    for error in errors {
+        explainer.error(&error, &[]);
+    }
+    explainer.finish()
+}
+
+struct Explainer<'v> {
+    instance: &'v Value,
+    schema: &'v Value,
+    found: Vec<(Vec<Segment>, Violation)>,
+}
+
+impl Explainer<'_> {
+    fn finish(mut self) -> Violations {
+        self.found.sort_by_cached_key(|(place, _)| ordinals(self.instance, place));
+        let mut all: Vec<Violation> = Vec::with_capacity(self.found.len());
+        for (_, violation) in self.found {
+            let is_known =
+                |known: &Violation| known.path == violation.path && known.message == violation.message;
+            if !all.iter().rev().take_while(|known| known.path == violation.path).any(is_known) {
+                all.push(violation);
+            }
+        }
+        Violations::capped(all)
+    }
+
+    fn push(&mut self, place: Vec<Segment>, message: String, error: &ValidationError<'_>, value: Value) {
+        let violation = Violation {
+            path: json_path(&place),
+            message,
+            schema_path: error.schema_path().as_str().to_owned(),
+            value,
+        };
+        self.found.push((place, violation));
+    }
+
+    /// Errors inside a union carry paths from the document's root already; `prefix` is for errors
+    /// about property names, which do not.
+    fn error(&mut self, error: &ValidationError<'_>, prefix: &[Segment]) {
+        let mut place = prefix.to_vec();
+        place.extend(segments(error.instance_path()));
+        let value = error.instance().as_ref();
+        match error.kind() {
+            Kind::Required { property } => {
+                let name = property.as_str().unwrap_or_default().to_owned();
+                place.push(Segment::Key(name));
+                self.push(place, "required property is missing".to_owned(), error, Value::Null);
+            }
+            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+                self.unexpected(&place, unexpected, error, value);
+            }
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+                self.union(place, context, error, value)
+            }
+            Kind::PropertyNames { error: inner } => {
+                let name = inner.instance().as_str().unwrap_or_default().to_owned();
+                let reason = message(inner, inner.instance());
+                place.push(Segment::Key(name));
+                self.push(place, format!("this property name is not allowed: {reason}"), error, Value::Null);
+            }
+            _ => self.push(place, message(error, value), error, value.clone()),
+        }
+    }
+
+    fn unexpected(
+        &mut self,
+        place: &[Segment],
+        names: &[String],
+        error: &ValidationError<'_>,
+        value: &Value,
+    ) {
+        let allowed = self.allowed_names(error.schema_path());
+        for name in names.iter().take(UNEXPECTED_MAX) {
+            let mut at = place.to_vec();
+            at.push(Segment::Key(name.clone()));
+            let advice = match &allowed {
+                Some(list) if !list.is_empty() => format!("; allowed are {}", show_list(list)),
+                _ => String::new(),
+            };
+            self.push(
+                at,
+                format!("unexpected property, remove it{advice}"),
+                error,
+                value.get(name).cloned().unwrap_or(Value::Null),
+            );
+        }
+    }
+
+    /// The names in `properties` beside the keyword that refused a property.
+    fn allowed_names(&self, keyword: &Location) -> Option<Vec<Value>> {
+        let (parent, _) = keyword.as_str().rsplit_once('/')?;
+        let properties = self.schema.pointer(parent)?.get("properties")?.as_object()?;
+        Some(properties.keys().map(|name| Value::String(name.clone())).collect())
+    }
+
+    fn union(
+        &mut self,
+        place: Vec<Segment>,
+        branches: &[Vec<ValidationError<'static>>],
+        error: &ValidationError<'_>,
+        value: &Value,
+    ) {
+        // Unions of plain types or plain values read best as one sentence.
+        if let Some(message) = merged(branches, &place, value) {
+            self.push(place, message, error, value.clone());
+            return;
+        }
+        let weigh = |branch: &[ValidationError<'_>]| {
+            branch.iter().map(|error| weight(error, place.len())).fold(0, usize::saturating_add)
+        };
+        let closest = branches
+            .iter()
+            .enumerate()
+            .filter(|(_, branch)| !branch.is_empty())
+            .min_by_key(|(_, branch)| weigh(branch));
+        let Some((index, branch)) = closest else {
+            self.push(place, "does not match any of the alternatives".to_owned(), error, value.clone());
+            return;
+        };
+        let before = self.found.len();
+        for inner in branch {
+            self.error(inner, &[]);
+        }
+        let note = format!(" (closest of {} alternatives: number {})", branches.len(), index + 1);
+        for (_, violation) in &mut self.found[before..] {
+            if !violation.message.contains(" (closest of ") {
+                violation.message.push_str(&note);
+            }
+        }
+    }
+}
+
+/// One sentence for a union whose branches all fail at the value itself, by type or by enumeration.
+fn merged(branches: &[Vec<ValidationError<'static>>], place: &[Segment], value: &Value) -> Option<String> {
+    let mut types = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    for branch in branches {
+        let error = branch.iter().find(|error| {
+            segments(error.instance_path()).count() == place.len()
+                && matches!(error.kind(), Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. })
+        })?;
+        match error.kind() {
+            Kind::Type { kind } => types.extend(type_names(kind)),
+            Kind::Enum { options } => values.extend(options.as_array().into_iter().flatten().cloned()),
+            Kind::Constant { expected_value } => values.push((**expected_value).clone()),
+            _ => return None,
+        }
+    }
+    types.dedup();
+    match (types.is_empty(), values.is_empty()) {
+        (false, true) => Some(wrong_type(value, &types)),
+        (true, false) => Some(format!("{} is not one of {}", show(value), show_list(&values))),
+        (false, false) => {
+            Some(format!("{} is not {} and not one of {}", show(value), either(&types), show_list(&values)))
+        }
+        (true, true) => None,
+    }
+}
+
+/// How far an error puts a union branch away: failing at the union's own value, or at a constant one
+/// level below (a discriminator), rules the branch out.
+fn weight(error: &ValidationError<'_>, depth: usize) -> usize {
+    let below = segments(error.instance_path()).count().saturating_sub(depth);
+    match error.kind() {
+        Kind::Type { .. } | Kind::FalseSchema if below == 0 => RULED_OUT * 10,
+        Kind::Constant { .. } | Kind::Enum { .. } if below <= 1 => RULED_OUT,
+        Kind::Required { .. } => 4,
+        Kind::AdditionalProperties { unexpected } => 3 * unexpected.len().max(1),
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => context
+            .iter()
+            .map(|branch| branch.iter().map(|inner| weight(inner, depth)).fold(0, usize::saturating_add))
+            .min()
+            .unwrap_or(RULED_OUT),
+        _ => 5,
+    }
+}
+
+fn message(error: &ValidationError<'_>, value: &Value) -> String {
+    let shown = show(value);
+    match error.kind() {
+        Kind::Type { kind } => wrong_type(value, &type_names(kind)),
+        Kind::Enum { options } => match options.as_array() {
+            Some(allowed) => format!("{shown} is not one of {}", show_list(allowed)),
+            None => format!("{shown} is not allowed"),
+        },
+        Kind::Constant { expected_value } => format!("must be {}, not {shown}", show(expected_value)),
+        Kind::Minimum { limit } => format!("{shown} is less than the minimum of {}", show(limit)),
+        Kind::Maximum { limit } => format!("{shown} is greater than the maximum of {}", show(limit)),
+        Kind::ExclusiveMinimum { limit } => format!("{shown} must be greater than {}", show(limit)),
+        Kind::ExclusiveMaximum { limit } => format!("{shown} must be less than {}", show(limit)),
+        Kind::MultipleOf { multiple_of } => format!("{shown} is not a multiple of {multiple_of}"),
+        Kind::MinLength { limit } => {
+            format!(
+                "{shown} is too short, at least {} needed",
+                count(*limit, "character is", "characters are")
+            )
+        }
+        Kind::MaxLength { limit } => {
+            format!(
+                "{shown} is too long, at most {} allowed",
+                count(*limit, "character is", "characters are")
+            )
+        }
+        Kind::MinItems { limit } => {
+            let found = value.as_array().map_or(0, Vec::len);
+            format!("has {found} items, at least {limit} needed")
+        }
+        Kind::MaxItems { limit } => {
+            format!("has {} items, at most {limit} allowed", value.as_array().map_or(0, Vec::len))
+        }
+        Kind::AdditionalItems { limit } => {
+            format!("has {} items, only {limit} allowed", value.as_array().map_or(0, Vec::len))
+        }
+        Kind::UnevaluatedItems { unexpected } => format!("unexpected items: {}", unexpected.join(", ")),
+        Kind::MinProperties { limit } => {
+            let found = value.as_object().map_or(0, serde_json::Map::len);
+            format!("has {found} properties, at least {limit} needed")
+        }
+        Kind::MaxProperties { limit } => {
+            let found = value.as_object().map_or(0, serde_json::Map::len);
+            format!("has {found} properties, at most {limit} allowed")
+        }
+        Kind::Pattern { pattern } => format!("{shown} does not match the pattern '{pattern}'"),
+        Kind::Format { format } => format!("{shown} is not a valid {format}"),
+        Kind::UniqueItems => duplicate(value),
+        Kind::Contains => "none of the items is what 'contains' asks for".to_owned(),
+        Kind::Not { schema } => format!("{shown} is excluded: it must not match {}", show(schema)),
+        Kind::OneOfMultipleValid { context } => {
+            let matching: Vec<String> = context
+                .iter()
+                .enumerate()
+                .filter(|(_, errors)| errors.is_empty())
+                .map(|(index, _)| (index + 1).to_string())
+                .collect();
+            match matching.as_slice() {
+                [] => "matches more than one of the oneOf alternatives; exactly one is allowed".to_owned(),
+                list => {
+                    format!("matches the oneOf alternatives {}; exactly one is allowed", list.join(" and "))
+                }
+            }
+        }
+        Kind::FalseSchema => "nothing is allowed here, remove it".to_owned(),
+        Kind::BacktrackLimitExceeded { .. } => {
+            "the schema's pattern takes too long on this value; simplify the pattern's look-around".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn wrong_type(value: &Value, allowed: &[String]) -> String {
+    let found = match value {
+        Value::Object(_) | Value::Array(_) | Value::Null => kind(value).to_owned(),
+        scalar => format!("{} ({})", kind(value), show(scalar)),
+    };
+    format!("must be {}, not {found}", either(allowed))
+}
+
+fn type_names(kind: &TypeKind) -> Vec<String> {
+    let name = |json: JsonType| type_name(&json.to_string());
+    match kind {
+        TypeKind::Single(single) => vec![name(*single)],
+        TypeKind::Multiple(set) => set.iter().map(name).collect(),
+    }
+}
+
+fn duplicate(value: &Value) -> String {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut seen: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    for (index, item) in items.iter().enumerate() {
+        if let Some(first) = seen.insert(item.to_string(), index) {
+            return format!("items must be unique, but [{first}] and [{index}] are both {}", show(item));
+        }
+    }
+    "items must be unique".to_owned()
+}
+
+fn segments(location: &Location) -> impl Iterator<Item = Segment> + '_ {
+    location.segments().map(|segment| match segment {
+        LocationSegment::Property(name) => Segment::Key(name.into_owned()),
+        LocationSegment::Index(index) => Segment::Index(index),
+    })
+}
+
+/// The position of each step among its siblings, so that sorting by it gives document order. What is
+/// not in the document comes after what is.
+fn ordinals(root: &Value, place: &[Segment]) -> Vec<usize> {
+    let mut at = Some(root);
+    place
+        .iter()
+        .map(|segment| {
+            let (ordinal, next) = match (segment, at) {
+                (Segment::Key(key), Some(Value::Object(object))) => {
+                    (object.keys().position(|name| name == key).unwrap_or(usize::MAX), object.get(key))
+                }
+                (Segment::Index(index), Some(Value::Array(items))) => (*index, items.get(*index)),
+                _ => (usize::MAX, None),
+            };
+            at = next;
+            ordinal
+        })
+        .collect()
+}

@@ -1,0 +1,54 @@
+//! JSON Schema, compiled once and safe to use on anything a stranger sends.
+//!
+//! - [`Schema`] compiles a document (Draft 7 by default, 2019-09 and 2020-12 by `$schema`) and checks
+//!   values against it. Compiling never opens a socket or a file, and neither compiling nor checking
+//!   takes unbounded time or stack, whatever the schema or the value.
+//! - [`Violation`]s say where and what is wrong in words that a model can act on.
+//! - [`lint`] finds what a person most likely did wrong in a schema that compiles all the same.
+//! - [`Shape`] tells what a value is meant to look like, for those who want to help it fit.
+//! - [`Cache`] keeps compiled schemas by hash.
+//!
+//! ```
+//! use formwork_schema::Schema;
+//! use serde_json::json;
+//!
+//! let schema = Schema::compile(&json!({
+//!     "type": "object",
+//!     "properties": {"severity": {"enum": ["low", "medium", "high"]}},
+//!     "required": ["severity", "summary"],
+//! }))?;
+//! let violations = schema.violations(&json!({"severity": "critical"}));
+//! assert_eq!(
+//!     violations.lines(),
+//!     [
+//!         "$.severity: 'critical' is not one of ['low', 'medium', 'high']",
+//!         "$.summary: required property is missing",
+//!     ]
+//! );
+//! # Ok::<(), formwork_schema::Error>(())
+//! ```
+//!
+//! Not in here: finding JSON in text and changing values (`formwork-extract`).
+
+mod budget;
+mod error;
+mod explain;
+mod limits;
+mod lint;
+mod path;
+mod refs;
+mod schema;
+mod shape;
+mod violation;
+mod walk;
+mod wording;
+
+pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
+pub use error::Error;
+pub use jsonschema::Draft;
+pub use limits::{EXPANSION_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SUBSCHEMAS_MAX, VALUE_DEPTH_MAX};
+pub use lint::{Warning, lint};
+pub use path::{Segment, escape_pointer, json_path, json_pointer};
+pub use schema::{Cache, Compiler, Schema};
+pub use shape::{Additional, Shape, Types};
+pub use violation::{VIOLATIONS_MAX, Violation, Violations};

@@ -1,0 +1,248 @@
+//! What a schema may cost, decided before it is compiled.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::Error;
+use crate::path::{Segment, json_path};
+use crate::refs::{REFERENCE_KEYWORDS, References};
+use crate::walk::{Place, subschemas};
+
+/// The longest schema, in bytes of compact JSON. The largest real schemas known to us have 1 MiB; a longer
+/// one is refused.
+pub const SCHEMA_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The deepest nesting of a schema document. Compiling recurses, so this bounds the stack; a deeper
+/// schema is refused.
+pub const SCHEMA_DEPTH_MAX: u64 = 128;
+
+/// The most subschemas in one document. Each becomes a compiled node; more are refused.
+pub const SUBSCHEMAS_MAX: u64 = 50_000;
+
+/// The most subschemas that may apply to one and the same instance once references are followed.
+/// Thirty doublings through `allOf` reach 2^30; such a schema is refused.
+pub const EXPANSION_MAX: u64 = 100_000;
+
+/// The deepest instance that is validated. Validation recurses, so this bounds the stack; a deeper
+/// value is a violation.
+pub const VALUE_DEPTH_MAX: usize = 128;
+
+/// The longest chain of references and unions from one subschema to another that applies to the same
+/// value. Each link takes stack; longer chains are refused.
+const CHAIN_MAX: usize = 128;
+
+/// Above this expansion, or with any recursion, validation runs under a step budget.
+const EXPANSION_UNMETERED_MAX: u64 = 1_000;
+
+/// What the checks found out about a schema that passed them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weight {
+    /// Whether checking a value could take more than linear time, so that it has to be metered.
+    pub(crate) needs_budget: bool,
+    /// The longest chain of subschemas that apply to one and the same value.
+    pub(crate) chain: usize,
+}
+
+/// Refuses schemas that are too deep, too many or too entangled to be compiled and used safely.
+pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Error> {
+    let mut expansion = Expansion {
+        root,
+        references,
+        known: HashMap::new(),
+        open: Vec::new(),
+        recursive: false,
+        largest: 0,
+        longest: 0,
+    };
+    let mut pending = vec![root];
+    let mut seen = 0_u64;
+    while let Some(schema) = pending.pop() {
+        seen += 1;
+        if seen > SUBSCHEMAS_MAX {
+            return Err(Error::TooLarge {
+                what: "the number of subschemas",
+                found: seen,
+                limit: SUBSCHEMAS_MAX,
+                advice: "split the contract into smaller ones",
+            });
+        }
+        expansion.count(schema)?;
+        if let Some(object) = schema.as_object() {
+            subschemas(object, |_, child, _| pending.push(child));
+        }
+    }
+    let needs_budget =
+        expansion.recursive || expansion.largest > EXPANSION_UNMETERED_MAX || is_recursive(root, references);
+    Ok(Weight { needs_budget, chain: expansion.longest })
+}
+
+/// Refuses documents nested deeper than [`SCHEMA_DEPTH_MAX`], without recursing itself.
+pub(crate) fn check_depth(root: &Value) -> Result<(), Error> {
+    if exceeds_depth(root, SCHEMA_DEPTH_MAX as usize) {
+        return Err(Error::TooLarge {
+            what: "the nesting of the schema",
+            found: SCHEMA_DEPTH_MAX + 1,
+            limit: SCHEMA_DEPTH_MAX,
+            advice: "move inner parts to $defs and refer to them",
+        });
+    }
+    Ok(())
+}
+
+/// Whether a value is nested deeper than `limit`, found without recursion.
+pub(crate) fn exceeds_depth(root: &Value, limit: usize) -> bool {
+    depth(root, limit) > limit
+}
+
+/// How deeply a value is nested, found without recursion; counting stops just above `limit`.
+pub(crate) fn depth(root: &Value, limit: usize) -> usize {
+    let is_container = |value: &&Value| matches!(value, Value::Object(_) | Value::Array(_));
+    let mut pending: Vec<(&Value, usize)> =
+        Some(root).filter(is_container).map(|root| (root, 1)).into_iter().collect();
+    let mut deepest = 0;
+    while let Some((value, depth)) = pending.pop() {
+        deepest = deepest.max(depth);
+        if deepest > limit {
+            break;
+        }
+        match value {
+            Value::Object(object) => {
+                pending.extend(object.values().filter(is_container).map(|value| (value, depth + 1)));
+            }
+            Value::Array(items) => {
+                pending.extend(items.iter().filter(is_container).map(|value| (value, depth + 1)))
+            }
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Counts how many subschemas apply to the same instance as a given one.
+struct Expansion<'a> {
+    root: &'a Value,
+    references: &'a References,
+    known: HashMap<*const Value, (u64, usize)>,
+    open: Vec<*const Value>,
+    recursive: bool,
+    largest: u64,
+    longest: usize,
+}
+
+impl<'a> Expansion<'a> {
+    /// The number of subschemas and the longest chain of them, `schema` included.
+    fn count(&mut self, schema: &'a Value) -> Result<(u64, usize), Error> {
+        let Some(object) = schema.as_object() else { return Ok((1, 1)) };
+        let identity: *const Value = schema;
+        if let Some(&count) = self.known.get(&identity) {
+            return Ok(count);
+        }
+        if self.open.contains(&identity) {
+            return Err(Error::Cycle { path: locate(self.root, schema) });
+        }
+        if self.open.len() >= CHAIN_MAX {
+            return Err(Error::TooLarge {
+                what: "the longest chain of references and unions",
+                found: CHAIN_MAX as u64 + 1,
+                limit: CHAIN_MAX as u64,
+                advice: "refer to the last schema of the chain directly",
+            });
+        }
+        self.open.push(identity);
+        let mut here = Vec::new();
+        subschemas(object, |_, child, place| {
+            if place == Place::Here {
+                here.push(child);
+            }
+        });
+        for keyword in REFERENCE_KEYWORDS {
+            let Some(Value::String(reference)) = object.get(keyword) else { continue };
+            match self.references.resolve(self.root, reference) {
+                Some(target) if keyword == "$ref" => here.push(target),
+                // A dynamic reference is decided while validating: it may lead anywhere.
+                _ => self.recursive = true,
+            }
+        }
+        let (mut total, mut chain) = (1_u64, 0);
+        for child in here {
+            let (count, length) = self.count(child)?;
+            total = total.saturating_add(count);
+            chain = chain.max(length);
+        }
+        chain += 1;
+        self.open.pop();
+        self.known.insert(identity, (total, chain));
+        self.largest = self.largest.max(total);
+        self.longest = self.longest.max(chain);
+        if total > EXPANSION_MAX {
+            return Err(Error::TooLarge {
+                what: "the number of subschemas that apply to one value",
+                found: total,
+                limit: EXPANSION_MAX,
+                advice: "remove repeated references from allOf, anyOf and oneOf",
+            });
+        }
+        Ok((total, chain))
+    }
+}
+
+/// Whether any schema can be reached from itself, through instances of any depth.
+fn is_recursive(root: &Value, references: &References) -> bool {
+    // Depth-first search with colours, on an explicit stack: false = entered, true = left.
+    let mut colours: HashMap<*const Value, bool> = HashMap::new();
+    let mut stack = vec![(root, false)];
+    while let Some((schema, leaving)) = stack.pop() {
+        let identity: *const Value = schema;
+        if leaving {
+            colours.insert(identity, true);
+            continue;
+        }
+        match colours.get(&identity) {
+            Some(true) => continue,
+            Some(false) => return true,
+            None => {}
+        }
+        colours.insert(identity, false);
+        stack.push((schema, true));
+        let Some(object) = schema.as_object() else { continue };
+        let mut next = Vec::new();
+        subschemas(object, |_, child, _| next.push(child));
+        for keyword in REFERENCE_KEYWORDS {
+            if let Some(Value::String(reference)) = object.get(keyword) {
+                next.extend(references.resolve(root, reference));
+            }
+        }
+        for child in next {
+            match colours.get(&std::ptr::from_ref(child)) {
+                Some(true) => {}
+                Some(false) => return true,
+                None => stack.push((child, false)),
+            }
+        }
+    }
+    false
+}
+
+/// The JSONPath of a part of a document, found by identity.
+pub(crate) fn locate(root: &Value, part: &Value) -> String {
+    let mut pending = vec![(Vec::new(), root)];
+    while let Some((place, value)) = pending.pop() {
+        if std::ptr::eq(value, part) {
+            return json_path(&place);
+        }
+        let step = |segment: Segment| place.iter().cloned().chain([segment]).collect::<Vec<_>>();
+        match value {
+            Value::Object(object) => {
+                pending.extend(object.iter().map(|(key, value)| (step(Segment::Key(key.clone())), value)));
+            }
+            Value::Array(items) => {
+                pending.extend(
+                    items.iter().enumerate().map(|(index, value)| (step(Segment::Index(index)), value)),
+                );
+            }
+            _ => {}
+        }
+    }
+    "$".to_owned()
+}

@@ -1,0 +1,89 @@
+//! Places in a document: JSONPath for people and models, JSON Pointer for programs.
+
+use std::fmt::Write as _;
+
+/// One step from a container to what it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Segment {
+    /// A property of an object.
+    Key(String),
+    /// An item of an array, counted from zero.
+    Index(usize),
+}
+
+/// Renders a place as JSONPath: `$.issues[0].severity`, `$['odd key']`.
+pub fn json_path(segments: &[Segment]) -> String {
+    let mut path = String::from("$");
+    for segment in segments {
+        match segment {
+            Segment::Key(key) if is_plain(key) => {
+                path.push('.');
+                path.push_str(key);
+            }
+            Segment::Key(key) => {
+                path.push_str("['");
+                for character in key.chars() {
+                    if matches!(character, '\'' | '\\') {
+                        path.push('\\');
+                    }
+                    path.push(character);
+                }
+                path.push_str("']");
+            }
+            Segment::Index(index) => {
+                let _ = write!(path, "[{index}]");
+            }
+        }
+    }
+    path
+}
+
+/// Renders a place as JSON Pointer (RFC 6901): `/issues/0/severity`, the root as the empty string.
+pub fn json_pointer(segments: &[Segment]) -> String {
+    let mut pointer = String::new();
+    for segment in segments {
+        pointer.push('/');
+        match segment {
+            Segment::Key(key) => pointer.push_str(&escape_pointer(key)),
+            Segment::Index(index) => {
+                let _ = write!(pointer, "{index}");
+            }
+        }
+    }
+    pointer
+}
+
+/// Escapes one reference token of a JSON Pointer.
+pub fn escape_pointer(token: &str) -> String {
+    token.replace('~', "~0").replace('/', "~1")
+}
+
+/// Undoes [`escape_pointer`].
+pub(crate) fn unescape_pointer(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
+fn is_plain(key: &str) -> bool {
+    let mut characters = key.chars();
+    characters.next().is_some_and(|first| first.is_alphabetic() || matches!(first, '_' | '$'))
+        && characters.all(|character| character.is_alphanumeric() || matches!(character, '_' | '-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_notations_quote_what_they_must() {
+        let place = [
+            Segment::Key("issues".into()),
+            Segment::Index(0),
+            Segment::Key("odd key's/~".into()),
+            Segment::Key("kebab-case".into()),
+        ];
+        assert_eq!(json_path(&place), r"$.issues[0]['odd key\'s/~'].kebab-case");
+        assert_eq!(json_pointer(&place), "/issues/0/odd key's~1~0/kebab-case");
+        assert_eq!(json_path(&[]), "$");
+        assert_eq!(json_pointer(&[]), "");
+    }
+}

@@ -1,0 +1,332 @@
+//! The compiled schema.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, PatternOptions, Registry, Retrieve, Uri, Validator};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::Error;
+use crate::budget::{self, EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX, metered};
+use crate::explain::explain;
+use crate::limits::{self, SCHEMA_BYTES_MAX, VALUE_DEPTH_MAX};
+use crate::path::{Segment, json_path};
+use crate::refs::{REFERENCE_KEYWORDS, References};
+use crate::shape::Shape;
+use crate::violation::{Violation, Violations};
+
+/// How far a pattern with look-around may backtrack on one string. Patterns without look-around run
+/// on a linear engine and never reach it; over it the string is reported as not checkable.
+const PATTERN_BACKTRACK_MAX: usize = 10_000;
+
+/// How large one compiled pattern may grow, in bytes. A larger one is refused with the schema.
+const PATTERN_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// A JSON Schema that compiled: every value can be checked against it in bounded time and stack, and
+/// no reference in it leaves the document.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    source: Value,
+    hash: String,
+    validator: Validator,
+    references: References,
+    metered: bool,
+    chain: usize,
+}
+
+/// Settings for compiling; [`Schema::compile`] uses the defaults.
+#[derive(Debug, Clone)]
+pub struct Compiler {
+    /// Whether `format` is asserted. On by default, in every draft.
+    pub assert_formats: bool,
+    /// The draft of schemas that do not name one in `$schema`.
+    pub default_draft: Draft,
+    /// Documents that references may lead to, by URI. Nothing else outside the schema is reachable.
+    pub documents: Vec<(String, Value)>,
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        Compiler { assert_formats: true, default_draft: Draft::Draft7, documents: Vec::new() }
+    }
+}
+
+impl Compiler {
+    /// Compiles `source`, or says where and why it cannot be used.
+    ///
+    /// # Errors
+    /// When the schema is invalid, refers outside itself, or is larger than the limits allow.
+    pub fn compile(&self, source: &Value) -> Result<Schema, Error> {
+        limits::check_depth(source)?;
+        let text = source.to_string();
+        let bytes = text.len() as u64;
+        if bytes > SCHEMA_BYTES_MAX {
+            return Err(Error::TooLarge {
+                what: "the length of the schema in bytes",
+                found: bytes,
+                limit: SCHEMA_BYTES_MAX,
+                advice: "split the contract into smaller ones",
+            });
+        }
+        let references = References::collect(source);
+        let weight = limits::weigh(source, &references)?;
+        let validator = if weight.needs_budget {
+            let mut metered = source.clone();
+            budget::meter(&mut metered);
+            self.validator(source, &metered)?
+        } else {
+            self.validator(source, source)?
+        };
+        let inner = Inner {
+            source: source.clone(),
+            hash: hash(&text),
+            validator,
+            references,
+            metered: weight.needs_budget,
+            chain: weight.chain,
+        };
+        Ok(Schema { inner: Arc::new(inner) })
+    }
+
+    fn validator(&self, source: &Value, prepared: &Value) -> Result<Validator, Error> {
+        let patterns = PatternOptions::fancy_regex()
+            .backtrack_limit(PATTERN_BACKTRACK_MAX)
+            .size_limit(PATTERN_BYTES_MAX);
+        let mut options = jsonschema::options()
+            .with_retriever(Refuse)
+            .should_validate_formats(self.assert_formats)
+            .with_pattern_options(patterns)
+            .with_keyword(budget::KEYWORD, |_, _, _| Ok(Box::new(budget::Step)));
+        if source.get("$schema").is_none() {
+            options = options.with_draft(self.default_draft);
+        }
+        let refused = |error: jsonschema::ReferencingError| Error::Reference {
+            path: "$".to_owned(),
+            reference: String::new(),
+            reason: error.to_string(),
+        };
+        let built = if self.documents.is_empty() {
+            options.build(prepared)
+        } else {
+            let registry = Registry::new()
+                .retriever(Refuse)
+                .draft(self.default_draft)
+                .extend(self.documents.iter().map(|(uri, document)| (uri.clone(), document)))
+                .and_then(jsonschema::RegistryBuilder::prepare)
+                .map_err(refused)?;
+            options.with_registry(&registry).build(prepared)
+        };
+        built.map_err(|error| refusal(source, error))
+    }
+}
+
+impl Schema {
+    /// Compiles with the default settings: Draft 7 unless `$schema` says otherwise, `format` asserted,
+    /// nothing reachable outside the document.
+    ///
+    /// # Errors
+    /// When the schema is invalid, refers outside itself, or is larger than the limits allow.
+    pub fn compile(source: &Value) -> Result<Schema, Error> {
+        Compiler::default().compile(source)
+    }
+
+    /// The schema as it was given, in its own key order.
+    pub fn source(&self) -> &Value {
+        &self.inner.source
+    }
+
+    /// `sha256:` and the hash of the schema's compact JSON text, key order included.
+    pub fn hash(&self) -> &str {
+        &self.inner.hash
+    }
+
+    /// A view of the schema that tells what a value is meant to look like.
+    pub fn shape(&self) -> Shape<'_> {
+        Shape::new(&self.inner.source, &self.inner.references)
+    }
+
+    /// Whether `value` satisfies the schema.
+    pub fn is_valid(&self, value: &Value) -> bool {
+        let depth = limits::depth(value, VALUE_DEPTH_MAX);
+        depth <= VALUE_DEPTH_MAX && self.is_valid_at_depth(value, depth)
+    }
+
+    /// [`Schema::is_valid`] for a value whose nesting is known and at most [`VALUE_DEPTH_MAX`].
+    pub fn is_valid_at_depth(&self, value: &Value, depth: usize) -> bool {
+        let inner = &*self.inner;
+        if !inner.metered && inner.chain * depth <= LEVELS_ON_STACK_MAX {
+            return inner.validator.is_valid(value);
+        }
+        self.run(depth, VALIDATION_STEPS_MAX, || inner.validator.is_valid(value)).unwrap_or(false)
+    }
+
+    /// What is wrong with `value`, in document order; empty when nothing is.
+    pub fn violations(&self, value: &Value) -> Violations {
+        let depth = limits::depth(value, VALUE_DEPTH_MAX);
+        if depth > VALUE_DEPTH_MAX {
+            return single(format!("nested deeper than the {VALUE_DEPTH_MAX} levels allowed; flatten it"));
+        }
+        // Explaining visits every branch of every union; deciding validity is much cheaper and comes first.
+        if self.is_valid_at_depth(value, depth) {
+            return Violations::default();
+        }
+        let inner = &*self.inner;
+        self.run(depth, EXPLANATION_STEPS_MAX, || {
+            explain(value, &inner.source, inner.validator.iter_errors(value))
+        })
+        .or_else(|| {
+            self.run(depth, VALIDATION_STEPS_MAX, || {
+                explain(value, &inner.source, inner.validator.validate(value).err().into_iter())
+            })
+        })
+        .unwrap_or_else(|| single(TOO_COSTLY.to_owned()))
+    }
+
+    /// Runs a check with the steps and the stack that it may need; `None` when it needs more.
+    fn run<T: Send>(&self, depth: usize, steps: u64, check: impl FnOnce() -> T + Send) -> Option<T> {
+        let check = || if self.inner.metered { metered(steps, check) } else { Some(check()) };
+        if self.inner.chain * depth <= LEVELS_ON_STACK_MAX {
+            return check();
+        }
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES).spawn_scoped(scope, check);
+            thread.ok().and_then(|running| running.join().ok()).flatten()
+        })
+    }
+}
+
+/// Subschema applications that may be nested on the caller's stack. Real schemas stay far below; what
+/// may nest deeper runs on a thread of its own.
+const LEVELS_ON_STACK_MAX: usize = 400;
+
+/// The stack for the deepest validation there can be: the longest chain at every level of the deepest
+/// value. It is address space, used only as far as the recursion goes.
+const DEEP_STACK_BYTES: usize = 256 * 1024 * 1024;
+
+const TOO_COSTLY: &str =
+    "checking this value against the schema takes too many steps; simplify the schema's recursion";
+
+fn single(message: String) -> Violations {
+    let violation =
+        Violation { path: "$".to_owned(), message, schema_path: String::new(), value: Value::Null };
+    Violations { list: vec![violation], more: 0 }
+}
+
+/// Compiled schemas by hash, so that the same contract is compiled once.
+#[derive(Debug, Default)]
+pub struct Cache {
+    compiler: Compiler,
+    entries: Mutex<HashMap<String, Schema>>,
+}
+
+/// The most schemas kept. A full cache is emptied: recompiling takes less than a millisecond.
+const CACHE_ENTRIES_MAX: usize = 1_024;
+
+impl Cache {
+    /// The compiled form of `source`, from the cache when it has been compiled before.
+    ///
+    /// # Errors
+    /// As [`Compiler::compile`].
+    pub fn compile(&self, source: &Value) -> Result<Schema, Error> {
+        limits::check_depth(source)?;
+        let key = hash(&source.to_string());
+        let lock = || self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = lock().get(&key) {
+            return Ok(schema.clone());
+        }
+        let schema = self.compiler.compile(source)?;
+        let mut entries = lock();
+        if entries.len() >= CACHE_ENTRIES_MAX {
+            entries.clear();
+        }
+        entries.insert(key, schema.clone());
+        Ok(schema)
+    }
+}
+
+fn hash(text: &str) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(text.as_bytes()).iter().fold(String::from("sha256:"), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Refuses every document that is not in the schema or the registry: a user's `$ref` must never open
+/// a file or a socket.
+struct Refuse;
+
+impl Retrieve for Refuse {
+    fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err("only references inside the schema are followed; copy the definition into $defs".into())
+    }
+}
+
+fn refusal(source: &Value, error: jsonschema::ValidationError<'_>) -> Error {
+    let ValidationErrorKind::Referencing(cause) = error.kind() else {
+        let segments: Vec<Segment> = error
+            .instance_path()
+            .segments()
+            .map(|segment| match segment {
+                jsonschema::paths::LocationSegment::Property(name) => Segment::Key(name.into_owned()),
+                jsonschema::paths::LocationSegment::Index(index) => Segment::Index(index),
+            })
+            .collect();
+        let plain = error.to_string();
+        let violations = explain(source, &Value::Null, std::iter::once(error));
+        return match violations.list.into_iter().next() {
+            Some(first) => Error::Invalid { path: first.path, message: first.message },
+            None => Error::Invalid { path: json_path(&segments), message: plain },
+        };
+    };
+    let (needle, reason) = match cause {
+        jsonschema::ReferencingError::Unretrievable { uri, source } => (uri.clone(), source.to_string()),
+        jsonschema::ReferencingError::PointerToNowhere { pointer } => {
+            (pointer.clone(), "there is nothing at that place in the schema".to_owned())
+        }
+        jsonschema::ReferencingError::NoSuchAnchor { anchor } => {
+            (anchor.clone(), "the schema has no such anchor".to_owned())
+        }
+        jsonschema::ReferencingError::UnknownSpecification { specification } => {
+            return Error::Invalid {
+                path: "$.$schema".to_owned(),
+                message: format!(
+                    "'{specification}' is not a known draft; use draft-07, 2019-09 or 2020-12, or leave it out for draft-07"
+                ),
+            };
+        }
+        other => (String::new(), other.to_string()),
+    };
+    let (path, reference) = find_reference(source, &needle).unwrap_or_else(|| ("$".to_owned(), needle));
+    Error::Reference { path, reference, reason }
+}
+
+/// The place of the reference that mentions `needle`, and the reference as written.
+fn find_reference(root: &Value, needle: &str) -> Option<(String, String)> {
+    let mut pending = vec![root];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Object(object) => {
+                for keyword in REFERENCE_KEYWORDS {
+                    if let Some(found @ Value::String(reference)) = object.get(keyword)
+                        && (reference.contains(needle) || needle.contains(reference.trim_end_matches('#')))
+                        && !reference.is_empty()
+                    {
+                        return Some((limits::locate(root, found), reference.clone()));
+                    }
+                }
+                pending.extend(object.values());
+            }
+            Value::Array(items) => pending.extend(items),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,287 @@
+//! What a value is meant to look like: a schema seen by someone who wants to help a value fit it.
+//!
+//! A [`Shape`] gathers everything that applies to one place (references followed, `allOf` flattened)
+//! and answers questions about it. It never decides validity; only [`crate::Schema`] does.
+
+use serde_json::{Map, Value};
+
+use crate::refs::{REFERENCE_KEYWORDS, References};
+
+/// How many references and `allOf` members are followed for one shape. More are left out of the view,
+/// which can only make it less helpful, never wrong.
+const PARTS_MAX: usize = 64;
+
+/// A set of JSON types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Types(u8);
+
+impl Types {
+    /// `null`.
+    pub const NULL: Types = Types(1);
+    /// `true` and `false`.
+    pub const BOOLEAN: Types = Types(2);
+    /// Whole numbers.
+    pub const INTEGER: Types = Types(4);
+    /// All numbers, whole ones included.
+    pub const NUMBER: Types = Types(8 | 4);
+    /// Strings.
+    pub const STRING: Types = Types(16);
+    /// Arrays.
+    pub const ARRAY: Types = Types(32);
+    /// Objects.
+    pub const OBJECT: Types = Types(64);
+    /// Every type.
+    pub const ALL: Types = Types(127);
+
+    /// Whether all types of `other` are in this set.
+    pub fn contains(self, other: Types) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether the two sets share a type.
+    pub fn intersects(self, other: Types) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The type of a value.
+    pub fn of(value: &Value) -> Types {
+        match value {
+            Value::Null => Types::NULL,
+            Value::Bool(_) => Types::BOOLEAN,
+            Value::Number(number) if is_whole(number) => Types::INTEGER,
+            Value::Number(_) => Types(8),
+            Value::String(_) => Types::STRING,
+            Value::Array(_) => Types::ARRAY,
+            Value::Object(_) => Types::OBJECT,
+        }
+    }
+
+    fn named(name: &str) -> Types {
+        match name {
+            "null" => Types::NULL,
+            "boolean" => Types::BOOLEAN,
+            "integer" => Types::INTEGER,
+            "number" => Types::NUMBER,
+            "string" => Types::STRING,
+            "array" => Types::ARRAY,
+            "object" => Types::OBJECT,
+            _ => Types(0),
+        }
+    }
+
+    fn union(self, other: Types) -> Types {
+        Types(self.0 | other.0)
+    }
+}
+
+fn is_whole(number: &serde_json::Number) -> bool {
+    number.as_f64().is_none_or(|float| float.fract() == 0.0)
+}
+
+/// What a shape says of properties that it does not name.
+#[derive(Debug, Clone)]
+pub enum Additional<'s> {
+    /// Anything goes.
+    Any,
+    /// They are forbidden.
+    Never,
+    /// They have a shape of their own.
+    Shaped(Shape<'s>),
+}
+
+/// Everything a schema says about one place of a value.
+#[derive(Debug, Clone)]
+pub struct Shape<'s> {
+    root: &'s Value,
+    references: &'s References,
+    parts: Vec<Part<'s>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Part<'s> {
+    keywords: &'s Map<String, Value>,
+    /// Whether the union of this part has been replaced by one of its branches.
+    decided: bool,
+}
+
+impl<'s> Shape<'s> {
+    pub(crate) fn new(root: &'s Value, references: &'s References) -> Shape<'s> {
+        let empty = Shape { root, references, parts: Vec::new() };
+        empty.extended(root)
+    }
+
+    /// The shape of another schema of the same document.
+    fn sibling(&self, schema: &'s Value) -> Shape<'s> {
+        Shape { root: self.root, references: self.references, parts: Vec::new() }.extended(schema)
+    }
+
+    /// This shape with everything that `schema` says added.
+    fn extended(mut self, schema: &'s Value) -> Shape<'s> {
+        let mut pending = vec![schema];
+        while let Some(schema) = pending.pop() {
+            let Some(keywords) = schema.as_object() else { continue };
+            let known = self.parts.iter().any(|part| std::ptr::eq(part.keywords, keywords));
+            if known || self.parts.len() >= PARTS_MAX {
+                continue;
+            }
+            self.parts.push(Part { keywords, decided: false });
+            for keyword in REFERENCE_KEYWORDS {
+                if let Some(Value::String(reference)) = keywords.get(keyword) {
+                    pending.extend(self.references.resolve(self.root, reference));
+                }
+            }
+            if let Some(Value::Array(all)) = keywords.get("allOf") {
+                pending.extend(all.iter().rev());
+            }
+        }
+        self
+    }
+
+    fn keyword<'k>(&'k self, name: &'k str) -> impl Iterator<Item = &'s Value> + 'k {
+        self.parts.iter().filter_map(move |part| part.keywords.get(name))
+    }
+
+    /// The types the schema allows here: what `type` says, else what its values and keywords imply.
+    pub fn types(&self) -> Types {
+        let mut allowed = Types::ALL;
+        let mut said = false;
+        for value in self.keyword("type") {
+            said = true;
+            let types = match value {
+                Value::String(name) => Types::named(name),
+                Value::Array(names) => {
+                    names.iter().filter_map(Value::as_str).map(Types::named).fold(Types(0), Types::union)
+                }
+                _ => Types::ALL,
+            };
+            allowed = Types(allowed.0 & types.0);
+        }
+        if let Some(values) = self.values() {
+            return values.iter().map(|value| Types::of(value)).fold(Types(0), Types::union);
+        }
+        if said {
+            return allowed;
+        }
+        let has = |names: &[&str]| names.iter().any(|name| self.keyword(name).next().is_some());
+        if has(&["properties", "required", "additionalProperties", "patternProperties"]) {
+            Types::OBJECT
+        } else if has(&["items", "prefixItems", "minItems", "maxItems"]) {
+            Types::ARRAY
+        } else {
+            allowed
+        }
+    }
+
+    /// Whether the schema says nothing at all about this place.
+    pub fn is_open(&self) -> bool {
+        self.types() == Types::ALL && self.alternatives().is_none()
+    }
+
+    /// The only values allowed, when the schema lists them.
+    pub fn values(&self) -> Option<Vec<&'s Value>> {
+        if let Some(constant) = self.keyword("const").next() {
+            return Some(vec![constant]);
+        }
+        let list = self.keyword("enum").next()?.as_array()?;
+        Some(list.iter().collect())
+    }
+
+    /// The branches of the first undecided union, each with everything else that applies here.
+    pub fn alternatives(&self) -> Option<Vec<Shape<'s>>> {
+        let (index, branches) =
+            self.parts.iter().enumerate().filter(|(_, part)| !part.decided).find_map(|(index, part)| {
+                let union = part.keywords.get("anyOf").or_else(|| part.keywords.get("oneOf"))?;
+                Some((index, union.as_array()?))
+            })?;
+        let mut base = self.clone();
+        base.parts[index].decided = true;
+        Some(branches.iter().map(|branch| base.clone().extended(branch)).collect())
+    }
+
+    /// The names under `properties`, in the schema's order.
+    pub fn property_names(&self) -> Vec<&'s str> {
+        let mut names: Vec<&'s str> = Vec::new();
+        for properties in self.keyword("properties").filter_map(Value::as_object) {
+            for name in properties.keys() {
+                if !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+
+    /// The shape of a named property, if the schema names it.
+    pub fn property(&self, name: &str) -> Option<Shape<'s>> {
+        let mut found = self.keyword("properties").filter_map(|properties| properties.get(name));
+        let first = self.sibling(found.next()?);
+        Some(found.fold(first, Shape::extended))
+    }
+
+    /// Whether a property must be present.
+    pub fn is_required(&self, name: &str) -> bool {
+        self.keyword("required")
+            .filter_map(Value::as_array)
+            .flatten()
+            .any(|required| required.as_str() == Some(name))
+    }
+
+    /// What the schema says of properties it does not name.
+    pub fn additional(&self) -> Additional<'s> {
+        if self.keyword("patternProperties").next().is_some() {
+            return Additional::Any;
+        }
+        let rules = self.keyword("additionalProperties").chain(self.keyword("unevaluatedProperties"));
+        for rule in rules {
+            match rule {
+                Value::Bool(false) => return Additional::Never,
+                Value::Object(keywords) if !keywords.is_empty() => {
+                    return Additional::Shaped(self.sibling(rule));
+                }
+                _ => {}
+            }
+        }
+        Additional::Any
+    }
+
+    /// The shape of the item at `index`, if the schema describes it.
+    pub fn item(&self, index: usize) -> Option<Shape<'s>> {
+        for keyword in ["prefixItems", "items"] {
+            if let Some(Value::Array(tuple)) = self.keyword(keyword).next()
+                && let Some(schema) = tuple.get(index)
+            {
+                return Some(self.sibling(schema));
+            }
+        }
+        let rest = self.keyword("items").find(|items| items.is_object());
+        rest.or_else(|| self.keyword("additionalItems").find(|items| items.is_object()))
+            .map(|schema| self.sibling(schema))
+    }
+
+    /// Whether a scalar or container passes the simple assertions here: type, enumeration, bounds.
+    /// Deeper levels and rarer keywords are not looked at.
+    pub fn admits(&self, value: &Value) -> bool {
+        if !self.types().intersects(Types::of(value)) {
+            return false;
+        }
+        if let Some(values) = self.values()
+            && !values.contains(&value)
+        {
+            return false;
+        }
+        let limit = |name: &str| self.keyword(name).find_map(Value::as_f64);
+        match value {
+            Value::Number(number) => number.as_f64().is_none_or(|number| {
+                limit("minimum").is_none_or(|bound| number >= bound)
+                    && limit("maximum").is_none_or(|bound| number <= bound)
+                    && limit("exclusiveMinimum").is_none_or(|bound| number > bound)
+                    && limit("exclusiveMaximum").is_none_or(|bound| number < bound)
+            }),
+            Value::Object(object) => {
+                let mut required = self.keyword("required").filter_map(Value::as_array).flatten();
+                required.all(|name| name.as_str().is_none_or(|name| object.contains_key(name)))
+            }
+            _ => true,
+        }
+    }
+}
