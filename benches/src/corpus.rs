@@ -1,0 +1,79 @@
+//! The text corpora, read in place from the folder beside this checkout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One row of a corpus.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Row {
+    #[serde(default)]
+    pub id: String,
+    pub input: String,
+    #[serde(default)]
+    pub accept: Option<Vec<Value>>,
+    #[serde(default)]
+    pub expect_error: bool,
+    #[serde(default)]
+    pub expect_none: bool,
+    #[serde(default)]
+    pub schema: Option<Value>,
+    #[serde(default)]
+    pub gold_fields: Option<Value>,
+    #[serde(default)]
+    pub n_payloads: Option<usize>,
+    #[serde(default)]
+    pub schema_expressible: Option<bool>,
+    #[serde(default)]
+    pub null_optional_ok: bool,
+}
+
+/// The folder with the corpora, if it is there.
+pub fn folder() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpora");
+    folder.is_dir().then_some(folder)
+}
+
+/// All rows of one corpus.
+pub fn rows(folder: &Path, name: &str) -> Result<Vec<Row>> {
+    let path = folder.join("text").join(format!("{name}.jsonl"));
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+/// Equality by value: `1` equals `1.0`, and, where a row says so, an absent property equals null.
+pub fn same(left: &Value, right: &Value, absent_is_null: bool) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right, absent_is_null))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let covers = |left: &serde_json::Map<String, Value>, right: &serde_json::Map<String, Value>| {
+                left.iter().all(|(key, value)| match right.get(key) {
+                    Some(other) => same(value, other, absent_is_null),
+                    None => absent_is_null && value.is_null(),
+                })
+            };
+            covers(left, right) && covers(right, left)
+        }
+        _ => left == right,
+    }
+}
+
+impl Row {
+    /// Whether `value` is one of the accepted answers.
+    pub fn accepts(&self, value: &Value) -> bool {
+        let accepted = self.accept.as_deref().unwrap_or_default();
+        accepted.iter().any(|accepted| same(value, accepted, self.null_optional_ok))
+    }
+
+    /// Whether `value` has the fields that are known to be right.
+    pub fn has_gold(&self, value: &Value) -> bool {
+        let Some(Value::Object(gold)) = &self.gold_fields else { return false };
+        gold.iter().all(|(key, expected)| value.get(key).is_some_and(|found| same(found, expected, false)))
+    }
+}

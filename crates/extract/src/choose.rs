@@ -1,0 +1,220 @@
+//! Which of the candidates is the answer.
+
+use formwork_schema::{Schema, Types, Violations, json_path};
+use serde_json::Value;
+
+use crate::coerce::coerce;
+use crate::options::Mode;
+use crate::outcome::{Extraction, Outcome, violation};
+use crate::parse::{Document, Repairs};
+use crate::repair::{Repair, RepairKind};
+use crate::scan::{Found, Tier};
+
+/// The most candidates that are held against a schema. Texts with more documents are still listed
+/// whole; beyond this many, single documents are not tried.
+const CANDIDATES_MAX: usize = 64;
+
+/// Something that may be the answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) value: Value,
+    pub(crate) repairs: Repairs,
+    pub(crate) tier: Tier,
+    pub(crate) depth: usize,
+}
+
+impl Candidate {
+    fn from_document(document: Document, tier: Tier) -> Candidate {
+        Candidate { value: document.value, repairs: document.repairs, tier, depth: document.depth }
+    }
+
+    pub(crate) fn into_extraction(self) -> Extraction {
+        Extraction { value: self.value, repairs: self.repairs.list }
+    }
+}
+
+/// Turns what a scan found into candidates: each document, and all of the strongest kind as a list.
+pub(crate) fn candidates(found: Vec<Found>) -> Vec<Candidate> {
+    let Some(best) = found.iter().map(|found| found.tier).max() else { return Vec::new() };
+    let listed: Vec<&Found> = found.iter().filter(|found| found.tier == best).collect();
+    let list = (listed.len() > 1).then(|| list(&listed, best));
+    let mut all: Vec<Candidate> =
+        found.into_iter().map(|found| Candidate::from_document(found.document, found.tier)).collect();
+    // Stable: within a tier the order of the text stays.
+    all.sort_by_key(|candidate| std::cmp::Reverse(candidate.tier));
+    all.extend(list);
+    all
+}
+
+fn list(found: &[&Found], tier: Tier) -> Candidate {
+    let mut repairs = Repairs::default();
+    let root = |kind| Repair { kind, pointer: String::new(), from: Value::Null, to: Value::Null };
+    repairs.push(root(RepairKind::DocumentsListed));
+    for (index, found) in found.iter().enumerate() {
+        for repair in &found.document.repairs.list {
+            repairs.push(Repair { pointer: format!("/{index}{}", repair.pointer), ..repair.clone() });
+        }
+        repairs.lossy |= found.document.repairs.lossy;
+    }
+    let depth = found.iter().map(|found| found.document.depth).max().unwrap_or(0) + 1;
+    let value = Value::Array(found.iter().map(|found| found.document.value.clone()).collect());
+    Candidate { value, repairs, tier, depth }
+}
+
+/// The answer when there is no schema: the only document, or the list of all.
+pub(crate) fn without_schema(candidates: Vec<Candidate>, mode: Mode) -> Option<Outcome> {
+    let best = candidates.first()?.tier;
+    let is_list = |candidate: &Candidate| has_kind(candidate, RepairKind::DocumentsListed);
+    let single = candidates.iter().filter(|candidate| candidate.tier == best && !is_list(candidate)).count() == 1;
+    let chosen = if single { candidates.into_iter().next() } else { candidates.into_iter().find(is_list) }?;
+    Some(finish(chosen, mode, Violations::default()))
+}
+
+/// The answer when there is a schema: the cheapest candidate that satisfies it, else the closest.
+pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mode) -> Option<Outcome> {
+    let prefers_list = {
+        let types = schema.shape().types();
+        types.contains(Types::ARRAY) && !types.intersects(Types::OBJECT)
+    };
+    let mut singles = 0;
+    let mut tried: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        let is_list = has_kind(&candidate, RepairKind::DocumentsListed);
+        singles += usize::from(!is_list);
+        if is_list && prefers_list {
+            tried.insert(0, candidate);
+        } else if is_list || singles <= CANDIDATES_MAX {
+            tried.push(candidate);
+        }
+    }
+    let mut best: Option<(u32, usize)> = None;
+    for (index, candidate) in tried.iter().enumerate() {
+        let allowed = mode == Mode::Lenient || !candidate.repairs.lossy;
+        if allowed && schema.is_valid_at_depth(&candidate.value, candidate.depth) {
+            let cost = rank(candidate);
+            if best.is_none_or(|(lowest, _)| cost < lowest) {
+                best = Some((cost, index));
+            }
+            if cost == 0 {
+                break;
+            }
+        }
+    }
+    if mode == Mode::Lenient {
+        if let Some(coerced) = cheapest_coerced(&tried, schema, best.map(|(cost, _)| cost)) {
+            return Some(Outcome::Valid(coerced.into_extraction()));
+        }
+    }
+    if let Some((_, index)) = best {
+        return Some(Outcome::Valid(tried.swap_remove(index).into_extraction()));
+    }
+    let closest = tried
+        .iter()
+        .enumerate()
+        .map(|(index, candidate)| {
+            let violations = schema.violations(&candidate.value);
+            let lossy = mode == Mode::Strict && candidate.repairs.lossy;
+            (violations.total() + usize::from(lossy), index, violations)
+        })
+        .min_by_key(|(total, index, _)| (*total, *index));
+    let (_, index, violations) = closest?;
+    Some(finish(tried.swap_remove(index), mode, violations))
+}
+
+/// The cheapest candidate that satisfies the schema after coercion, if it is cheaper than `below`.
+fn cheapest_coerced(tried: &[Candidate], schema: &Schema, below: Option<u32>) -> Option<Candidate> {
+    let shape = schema.shape();
+    let mut best: Option<(u32, Candidate)> = None;
+    for candidate in tried {
+        let limit = best.as_ref().map(|(cost, _)| *cost).or(below);
+        if limit.is_some_and(|limit| rank(candidate) >= limit) {
+            continue;
+        }
+        let Some((value, repairs)) = coerce(&candidate.value, &shape) else { continue };
+        let mut coerced = Candidate { value, ..candidate.clone() };
+        for repair in repairs.list {
+            coerced.repairs.push(repair);
+        }
+        let cost = rank(&coerced);
+        if limit.is_none_or(|limit| cost < limit) && schema.is_valid(&coerced.value) {
+            best = Some((cost, coerced));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The cost of a candidate, with documents from stronger surroundings first.
+fn rank(candidate: &Candidate) -> u32 {
+    let surroundings = match candidate.tier {
+        Tier::Marked => 0,
+        Tier::Prose => 2,
+        Tier::Weak => 6,
+        Tier::Thought => 30,
+    };
+    candidate.repairs.cost.saturating_add(surroundings)
+}
+
+fn has_kind(candidate: &Candidate, kind: RepairKind) -> bool {
+    candidate.repairs.list.first().is_some_and(|repair| repair.kind == kind)
+}
+
+/// The outcome for a candidate that was decided on: in strict mode, lossy repairs are violations.
+fn finish(candidate: Candidate, mode: Mode, mut violations: Violations) -> Outcome {
+    if mode == Mode::Strict && candidate.repairs.lossy {
+        let lossy: Vec<_> = candidate
+            .repairs
+            .list
+            .iter()
+            .filter(|repair| !repair.kind.is_lossless())
+            .map(|repair| violation(path_of(&repair.pointer, &candidate.value), syntax_message(repair)))
+            .collect();
+        violations.list.splice(0..0, lossy);
+        violations.more += violations.list.len().saturating_sub(formwork_schema::VIOLATIONS_MAX);
+        violations.list.truncate(formwork_schema::VIOLATIONS_MAX);
+    }
+    if violations.is_empty() {
+        return Outcome::Valid(candidate.into_extraction());
+    }
+    Outcome::Invalid { candidate: candidate.into_extraction(), violations }
+}
+
+/// What a lossy repair means for someone whose mode does not allow it.
+fn syntax_message(repair: &Repair) -> String {
+    let found = repair.from.as_str().map(|from| format!(", found {from}")).unwrap_or_default();
+    match repair.kind {
+        RepairKind::Completed => "the text ends before the document does; send the whole document".to_owned(),
+        RepairKind::QuoteAdded => "this string has no closing quote".to_owned(),
+        RepairKind::ValueQuoted | RepairKind::TextKept => format!("this is not a JSON value, quote it{found}"),
+        RepairKind::SpecialNumber => format!("JSON has no such number{found}"),
+        RepairKind::NumberRounded => format!("this number does not fit into 64 bits, write it as a string{found}"),
+        RepairKind::RadixChanged => format!("JSON numbers are decimal{found}"),
+        RepairKind::DuplicateRemoved => "this key stands twice with different values".to_owned(),
+        RepairKind::NullAdded => "this key has no value".to_owned(),
+        RepairKind::CharacterReplaced => "this text is not valid Unicode".to_owned(),
+        kind => format!("not valid JSON here; reading it would mean: {}{found}", kind.describe().trim_end_matches('.').to_lowercase()),
+    }
+}
+
+/// The JSONPath for a JSON Pointer into `value`.
+fn path_of(pointer: &str, value: &Value) -> String {
+    use formwork_schema::Segment;
+    let mut at = Some(value);
+    let segments: Vec<Segment> = pointer
+        .split('/')
+        .skip(1)
+        .map(|token| {
+            let key = token.replace("~1", "/").replace("~0", "~");
+            let segment = match at {
+                Some(Value::Array(_)) => key.parse().map_or(Segment::Key(key.clone()), Segment::Index),
+                _ => Segment::Key(key.clone()),
+            };
+            at = match (&segment, at) {
+                (Segment::Index(index), Some(value)) => value.get(*index),
+                (Segment::Key(key), Some(value)) => value.get(key),
+                _ => None,
+            };
+            segment
+        })
+        .collect();
+    json_path(&segments)
+}

@@ -1,0 +1,263 @@
+//! The way from a text to an outcome.
+
+use formwork_schema::{Schema, Types};
+use serde_json::Value;
+
+use crate::choose::{self, Candidate};
+use crate::options::{Mode, Options};
+use crate::outcome::{Extraction, Outcome, violation};
+use crate::parse::{self, Repairs, excerpt};
+use crate::repair::{Repair, RepairKind};
+use crate::scan::{Scan, Tier, is_blank, scan};
+use crate::strict::{self, Stop, Why};
+use crate::thought;
+
+/// Finds the JSON in `text` that satisfies `schema`, or says what is wrong with the closest.
+pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
+    if text.len() > options.text_bytes_max {
+        return Outcome::TooLong { bytes: text.len(), limit: options.text_bytes_max };
+    }
+    if options.strict_json_only {
+        return exact(text, text, schema);
+    }
+    if !options.extract_json {
+        return exact(text, text.trim(), schema);
+    }
+    let bare = text.trim_matches(|character: char| character.is_whitespace() || character == '\u{feff}');
+    let whole = match bare.as_bytes().first() {
+        Some(b'{' | b'[' | b'"') => strict::parse_whole(bare).ok(),
+        _ => None,
+    };
+    if let Some(parsed) = &whole
+        && schema.is_none_or(|schema| schema.is_valid_at_depth(&parsed.value, parsed.depth))
+    {
+        let mut repairs = Vec::new();
+        if text.contains('\u{feff}') && text.trim().len() != bare.len() {
+            repairs.push(text_removed());
+        }
+        return Outcome::Valid(Extraction { value: whole.map(|parsed| parsed.value).unwrap_or_default(), repairs });
+    }
+    if let Some(parsed) = whole {
+        let candidate =
+            Candidate { value: parsed.value, repairs: Repairs::default(), tier: Tier::Marked, depth: parsed.depth };
+        let mut candidates = vec![candidate];
+        candidates.extend(text_candidate(bare, schema, options.mode));
+        return decide(candidates, bare, schema, options).unwrap_or_else(|| not_found(bare));
+    }
+    search(bare, schema, options)
+}
+
+/// [`extract`] for bytes that may not be text. Strict mode refuses invalid UTF-8; lenient mode
+/// replaces it and says so.
+pub fn extract_bytes(bytes: &[u8], schema: Option<&Schema>, options: &Options) -> Outcome {
+    if bytes.len() > options.text_bytes_max {
+        return Outcome::TooLong { bytes: bytes.len(), limit: options.text_bytes_max };
+    }
+    let error = match std::str::from_utf8(bytes) {
+        Ok(text) => return extract(text, schema, options),
+        Err(error) => error,
+    };
+    let text = String::from_utf8_lossy(bytes);
+    let is_exact = options.strict_json_only || !options.extract_json;
+    if options.mode == Mode::Strict || is_exact {
+        let message = format!("the text is not UTF-8: byte {} starts no character", error.valid_up_to());
+        let candidate = match extract(&text, schema, options) {
+            Outcome::Valid(extraction) | Outcome::Invalid { candidate: extraction, .. } => extraction,
+            other => return other,
+        };
+        let violations =
+            formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
+        return Outcome::Invalid { candidate, violations };
+    }
+    let replaced = Repair {
+        kind: RepairKind::CharacterReplaced,
+        pointer: String::new(),
+        from: Value::from(format!("invalid UTF-8 at byte {}", error.valid_up_to())),
+        to: Value::Null,
+    };
+    match extract(&text, schema, options) {
+        Outcome::Valid(mut extraction) => {
+            extraction.repairs.push(replaced);
+            Outcome::Valid(extraction)
+        }
+        other => other,
+    }
+}
+
+/// The text has to be one document as it stands.
+fn exact(text: &str, document: &str, schema: Option<&Schema>) -> Outcome {
+    let parsed = match strict::parse_whole(document) {
+        Ok(parsed) => parsed,
+        Err(stop) => {
+            let offset = document.as_ptr() as usize - text.as_ptr() as usize;
+            return Outcome::NotFound { reason: describe(text, Stop { at: stop.at + offset, ..stop }) };
+        }
+    };
+    let violations = schema.map(|schema| schema.violations(&parsed.value)).unwrap_or_default();
+    let candidate = Extraction { value: parsed.value, repairs: Vec::new() };
+    if violations.is_empty() { Outcome::Valid(candidate) } else { Outcome::Invalid { candidate, violations } }
+}
+
+fn describe(text: &str, stop: Stop) -> String {
+    let before = &text.as_bytes()[..stop.at.min(text.len())];
+    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
+    let what = match stop.why {
+        Why::Syntax => "not valid JSON",
+        Why::End => "the document ends too early",
+        Why::Depth => "nested too deeply",
+        Why::Duplicate => "a key stands twice",
+        Why::Number => "a number that does not fit into 64 bits",
+        Why::Surrogate => "half of a surrogate pair",
+    };
+    format!("the text is not one JSON document: {what} at line {line}, column {column}")
+}
+
+/// Searches a text that is not itself a document.
+fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
+    let split = thought::split(text);
+    let guided = schema.is_some();
+    let mut result = scan(split.answer, guided);
+    let mut region = split.answer;
+    if result.found.is_empty() {
+        result.found = scan_escaped(split.answer, guided).found;
+    }
+    if result.found.is_empty() && is_blank(split.answer) && !split.thought.is_empty() {
+        let Scan { mut found, too_deep } = scan(split.thought, guided);
+        for found in &mut found {
+            found.tier = Tier::Thought;
+        }
+        region = split.thought;
+        result = Scan { found, too_deep };
+    }
+    let mut candidates = choose::candidates(result.found);
+    if candidates.is_empty() {
+        candidates.extend(scalar_candidate(split.answer, schema, options.mode));
+    }
+    candidates.extend(text_candidate(split.answer, schema, options.mode));
+    let has_documents = candidates.iter().any(|candidate| candidate.tier > Tier::Thought || region == split.thought);
+    if result.too_deep && candidates.is_empty() {
+        let message = format!("nested deeper than the {} levels allowed", crate::NESTING_MAX);
+        let violations = formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
+        return Outcome::Invalid { candidate: Extraction { value: Value::Null, repairs: Vec::new() }, violations };
+    }
+    let decided = decide(candidates, text, schema, options);
+    match decided {
+        Some(Outcome::Invalid { .. }) if !has_documents => not_found(text),
+        Some(outcome) => outcome,
+        None => not_found(text),
+    }
+}
+
+fn not_found(text: &str) -> Outcome {
+    let reason = if text.trim().is_empty() { "the text is empty" } else { "the text holds no JSON document" };
+    Outcome::NotFound { reason: reason.to_owned() }
+}
+
+fn decide(candidates: Vec<Candidate>, text: &str, schema: Option<&Schema>, options: &Options) -> Option<Outcome> {
+    let open = schema.is_some_and(|schema| schema.shape().is_open());
+    let mut outcome = match schema {
+        Some(schema) if !open => choose::with_schema(candidates, schema, options.mode)?,
+        _ => choose::without_schema(candidates, options.mode)?,
+    };
+    if let Some(schema) = schema.filter(|_| open)
+        && let Outcome::Valid(extraction) = outcome
+    {
+        let violations = schema.violations(&extraction.value);
+        outcome = if violations.is_empty() {
+            Outcome::Valid(extraction)
+        } else {
+            Outcome::Invalid { candidate: extraction, violations }
+        };
+    }
+    let (Outcome::Valid(extraction) | Outcome::Invalid { candidate: extraction, .. }) = &mut outcome else {
+        return Some(outcome);
+    };
+    let is_surrounded = strict::parse(text, 0).map_or(true, |parsed| parsed.end < text.len());
+    if is_surrounded && !extraction.repairs.iter().any(|repair| repair.kind == RepairKind::TextTaken) {
+        extraction.repairs.insert(0, text_removed());
+    }
+    Some(outcome)
+}
+
+fn text_removed() -> Repair {
+    Repair { kind: RepairKind::TextRemoved, pointer: String::new(), from: Value::Null, to: Value::Null }
+}
+
+/// A document that was escaped as a whole: `{\"a\": \"b\"}`.
+fn scan_escaped(text: &str, guided: bool) -> Scan {
+    let Some(start) = text.find(['{', '[']) else { return Scan::default() };
+    if !text[start + 1..].trim_start().starts_with("\\\"") && !text[start + 1..].trim_start().starts_with("\\n") {
+        return Scan::default();
+    }
+    let quoted = format!("\"{}\"", text[start..].trim_end().trim_end_matches('"'));
+    let Ok(parsed) = strict::parse_whole(&quoted) else { return Scan::default() };
+    let Value::String(unescaped) = parsed.value else { return Scan::default() };
+    let mut result = scan(&unescaped, guided);
+    for found in &mut result.found {
+        let repair = Repair { kind: RepairKind::DocumentUnescaped, ..text_removed() };
+        found.document.repairs.list.insert(0, repair);
+    }
+    result
+}
+
+/// A text that is nothing but one scalar, or one scalar a line.
+fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Candidate> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    if let Ok(parsed) = strict::parse_whole(text) {
+        return Some(Candidate { value: parsed.value, repairs: Repairs::default(), tier: Tier::Prose, depth: parsed.depth });
+    }
+    let start = text.len() - text.trim_start().len();
+    if let Ok(document) = parse::parse(text, start)
+        && is_blank(&text[document.end..])
+        && !(document.signs.cut && document.repairs.list.iter().any(|repair| repair.kind == RepairKind::QuoteEscaped))
+    {
+        return Some(Candidate {
+            value: document.value,
+            repairs: document.repairs,
+            tier: Tier::Prose,
+            depth: document.depth,
+        });
+    }
+    lines_candidate(text).or_else(|| token_candidate(text, schema, mode))
+}
+
+fn lines_candidate(text: &str) -> Option<Candidate> {
+    let values: Option<Vec<Value>> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| strict::parse_whole(line.trim()).ok().map(|parsed| parsed.value))
+        .collect();
+    let values = values.filter(|values| values.len() > 1)?;
+    let mut repairs = Repairs::default();
+    repairs.push(Repair { kind: RepairKind::DocumentsListed, ..text_removed() });
+    Some(Candidate { value: Value::Array(values), repairs, tier: Tier::Prose, depth: 1 })
+}
+
+/// A reply of a single word, which in lenient mode and without a contract is a string.
+fn token_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Candidate> {
+    let is_token = !text.contains(|character: char| character.is_whitespace() || "{}[]()<>\"'`".contains(character));
+    if schema.is_some() || mode == Mode::Strict || !is_token {
+        return None;
+    }
+    let mut repairs = Repairs::default();
+    let value = Value::String(text.to_owned());
+    repairs.push(Repair { kind: RepairKind::ValueQuoted, pointer: String::new(), from: excerpt(text), to: value.clone() });
+    Some(Candidate { value, repairs, tier: Tier::Prose, depth: 0 })
+}
+
+/// The text itself as a string, for contracts that ask for something other than an object or a list.
+fn text_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Candidate> {
+    let schema = schema?;
+    let text = text.trim();
+    if mode == Mode::Strict || text.is_empty() || schema.shape().types() == Types::ALL && schema.shape().alternatives().is_none() {
+        return None;
+    }
+    let mut repairs = Repairs::default();
+    let value = Value::String(text.to_owned());
+    repairs.push(Repair { kind: RepairKind::TextTaken, pointer: String::new(), from: Value::Null, to: Value::Null });
+    Some(Candidate { value, repairs, tier: Tier::Thought, depth: 0 })
+}

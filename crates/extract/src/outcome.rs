@@ -1,0 +1,55 @@
+//! How an extraction can end.
+
+use formwork_schema::{Violation, Violations};
+use serde_json::Value;
+
+use crate::repair::Repair;
+
+/// How an extraction ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// A value that satisfies the schema, or any value where there is no schema.
+    Valid(Extraction),
+    /// The best candidate found, and why it is not good enough.
+    Invalid {
+        /// The candidate closest to the schema, with the repairs that reading it took.
+        candidate: Extraction,
+        /// What is wrong with it.
+        violations: Violations,
+    },
+    /// The text holds no JSON.
+    NotFound {
+        /// Why, in one sentence.
+        reason: String,
+    },
+    /// The text is longer than the options allow.
+    TooLong {
+        /// Its length in bytes.
+        bytes: usize,
+        /// The most that is allowed.
+        limit: usize,
+    },
+}
+
+/// A value and the changes between the text and it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extraction {
+    /// The value.
+    pub value: Value,
+    /// Every change, in the order in which it was made.
+    pub repairs: Vec<Repair>,
+}
+
+impl Outcome {
+    /// The value, if the outcome is a success.
+    pub fn valid(&self) -> Option<&Value> {
+        match self {
+            Outcome::Valid(extraction) => Some(&extraction.value),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn violation(path: String, message: String) -> Violation {
+    Violation { path, message, schema_path: String::new(), value: Value::Null }
+}

@@ -1,0 +1,314 @@
+//! The tolerant parser: from a bracket or quote somewhere in a text to a value, naming every change.
+//!
+//! It reads what models write instead of JSON: other languages' literals, missing and doubled
+//! punctuation, quotes inside strings, documents that end too early. It decides from what stands
+//! nearby, looks ahead only a bounded distance, and so takes linear time.
+
+mod array;
+mod lookahead;
+mod object;
+mod scalar;
+mod string;
+
+use formwork_schema::{Segment, json_pointer};
+use serde_json::Value;
+
+use crate::NESTING_MAX;
+use crate::repair::{Repair, RepairKind};
+
+/// The most repairs that are listed for one document. Their kinds and costs are counted beyond that.
+const REPAIRS_MAX: usize = 1_000;
+
+/// The longest excerpt of the text in a repair, in bytes.
+const EXCERPT_MAX: usize = 120;
+
+/// A value read from a text, and how it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    /// The position behind the document.
+    pub(crate) end: usize,
+    pub(crate) repairs: Repairs,
+    pub(crate) signs: Signs,
+    pub(crate) depth: usize,
+}
+
+/// What speaks for a text being JSON rather than prose or code with brackets in it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Signs {
+    /// Strings in quotes, keys included.
+    pub(crate) quoted: u32,
+    /// Keys with a value.
+    pub(crate) pairs: u32,
+    /// Words without quotes, and text kept as it stood.
+    pub(crate) bare: u32,
+    /// Numbers and literals.
+    pub(crate) plain: u32,
+    /// Objects inside.
+    pub(crate) objects: u32,
+    /// Whether the text ended inside the document.
+    pub(crate) cut: bool,
+}
+
+/// The repairs of one document.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Repairs {
+    pub(crate) list: Vec<Repair>,
+    /// Whether any repair, listed or not, was lossy.
+    pub(crate) lossy: bool,
+    /// The cost of all repairs, listed or not.
+    pub(crate) cost: u32,
+}
+
+impl Repairs {
+    pub(crate) fn push(&mut self, repair: Repair) {
+        self.note(repair.kind);
+        if self.list.len() < REPAIRS_MAX {
+            self.list.push(repair);
+        }
+    }
+
+    fn note(&mut self, kind: RepairKind) {
+        self.lossy |= !kind.is_lossless();
+        self.cost = self.cost.saturating_add(kind.cost());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && !self.lossy
+    }
+}
+
+/// Why there is no document here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Prose or code with brackets in it.
+    NotJson,
+    /// Nested deeper than [`NESTING_MAX`].
+    Depth,
+}
+
+/// An open container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Object,
+    Array,
+    Tuple,
+}
+
+impl Frame {
+    fn closer(self) -> u8 {
+        match self {
+            Frame::Object => b'}',
+            Frame::Array => b']',
+            Frame::Tuple => b')',
+        }
+    }
+}
+
+/// What a string or word is, seen from its container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Key,
+    Member,
+    Item,
+    Root,
+}
+
+/// What was read last, which decides whether closing here loses anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// A closed string, a bracket or a literal: complete.
+    Complete,
+    /// A number, which more digits may have followed.
+    Number,
+    /// A key, a colon, a comma, an opening bracket or an open string.
+    Open,
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    frames: Vec<Frame>,
+    path: Vec<Segment>,
+    repairs: Repairs,
+    signs: Signs,
+    last: Last,
+    deepest: usize,
+}
+
+/// Reads the document that starts at `start`, where a bracket or quote stands. `Err` carries how far
+/// reading came.
+pub(crate) fn parse(text: &str, start: usize) -> Result<Document, (Failure, usize)> {
+    let mut parser = Parser {
+        text,
+        bytes: text.as_bytes(),
+        at: start,
+        frames: Vec::new(),
+        path: Vec::new(),
+        repairs: Repairs::default(),
+        signs: Signs::default(),
+        last: Last::Open,
+        deepest: 0,
+    };
+    match parser.value(Role::Root) {
+        Ok(Some(value)) => Ok(Document {
+            value,
+            end: parser.at,
+            repairs: parser.repairs,
+            signs: parser.signs,
+            depth: parser.deepest,
+        }),
+        Ok(None) => Err((Failure::NotJson, parser.at)),
+        Err(failure) => Err((failure, parser.at)),
+    }
+}
+
+impl<'t> Parser<'t> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    fn starts_with(&self, word: &str) -> bool {
+        self.bytes[self.at.min(self.bytes.len())..].starts_with(word.as_bytes())
+    }
+
+    /// Records a repair at the current place.
+    fn repair(&mut self, kind: RepairKind, from: Value, to: Value) {
+        if self.repairs.list.len() >= REPAIRS_MAX {
+            self.repairs.note(kind);
+            return;
+        }
+        let pointer = json_pointer(&self.path);
+        self.repairs.push(Repair { kind, pointer, from, to });
+    }
+
+    /// Records a repair that has nothing to show.
+    fn mend(&mut self, kind: RepairKind) {
+        self.repair(kind, Value::Null, Value::Null);
+    }
+
+    /// Records a repair of the text between two positions.
+    fn mend_text(&mut self, kind: RepairKind, start: usize, end: usize, to: Value) {
+        let excerpt = excerpt(&self.text[start..end]);
+        self.repair(kind, excerpt, to);
+    }
+
+    fn enter(&mut self, frame: Frame) -> Result<(), Failure> {
+        self.at += 1;
+        self.frames.push(frame);
+        self.last = Last::Open;
+        self.deepest = self.deepest.max(self.frames.len());
+        if self.frames.len() > NESTING_MAX { Err(Failure::Depth) } else { Ok(()) }
+    }
+
+    fn leave(&mut self) {
+        self.frames.pop();
+        self.last = Last::Complete;
+    }
+
+    /// Closes a container whose closing bracket never comes, because the text ends.
+    fn close_at_end(&mut self) {
+        if self.last == Last::Complete {
+            self.mend(RepairKind::BracketAdded);
+        } else {
+            self.signs.cut = true;
+            self.mend(RepairKind::Completed);
+        }
+        let last = self.last;
+        self.leave();
+        self.last = last;
+    }
+
+    /// Skips white space and comments between tokens.
+    fn skip(&mut self) {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
+                b'/' | b'#' => {
+                    let Some(end) = self.comment_end(self.at) else { return };
+                    self.mend_text(RepairKind::CommentRemoved, self.at, end, Value::Null);
+                    self.at = end;
+                }
+                0x0b | 0x0c => self.odd_space(1),
+                0x80.. => match self.text[self.at..].chars().next() {
+                    Some(odd) if odd.is_whitespace() || matches!(odd, '\u{feff}' | '\u{200b}' | '\u{180e}') => {
+                        self.odd_space(odd.len_utf8());
+                    }
+                    _ => return,
+                },
+                _ => return,
+            }
+        }
+    }
+
+    fn odd_space(&mut self, length: usize) {
+        self.mend_text(RepairKind::SpaceRemoved, self.at, self.at + length, Value::Null);
+        self.at += length;
+    }
+
+    /// Where the comment that starts at `at` ends, if one does.
+    fn comment_end(&self, at: usize) -> Option<usize> {
+        let rest = &self.bytes[at..];
+        if rest.starts_with(b"//") || rest.starts_with(b"#") {
+            return Some(memchr::memchr(b'\n', rest).map_or(self.bytes.len(), |offset| at + offset));
+        }
+        if rest.starts_with(b"/*") {
+            let inside = &rest[2..];
+            return Some(memchr::memmem::find(inside, b"*/").map_or(self.bytes.len(), |offset| at + 2 + offset + 2));
+        }
+        None
+    }
+
+    /// Whether the text, or the fence or tag around the document, ends here.
+    fn at_end(&self) -> bool {
+        let Some(byte) = self.peek() else { return true };
+        match byte {
+            b'`' => self.starts_with("```") && !self.fence_is_value(),
+            b'<' => self.starts_with("</") || self.starts_with("<|") || self.starts_with("<｜"),
+            _ => false,
+        }
+    }
+
+    /// Whether the backticks here quote a value (`"code": ```…```,`) instead of ending the document.
+    fn fence_is_value(&self) -> bool {
+        self.frames.last() == Some(&Frame::Object) && self.previous_token() == Some(b':')
+    }
+
+    /// The last byte before here that is no white space.
+    fn previous_token(&self) -> Option<u8> {
+        self.bytes[..self.at].iter().rev().copied().find(|byte| !byte.is_ascii_whitespace())
+    }
+
+    /// Reads a value if one starts here.
+    fn value(&mut self, role: Role) -> Result<Option<Value>, Failure> {
+        self.skip();
+        if self.at_end() {
+            return Ok(None);
+        }
+        let Some(byte) = self.peek() else { return Ok(None) };
+        match byte {
+            b'{' => self.object().map(Some),
+            b'[' => self.array(Frame::Array).map(Some),
+            b'(' => self.array(Frame::Tuple).map(Some),
+            b'}' | b']' | b')' | b',' | b':' => Ok(None),
+            _ => match self.quote_here() {
+                Some(quote) => self.quoted_value(quote, role).map(Some),
+                None => self.scalar(role),
+            },
+        }
+    }
+}
+
+/// A piece of the text for a repair record.
+pub(crate) fn excerpt(text: &str) -> Value {
+    if text.len() <= EXCERPT_MAX {
+        return Value::String(text.to_owned());
+    }
+    let end = (0..=EXCERPT_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    Value::String(format!("{}…", &text[..end]))
+}

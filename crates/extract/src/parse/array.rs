@@ -1,0 +1,160 @@
+//! Arrays and tuples.
+
+use formwork_schema::Segment;
+use serde_json::{Map, Value};
+
+use super::{Failure, Frame, Parser, Role};
+use crate::repair::RepairKind;
+
+impl Parser<'_> {
+    /// Reads an array or a tuple; its opening bracket stands here.
+    pub(super) fn array(&mut self, frame: Frame) -> Result<Value, Failure> {
+        let start = self.at;
+        self.enter(frame)?;
+        let items = self.items(frame.closer())?;
+        if frame == Frame::Tuple {
+            return Ok(self.tuple(items, start));
+        }
+        Ok(Value::Array(items))
+    }
+
+    /// `(1, 2)` is a list; `("x")` is only a value in parentheses.
+    fn tuple(&mut self, mut items: Vec<Value>, start: usize) -> Value {
+        self.mend(RepairKind::TupleChanged);
+        let ends_with_comma = self.bytes[start..self.at.saturating_sub(1)].iter().rev().find(|byte| !byte.is_ascii_whitespace()) == Some(&b',');
+        if items.len() == 1 && !ends_with_comma && !matches!(items[0], Value::Array(_)) {
+            return items.remove(0);
+        }
+        Value::Array(items)
+    }
+
+    /// Reads items up to the closing bracket, which is consumed.
+    pub(super) fn items(&mut self, closer: u8) -> Result<Vec<Value>, Failure> {
+        let mut items = Vec::new();
+        let mut separated = true;
+        loop {
+            self.skip();
+            if self.at_end() {
+                self.close_at_end();
+                return Ok(items);
+            }
+            match self.peek() {
+                Some(b',') => {
+                    if separated {
+                        self.mend(RepairKind::CommaRemoved);
+                    }
+                    separated = true;
+                    self.at += 1;
+                    self.last = super::Last::Open;
+                    continue;
+                }
+                Some(byte) if byte == closer => {
+                    if separated && !items.is_empty() {
+                        self.mend(RepairKind::CommaRemoved);
+                    }
+                    self.at += 1;
+                    self.leave();
+                    return Ok(items);
+                }
+                Some(byte @ (b'}' | b']' | b')')) => {
+                    if self.foreign_closer(byte, closer) {
+                        return Ok(items);
+                    }
+                    continue;
+                }
+                Some(b':') => {
+                    self.item_is_member(&mut items)?;
+                    separated = false;
+                    continue;
+                }
+                Some(b'.') if self.starts_with("...") => {
+                    self.at += 3;
+                    self.mend(RepairKind::EllipsisRemoved);
+                    separated = true;
+                    continue;
+                }
+                _ => {}
+            }
+            if !separated {
+                self.mend(RepairKind::CommaAdded);
+            }
+            self.path.push(Segment::Index(items.len()));
+            let item = self.value(Role::Item);
+            self.path.pop();
+            match item? {
+                Some(item) => {
+                    items.push(item);
+                    separated = false;
+                }
+                None if self.at_end() => {}
+                // Nothing that can be a value: step over it, so that reading goes on.
+                None => {
+                    let step = self.text[self.at..].chars().next().map_or(1, char::len_utf8);
+                    self.mend_text(RepairKind::TextDropped, self.at, self.at + step, Value::Null);
+                    self.at += step;
+                }
+            }
+        }
+    }
+
+    /// A closing bracket of another kind. True when the container ends here.
+    pub(super) fn foreign_closer(&mut self, byte: u8, wanted: u8) -> bool {
+        // `["a", "b"}, "key": …`: the wrong bracket, but the object goes on behind it.
+        let parent_is_object = self.frames.len() > 1 && self.frames[self.frames.len() - 2] == Frame::Object;
+        let (next, _) = self.after_space(self.at + 1);
+        let goes_on = parent_is_object
+            && wanted != b'}'
+            && byte == b'}'
+            && self.byte(next) == Some(b',')
+            && self.key_at(self.after_space(next + 1).0)
+            && self.frames.iter().filter(|frame| **frame == Frame::Object).count() == 1;
+        if goes_on || !self.is_open(byte) {
+            // The wrong bracket closes what is open, unless more of the right kind follow.
+            let closes = goes_on || self.byte(next) != Some(wanted);
+            self.mend(RepairKind::BracketChanged);
+            self.at += 1;
+            if closes {
+                self.leave();
+            }
+            return closes;
+        }
+        if self.last == super::Last::Complete {
+            self.mend(RepairKind::BracketAdded);
+        } else {
+            self.mend(RepairKind::BracketChanged);
+        }
+        self.leave();
+        true
+    }
+
+    /// `["key": "value"]`: the last item is a key, and an object was meant.
+    fn item_is_member(&mut self, items: &mut Vec<Value>) -> Result<(), Failure> {
+        self.at += 1;
+        let Some(Value::String(key)) = items.pop() else { return Err(Failure::NotJson) };
+        self.path.push(Segment::Index(items.len()));
+        self.path.push(Segment::Key(key.clone()));
+        let value = self.value(Role::Member);
+        self.path.pop();
+        self.mend(RepairKind::BracketAdded);
+        self.path.pop();
+        let mut object = Map::new();
+        object.insert(key, value?.unwrap_or(Value::Null));
+        // Further members of the same object.
+        loop {
+            self.skip();
+            let (next, _) = self.after_space(self.at + 1);
+            if self.peek() != Some(b',') || !self.key_at(next) {
+                break;
+            }
+            self.at = next;
+            let Some((key, value)) = self.member()? else { break };
+            object.insert(key, value);
+        }
+        if self.peek() == Some(b'}') && !self.frames.contains(&Frame::Object) {
+            self.at += 1;
+        }
+        self.signs.pairs += 1;
+        items.push(Value::Object(object));
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! What stands nearby. Every look is bounded, so that deciding at each quote stays linear overall.
+
+use super::{Frame, Parser, Role};
+
+/// How much white space is skipped while looking ahead.
+const SPACE_MAX: usize = 256;
+
+/// How long a key may be to be recognised ahead.
+const KEY_MAX: usize = 100;
+
+impl Parser<'_> {
+    /// The position after white space, and whether a line ended on the way.
+    pub(super) fn after_space(&self, mut at: usize) -> (usize, bool) {
+        let mut newline = false;
+        let end = at + SPACE_MAX;
+        while at < end {
+            match self.byte(at) {
+                Some(b'\n') => newline = true,
+                Some(b' ' | b'\t' | b'\r') => {}
+                _ => break,
+            }
+            at += 1;
+        }
+        (at, newline)
+    }
+
+    /// Whether a key and its colon start at `at`.
+    pub(super) fn key_at(&self, at: usize) -> bool {
+        let Some(first) = self.byte(at) else { return false };
+        let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
+        let end = match first {
+            b'"' | b'\'' | b'`' => {
+                let Some(close) = window[1..].iter().position(|&byte| byte == first || byte == b'\n') else {
+                    return false;
+                };
+                if window[1 + close] == b'\n' || close == 0 {
+                    return false;
+                }
+                at + 1 + close + 1
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => {
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-');
+                at + window.iter().take_while(|byte| is_part(byte)).count()
+            }
+            _ => return false,
+        };
+        let (colon, newline) = self.after_space(end);
+        self.byte(colon) == Some(b':') && !newline && !self.bytes[colon + 1..].starts_with(b"//")
+    }
+
+    /// Whether an ASCII or typographic quote stands at `at`.
+    pub(super) fn quote_at(&self, at: usize) -> bool {
+        match self.byte(at) {
+            Some(b'"' | b'\'' | b'`') => true,
+            Some(0xe2) => matches!(self.bytes.get(at + 1..at + 3), Some([0x80, 0x98..=0x9f])),
+            _ => false,
+        }
+    }
+
+    /// Whether a string in this role that closes just before `after` is followed by what should follow it.
+    pub(super) fn closes(&self, after: usize, role: Role) -> bool {
+        let (next, newline) = self.after_space(after);
+        let Some(byte) = self.byte(next) else { return true };
+        if role == Role::Key {
+            return byte == b':' || self.bytes[next..].starts_with(b"=>");
+        }
+        match byte {
+            b',' if role == Role::Member => self.member_follows(next + 1),
+            b',' => self.item_follows(next + 1),
+            b'}' | b']' | b')' if self.is_open(byte) => self.closer_fits(next + 1),
+            b'/' => self.comment_end(next).is_some(),
+            b'#' => newline || next > after,
+            b'`' => self.bytes[next..].starts_with(b"```"),
+            b'<' => self.bytes[next..].starts_with(b"</") || self.bytes[next..].starts_with(b"<|"),
+            b'+' => self.quote_at(self.after_space(next + 1).0),
+            _ if role == Role::Root => false,
+            _ if role == Role::Member => self.key_at(next) && (newline || next > after),
+            b':' => role == Role::Item && self.frames.last() == Some(&Frame::Array),
+            b'{' | b'[' | b'(' => newline,
+            _ if self.quote_at(next) => newline || self.opens(next, after),
+            _ => false,
+        }
+    }
+
+    /// `"a" "b"`: the first quote follows a letter and the second comes before one.
+    fn opens(&self, quote: usize, after: usize) -> bool {
+        let touches = |byte: Option<u8>| byte.is_some_and(|byte| !byte.is_ascii_whitespace());
+        quote > after && touches(self.byte(after.wrapping_sub(2))) && touches(self.byte(quote + 1))
+    }
+
+    /// After a comma inside an object: a key, the end of the line or of the object.
+    pub(super) fn member_follows(&self, at: usize) -> bool {
+        let (next, newline) = self.after_space(at);
+        let Some(byte) = self.byte(next) else { return true };
+        newline || byte == b'}' || byte == b',' || self.key_at(next) || self.trails_off(next)
+    }
+
+    /// After a comma inside an array: something that can be an item.
+    pub(super) fn item_follows(&self, at: usize) -> bool {
+        let (next, newline) = self.after_space(at);
+        let Some(byte) = self.byte(next) else { return true };
+        newline
+            || matches!(byte, b'{' | b'[' | b'(' | b']' | b')' | b'}' | b',')
+            || self.quote_at(next)
+            || self.trails_off(next)
+            || self.word_is_item(next)
+    }
+
+    /// A comment or an ellipsis.
+    fn trails_off(&self, at: usize) -> bool {
+        self.comment_end(at).is_some() || self.bytes[at..].starts_with(b"...")
+    }
+
+    /// A number or single word that is itself followed by a comma or a bracket.
+    fn word_is_item(&self, at: usize) -> bool {
+        let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'+');
+        let length = window.iter().take_while(|byte| is_part(byte)).count();
+        let (next, newline) = self.after_space(at + length);
+        length > 0 && (newline || matches!(self.byte(next), None | Some(b',' | b']' | b')' | b'}')))
+    }
+
+    /// Whether a closing bracket just before `at` leaves the text in a sensible state.
+    pub(super) fn closer_fits(&self, at: usize) -> bool {
+        let (next, newline) = self.after_space(at);
+        match self.byte(next) {
+            None | Some(b',' | b']' | b'}' | b')' | b'`' | b'<' | b'/' | b';') => true,
+            Some(_) if self.quote_at(next) => newline && self.key_at(next),
+            Some(_) => newline || self.frames.len() == 1,
+        }
+    }
+
+    /// Whether some open container is closed by `closer`.
+    pub(super) fn is_open(&self, closer: u8) -> bool {
+        self.frames.iter().any(|frame| frame.closer() == closer)
+    }
+}

@@ -1,0 +1,257 @@
+//! Objects.
+
+use formwork_schema::Segment;
+use serde_json::{Map, Value};
+
+use super::{Failure, Frame, Last, Parser, Role};
+use crate::repair::RepairKind;
+
+/// How far text between members is searched for the next key.
+const GARBAGE_MAX: usize = 200;
+
+/// How long a key without quotes may be.
+const BARE_KEY_MAX: usize = 64;
+
+impl Parser<'_> {
+    /// Reads an object; its opening brace stands here.
+    pub(super) fn object(&mut self) -> Result<Value, Failure> {
+        self.enter(Frame::Object)?;
+        self.signs.objects += 1;
+        let mut object = Map::new();
+        let mut separated = true;
+        loop {
+            self.skip();
+            if self.at_end() {
+                self.close_at_end();
+                return Ok(Value::Object(object));
+            }
+            match self.peek() {
+                Some(b',') => {
+                    if separated {
+                        self.mend(RepairKind::CommaRemoved);
+                    }
+                    separated = true;
+                    self.at += 1;
+                    self.last = Last::Open;
+                    continue;
+                }
+                Some(b'}') => {
+                    if separated && !object.is_empty() {
+                        self.mend(RepairKind::CommaRemoved);
+                    }
+                    if self.is_premature() {
+                        self.mend(RepairKind::BracketChanged);
+                        self.at += 1;
+                        continue;
+                    }
+                    self.at += 1;
+                    self.leave();
+                    return Ok(Value::Object(object));
+                }
+                Some(byte @ (b']' | b')')) => {
+                    if self.foreign_closer(byte, b'}') {
+                        return Ok(Value::Object(object));
+                    }
+                    continue;
+                }
+                Some(b'.') if self.starts_with("...") => {
+                    self.at += 3;
+                    self.mend(RepairKind::EllipsisRemoved);
+                    continue;
+                }
+                _ => {}
+            }
+            if object.is_empty() && self.is_set() {
+                return self.set();
+            }
+            let had_comma = separated;
+            let before = self.at;
+            match self.member()? {
+                Some((key, value)) => {
+                    if !had_comma {
+                        self.mend(RepairKind::CommaAdded);
+                    }
+                    self.insert(&mut object, key, value);
+                    separated = false;
+                }
+                None if self.at_end() => {}
+                None if self.at == before => {
+                    if self.skip_to_member(&object)? {
+                        continue;
+                    }
+                    // What follows is no longer the document.
+                    self.close_at_end();
+                    return Ok(Value::Object(object));
+                }
+                None => separated = false,
+            }
+        }
+    }
+
+    /// `{"a": 1}, "b": 2}`: the outermost object goes on after its brace.
+    fn is_premature(&self) -> bool {
+        if self.frames.len() != 1 {
+            return false;
+        }
+        let (comma, _) = self.after_space(self.at + 1);
+        let (key, _) = self.after_space(comma + 1);
+        self.byte(comma) == Some(b',') && self.quote_at(key) && self.key_at(key)
+    }
+
+    fn insert(&mut self, object: &mut Map<String, Value>, key: String, value: Value) {
+        self.signs.pairs += 1;
+        let Some(previous) = object.get(&key) else {
+            object.insert(key, value);
+            return;
+        };
+        self.path.push(Segment::Key(key.clone()));
+        if *previous == value {
+            self.mend(RepairKind::RepeatRemoved);
+        } else {
+            let from = previous.clone();
+            self.repair(RepairKind::DuplicateRemoved, from, value.clone());
+        }
+        self.path.pop();
+        object.insert(key, value);
+    }
+
+    /// Reads one key and its value. `None` when there is no key here, or its value was cut off.
+    pub(super) fn member(&mut self) -> Result<Option<(String, Value)>, Failure> {
+        let Some(key) = self.key()? else { return Ok(None) };
+        self.last = Last::Open;
+        self.skip();
+        if self.at_end() {
+            return Ok(None);
+        }
+        match self.peek() {
+            Some(b':') => self.at += 1,
+            Some(b'=') => {
+                self.at += if self.starts_with("=>") { 2 } else { 1 };
+                self.mend(RepairKind::ColonAdded);
+            }
+            Some(b',' | b'}' | b']' | b')') => {
+                self.path.push(Segment::Key(key.clone()));
+                self.mend(RepairKind::NullAdded);
+                self.path.pop();
+                return Ok(Some((key, Value::Null)));
+            }
+            _ => self.mend(RepairKind::ColonAdded),
+        }
+        self.path.push(Segment::Key(key));
+        let value = self.value(Role::Member);
+        let missing = matches!(value, Ok(None)) && !self.at_end();
+        if missing {
+            self.mend(RepairKind::NullAdded);
+        }
+        let Some(Segment::Key(key)) = self.path.pop() else { return Ok(None) };
+        match value? {
+            Some(value) => Ok(Some((key, value))),
+            None if missing => {
+                // `"a": ...,` and `"a": :`: step over what cannot be a value.
+                if self.starts_with("...") {
+                    self.at += 3;
+                } else if self.peek() == Some(b':') {
+                    self.at += 1;
+                }
+                Ok(Some((key, Value::Null)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn key(&mut self) -> Result<Option<String>, Failure> {
+        if let Some(quote) = self.quote_here() {
+            let key = self.string(quote, Role::Key)?;
+            return Ok((!self.signs.cut).then_some(key));
+        }
+        let start = self.at;
+        let window_end = self.bytes.len().min(start + BARE_KEY_MAX);
+        let window = &self.bytes[start..window_end];
+        let stops = |byte: u8| matches!(byte, b':' | b'=' | b',' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'\n' | b'\'');
+        let Some(length) = window.iter().position(|&byte| stops(byte) || byte == b'"') else { return Ok(None) };
+        let end = start + length;
+        let is_separator = |at: usize| self.byte(at) == Some(b':') || self.bytes[at..].starts_with(b"=>");
+        // `key": …`, where the opening quote is missing; `key "value"`, where the colon is.
+        let unopened = self.byte(end) == Some(b'"') && is_separator(self.after_space(end + 1).0);
+        let word = self.text[start..end].trim_end();
+        let is_word = !word.is_empty() && !word.contains(char::is_whitespace);
+        let no_colon = is_word && self.quote_at(end) && end > start + word.len() && !self.key_at(end);
+        let typographic = is_word && self.text[start..end].contains('“');
+        if !is_separator(end) && !unopened && !no_colon || typographic {
+            return Ok(self.key_before_quote(start));
+        }
+        if word.is_empty() {
+            return Ok(None);
+        }
+        let key = word.to_owned();
+        self.mend_text(RepairKind::KeyQuoted, start, end, Value::String(key.clone()));
+        self.at = if unopened { end + 1 } else { end };
+        Ok(Some(key))
+    }
+
+    /// `{a “b”}`: a word, then a typographic quote.
+    fn key_before_quote(&mut self, start: usize) -> Option<String> {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let length = self.bytes[start..].iter().take(BARE_KEY_MAX).take_while(|byte| is_part(byte)).count();
+        let (next, newline) = self.after_space(start + length);
+        if length == 0 || newline || self.byte(next) != Some(0xe2) || !self.quote_at(next) {
+            return None;
+        }
+        let key = self.text[start..start + length].to_owned();
+        self.mend_text(RepairKind::KeyQuoted, start, start + length, Value::String(key.clone()));
+        self.at = start + length;
+        Some(key)
+    }
+
+    /// `{"a", "b"}` and `{5}`: values without keys.
+    fn is_set(&self) -> bool {
+        let end = match self.byte(self.at) {
+            Some(mark @ (b'"' | b'\'')) => {
+                let window = &self.bytes[self.at + 1..self.bytes.len().min(self.at + 400)];
+                let Some(offset) = window.iter().position(|&byte| byte == mark) else { return false };
+                self.at + 1 + offset + 1
+            }
+            Some(b'0'..=b'9') => self.at + self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count(),
+            _ => return false,
+        };
+        let (next, _) = self.after_space(end);
+        match self.byte(next) {
+            Some(b',') => {
+                let (second, _) = self.after_space(next + 1);
+                (self.quote_at(second) || self.byte(second).is_some_and(|byte| byte.is_ascii_digit())) && !self.key_at(second)
+            }
+            Some(b'}') => true,
+            _ => false,
+        }
+    }
+
+    fn set(&mut self) -> Result<Value, Failure> {
+        self.mend(RepairKind::SetChanged);
+        if let Some(frame) = self.frames.last_mut() {
+            // Its items end at a brace, but they are items.
+            *frame = Frame::Object;
+        }
+        self.items(b'}').map(Value::Array)
+    }
+
+    /// Steps over text that is neither key nor value when a key follows soon. False when the document
+    /// has ended and something else has begun.
+    fn skip_to_member(&mut self, object: &Map<String, Value>) -> Result<bool, Failure> {
+        let start = self.at;
+        let window = &self.bytes[start..self.bytes.len().min(start + GARBAGE_MAX)];
+        let line = window.iter().position(|&byte| byte == b'\n').unwrap_or(window.len());
+        let found = (0..line).find(|&offset| {
+            let at = start + offset;
+            (self.quote_at(at) && self.key_at(at)) || (window[offset] == b'}' && offset > 0 && !object.is_empty())
+        });
+        match found {
+            Some(0) | None if object.is_empty() => Err(Failure::NotJson),
+            Some(offset) if offset > 0 => {
+                self.mend_text(RepairKind::TextDropped, start, start + offset, Value::Null);
+                self.at = start + offset;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}

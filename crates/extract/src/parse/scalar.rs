@@ -1,0 +1,291 @@
+//! Values without quotes: numbers, literals of several languages, words, calls, and text that has to
+//! be kept as it stands.
+
+use serde_json::{Number, Value};
+
+use super::{Failure, Frame, Last, Parser, Role};
+use crate::repair::RepairKind;
+use crate::strict::exact_number;
+
+/// Literals and what they mean in JSON.
+const LITERALS: &[(&str, Value)] = &[
+    ("true", Value::Bool(true)),
+    ("false", Value::Bool(false)),
+    ("null", Value::Null),
+    ("True", Value::Bool(true)),
+    ("False", Value::Bool(false)),
+    ("None", Value::Null),
+    ("TRUE", Value::Bool(true)),
+    ("FALSE", Value::Bool(false)),
+    ("NULL", Value::Null),
+    ("Null", Value::Null),
+    ("undefined", Value::Null),
+    ("nil", Value::Null),
+];
+
+const SPECIAL_NUMBERS: [&str; 7] = ["NaN", "nan", "Infinity", "-Infinity", "+Infinity", "inf", "-inf"];
+
+impl Parser<'_> {
+    /// Reads a value that has no quotes and no brackets.
+    pub(super) fn scalar(&mut self, role: Role) -> Result<Option<Value>, Failure> {
+        let start = self.at;
+        let token_end = self.token_end(start);
+        let token = &self.text[start..token_end];
+        if token.is_empty() {
+            return Ok(Some(self.keep_text(start, role)));
+        }
+        if token.starts_with("...") {
+            return Ok(None);
+        }
+        let ends_here = self.word_may_end(token_end);
+        if ends_here {
+            if let Some((_, value)) = LITERALS.iter().find(|(word, _)| *word == token) {
+                if !matches!(token, "true" | "false" | "null") {
+                    self.mend_text(RepairKind::LiteralChanged, start, token_end, value.clone());
+                }
+                self.at = token_end;
+                self.last = Last::Complete;
+                self.signs.plain += 1;
+                return Ok(Some(value.clone()));
+            }
+            if let Some(value) = self.number(start, token_end) {
+                return Ok(Some(value));
+            }
+            if SPECIAL_NUMBERS.contains(&token) {
+                let value = Value::String(token.to_owned());
+                self.mend_text(RepairKind::SpecialNumber, start, token_end, value.clone());
+                self.at = token_end;
+                self.last = Last::Complete;
+                self.signs.plain += 1;
+                return Ok(Some(value));
+            }
+        }
+        if token_end == self.bytes.len()
+            && let Some(value) = self.cut_token(start, token_end)
+        {
+            return Ok(Some(value));
+        }
+        if let Some(value) = self.call(start, role)? {
+            return Ok(Some(value));
+        }
+        if let Some(quote) = self.prefixed_quote(token_end, token) {
+            self.at = token_end;
+            return self.quoted_value(quote, role).map(Some);
+        }
+        if role == Role::Root {
+            return Ok(None);
+        }
+        Ok(Some(self.keep_text(start, role)))
+    }
+
+    /// The end of a run of characters that cannot be punctuation.
+    fn token_end(&self, start: usize) -> usize {
+        let rest = &self.bytes[start..];
+        let is_part = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | b'-' | b'+' | b'%') || byte >= 0x80
+        };
+        start + rest.iter().take_while(|&&byte| is_part(byte)).count()
+    }
+
+    /// Whether a word that ends at `at` is followed by what may follow a value.
+    fn word_may_end(&self, at: usize) -> bool {
+        let (next, newline) = self.after_space(at);
+        match self.byte(next) {
+            None | Some(b',' | b'}' | b']' | b')' | b'`' | b'<' | b';') => true,
+            Some(b'/' | b'#') => self.comment_end(next).is_some() && (next > at || newline),
+            Some(_) if newline => true,
+            Some(_) => next > at && (self.quote_at(next) || self.key_at(next) || matches!(self.byte(next), Some(b'{' | b'[')) || self.frames.last().is_some_and(|frame| *frame != Frame::Object) && self.number_at(next)),
+        }
+    }
+
+    fn number_at(&self, at: usize) -> bool {
+        let end = self.token_end(at);
+        end > at && self.text[at..end].parse::<f64>().is_ok()
+    }
+
+    /// Whether what was just read may end here, or whether it was only the start of something else.
+    pub(super) fn value_may_end(&self) -> bool {
+        let (next, newline) = self.after_space(self.at);
+        match self.byte(next) {
+            None | Some(b',' | b'}' | b']' | b')' | b':' | b'`' | b'<' | b'{' | b'[' | b'(' | b';' | b'.') => true,
+            Some(b'/' | b'#') => self.comment_end(next).is_some(),
+            Some(_) => newline || self.quote_at(next) || self.key_at(next) || self.word_may_end(self.token_end(next)),
+        }
+    }
+
+    /// Reads the token as a number, in JSON's notation or one that has the same value.
+    fn number(&mut self, start: usize, end: usize) -> Option<Value> {
+        let token = &self.text[start..end];
+        let (value, kind) = read_number(token)?;
+        if let Some(kind) = kind {
+            self.mend_text(kind, start, end, value.clone());
+        }
+        self.at = end;
+        self.last = Last::Number;
+        self.signs.plain += 1;
+        Some(value)
+    }
+
+    /// A literal or number that the end of the text cut off.
+    fn cut_token(&mut self, start: usize, end: usize) -> Option<Value> {
+        let token = &self.text[start..end];
+        let literal = ["true", "false", "null", "True", "False", "None"].iter().find(|word| word.starts_with(token));
+        let value = match literal {
+            Some(word) => LITERALS.iter().find(|(known, _)| known == word)?.1.clone(),
+            None if token == "-" => {
+                if self.frames.is_empty() {
+                    return None;
+                }
+                Value::from(0)
+            }
+            None => {
+                let shortened = token.trim_end_matches(['e', 'E', '+', '-', '.']);
+                read_number(shortened).filter(|_| token.starts_with(|first: char| first.is_ascii_digit() || first == '-'))?.0
+            }
+        };
+        self.mend_text(RepairKind::Completed, start, end, value.clone());
+        self.at = end;
+        self.last = Last::Open;
+        self.signs.cut = true;
+        self.signs.plain += 1;
+        Some(value)
+    }
+
+    /// `ObjectId("507f")`, `callback({…});`: a call with one argument stands for its argument. Any
+    /// other call is code, and a text that holds one is not JSON.
+    fn call(&mut self, start: usize, role: Role) -> Result<Option<Value>, Failure> {
+        let open = self.token_end(start);
+        if self.byte(open) != Some(b'(') || !self.text[start..open].starts_with(|first: char| first.is_alphabetic() || first == '_') {
+            return Ok(None);
+        }
+        let in_object = self.frames.contains(&Frame::Object);
+        let (inside, _) = self.after_space(open + 1);
+        let is_single = self.quote_at(inside) || self.number_at(inside) || matches!(self.byte(inside), Some(b'{' | b'['));
+        if is_single && (in_object || role == Role::Root) {
+            let before = (self.repairs.clone(), self.at);
+            self.at = inside;
+            if let Some(value) = self.value(Role::Item)? {
+                self.skip();
+                if self.peek() == Some(b')') {
+                    self.at += 1;
+                    self.last = Last::Complete;
+                    self.mend_text(RepairKind::CallRemoved, start, open, Value::Null);
+                    return Ok(Some(value));
+                }
+            }
+            (self.repairs, self.at) = before;
+        }
+        if in_object { Ok(Some(self.keep_text(start, role))) } else { Err(Failure::NotJson) }
+    }
+
+    /// `r"…"`, `b'…'`, `u"…"`: a string of another language with a prefix.
+    fn prefixed_quote(&mut self, at: usize, token: &str) -> Option<super::string::Quote> {
+        if token.len() > 2 || !token.bytes().all(|byte| b"rRbBuUfF".contains(&byte)) || !self.quote_at(at) {
+            return None;
+        }
+        let start = self.at;
+        self.at = at;
+        let quote = self.quote_here();
+        self.at = start;
+        self.mend(RepairKind::LiteralChanged);
+        quote
+    }
+
+    /// Keeps the text from `start` to the next separator as a string: nothing of it is lost.
+    pub(super) fn keep_text(&mut self, start: usize, role: Role) -> Value {
+        let end = self.text_end(start, role);
+        let raw = self.text[start..end].trim();
+        // `[a", "b"]`: the quote that opened it is missing.
+        let is_word = !raw.contains(['"', '(', '{', '[']);
+        let unopened = |mark: char| raw.ends_with(mark) && raw.matches(mark).count() == 1;
+        let content = if unopened('"') { raw.trim_end_matches('"') } else { raw };
+        let value = Value::String(content.to_owned());
+        let kind = if is_word || content.len() < raw.len() { RepairKind::ValueQuoted } else { RepairKind::TextKept };
+        self.mend_text(kind, start, end, value.clone());
+        self.signs.bare += 1;
+        self.at = end;
+        self.last = if end == self.bytes.len() { Last::Open } else { Last::Complete };
+        value
+    }
+
+    /// Where text without quotes ends: before a comma that another member or item follows, before the
+    /// bracket that closes the container, or at the end of a line in an array.
+    fn text_end(&self, start: usize, role: Role) -> usize {
+        let mut depth = 0_usize;
+        let mut at = start;
+        while let Some(byte) = self.byte(at) {
+            match byte {
+                b',' if depth == 0 => {
+                    let ends = match role {
+                        Role::Member => self.member_follows(at + 1),
+                        _ => true,
+                    };
+                    if ends {
+                        return at;
+                    }
+                }
+                b'\n' if depth == 0 => {
+                    let (next, _) = self.after_space(at);
+                    let closes = matches!(self.byte(next), Some(b'}' | b']' | b')')) || self.bytes[next..].starts_with(b"```");
+                    if role == Role::Item || closes || self.key_at(next) {
+                        return at;
+                    }
+                }
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' if depth > 0 => depth -= 1,
+                b')' | b']' | b'}' if self.is_open(byte) => return at,
+                // `value "key": …`: a comma is missing.
+                b'"' if depth == 0 && at > start && role == Role::Member && self.key_at(at) => return at,
+                b'/' if depth == 0 && at > start && self.byte(at - 1) == Some(b' ') && self.comment_end(at).is_some() => {
+                    return at;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        self.bytes.len()
+    }
+}
+
+/// A number in any notation we know, and the repair that reading it takes.
+fn read_number(token: &str) -> Option<(Value, Option<RepairKind>)> {
+    let unsigned = token.trim_start_matches(['-', '+']);
+    if unsigned.len() + 1 < token.len() || !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
+    }
+    let negative = token.starts_with('-');
+    for (prefix, radix) in [("0x", 16), ("0X", 16), ("0o", 8), ("0b", 2)] {
+        if let Some(digits) = unsigned.strip_prefix(prefix) {
+            let magnitude = i64::from_str_radix(&digits.replace('_', ""), radix).ok()?;
+            let value = Value::from(if negative { -magnitude } else { magnitude });
+            return Some((value, Some(RepairKind::RadixChanged)));
+        }
+    }
+    let is_digit_group = |byte: u8| byte.is_ascii_digit() || byte == b'_';
+    let whole = unsigned.bytes().take_while(|&byte| is_digit_group(byte)).count();
+    let leading_zero = whole > 1 && unsigned.starts_with('0');
+    if leading_zero || unsigned.starts_with('_') || unsigned.contains("__") || unsigned[..whole].ends_with('_') {
+        return None;
+    }
+    let mut canonical = token.trim_start_matches('+').replace('_', "");
+    if canonical.ends_with('.') && canonical.len() > 1 {
+        canonical.push('0');
+    }
+    if let Some(position) = canonical.find('.')
+        && !canonical[..position].ends_with(|last: char| last.is_ascii_digit())
+    {
+        canonical.insert(position, '0');
+    }
+    let is_integer = canonical.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let is_number = canonical.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    if !is_number {
+        return None;
+    }
+    let float: f64 = canonical.parse().ok()?;
+    match exact_number(&canonical, is_integer) {
+        Some(number) => Some((Value::Number(number), (canonical != token).then_some(RepairKind::NumberChanged))),
+        None => Number::from_f64(float).map(|number| (Value::Number(number), Some(RepairKind::NumberRounded))).or_else(|| {
+            Some((Value::String(token.to_owned()), Some(RepairKind::SpecialNumber)))
+        }),
+    }
+}

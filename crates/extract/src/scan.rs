@@ -1,0 +1,286 @@
+//! One pass over a text that finds the documents in it.
+
+use memchr::memchr3;
+
+use crate::parse::{self, Document, Failure, Repairs, Signs};
+use crate::strict;
+
+/// How much of the text may be read again after a bracket turned out not to start a document, as a
+/// multiple of its length. Beyond that no more attempts are made, which keeps hostile texts linear.
+const REREADING_MAX: usize = 8;
+
+/// How strongly the surroundings say that a document is the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    /// Found only inside the model's thinking.
+    Thought,
+    /// A list of plain values in prose, or data inside program code.
+    Weak,
+    /// In the open.
+    Prose,
+    /// In a fence or behind a tag made for it.
+    Marked,
+}
+
+/// A document and where it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) document: Document,
+    pub(crate) tier: Tier,
+    pub(crate) start: usize,
+}
+
+/// What a scan brought to light.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    pub(crate) found: Vec<Found>,
+    /// Whether a document was given up because it is nested too deeply.
+    pub(crate) too_deep: bool,
+}
+
+/// Finds all documents in `text`. With a contract in force (`guided`), what could also be a
+/// placeholder in prose gets the benefit of the doubt.
+pub(crate) fn scan(text: &str, guided: bool) -> Scan {
+    let mut scanner = Scanner {
+        text,
+        bytes: text.as_bytes(),
+        guided,
+        at: 0,
+        clear_from: 0,
+        marked: false,
+        code: false,
+        fence: false,
+        rereading_left: text.len().saturating_mul(REREADING_MAX) + 4096,
+        scan: Scan::default(),
+    };
+    scanner.run();
+    scanner.scan
+}
+
+struct Scanner<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    guided: bool,
+    at: usize,
+    /// Nothing but space and commas stands between here and the current position when a document
+    /// there is at the start of the text, a fence, or directly behind another document.
+    clear_from: usize,
+    /// Whether `clear_from` is in a fence or behind a tag.
+    marked: bool,
+    /// Whether the current fence holds program code.
+    code: bool,
+    fence: bool,
+    rereading_left: usize,
+    scan: Scan,
+}
+
+impl Scanner<'_> {
+    fn run(&mut self) {
+        while let Some(offset) = memchr3(b'{', b'[', b'`', &self.bytes[self.at..]) {
+            let at = self.at + offset;
+            if self.bytes[at] == b'`' {
+                self.backticks(at);
+                continue;
+            }
+            if self.bytes[at] == b'[' && let Some(end) = self.tag_in_brackets(at) {
+                self.at = end;
+                self.clear_from = end;
+                self.marked = true;
+                continue;
+            }
+            self.bracket(at);
+        }
+    }
+
+    fn backticks(&mut self, at: usize) {
+        let run = self.bytes[at..].iter().take_while(|&&byte| byte == b'`').count();
+        self.at = at + run;
+        if run < 3 {
+            return;
+        }
+        self.fence = !self.fence;
+        self.code = false;
+        self.marked = self.fence;
+        if self.fence {
+            // The language tag, if there is one.
+            let tag = self.bytes[self.at..].iter().take_while(|&&byte| is_word(byte) || matches!(byte, b'+' | b'#' | b'-' | b'.')).count();
+            self.at += tag;
+            let line = &self.bytes[self.at..];
+            let rest = line.iter().take_while(|&&byte| byte != b'\n').count();
+            // `json title="x"` and the like: what else stands on the line is part of the tag.
+            let starts = |byte: &u8| matches!(byte, b'{' | b'[' | b'(' | b'"' | b'`');
+            if tag > 0 && !line[..rest].iter().any(starts) {
+                self.at += rest;
+            }
+        }
+        self.clear_from = self.at;
+    }
+
+    /// `[TOOL_CALLS]`, `[/INST]`, `[BEGIN FINAL RESPONSE]`: a tag, not an array.
+    fn tag_in_brackets(&self, at: usize) -> Option<usize> {
+        let window = &self.bytes[at + 1..self.bytes.len().min(at + 48)];
+        let length = window.iter().take_while(|&&byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'/' | b' ')).count();
+        (length > 2 && window.get(length) == Some(&b']')).then_some(at + 1 + length + 1)
+    }
+
+    fn bracket(&mut self, at: usize) {
+        let start = self.unescaped_start(at);
+        let clear = self.is_clear(start);
+        let tagged = !clear && self.is_behind_tag(start);
+        let relaxed = clear || tagged;
+        if !relaxed && self.is_in_code(at) {
+            self.at = self.group_end(at);
+            return;
+        }
+        let marked = (clear && self.marked) || tagged;
+        match self.read(at) {
+            Ok(document) if self.is_json(&document, at, relaxed) => {
+                let tier = self.tier(&document, marked, relaxed);
+                self.at = document.end.max(at + 1);
+                self.clear_from = self.at;
+                self.marked = marked;
+                self.scan.found.push(Found { document, tier, start: at });
+            }
+            Ok(document) => {
+                self.spend(document.end - at);
+                self.at = at + 1;
+            }
+            Err((Failure::Depth, reached)) => {
+                self.scan.too_deep = true;
+                self.at = reached.max(at + 1);
+            }
+            Err((Failure::NotJson, reached)) => {
+                self.spend(reached - at);
+                self.at = at + 1;
+            }
+        }
+        if self.rereading_left == 0 {
+            self.at = self.bytes.len();
+        }
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        self.rereading_left = self.rereading_left.saturating_sub(bytes);
+    }
+
+    /// A bracket that belongs to a document escaped as a whole may have its own backslashes before it.
+    fn unescaped_start(&self, at: usize) -> usize {
+        at
+    }
+
+    fn read(&self, at: usize) -> Result<Document, (Failure, usize)> {
+        match strict::parse(self.text, at) {
+            Ok(parsed) if !self.continues(parsed.end) => Ok(Document {
+                value: parsed.value,
+                end: parsed.end,
+                repairs: Repairs::default(),
+                signs: Signs { quoted: 1, pairs: 1, ..Signs::default() },
+                depth: parsed.depth,
+            }),
+            Err(stop) if stop.why == strict::Why::Depth => Err((Failure::Depth, stop.at)),
+            _ => parse::parse(self.text, at),
+        }
+    }
+
+    /// `}, "key": …`: the document was closed too early.
+    fn continues(&self, end: usize) -> bool {
+        let rest = &self.text[end..self.bytes.len().min(end + 4)];
+        let rest = rest.trim_start();
+        self.bytes[end - 1] == b'}' && rest.starts_with(',') && rest[1..].trim_start().starts_with(['"', '\''])
+    }
+
+    /// Whether only space and separators stand between the last clear position and here.
+    fn is_clear(&self, at: usize) -> bool {
+        let gap = &self.text[self.clear_from..at];
+        gap.len() < 4096 && is_blank(gap)
+    }
+
+    /// Whether a tag ends just before here: `<tool_call>`, `<|python_tag|>`, `functools`.
+    fn is_behind_tag(&self, at: usize) -> bool {
+        let window_start = at.saturating_sub(120);
+        let before = self.bytes[window_start..at].trim_ascii_end();
+        if before.ends_with(b"functools") {
+            return true;
+        }
+        if before.last() != Some(&b'>') {
+            return false;
+        }
+        let inside = before[..before.len() - 1].iter().rev().take_while(|&&byte| !matches!(byte, b'<' | b'>' | b'\n')).count();
+        let open = before.len() - 1 - inside;
+        inside > 0 && open > 0 && before[open - 1] == b'<'
+    }
+
+    /// Whether the bracket is a subscript, an argument or part of a string of program code.
+    fn is_in_code(&self, at: usize) -> bool {
+        let Some(previous) = at.checked_sub(1).map(|before| self.bytes[before]) else { return false };
+        let glued = matches!(previous, b'=' | b'$' | b'%' | b'\\');
+        if self.bytes[at] == b'{' {
+            return glued && previous != b'\\';
+        }
+        let called = previous == b'(' && at >= 2 && is_word(self.bytes[at - 2]);
+        let assigned = self.bytes[..at].trim_ascii_end().ends_with(b"=");
+        glued || called || assigned || is_word(previous) || matches!(previous, b')' | b']' | b'\'' | b'"' | b'.')
+    }
+
+    /// The end of the bracketed group at `at`, so that nothing inside it is looked at.
+    fn group_end(&mut self, at: usize) -> usize {
+        match self.read(at) {
+            Ok(document) => document.end.max(at + 1),
+            Err((_, reached)) => {
+                self.spend(reached - at);
+                at + 1
+            }
+        }
+    }
+
+    /// Whether what was read is JSON, and not prose or code that happens to have brackets.
+    fn is_json(&self, document: &Document, at: usize, relaxed: bool) -> bool {
+        let signs = document.signs;
+        let is_object = self.bytes[at] == b'{';
+        if document.repairs.is_empty() {
+            let is_empty = document.value.as_array().is_some_and(Vec::is_empty);
+            return relaxed || is_object || !is_empty;
+        }
+        let reaches_end = is_blank(self.text[document.end..].trim_matches(['}', ']', ')', ';', '`']));
+        let solid = signs.quoted + signs.plain + signs.objects.saturating_sub(u32::from(is_object));
+        if document.value.is_object() {
+            if signs.pairs == 0 {
+                return relaxed && reaches_end;
+            }
+            return solid > 0 || (relaxed && (signs.pairs > 1 || self.guided));
+        }
+        if signs.bare == 0 {
+            return solid > 0 || (relaxed && reaches_end);
+        }
+        relaxed && (self.guided || reaches_end)
+    }
+
+    fn tier(&self, document: &Document, marked: bool, relaxed: bool) -> Tier {
+        if marked {
+            return Tier::Marked;
+        }
+        let is_plain_list =
+            document.value.as_array().is_some_and(|items| !items.iter().any(|item| item.is_object() || item.is_array()));
+        if (is_plain_list && !relaxed) || (self.fence && !relaxed) { Tier::Weak } else { Tier::Prose }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Whether a text has nothing in it that could be data: space, separators, comments.
+pub(crate) fn is_blank(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches(|character: char| character.is_whitespace() || matches!(character, ',' | ';' | '\u{feff}'));
+        if let Some(comment) = rest.strip_prefix("/*") {
+            let Some((_, after)) = comment.split_once("*/") else { return true };
+            rest = after;
+        } else if rest.starts_with("//") || rest.starts_with('#') {
+            rest = rest.split_once('\n').map_or("", |(_, after)| after);
+        } else {
+            return rest.is_empty();
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! RFC 8259 and nothing else: the fast path, and the judge of what needs no repair.
+//!
+//! Beyond the grammar it stops at what the standard leaves open and JSON values cannot hold without
+//! loss: a key that stands twice, an integer beyond 64 bits, a number beyond a double, half of a
+//! surrogate pair. Those go to the tolerant parser, which names what it does about them.
+
+use memchr::memchr2;
+use serde_json::{Map, Number, Value};
+
+use crate::NESTING_MAX;
+
+/// A value that needed no repair.
+pub(crate) struct Parsed {
+    pub(crate) value: Value,
+    /// The position behind the value.
+    pub(crate) end: usize,
+    /// How deeply the value is nested.
+    pub(crate) depth: usize,
+}
+
+/// Where and why reading stopped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stop {
+    pub(crate) at: usize,
+    pub(crate) why: Why,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The grammar does not allow what stands here.
+    Syntax,
+    /// The text ends inside the document.
+    End,
+    /// Nested deeper than [`NESTING_MAX`].
+    Depth,
+    /// A key stands twice in one object.
+    Duplicate,
+    /// A number does not fit.
+    Number,
+    /// Half of a surrogate pair.
+    Surrogate,
+}
+
+/// Reads one value from `at`, which may be followed by anything.
+pub(crate) fn parse(text: &str, at: usize) -> Result<Parsed, Stop> {
+    let mut reader = Reader { text, bytes: text.as_bytes(), at, depth: 0, deepest: 0 };
+    reader.skip_space();
+    let value = reader.value()?;
+    Ok(Parsed { value, end: reader.at, depth: reader.deepest })
+}
+
+/// Reads `text` as exactly one document.
+pub(crate) fn parse_whole(text: &str) -> Result<Parsed, Stop> {
+    let parsed = parse(text, 0)?;
+    let rest = text.as_bytes().iter().skip(parsed.end).position(|&byte| !is_space(byte));
+    match rest {
+        None => Ok(parsed),
+        Some(offset) => Err(Stop { at: parsed.end + offset, why: Why::Syntax }),
+    }
+}
+
+pub(crate) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    depth: usize,
+    deepest: usize,
+}
+
+impl Reader<'_> {
+    fn stop<T>(&self, why: Why) -> Result<T, Stop> {
+        let why = if why == Why::Syntax && self.at >= self.bytes.len() { Why::End } else { why };
+        Err(Stop { at: self.at, why })
+    }
+
+    fn peek(&self) -> u8 {
+        // A NUL is no valid JSON anywhere, so it can stand for the end.
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn skip_space(&mut self) {
+        while is_space(self.peek()) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, Stop> {
+        match self.peek() {
+            b'"' => {
+                self.at += 1;
+                self.string().map(Value::String)
+            }
+            b'{' => self.object(),
+            b'[' => self.array(),
+            b'-' | b'0'..=b'9' => self.number().map(Value::Number),
+            b't' => self.literal("true", Value::Bool(true)),
+            b'f' => self.literal("false", Value::Bool(false)),
+            b'n' => self.literal("null", Value::Null),
+            _ => self.stop(Why::Syntax),
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, Stop> {
+        let rest = &self.bytes[self.at..];
+        if rest.starts_with(word.as_bytes()) {
+            self.at += word.len();
+            return Ok(value);
+        }
+        if word.as_bytes().starts_with(rest) {
+            self.at = self.bytes.len();
+        }
+        self.stop(Why::Syntax)
+    }
+
+    fn enter(&mut self) -> Result<(), Stop> {
+        self.at += 1;
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        if self.depth > NESTING_MAX { self.stop(Why::Depth) } else { Ok(()) }
+    }
+
+    fn object(&mut self) -> Result<Value, Stop> {
+        self.enter()?;
+        let mut object = Map::new();
+        self.skip_space();
+        if self.peek() == b'}' {
+            self.at += 1;
+            self.depth -= 1;
+            return Ok(Value::Object(object));
+        }
+        loop {
+            if self.peek() != b'"' {
+                return self.stop(Why::Syntax);
+            }
+            self.at += 1;
+            let key = self.string()?;
+            self.skip_space();
+            if self.peek() != b':' {
+                return self.stop(Why::Syntax);
+            }
+            self.at += 1;
+            self.skip_space();
+            let value = self.value()?;
+            if object.insert(key, value).is_some() {
+                return self.stop(Why::Duplicate);
+            }
+            self.skip_space();
+            match self.peek() {
+                b',' => {
+                    self.at += 1;
+                    self.skip_space();
+                }
+                b'}' => {
+                    self.at += 1;
+                    self.depth -= 1;
+                    return Ok(Value::Object(object));
+                }
+                _ => return self.stop(Why::Syntax),
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<Value, Stop> {
+        self.enter()?;
+        let mut items = Vec::new();
+        self.skip_space();
+        if self.peek() == b']' {
+            self.at += 1;
+            self.depth -= 1;
+            return Ok(Value::Array(items));
+        }
+        loop {
+            items.push(self.value()?);
+            self.skip_space();
+            match self.peek() {
+                b',' => {
+                    self.at += 1;
+                    self.skip_space();
+                }
+                b']' => {
+                    self.at += 1;
+                    self.depth -= 1;
+                    return Ok(Value::Array(items));
+                }
+                _ => return self.stop(Why::Syntax),
+            }
+        }
+    }
+
+    /// Reads a string whose opening quote has been consumed.
+    fn string(&mut self) -> Result<String, Stop> {
+        let start = self.at;
+        let Some(offset) = memchr2(b'"', b'\\', &self.bytes[start..]) else {
+            self.at = self.bytes.len();
+            return self.stop(Why::End);
+        };
+        let plain = &self.text[start..start + offset];
+        self.check_plain(start, plain)?;
+        self.at = start + offset;
+        if self.peek() == b'"' {
+            self.at += 1;
+            return Ok(plain.to_owned());
+        }
+        let mut content = String::with_capacity(plain.len() + 32);
+        content.push_str(plain);
+        loop {
+            // At a backslash or a closing quote.
+            if self.peek() == b'"' {
+                self.at += 1;
+                return Ok(content);
+            }
+            self.escape(&mut content)?;
+            let from = self.at;
+            let Some(offset) = memchr2(b'"', b'\\', &self.bytes[from..]) else {
+                self.at = self.bytes.len();
+                return self.stop(Why::End);
+            };
+            let plain = &self.text[from..from + offset];
+            self.check_plain(from, plain)?;
+            content.push_str(plain);
+            self.at = from + offset;
+        }
+    }
+
+    fn check_plain(&mut self, start: usize, plain: &str) -> Result<(), Stop> {
+        // A fold without early exit is vectorised; strings are short and controls rare.
+        if plain.bytes().fold(false, |found, byte| found | (byte < 0x20)) {
+            let offset = plain.bytes().position(|byte| byte < 0x20).unwrap_or(0);
+            self.at = start + offset;
+            return self.stop(Why::Syntax);
+        }
+        Ok(())
+    }
+
+    fn escape(&mut self, content: &mut String) -> Result<(), Stop> {
+        self.at += 1;
+        let character = match self.peek() {
+            b'"' => '"',
+            b'\\' => '\\',
+            b'/' => '/',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                self.at += 1;
+                let character = self.unicode()?;
+                content.push(character);
+                return Ok(());
+            }
+            _ => return self.stop(Why::Syntax),
+        };
+        self.at += 1;
+        content.push(character);
+        Ok(())
+    }
+
+    fn unicode(&mut self) -> Result<char, Stop> {
+        let first = self.hex4()?;
+        if let Some(character) = char::from_u32(first) {
+            return Ok(character);
+        }
+        if first >= 0xDC00 || !self.bytes[self.at..].starts_with(b"\\u") {
+            return self.stop(Why::Surrogate);
+        }
+        self.at += 2;
+        let second = self.hex4()?;
+        if !(0xDC00..0xE000).contains(&second) {
+            return self.stop(Why::Surrogate);
+        }
+        let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+        char::from_u32(code).map_or_else(|| self.stop(Why::Surrogate), Ok)
+    }
+
+    fn hex4(&mut self) -> Result<u32, Stop> {
+        let digits = self.text.get(self.at..self.at + 4).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match digits.and_then(|hex| u32::from_str_radix(hex, 16).ok()) {
+            Some(code) => {
+                self.at += 4;
+                Ok(code)
+            }
+            None => self.stop(Why::Syntax),
+        }
+    }
+
+    fn number(&mut self) -> Result<Number, Stop> {
+        let start = self.at;
+        if self.peek() == b'-' {
+            self.at += 1;
+        }
+        match self.peek() {
+            b'0' => self.at += 1,
+            b'1'..=b'9' => self.digits(),
+            _ => return self.stop(Why::Syntax),
+        }
+        let mut is_integer = true;
+        if self.peek() == b'.' {
+            is_integer = false;
+            self.at += 1;
+            if !self.peek().is_ascii_digit() {
+                return self.stop(Why::Syntax);
+            }
+            self.digits();
+        }
+        if matches!(self.peek(), b'e' | b'E') {
+            is_integer = false;
+            self.at += 1;
+            if matches!(self.peek(), b'+' | b'-') {
+                self.at += 1;
+            }
+            if !self.peek().is_ascii_digit() {
+                return self.stop(Why::Syntax);
+            }
+            self.digits();
+        }
+        // `01`, `1x` and `1_000` are for the tolerant parser.
+        if self.peek().is_ascii_alphanumeric() || self.peek() == b'_' {
+            return self.stop(Why::Syntax);
+        }
+        exact_number(&self.text[start..self.at], is_integer).map_or_else(|| self.stop(Why::Number), Ok)
+    }
+
+    fn digits(&mut self) {
+        while self.peek().is_ascii_digit() {
+            self.at += 1;
+        }
+    }
+}
+
+/// A number that its JSON form holds: integers exactly within 64 bits, others as a finite double.
+pub(crate) fn exact_number(text: &str, is_integer: bool) -> Option<Number> {
+    if is_integer && text != "-0" {
+        return match text.parse::<i64>() {
+            Ok(number) => Some(number.into()),
+            Err(_) => text.parse::<u64>().ok().map(Number::from),
+        };
+    }
+    Number::from_f64(text.parse::<f64>().ok()?)
+}
