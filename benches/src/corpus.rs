@@ -28,6 +28,8 @@ pub struct Row {
     #[serde(default)]
     pub schema_expressible: Option<bool>,
     #[serde(default)]
+    pub partial: bool,
+    #[serde(default)]
     pub null_optional_ok: bool,
 }
 

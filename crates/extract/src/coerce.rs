@@ -1,6 +1,276 @@
-//! x
-use formwork_schema::Shape;
+//! Schema-guided coercion: the least change that makes a value fit, or none.
+//!
+//! Every step is a named repair with a cost, and unions take the branch with the lowest sum. What would
+//! lose or invent data is refused: list items are never dropped, required values never made up, and
+//! nothing that does not fit is replaced by null.
+
+mod object;
+mod text;
+
+use formwork_schema::{Segment, Shape, Types, json_pointer};
 use serde_json::Value;
+
 use crate::parse::Repairs;
-/// placeholder
-pub(crate) fn coerce(_value: &Value, _shape: &Shape<'_>) -> Option<(Value, Repairs)> { None }
+use crate::repair::{Repair, RepairKind};
+use crate::scan::scan;
+use text::{find_boolean, match_value, read_boolean, read_number};
+
+/// How many values and union branches are looked at before coercion is given up. Recursive unions
+/// could otherwise take exponential time.
+const STEPS_MAX: usize = 100_000;
+
+/// Fits `value` to `shape`. `None` when that would lose or invent data, or cannot be done at all; the
+/// result still has to be validated.
+pub(crate) fn coerce(value: &Value, shape: &Shape<'_>) -> Option<(Value, Repairs)> {
+    let mut coercer = Coercer { path: Vec::new(), repairs: Repairs::default(), unexplained: 0, steps_left: STEPS_MAX };
+    let value = coercer.fit(value, shape)?;
+    Some((value, coercer.repairs))
+}
+
+struct Coercer {
+    path: Vec<Segment>,
+    repairs: Repairs,
+    /// Properties kept though the schema says nothing about them: among branches that cost the same,
+    /// the one that explains more is the one that was meant.
+    unexplained: u32,
+    steps_left: usize,
+}
+
+/// The state to return to when an attempt fails.
+struct Mark {
+    listed: usize,
+    lossy: bool,
+    cost: u32,
+    unexplained: u32,
+    depth: usize,
+}
+
+impl Coercer {
+    fn mark(&self) -> Mark {
+        Mark {
+            listed: self.repairs.list.len(),
+            lossy: self.repairs.lossy,
+            cost: self.repairs.cost,
+            unexplained: self.unexplained,
+            depth: self.path.len(),
+        }
+    }
+
+    fn rewind(&mut self, mark: &Mark) {
+        self.repairs.list.truncate(mark.listed);
+        self.repairs.lossy = mark.lossy;
+        self.repairs.cost = mark.cost;
+        self.unexplained = mark.unexplained;
+        self.path.truncate(mark.depth);
+    }
+
+    fn repair(&mut self, kind: RepairKind, from: &Value, to: &Value) {
+        self.repairs.push(Repair { kind, pointer: json_pointer(&self.path), from: brief(from), to: brief(to) });
+    }
+
+    /// Runs an attempt that leaves no trace when it fails.
+    fn attempt(&mut self, run: impl FnOnce(&mut Self) -> Option<Value>) -> Option<Value> {
+        let mark = self.mark();
+        let result = run(self);
+        if result.is_none() {
+            self.rewind(&mark);
+        }
+        result
+    }
+
+    fn fit(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
+        self.steps_left = self.steps_left.checked_sub(1)?;
+        if let Some(values) = shape.values() {
+            return self.fit_values(value, &values, shape);
+        }
+        if let Some(branches) = shape.alternatives() {
+            return self.fit_union(value, &branches);
+        }
+        let types = shape.types();
+        if types.intersects(Types::of(value)) {
+            let kept = match value {
+                Value::Object(object) => self.attempt(|this| this.fit_object(object, shape)),
+                Value::Array(items) => self.attempt(|this| this.fit_items(items, shape)),
+                scalar => shape.admits(scalar).then(|| scalar.clone()),
+            };
+            if kept.is_some() {
+                return kept;
+            }
+        }
+        self.convert(value, shape, types)
+    }
+
+    fn fit_union(&mut self, value: &Value, branches: &[Shape<'_>]) -> Option<Value> {
+        // Branches that only name values are one enumeration: two of them mentioned is ambiguous.
+        let all_values: Option<Vec<Vec<&Value>>> = branches.iter().map(Shape::values).collect();
+        if let Some(values) = all_values {
+            let values: Vec<&Value> = values.into_iter().flatten().collect();
+            return self.fit_values(value, &values, &branches[0]);
+        }
+        let start = self.mark();
+        let mut best: Option<(u32, u32, Value, Vec<Repair>)> = None;
+        for branch in branches {
+            let fitted = self.fit(value, branch);
+            let (cost, unexplained) = (self.repairs.cost - start.cost, self.unexplained - start.unexplained);
+            if let Some(fitted) = fitted
+                && best.as_ref().is_none_or(|(lowest, least, ..)| (cost, unexplained) < (*lowest, *least))
+            {
+                let repairs = self.repairs.list[start.listed..].to_vec();
+                best = Some((cost, unexplained, fitted, repairs));
+            }
+            self.rewind(&start);
+            if matches!(best, Some((0, 0, ..))) {
+                break;
+            }
+        }
+        let (_, unexplained, fitted, repairs) = best?;
+        repairs.into_iter().for_each(|repair| self.repairs.push(repair));
+        self.unexplained += unexplained;
+        Some(fitted)
+    }
+
+    /// Fits a value to a list of allowed ones.
+    fn fit_values(&mut self, value: &Value, allowed: &[&Value], shape: &Shape<'_>) -> Option<Value> {
+        if allowed.contains(&value) {
+            return Some(value.clone());
+        }
+        match value {
+            Value::Array(items) if items.len() == 1 => {
+                let chosen = self.fit_values(&items[0], allowed, shape)?;
+                self.repair(RepairKind::ArrayUnwrapped, value, &chosen);
+                Some(chosen)
+            }
+            Value::Object(object) if object.len() == 1 => {
+                let inner = object.values().next().filter(|inner| !inner.is_object() && !inner.is_array())?;
+                let chosen = self.fit_values(inner, allowed, shape)?;
+                self.repair(RepairKind::ObjectUnwrapped, value, &chosen);
+                Some(chosen)
+            }
+            Value::Array(_) | Value::Object(_) | Value::Null => None,
+            scalar => {
+                let text = scalar.as_str().map_or_else(|| scalar.to_string(), str::to_owned);
+                let chosen = match_value(&text, allowed)?;
+                self.repair(RepairKind::EnumMatched, value, chosen);
+                Some(chosen.clone())
+            }
+        }
+    }
+
+    fn fit_items(&mut self, items: &[Value], shape: &Shape<'_>) -> Option<Value> {
+        let mut fitted = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let Some(expected) = shape.item(index) else {
+                fitted.push(item.clone());
+                continue;
+            };
+            self.path.push(Segment::Index(index));
+            fitted.push(self.fit(item, &expected)?);
+            self.path.pop();
+        }
+        Some(Value::Array(fitted))
+    }
+
+    /// A value of the wrong type.
+    fn convert(&mut self, value: &Value, shape: &Shape<'_>, types: Types) -> Option<Value> {
+        let converted = match value {
+            Value::String(text) => self.convert_string(value, text, shape, types),
+            Value::Number(number) => {
+                if types.contains(Types::STRING) {
+                    Some(self.replaced(RepairKind::StringWritten, value, Value::String(number.to_string())))
+                } else if types.contains(Types::BOOLEAN) {
+                    let flag = number.as_f64().filter(|number| *number == 0.0 || *number == 1.0)?;
+                    Some(self.replaced(RepairKind::BooleanRead, value, Value::Bool(flag == 1.0)))
+                } else {
+                    None
+                }
+            }
+            Value::Bool(flag) if types.contains(Types::STRING) => {
+                Some(self.replaced(RepairKind::StringWritten, value, Value::String(flag.to_string())))
+            }
+            Value::Array(items) if items.len() == 1 && !types.intersects(Types::ARRAY) => self.attempt(|this| {
+                let item = this.fit(&items[0], shape)?;
+                this.repair(RepairKind::ArrayUnwrapped, value, &item);
+                Some(item)
+            }),
+            Value::Object(object) => self.attempt(|this| this.unwrap(object, shape, types)),
+            _ => None,
+        };
+        converted.or_else(|| self.wrap(value, shape, types))
+    }
+
+    fn replaced(&mut self, kind: RepairKind, from: &Value, to: Value) -> Value {
+        self.repair(kind, from, &to);
+        to
+    }
+
+    fn convert_string(&mut self, value: &Value, text: &str, shape: &Shape<'_>, types: Types) -> Option<Value> {
+        if types.intersects(Types::NUMBER)
+            && let Some((number, kind)) = read_number(text)
+            && shape.admits(&number)
+        {
+            return Some(self.replaced(kind, value, number));
+        }
+        if types.contains(Types::BOOLEAN) {
+            if let Some(flag) = read_boolean(text) {
+                return Some(self.replaced(RepairKind::BooleanRead, value, Value::Bool(flag)));
+            }
+            if let Some(flag) = find_boolean(text) {
+                return Some(self.replaced(RepairKind::EnumMatched, value, Value::Bool(flag)));
+            }
+        }
+        if types.contains(Types::NULL) && matches!(text.trim(), "null" | "None" | "nil" | "NULL") {
+            return Some(self.replaced(RepairKind::NullRead, value, Value::Null));
+        }
+        if types.intersects(Types::OBJECT) || types.intersects(Types::ARRAY) {
+            return self.attempt(|this| this.parse_string(value, text, shape));
+        }
+        None
+    }
+
+    /// A string that holds a document.
+    fn parse_string(&mut self, value: &Value, text: &str, shape: &Shape<'_>) -> Option<Value> {
+        if !text.trim_start().starts_with(['{', '[', '`']) {
+            return None;
+        }
+        let mut found = scan(text, true).found;
+        if found.len() != 1 {
+            return None;
+        }
+        let document = found.remove(0).document;
+        self.repair(RepairKind::StringParsed, value, &document.value);
+        let prefix = json_pointer(&self.path);
+        for repair in document.repairs.list {
+            self.repairs.push(Repair { pointer: format!("{prefix}{}", repair.pointer), ..repair });
+        }
+        self.fit(&document.value, shape)
+    }
+
+    /// A single value where a list, or an object with one property, is asked for.
+    fn wrap(&mut self, value: &Value, shape: &Shape<'_>, types: Types) -> Option<Value> {
+        if types.contains(Types::ARRAY) && !value.is_array() && !value.is_null() {
+            let expected = shape.item(0)?;
+            return self.attempt(|this| {
+                this.path.push(Segment::Index(0));
+                let item = this.fit(value, &expected)?;
+                this.path.pop();
+                let list = Value::Array(vec![item]);
+                this.repair(RepairKind::ArrayWrapped, value, &list);
+                Some(list)
+            });
+        }
+        if types.contains(Types::OBJECT) && !value.is_object() && !value.is_null() {
+            return self.attempt(|this| this.wrap_in_object(value, shape));
+        }
+        None
+    }
+}
+
+/// A value for a repair record: containers are named, not copied.
+fn brief(value: &Value) -> Value {
+    match value {
+        Value::Object(object) if object.len() > 3 => Value::String(format!("an object of {} properties", object.len())),
+        Value::Array(items) if items.len() > 3 => Value::String(format!("an array of {} items", items.len())),
+        Value::String(text) => crate::parse::excerpt(text),
+        other => other.clone(),
+    }
+}

@@ -1,6 +1,6 @@
 //! The way from a text to an outcome.
 
-use formwork_schema::{Schema, Types};
+use formwork_schema::{Schema, Shape, Types};
 use serde_json::Value;
 
 use crate::choose::{self, Candidate};
@@ -41,7 +41,7 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
         let candidate =
             Candidate { value: parsed.value, repairs: Repairs::default(), tier: Tier::Marked, depth: parsed.depth };
         let mut candidates = vec![candidate];
-        candidates.extend(text_candidate(bare, schema, options.mode));
+        candidates.extend(text_candidate(text, schema, options.mode, true));
         return decide(candidates, bare, schema, options).unwrap_or_else(|| not_found(bare));
     }
     search(bare, schema, options)
@@ -118,24 +118,23 @@ fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     let split = thought::split(text);
     let guided = schema.is_some();
     let mut result = scan(split.answer, guided);
-    let mut region = split.answer;
     if result.found.is_empty() {
         result.found = scan_escaped(split.answer, guided).found;
     }
-    if result.found.is_empty() && is_blank(split.answer) && !split.thought.is_empty() {
+    let may_look_back = is_blank(split.answer) || options.mode == Mode::Lenient;
+    if result.found.is_empty() && may_look_back && !split.thought.is_empty() {
         let Scan { mut found, too_deep } = scan(split.thought, guided);
         for found in &mut found {
             found.tier = Tier::Thought;
         }
-        region = split.thought;
         result = Scan { found, too_deep };
     }
     let mut candidates = choose::candidates(result.found);
     if candidates.is_empty() {
         candidates.extend(scalar_candidate(split.answer, schema, options.mode));
     }
-    candidates.extend(text_candidate(split.answer, schema, options.mode));
-    let has_documents = candidates.iter().any(|candidate| candidate.tier > Tier::Thought || region == split.thought);
+    let has_documents = !candidates.is_empty();
+    candidates.extend(text_candidate(split.answer, schema, options.mode, has_documents));
     if result.too_deep && candidates.is_empty() {
         let message = format!("nested deeper than the {} levels allowed", crate::NESTING_MAX);
         let violations = formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
@@ -210,8 +209,9 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
     if let Ok(parsed) = strict::parse_whole(text) {
         return Some(Candidate { value: parsed.value, repairs: Repairs::default(), tier: Tier::Prose, depth: parsed.depth });
     }
-    let start = text.len() - text.trim_start().len();
-    if let Ok(document) = parse::parse(text, start)
+    // Brackets have been looked at already, and found wanting.
+    if !text.starts_with(['{', '['])
+        && let Ok(document) = parse::parse(text, 0)
         && is_blank(&text[document.end..])
         && !(document.signs.cut && document.repairs.list.iter().any(|repair| repair.kind == RepairKind::QuoteEscaped))
     {
@@ -249,15 +249,27 @@ fn token_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Ca
     Some(Candidate { value, repairs, tier: Tier::Prose, depth: 0 })
 }
 
-/// The text itself as a string, for contracts that ask for something other than an object or a list.
-fn text_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Candidate> {
-    let schema = schema?;
-    let text = text.trim();
-    if mode == Mode::Strict || text.is_empty() || schema.shape().types() == Types::ALL && schema.shape().alternatives().is_none() {
+/// The text itself, for contracts that do not ask for an object or a list. Beside documents it counts
+/// only where a plain string is asked for, and then it comes first: nothing has to be interpreted.
+fn text_candidate(text: &str, schema: Option<&Schema>, mode: Mode, beside_documents: bool) -> Option<Candidate> {
+    let shape = schema?.shape();
+    let wants_text = is_plain_text(&shape);
+    if mode == Mode::Strict || text.trim().is_empty() || shape.is_open() || (beside_documents && !wants_text) {
         return None;
     }
     let mut repairs = Repairs::default();
-    let value = Value::String(text.to_owned());
-    repairs.push(Repair { kind: RepairKind::TextTaken, pointer: String::new(), from: Value::Null, to: Value::Null });
-    Some(Candidate { value, repairs, tier: Tier::Thought, depth: 0 })
+    let value = Value::String(text.strip_suffix('\n').unwrap_or(text).to_owned());
+    repairs.push(Repair { kind: RepairKind::TextTaken, ..text_removed() });
+    let tier = if wants_text { Tier::Marked } else { Tier::Thought };
+    Some(Candidate { value, repairs, tier, depth: 0 })
+}
+
+/// Whether any string, and nothing else but null, is asked for.
+fn is_plain_text(shape: &Shape<'_>) -> bool {
+    let types = shape.types();
+    let only_text = |types: Types| types == Types::STRING || types == Types::NULL;
+    match shape.alternatives() {
+        Some(branches) => branches.iter().any(is_plain_text) && branches.iter().all(|branch| only_text(branch.types())),
+        None => shape.values().is_none() && types == Types::STRING,
+    }
 }

@@ -9,6 +9,9 @@ use crate::strict;
 /// multiple of its length. Beyond that no more attempts are made, which keeps hostile texts linear.
 const REREADING_MAX: usize = 8;
 
+/// Names of tags around a tool's answer.
+const ECHOES: [&str; 4] = ["tool_response", "tool_result", "function_response", "observation"];
+
 /// How strongly the surroundings say that a document is the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tier {
@@ -207,7 +210,10 @@ impl Scanner<'_> {
         }
         let inside = before[..before.len() - 1].iter().rev().take_while(|&&byte| !matches!(byte, b'<' | b'>' | b'\n')).count();
         let open = before.len() - 1 - inside;
-        inside > 0 && open > 0 && before[open - 1] == b'<'
+        let tag = &before[open..before.len() - 1];
+        // What a model imagines a tool to have answered is not what it says itself.
+        let is_echo = ECHOES.iter().any(|echo| memchr::memmem::find(tag, echo.as_bytes()).is_some());
+        inside > 0 && open > 0 && before[open - 1] == b'<' && !is_echo
     }
 
     /// Whether the bracket is a subscript, an argument or part of a string of program code.

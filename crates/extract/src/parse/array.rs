@@ -22,7 +22,7 @@ impl Parser<'_> {
     fn tuple(&mut self, mut items: Vec<Value>, start: usize) -> Value {
         self.mend(RepairKind::TupleChanged);
         let ends_with_comma = self.bytes[start..self.at.saturating_sub(1)].iter().rev().find(|byte| !byte.is_ascii_whitespace()) == Some(&b',');
-        if items.len() == 1 && !ends_with_comma && !matches!(items[0], Value::Array(_)) {
+        if items.len() == 1 && !ends_with_comma {
             return items.remove(0);
         }
         Value::Array(items)

@@ -60,10 +60,6 @@ impl Parser<'_> {
         let mut content = self.string(quote, role)?;
         loop {
             let (next, _) = self.after_space(self.at);
-            if self.byte(next) == Some(b'(') && role == Role::Item && next == self.at {
-                // `'name'(argument)` is code.
-                return if self.frames.contains(&Frame::Object) { Ok(self.keep_text(start, role)) } else { Err(Failure::NotJson) };
-            }
             if self.byte(next) != Some(b'+') {
                 break;
             }
@@ -161,6 +157,7 @@ impl Parser<'_> {
         let mut content = String::new();
         let mut plain = start;
         let mut at = start;
+        let mut inner_quotes = 0_usize;
         let ending = loop {
             let Some(stop) = self.next_mark(at, quote) else {
                 break self.without_end(start, role)?;
@@ -175,13 +172,18 @@ impl Parser<'_> {
             if self.closes(stop + length, role) {
                 break Ending { content: stop, next: stop + length, repair: None };
             }
+            if role == Role::Item && self.byte(stop + length) == Some(b'(') && !self.frames.contains(&Frame::Object) {
+                // `'name'(argument)` is code.
+                return Err(Failure::NotJson);
+            }
             if let Some(ending) = self.ended_before(start, stop, role) {
                 break ending;
             }
-            if self.is_doubled_close(stop, length, role) {
+            if inner_quotes % 2 == 0 && self.is_doubled_close(stop, length, role) {
                 break Ending { content: stop, next: stop + 2 * length, repair: Some(RepairKind::QuotesChanged) };
             }
             self.mend(RepairKind::QuoteEscaped);
+            inner_quotes += 1;
             at = stop + length;
         };
         if ending.content > plain {

@@ -1,0 +1,130 @@
+//! Objects: keys that nearly match, properties too many, wrappers around what was asked for.
+
+use formwork_schema::{Additional, Segment, Shape, Types};
+use serde_json::{Map, Value};
+
+use super::Coercer;
+use super::text::normalise;
+use crate::repair::RepairKind;
+
+/// Property names that models put around an answer.
+const WRAPPERS: [&str; 14] = [
+    "result", "results", "data", "output", "response", "answer", "arguments", "parameters", "args", "input", "json",
+    "value", "content", "final_answer",
+];
+
+impl Coercer {
+    pub(super) fn fit_object(&mut self, object: &Map<String, Value>, shape: &Shape<'_>) -> Option<Value> {
+        let names = shape.property_names();
+        let mut fitted = Map::new();
+        for (key, value) in object {
+            let name = if names.contains(&key.as_str()) { Some(key.as_str()) } else { alias(key, &names, object) };
+            let Some(name) = name else {
+                self.unnamed(key, value, shape, &mut fitted)?;
+                continue;
+            };
+            if name != key {
+                self.path.push(Segment::Key(name.to_owned()));
+                self.repair(RepairKind::KeyRenamed, &Value::from(key.as_str()), &Value::from(name));
+                self.path.pop();
+            }
+            self.path.push(Segment::Key(name.to_owned()));
+            let expected = shape.property(name)?;
+            match self.fit(value, &expected) {
+                Some(value) => {
+                    fitted.insert(name.to_owned(), value);
+                }
+                None if value.is_null() && !shape.is_required(name) => {
+                    self.repair(RepairKind::NullDropped, value, &Value::Null);
+                }
+                None => return None,
+            }
+            self.path.pop();
+        }
+        for name in names.into_iter().filter(|name| shape.is_required(name)) {
+            if !fitted.contains_key(name) {
+                let expected = shape.property(name)?;
+                if !admits_null(&expected) {
+                    return None;
+                }
+                self.path.push(Segment::Key(name.to_owned()));
+                self.repair(RepairKind::NullSupplied, &Value::Null, &Value::Null);
+                self.path.pop();
+                fitted.insert(name.to_owned(), Value::Null);
+            }
+        }
+        Some(Value::Object(fitted))
+    }
+
+    /// A property that the schema does not name.
+    fn unnamed(&mut self, key: &str, value: &Value, shape: &Shape<'_>, fitted: &mut Map<String, Value>) -> Option<()> {
+        self.path.push(Segment::Key(key.to_owned()));
+        match shape.additional() {
+            Additional::Any => {
+                self.unexplained += 1;
+                fitted.insert(key.to_owned(), value.clone());
+            }
+            Additional::Never => {
+                self.unexplained += 1;
+                self.repair(RepairKind::PropertyDropped, value, &Value::Null);
+            }
+            Additional::Shaped(expected) => {
+                let value = self.fit(value, &expected)?;
+                fitted.insert(key.to_owned(), value);
+            }
+        }
+        self.path.pop();
+        Some(())
+    }
+
+    /// An object around what was asked for: its only property, or one that is named like a wrapper.
+    pub(super) fn unwrap(&mut self, object: &Map<String, Value>, shape: &Shape<'_>, types: Types) -> Option<Value> {
+        let whole = Value::Object(object.clone());
+        let scalar_wanted = !types.intersects(Types::OBJECT) && !types.intersects(Types::ARRAY);
+        let inner = match object.len() {
+            1 => object.values().next(),
+            _ if scalar_wanted => None,
+            _ => WRAPPERS.iter().find_map(|name| object.get(*name)).filter(|inner| inner.is_object() || inner.is_array()),
+        }?;
+        if scalar_wanted && (inner.is_object() || inner.is_array()) {
+            return None;
+        }
+        // A named property of the schema is content, not a wrapper.
+        if object.len() == 1 && object.keys().any(|key| shape.property(key).is_some()) {
+            return None;
+        }
+        self.repair(RepairKind::ObjectUnwrapped, &whole, inner);
+        self.fit(inner, shape)
+    }
+
+    /// A value for an object with a single property, when the value says which type it is.
+    pub(super) fn wrap_in_object(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
+        let names = shape.property_names();
+        let [name] = names.as_slice() else { return None };
+        if !self.path.is_empty() || value.is_string() || value.is_array() && shape.property(name)?.types() == Types::ALL {
+            return None;
+        }
+        let expected = shape.property(name)?;
+        self.path.push(Segment::Key((*name).to_owned()));
+        let inner = self.fit(value, &expected)?;
+        self.path.pop();
+        let wrapped = Value::Object([((*name).to_owned(), inner)].into_iter().collect());
+        self.repair(RepairKind::ObjectWrapped, value, &wrapped);
+        Some(wrapped)
+    }
+}
+
+fn admits_null(shape: &Shape<'_>) -> bool {
+    match shape.alternatives() {
+        Some(branches) => branches.iter().any(admits_null),
+        None => shape.types().contains(Types::NULL) && shape.types() != Types::ALL,
+    }
+}
+
+/// The one property name that `key` stands for, unless the object has that property already.
+fn alias<'s>(key: &str, names: &[&'s str], object: &Map<String, Value>) -> Option<&'s str> {
+    let wanted = normalise(key);
+    let mut matching = names.iter().filter(|name| normalise(name) == wanted && !object.contains_key(**name));
+    let first = matching.next()?;
+    (matching.next().is_none() && !wanted.is_empty()).then_some(*first)
+}

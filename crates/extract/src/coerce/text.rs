@@ -1,0 +1,164 @@
+//! Reading numbers, booleans and allowed values from strings.
+
+use serde_json::{Number, Value};
+
+use crate::repair::RepairKind;
+
+/// The longest text that is searched for a figure, a yes or no, or one of the allowed values.
+const TEXT_SEARCHED_MAX: usize = 20_000;
+
+/// Letters and digits only, lower case and without accents: what two spellings of a name share.
+pub(super) fn normalise(text: &str) -> String {
+    text.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase).map(plain_letter).collect()
+}
+
+/// The letter without its accent, for the Latin letters that have one.
+fn plain_letter(letter: char) -> char {
+    match letter {
+        'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' | 'ā' | 'ă' | 'ą' => 'a',
+        'ç' | 'ć' | 'č' => 'c',
+        'ď' | 'đ' => 'd',
+        'è' | 'é' | 'ê' | 'ë' | 'ē' | 'ę' | 'ě' => 'e',
+        'ğ' => 'g',
+        'ì' | 'í' | 'î' | 'ï' | 'ī' | 'ı' => 'i',
+        'ł' | 'ľ' => 'l',
+        'ñ' | 'ń' | 'ň' => 'n',
+        'ò' | 'ó' | 'ô' | 'õ' | 'ö' | 'ø' | 'ō' | 'ő' => 'o',
+        'ř' => 'r',
+        'ś' | 'š' | 'ş' | 'ș' => 's',
+        'ť' | 'ț' => 't',
+        'ù' | 'ú' | 'û' | 'ü' | 'ū' | 'ů' | 'ű' => 'u',
+        'ý' | 'ÿ' => 'y',
+        'ź' | 'ż' | 'ž' => 'z',
+        other => other,
+    }
+}
+
+/// A number written as a string, with what it took to read it: `"1,234"`, `"45%"`, `"$3"`, `"1/4"`, or
+/// the only figure of a text.
+pub(super) fn read_number(text: &str) -> Option<(Value, RepairKind)> {
+    if text.len() > TEXT_SEARCHED_MAX {
+        return None;
+    }
+    let trimmed = text.trim().trim_matches(['"', '\'']).trim();
+    let unadorned = trimmed.trim_matches(|character: char| character.is_whitespace() || "$€£¥₹%~≈*".contains(character));
+    if let Some(number) = plain_number(unadorned) {
+        return Some((number, RepairKind::NumberRead));
+    }
+    if let Some((numerator, denominator)) = unadorned.split_once('/') {
+        let parts = (plain_number(numerator.trim())?.as_f64()?, plain_number(denominator.trim())?.as_f64()?);
+        return Number::from_f64(parts.0 / parts.1).map(|number| (Value::Number(number), RepairKind::NumberRead));
+    }
+    let mut figures = figures(trimmed);
+    let only = figures.next()?;
+    if figures.next().is_some() {
+        return None;
+    }
+    plain_number(only).map(|number| (number, RepairKind::NumberFound))
+}
+
+/// The runs of digits with their signs, points and thousands separators.
+fn figures(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |character: char| character.is_ascii_digit() || matches!(character, '.' | ',');
+    text.split(move |character: char| !is_part(character) && character != '-')
+        .map(|piece| piece.trim_matches([',', '.', '-']))
+        .filter(|piece| piece.contains(|character: char| character.is_ascii_digit()))
+}
+
+fn plain_number(text: &str) -> Option<Value> {
+    let digits = if is_grouped(text) { text.replace(',', "") } else { text.to_owned() };
+    let body = digits.trim_start_matches(['-', '+']);
+    let is_number = body.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        && body.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
+    if !is_number {
+        return None;
+    }
+    if let Ok(integer) = digits.trim_start_matches('+').parse::<i64>() {
+        return Some(Value::from(integer));
+    }
+    let float: f64 = digits.parse().ok()?;
+    if float.fract() == 0.0 && float.abs() < 9e15 {
+        return Some(Value::from(float as i64));
+    }
+    Number::from_f64(float).map(Value::Number)
+}
+
+/// `1,234` and `12,345,678.9`: commas between groups of three.
+fn is_grouped(text: &str) -> bool {
+    let whole = text.trim_start_matches(['-', '+']).split('.').next().unwrap_or_default();
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or_default();
+    let all_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    whole.contains(',') && (1..=3).contains(&first.len()) && all_digits(first) && groups.all(|group| group.len() == 3 && all_digits(group))
+}
+
+/// A boolean written as a word.
+pub(super) fn read_boolean(text: &str) -> Option<bool> {
+    match normalise(text).as_str() {
+        "true" | "yes" => Some(true),
+        "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// The only boolean that a text mentions.
+pub(super) fn find_boolean(text: &str) -> Option<bool> {
+    match match_value(text, &[&Value::Bool(true), &Value::Bool(false)])? {
+        Value::Bool(flag) => Some(*flag),
+        _ => None,
+    }
+}
+
+/// The one allowed value that a text means: the same but for case, punctuation and accents, or the
+/// only one that it mentions.
+pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v Value> {
+    if text.len() > TEXT_SEARCHED_MAX {
+        return None;
+    }
+    let spelled = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let unique = |matches: &dyn Fn(&str) -> bool| {
+        let mut matching = allowed.iter().filter(|value| matches(&spelled(value)));
+        let first = matching.next()?;
+        matching.all(|other| other == first).then_some(*first)
+    };
+    let trimmed = text.trim();
+    if let Some(value) = unique(&|value| value == trimmed) {
+        return Some(value);
+    }
+    let wanted = normalise(trimmed);
+    if let Some(value) = unique(&|value| !wanted.is_empty() && signed(value) == signed(trimmed)) {
+        return Some(value);
+    }
+    let words = words(trimmed);
+    let mentioned: Vec<&Value> = allowed.iter().copied().filter(|value| mentions(&words, &spelled(value))).collect();
+    // `NOT SPAM` also mentions `SPAM`; the longer name is the one that was meant.
+    let longest = mentioned.iter().max_by_key(|value| spelled(value).len())?;
+    let long = normalise(&spelled(longest));
+    mentioned.iter().all(|value| *value == *longest || covers(&words, &long, &spelled(value))).then_some(*longest)
+}
+
+/// [`normalise`] that keeps a leading minus, which tells numbers apart.
+fn signed(text: &str) -> String {
+    let sign = if text.trim_start().starts_with('-') { "-" } else { "" };
+    format!("{sign}{}", normalise(text))
+}
+
+/// The normalised words of a text; an underscore does not end a word.
+fn words(text: &str) -> Vec<String> {
+    text.split(|character: char| !character.is_alphanumeric() && character != '_')
+        .map(normalise)
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// Whether the words of `name` stand in `text`, one after the other.
+fn mentions(text: &[String], name: &str) -> bool {
+    let name = words(name);
+    !name.is_empty() && text.windows(name.len()).any(|window| window == name)
+}
+
+/// Whether `short` is mentioned only as a part of `long`.
+fn covers(text: &[String], long: &str, short: &str) -> bool {
+    let short = normalise(short);
+    long.len() > short.len() && long.contains(&short) && !text.contains(&short)
+}
