@@ -10,6 +10,7 @@ mod text;
 use formwork_schema::{Segment, Shape, Types, json_pointer};
 use serde_json::Value;
 
+use crate::options::Mode;
 use crate::parse::Repairs;
 use crate::repair::{Repair, RepairKind};
 use crate::scan::scan;
@@ -232,7 +233,7 @@ impl Coercer {
         if !text.trim_start().starts_with(['{', '[', '`']) {
             return None;
         }
-        let mut found = scan(text, true).found;
+        let mut found = scan(text, true, Mode::Lenient).found;
         if found.len() != 1 {
             return None;
         }

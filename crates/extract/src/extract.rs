@@ -117,13 +117,13 @@ fn describe(text: &str, stop: Stop) -> String {
 fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     let split = thought::split(text);
     let guided = schema.is_some();
-    let mut result = scan(split.answer, guided);
+    let mut result = scan(split.answer, guided, options.mode);
     if result.found.is_empty() {
-        result.found = scan_escaped(split.answer, guided).found;
+        result.found = scan_escaped(split.answer, guided, options.mode).found;
     }
     let may_look_back = is_blank(split.answer) || options.mode == Mode::Lenient;
     if result.found.is_empty() && may_look_back && !split.thought.is_empty() {
-        let Scan { mut found, too_deep } = scan(split.thought, guided);
+        let Scan { mut found, too_deep } = scan(split.thought, guided, options.mode);
         for found in &mut found {
             found.tier = Tier::Thought;
         }
@@ -184,7 +184,7 @@ fn text_removed() -> Repair {
 }
 
 /// A document that was escaped as a whole: `{\"a\": \"b\"}`.
-fn scan_escaped(text: &str, guided: bool) -> Scan {
+fn scan_escaped(text: &str, guided: bool, mode: Mode) -> Scan {
     let Some(start) = text.find(['{', '[']) else { return Scan::default() };
     if !text[start + 1..].trim_start().starts_with("\\\"") && !text[start + 1..].trim_start().starts_with("\\n") {
         return Scan::default();
@@ -192,7 +192,7 @@ fn scan_escaped(text: &str, guided: bool) -> Scan {
     let quoted = format!("\"{}\"", text[start..].trim_end().trim_end_matches('"'));
     let Ok(parsed) = strict::parse_whole(&quoted) else { return Scan::default() };
     let Value::String(unescaped) = parsed.value else { return Scan::default() };
-    let mut result = scan(&unescaped, guided);
+    let mut result = scan(&unescaped, guided, mode);
     for found in &mut result.found {
         let repair = Repair { kind: RepairKind::DocumentUnescaped, ..text_removed() };
         found.document.repairs.list.insert(0, repair);
@@ -211,7 +211,7 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
     }
     // Brackets have been looked at already, and found wanting.
     if !text.starts_with(['{', '['])
-        && let Ok(document) = parse::parse(text, 0)
+        && let Ok(document) = parse::parse(text, 0, mode)
         && is_blank(&text[document.end..])
         && !(document.signs.cut && document.repairs.list.iter().any(|repair| repair.kind == RepairKind::QuoteEscaped))
     {

@@ -13,7 +13,7 @@ mod string;
 use formwork_schema::{Segment, json_pointer};
 use serde_json::Value;
 
-use crate::NESTING_MAX;
+use crate::options::{Mode, NESTING_MAX};
 use crate::repair::{Repair, RepairKind};
 
 /// The most repairs that are listed for one document. Their kinds and costs are counted beyond that.
@@ -44,8 +44,10 @@ pub(crate) struct Signs {
     pub(crate) bare: u32,
     /// Numbers and literals.
     pub(crate) plain: u32,
-    /// Objects inside.
+    /// Objects, the outermost included.
     pub(crate) objects: u32,
+    /// Arrays and tuples, the outermost included.
+    pub(crate) lists: u32,
     /// Whether the text ended inside the document.
     pub(crate) cut: bool,
 }
@@ -135,11 +137,12 @@ struct Parser<'t> {
     signs: Signs,
     last: Last,
     deepest: usize,
+    lenient: bool,
 }
 
 /// Reads the document that starts at `start`, where a bracket or quote stands. `Err` carries how far
 /// reading came.
-pub(crate) fn parse(text: &str, start: usize) -> Result<Document, (Failure, usize)> {
+pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (Failure, usize)> {
     let mut parser = Parser {
         text,
         bytes: text.as_bytes(),
@@ -150,6 +153,7 @@ pub(crate) fn parse(text: &str, start: usize) -> Result<Document, (Failure, usiz
         signs: Signs::default(),
         last: Last::Open,
         deepest: 0,
+        lenient: mode == Mode::Lenient,
     };
     match parser.value(Role::Root) {
         Ok(Some(value)) => Ok(Document {

@@ -97,6 +97,8 @@ repair_kinds! {
     Completed = "completed", lossy, 10;
     /// A string without its closing quote was ended where it most likely ends.
     QuoteAdded = "quote_added", lossy, 8;
+    /// A raw line break just before the closing quote of a string was taken for layout.
+    LineEndRemoved = "line_end_removed", lossy, 1;
     /// A bracket of the wrong kind or at the wrong place was replaced or ignored.
     BracketChanged = "bracket_changed", lossy, 6;
     /// A value without quotes was read as a string.
@@ -172,9 +174,4 @@ impl std::fmt::Display for RepairKind {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(self.name())
     }
-}
-
-/// The sum of the costs of some repairs.
-pub(crate) fn cost(repairs: &[Repair]) -> u32 {
-    repairs.iter().map(|repair| repair.kind.cost()).fold(0, u32::saturating_add)
 }

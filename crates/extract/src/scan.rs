@@ -2,6 +2,7 @@
 
 use memchr::memchr3;
 
+use crate::options::Mode;
 use crate::parse::{self, Document, Failure, Repairs, Signs};
 use crate::strict;
 
@@ -30,7 +31,6 @@ pub(crate) enum Tier {
 pub(crate) struct Found {
     pub(crate) document: Document,
     pub(crate) tier: Tier,
-    pub(crate) start: usize,
 }
 
 /// What a scan brought to light.
@@ -43,11 +43,12 @@ pub(crate) struct Scan {
 
 /// Finds all documents in `text`. With a contract in force (`guided`), what could also be a
 /// placeholder in prose gets the benefit of the doubt.
-pub(crate) fn scan(text: &str, guided: bool) -> Scan {
+pub(crate) fn scan(text: &str, guided: bool, mode: Mode) -> Scan {
     let mut scanner = Scanner {
         text,
         bytes: text.as_bytes(),
         guided,
+        mode,
         at: 0,
         clear_from: 0,
         marked: false,
@@ -64,6 +65,7 @@ struct Scanner<'t> {
     text: &'t str,
     bytes: &'t [u8],
     guided: bool,
+    mode: Mode,
     at: usize,
     /// Nothing but space and commas stands between here and the current position when a document
     /// there is at the start of the text, a fence, or directly behind another document.
@@ -117,6 +119,12 @@ impl Scanner<'_> {
             }
         }
         self.clear_from = self.at;
+        if self.fence {
+            let content = self.at + self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            if self.bytes.get(content) == Some(&b'(') {
+                self.bracket(content);
+            }
+        }
     }
 
     /// `[TOOL_CALLS]`, `[/INST]`, `[BEGIN FINAL RESPONSE]`: a tag, not an array.
@@ -127,9 +135,8 @@ impl Scanner<'_> {
     }
 
     fn bracket(&mut self, at: usize) {
-        let start = self.unescaped_start(at);
-        let clear = self.is_clear(start);
-        let tagged = !clear && self.is_behind_tag(start);
+        let clear = self.is_clear(at);
+        let tagged = !clear && self.is_behind_tag(at);
         let relaxed = clear || tagged;
         if !relaxed && self.is_in_code(at) {
             self.at = self.group_end(at);
@@ -142,7 +149,7 @@ impl Scanner<'_> {
                 self.at = document.end.max(at + 1);
                 self.clear_from = self.at;
                 self.marked = marked;
-                self.scan.found.push(Found { document, tier, start: at });
+                self.scan.found.push(Found { document, tier });
             }
             Ok(document) => {
                 self.spend(document.end - at);
@@ -166,11 +173,6 @@ impl Scanner<'_> {
         self.rereading_left = self.rereading_left.saturating_sub(bytes);
     }
 
-    /// A bracket that belongs to a document escaped as a whole may have its own backslashes before it.
-    fn unescaped_start(&self, at: usize) -> usize {
-        at
-    }
-
     fn read(&self, at: usize) -> Result<Document, (Failure, usize)> {
         match strict::parse(self.text, at) {
             Ok(parsed) if !self.continues(parsed.end) => Ok(Document {
@@ -181,7 +183,7 @@ impl Scanner<'_> {
                 depth: parsed.depth,
             }),
             Err(stop) if stop.why == strict::Why::Depth => Err((Failure::Depth, stop.at)),
-            _ => parse::parse(self.text, at),
+            _ => parse::parse(self.text, at, self.mode),
         }
     }
 
@@ -248,7 +250,7 @@ impl Scanner<'_> {
             return relaxed || is_object || !is_empty;
         }
         let reaches_end = is_blank(self.text[document.end..].trim_matches(['}', ']', ')', ';', '`']));
-        let solid = signs.quoted + signs.plain + signs.objects.saturating_sub(u32::from(is_object));
+        let solid = signs.quoted + signs.plain + (signs.objects + signs.lists).saturating_sub(1);
         if document.value.is_object() {
             if signs.pairs == 0 {
                 return relaxed && reaches_end;

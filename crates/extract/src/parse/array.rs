@@ -11,6 +11,7 @@ impl Parser<'_> {
     pub(super) fn array(&mut self, frame: Frame) -> Result<Value, Failure> {
         let start = self.at;
         self.enter(frame)?;
+        self.signs.lists += 1;
         let items = self.items(frame.closer())?;
         if frame == Frame::Tuple {
             return Ok(self.tuple(items, start));
@@ -82,6 +83,8 @@ impl Parser<'_> {
             let item = self.value(Role::Item);
             self.path.pop();
             match item? {
+                // An item of which nothing was written is not made up.
+                Some(Value::String(text)) if text.is_empty() && self.signs.cut => {}
                 Some(item) => {
                     items.push(item);
                     separated = false;
@@ -99,18 +102,10 @@ impl Parser<'_> {
 
     /// A closing bracket of another kind. True when the container ends here.
     pub(super) fn foreign_closer(&mut self, byte: u8, wanted: u8) -> bool {
-        // `["a", "b"}, "key": …`: the wrong bracket, but the object goes on behind it.
-        let parent_is_object = self.frames.len() > 1 && self.frames[self.frames.len() - 2] == Frame::Object;
         let (next, _) = self.after_space(self.at + 1);
-        let goes_on = parent_is_object
-            && wanted != b'}'
-            && byte == b'}'
-            && self.byte(next) == Some(b',')
-            && self.key_at(self.after_space(next + 1).0)
-            && self.frames.iter().filter(|frame| **frame == Frame::Object).count() == 1;
-        if goes_on || !self.is_open(byte) {
-            // The wrong bracket closes what is open, unless more of the right kind follow.
-            let closes = goes_on || self.byte(next) != Some(wanted);
+        if !self.is_open(byte) {
+            // One bracket too many, or the wrong one at the end.
+            let closes = !matches!(self.byte(next), Some(b',')) && self.byte(next) != Some(wanted);
             self.mend(RepairKind::BracketChanged);
             self.at += 1;
             if closes {
@@ -118,13 +113,33 @@ impl Parser<'_> {
             }
             return closes;
         }
-        if self.last == super::Last::Complete {
-            self.mend(RepairKind::BracketAdded);
-        } else {
+        if self.is_wrong_kind(byte, next) {
             self.mend(RepairKind::BracketChanged);
+            self.at += 1;
+            self.leave();
+            return true;
         }
+        let is_complete = self.last == super::Last::Complete;
+        self.mend(if is_complete { RepairKind::BracketAdded } else { RepairKind::BracketChanged });
         self.leave();
         true
+    }
+
+    /// Whether a bracket that closes an outer container was meant for this one, because the outer one
+    /// goes on behind it: `["a", "b"}, "key": …` and `("a", "b"], ("c", …`.
+    fn is_wrong_kind(&self, byte: u8, next: usize) -> bool {
+        let [.., outer, _] = self.frames.as_slice() else { return false };
+        if outer.closer() != byte || self.byte(next) != Some(b',') {
+            return false;
+        }
+        let (follower, _) = self.after_space(next + 1);
+        let is_member = self.key_at(follower);
+        let beyond = self.frames.len().checked_sub(3).map(|index| self.frames[index]);
+        match outer {
+            Frame::Object => is_member && beyond != Some(Frame::Object),
+            // Behind a list in an object only a key may follow.
+            _ => beyond == Some(Frame::Object) && !is_member && matches!(self.byte(follower), Some(b'(' | b'[' | b'{')),
+        }
     }
 
     /// `["key": "value"]`: the last item is a key, and an object was meant.
@@ -133,9 +148,12 @@ impl Parser<'_> {
         let Some(Value::String(key)) = items.pop() else { return Err(Failure::NotJson) };
         self.path.push(Segment::Index(items.len()));
         self.path.push(Segment::Key(key.clone()));
+        let in_object = self.frames.contains(&Frame::Object);
+        self.frames.push(Frame::Object);
         let value = self.value(Role::Member);
+        self.frames.pop();
         self.path.pop();
-        self.mend(RepairKind::BracketAdded);
+        self.mend(RepairKind::BracketChanged);
         self.path.pop();
         let mut object = Map::new();
         object.insert(key, value?.unwrap_or(Value::Null));
@@ -150,7 +168,7 @@ impl Parser<'_> {
             let Some((key, value)) = self.member()? else { break };
             object.insert(key, value);
         }
-        if self.peek() == Some(b'}') && !self.frames.contains(&Frame::Object) {
+        if self.peek() == Some(b'}') && !in_object {
             self.at += 1;
         }
         self.signs.pairs += 1;

@@ -24,6 +24,13 @@ impl Parser<'_> {
         (at, newline)
     }
 
+    /// The position after white space and one comment.
+    pub(super) fn after_comment(&self, at: usize) -> usize {
+        let (next, _) = self.after_space(at);
+        let end = if next < self.bytes.len() { self.comment_end(next) } else { None };
+        end.map_or(next, |end| self.after_space(end).0)
+    }
+
     /// Whether a key and its colon start at `at`.
     pub(super) fn key_at(&self, at: usize) -> bool {
         let Some(first) = self.byte(at) else { return false };
@@ -33,14 +40,23 @@ impl Parser<'_> {
                 let Some(close) = window[1..].iter().position(|&byte| byte == first || byte == b'\n') else {
                     return false;
                 };
-                if window[1 + close] == b'\n' || close == 0 {
+                if window[1 + close] == b'\n' {
                     return false;
                 }
-                at + 1 + close + 1
+                // `""key"":`
+                let doubled = close == 0 && window.get(2).is_some_and(u8::is_ascii_alphanumeric);
+                if doubled {
+                    let name = window[2..].iter().take_while(|&&byte| byte != first && byte != b'\n').count();
+                    at + 2 + name + 2
+                } else {
+                    at + 1 + close + 1
+                }
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => {
                 let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-');
-                at + window.iter().take_while(|byte| is_part(byte)).count()
+                let end = at + window.iter().take_while(|byte| is_part(byte)).count();
+                // `key":`, where the opening quote is missing.
+                end + usize::from(self.byte(end) == Some(b'"'))
             }
             _ => return false,
         };
@@ -72,27 +88,57 @@ impl Parser<'_> {
             b'#' => newline || next > after,
             b'`' => self.bytes[next..].starts_with(b"```"),
             b'<' => self.bytes[next..].starts_with(b"</") || self.bytes[next..].starts_with(b"<|"),
-            b'+' => self.quote_at(self.after_space(next + 1).0),
+            b'+' => self.quote_at(self.after_comment(next + 1)),
             _ if role == Role::Root => false,
             _ if role == Role::Member => self.key_at(next) && (newline || next > after),
             b':' => role == Role::Item && self.frames.last() == Some(&Frame::Array),
             b'{' | b'[' | b'(' => newline,
             _ if self.quote_at(next) => newline || self.opens(next, after),
-            _ => false,
+            _ => next > after && self.literal_at(next) && self.word_is_item(next),
         }
     }
 
     /// `"a" "b"`: the first quote follows a letter and the second comes before one.
     fn opens(&self, quote: usize, after: usize) -> bool {
         let touches = |byte: Option<u8>| byte.is_some_and(|byte| !byte.is_ascii_whitespace());
-        quote > after && touches(self.byte(after.wrapping_sub(2))) && touches(self.byte(quote + 1))
+        let begins = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte >= 0x80);
+        quote > after && touches(self.byte(after.wrapping_sub(2))) && begins(self.byte(quote + 1))
+    }
+
+    /// `"key" "value"`: two short strings side by side.
+    pub(super) fn pair_at(&self, at: usize) -> bool {
+        let window = &self.bytes[at + 1..self.bytes.len().min(at + KEY_MAX)];
+        let Some(close) = window.iter().position(|byte| matches!(byte, b'"' | b'\n')) else { return false };
+        let (next, newline) = self.after_space(at + 1 + close + 1);
+        window[close] == b'"' && !newline && next > at + close + 2 && self.quote_at(next)
     }
 
     /// After a comma inside an object: a key, the end of the line or of the object.
     pub(super) fn member_follows(&self, at: usize) -> bool {
         let (next, newline) = self.after_space(at);
         let Some(byte) = self.byte(next) else { return true };
-        newline || byte == b'}' || byte == b',' || self.key_at(next) || self.trails_off(next)
+        newline
+            || byte == b'}'
+            || byte == b','
+            || self.key_at(next)
+            || self.trails_off(next)
+            || self.key_is_cut(next)
+            || self.word_before_key(next)
+    }
+
+    /// `, "ke`: the text ends inside the next key.
+    fn key_is_cut(&self, at: usize) -> bool {
+        let rest = &self.bytes[at..];
+        let is_short = rest.len() < KEY_MAX && self.quote_at(at) && !rest.contains(&b'\n');
+        is_short && rest[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'"' | b'\'' | b' ')) && rest[1..].iter().filter(|byte| matches!(byte, b'"' | b'\'')).count() <= 1
+    }
+
+    /// `, COMMENT "key": …`: a stray word before the next key.
+    fn word_before_key(&self, at: usize) -> bool {
+        let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
+        let length = window.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let (next, newline) = self.after_space(at + length);
+        length > 0 && !newline && self.quote_at(next) && self.key_at(next)
     }
 
     /// After a comma inside an array: something that can be an item.
@@ -111,13 +157,22 @@ impl Parser<'_> {
         self.comment_end(at).is_some() || self.bytes[at..].starts_with(b"...")
     }
 
-    /// A number or single word that is itself followed by a comma or a bracket.
+    /// A number or some words without quotes, up to the next comma or bracket.
     fn word_is_item(&self, at: usize) -> bool {
         let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
-        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'+');
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'+' | b' ' | b'(' | b')');
         let length = window.iter().take_while(|byte| is_part(byte)).count();
         let (next, newline) = self.after_space(at + length);
         length > 0 && (newline || matches!(self.byte(next), None | Some(b',' | b']' | b')' | b'}')))
+    }
+
+    /// Whether a number, `true`, `false` or `null` stands at `at`.
+    pub(super) fn literal_at(&self, at: usize) -> bool {
+        let rest = &self.bytes[at.min(self.bytes.len())..];
+        let length = rest.iter().take(32).take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+')).count();
+        let word = &rest[..length];
+        matches!(word, b"true" | b"false" | b"null" | b"True" | b"False" | b"None")
+            || (word.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-') && word.iter().any(u8::is_ascii_digit))
     }
 
     /// Whether a closing bracket just before `at` leaves the text in a sensible state.

@@ -59,10 +59,19 @@ impl Parser<'_> {
                     self.mend(RepairKind::EllipsisRemoved);
                     continue;
                 }
+                Some(b':') => {
+                    self.mend_text(RepairKind::TextDropped, self.at, self.at + 1, Value::Null);
+                    self.at += 1;
+                    continue;
+                }
                 _ => {}
             }
             if object.is_empty() && self.is_set() {
                 return self.set();
+            }
+            if self.peek() == Some(b'[') && self.extend_last(&mut object)? {
+                separated = false;
+                continue;
             }
             let had_comma = separated;
             let before = self.at;
@@ -88,6 +97,21 @@ impl Parser<'_> {
         }
     }
 
+    /// `"key": ["a"], ["b"], …`: a list without a key goes on with the list before it.
+    fn extend_last(&mut self, object: &mut Map<String, Value>) -> Result<bool, Failure> {
+        let Some(last) = object.keys().next_back().cloned().filter(|key| object[key].is_array()) else {
+            return Ok(false);
+        };
+        self.path.push(Segment::Key(last.clone()));
+        let more = self.array(Frame::Array)?;
+        self.mend(RepairKind::BracketChanged);
+        self.path.pop();
+        if let (Some(Value::Array(items)), Value::Array(more)) = (object.get_mut(&last), more) {
+            items.extend(more);
+        }
+        Ok(true)
+    }
+
     /// `{"a": 1}, "b": 2}`: the outermost object goes on after its brace.
     fn is_premature(&self) -> bool {
         if self.frames.len() != 1 {
@@ -95,7 +119,7 @@ impl Parser<'_> {
         }
         let (comma, _) = self.after_space(self.at + 1);
         let (key, _) = self.after_space(comma + 1);
-        self.byte(comma) == Some(b',') && self.quote_at(key) && self.key_at(key)
+        self.byte(comma) == Some(b',') && self.quote_at(key) && (self.key_at(key) || self.pair_at(key))
     }
 
     fn insert(&mut self, object: &mut Map<String, Value>, key: String, value: Value) {

@@ -48,7 +48,7 @@ impl Parser<'_> {
                 self.signs.plain += 1;
                 return Ok(Some(value.clone()));
             }
-            if let Some(value) = self.number(start, token_end) {
+            if let Some(value) = self.number(start, token_end).or_else(|| self.cut_exponent(start, token_end)) {
                 return Ok(Some(value));
             }
             if SPECIAL_NUMBERS.contains(&token) {
@@ -94,13 +94,8 @@ impl Parser<'_> {
             None | Some(b',' | b'}' | b']' | b')' | b'`' | b'<' | b';') => true,
             Some(b'/' | b'#') => self.comment_end(next).is_some() && (next > at || newline),
             Some(_) if newline => true,
-            Some(_) => next > at && (self.quote_at(next) || self.key_at(next) || matches!(self.byte(next), Some(b'{' | b'[')) || self.frames.last().is_some_and(|frame| *frame != Frame::Object) && self.number_at(next)),
+            Some(_) => next > at && (self.quote_at(next) || self.key_at(next) || matches!(self.byte(next), Some(b'{' | b'[')) || self.frames.last().is_some_and(|frame| *frame != Frame::Object) && self.byte(next).is_some_and(|byte| byte.is_ascii_digit())),
         }
-    }
-
-    fn number_at(&self, at: usize) -> bool {
-        let end = self.token_end(at);
-        end > at && self.text[at..end].parse::<f64>().is_ok()
     }
 
     /// Whether what was just read may end here, or whether it was only the start of something else.
@@ -120,6 +115,18 @@ impl Parser<'_> {
         if let Some(kind) = kind {
             self.mend_text(kind, start, end, value.clone());
         }
+        self.at = end;
+        self.last = Last::Number;
+        self.signs.plain += 1;
+        Some(value)
+    }
+
+    /// `2e` and `2.5e-`: a number whose exponent is missing.
+    fn cut_exponent(&mut self, start: usize, end: usize) -> Option<Value> {
+        let token = &self.text[start..end];
+        let shortened = token.trim_end_matches(['+', '-']).strip_suffix(['e', 'E'])?;
+        let (value, _) = read_number(shortened)?;
+        self.mend_text(RepairKind::Completed, start, end, value.clone());
         self.at = end;
         self.last = Last::Number;
         self.signs.plain += 1;
@@ -160,11 +167,14 @@ impl Parser<'_> {
         }
         let in_object = self.frames.contains(&Frame::Object);
         let (inside, _) = self.after_space(open + 1);
-        let is_single = self.quote_at(inside) || self.number_at(inside) || matches!(self.byte(inside), Some(b'{' | b'['));
+        let is_single = self.quote_at(inside) || self.literal_at(inside) || matches!(self.byte(inside), Some(b'{' | b'['));
         if is_single && (in_object || role == Role::Root) {
             let before = (self.repairs.clone(), self.at);
             self.at = inside;
-            if let Some(value) = self.value(Role::Item)? {
+            self.frames.push(super::Frame::Tuple);
+            let argument = self.value(Role::Item);
+            self.frames.pop();
+            if let Some(value) = argument? {
                 self.skip();
                 if self.peek() == Some(b')') {
                     self.at += 1;
@@ -202,7 +212,11 @@ impl Parser<'_> {
         let value = Value::String(content.to_owned());
         let kind = if is_word || content.len() < raw.len() { RepairKind::ValueQuoted } else { RepairKind::TextKept };
         self.mend_text(kind, start, end, value.clone());
-        self.signs.bare += 1;
+        if raw.starts_with(|first: char| first.is_ascii_digit()) {
+            self.signs.plain += 1;
+        } else {
+            self.signs.bare += 1;
+        }
         self.at = end;
         self.last = if end == self.bytes.len() { Last::Open } else { Last::Complete };
         value

@@ -22,6 +22,24 @@ pub(super) enum Quote {
     Triple(u8),
 }
 
+/// Curly brackets that the text of a string has opened so far.
+#[derive(Default)]
+struct Braces {
+    open: usize,
+}
+
+impl Braces {
+    fn count(&mut self, text: &[u8]) {
+        for byte in text {
+            match byte {
+                b'{' => self.open += 1,
+                b'}' => self.open = self.open.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+}
+
 /// How the text of a string ended.
 struct Ending {
     /// Where the content ends.
@@ -103,7 +121,7 @@ impl Parser<'_> {
         let start = self.at;
         let offset = memchr2(b'"', b'\\', &self.bytes[start..])?;
         let end = start + offset;
-        if self.byte(end) != Some(b'"') || !self.closes(end + 1, role) {
+        if self.byte(end) != Some(b'"') || !(self.closes(end + 1, role) || (role == Role::Key && self.value_follows_key(start, end, end + 1))) {
             return None;
         }
         let plain = &self.text[start..end];
@@ -146,20 +164,28 @@ impl Parser<'_> {
         };
         // `""text"` : a doubled opening quote.
         let mut start = self.at + opening;
-        if quote == Quote::Double
-            && self.byte(start) == Some(b'"')
+        let mut doubled = false;
+        if matches!(quote, Quote::Double | Quote::Single)
+            && self.byte(start) == self.byte(self.at)
             && self.byte(start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b' ')
             && !self.closes(start + 1, role)
         {
             start += 1;
+            doubled = true;
             self.mend(RepairKind::QuotesChanged);
         }
         let mut content = String::new();
         let mut plain = start;
         let mut at = start;
         let mut inner_quotes = 0_usize;
+        let mut last_quote = (start, start);
+        let mut braces = Braces::default();
         let ending = loop {
             let Some(stop) = self.next_mark(at, quote) else {
+                // Quotes come in pairs; an odd one was the end, whatever follows it.
+                if inner_quotes % 2 == 1 && role != Role::Root {
+                    break Ending { content: last_quote.0, next: last_quote.1, repair: Some(RepairKind::QuotesChanged) };
+                }
                 break self.without_end(start, role)?;
             };
             if self.byte(stop) == Some(b'\\') && !(quote == Quote::Escaped && self.byte(stop + 1) == Some(b'"')) {
@@ -169,7 +195,8 @@ impl Parser<'_> {
                 continue;
             }
             let length = self.mark_length(stop, quote);
-            if self.closes(stop + length, role) {
+            braces.count(&self.bytes[at..stop]);
+            if self.closes(stop + length, role) && !self.brace_is_text(stop + length, braces.open) {
                 break Ending { content: stop, next: stop + length, repair: None };
             }
             if role == Role::Item && self.byte(stop + length) == Some(b'(') && !self.frames.contains(&Frame::Object) {
@@ -179,11 +206,15 @@ impl Parser<'_> {
             if let Some(ending) = self.ended_before(start, stop, role) {
                 break ending;
             }
-            if inner_quotes % 2 == 0 && self.is_doubled_close(stop, length, role) {
+            if role == Role::Key && self.value_follows_key(start, stop, stop + length) {
+                break Ending { content: stop, next: stop + length, repair: None };
+            }
+            if inner_quotes % 2 == 0 && self.is_doubled_close(stop, length, role, doubled) {
                 break Ending { content: stop, next: stop + 2 * length, repair: Some(RepairKind::QuotesChanged) };
             }
             self.mend(RepairKind::QuoteEscaped);
             inner_quotes += 1;
+            last_quote = (stop, stop + length);
             at = stop + length;
         };
         if ending.content > plain {
@@ -207,6 +238,10 @@ impl Parser<'_> {
                 let kept = content.trim_end().trim_end_matches(['\'', '"', '”', '’']).len();
                 content.truncate(kept);
             }
+        }
+        if self.lenient && role == Role::Member && self.byte(ending.content.wrapping_sub(1)) == Some(b'\n') && ending.content > start {
+            self.mend(RepairKind::LineEndRemoved);
+            content.truncate(content.trim_end().len());
         }
         if content.bytes().any(|byte| byte < 0x20) && self.text[start..ending.content.max(start)].bytes().any(|byte| byte < 0x20) {
             self.mend(RepairKind::ControlEscaped);
@@ -244,14 +279,26 @@ impl Parser<'_> {
         }
     }
 
-    /// `"text""`: two closing quotes where one belongs.
-    fn is_doubled_close(&self, at: usize, length: usize, role: Role) -> bool {
-        length == 1 && self.byte(at + 1) == self.byte(at) && self.closes(at + 2, role) && !self.closes_inside(at + 1)
+    /// `"… is {"a": "b"}, which …"`: a brace behind the quote closes one that the text has opened, and
+    /// no member follows it.
+    fn brace_is_text(&self, after: usize, open: usize) -> bool {
+        let (brace, _) = self.after_space(after);
+        if open == 0 || self.byte(brace) != Some(b'}') {
+            return false;
+        }
+        let (next, newline) = self.after_space(brace + 1);
+        match self.byte(next) {
+            Some(b',') => !self.member_follows(next + 1) && !self.item_follows(next + 1),
+            Some(byte) => !newline && !matches!(byte, b'}' | b']' | b')' | b'`' | b'<'),
+            None => false,
+        }
     }
 
-    /// `"The TV is 72""`: the first of two quotes belongs to the text.
-    fn closes_inside(&self, at: usize) -> bool {
-        self.byte(at.wrapping_sub(2)).is_some_and(|byte| byte.is_ascii_digit())
+    /// `"text""`: two closing quotes where one belongs.
+    fn is_doubled_close(&self, at: usize, length: usize, role: Role, opened_doubled: bool) -> bool {
+        // `"The TV is 72""`: the first of the two belongs to the text.
+        let is_inch = !opened_doubled && self.byte(at.wrapping_sub(1)).is_some_and(|byte| byte.is_ascii_digit());
+        length == 1 && self.byte(at + 1) == self.byte(at) && self.closes(at + 2, role) && !is_inch
     }
 
     /// Whether the mark at `stop` opens what comes next, so that this string ended before it without a
@@ -263,8 +310,7 @@ impl Parser<'_> {
             let is_key = content.last() == Some(&b':') && content.len() > 1 && !content.contains(&b'\n');
             return is_key.then(|| Ending { content: stop - 1, next: stop - 1, repair: Some(RepairKind::QuoteAdded) });
         }
-        let is_between = |byte: u8| byte.is_ascii_whitespace() || b",()[]{}".contains(&byte);
-        let between = content.iter().rev().take(256).take_while(|&&byte| is_between(byte)).count();
+        let (between, commented) = run_before(content);
         if between == 0 {
             return None;
         }
@@ -274,19 +320,21 @@ impl Parser<'_> {
         let opens_key = in_object && self.key_at(stop) && (has(b',') || has(b'\n')) && !run.ends_with(b"{");
         let opens_item = role == Role::Item
             && has(b',')
-            && has(b'\n')
+            && (has(b'\n') || commented)
             && self.byte(stop + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if !opens_key && !opens_item {
+        let joins = has(b'+') && (has(b'\n') || commented);
+        if !opens_key && !opens_item && !joins {
             return None;
         }
         // Closing brackets that the text itself has opened belong to it: `(approximately)`.
         let mut end = stop - between;
-        let text = &self.bytes[start..end];
-        let mut unmatched = text.iter().filter(|&&byte| byte == b'(').count() as isize
-            - text.iter().filter(|&&byte| byte == b')').count() as isize;
-        while unmatched > 0 && self.byte(end) == Some(b')') {
+        let mut open = unclosed(&self.bytes[start..end]);
+        while let Some(index) = self.byte(end).and_then(|byte| b")]}".iter().position(|&closer| closer == byte)) {
+            if open[index] == 0 {
+                break;
+            }
+            open[index] -= 1;
             end += 1;
-            unmatched -= 1;
         }
         Some(Ending { content: end, next: end, repair: Some(RepairKind::QuoteAdded) })
     }
@@ -305,28 +353,45 @@ impl Parser<'_> {
         }
         let fence = memchr::memmem::find(rest.as_bytes(), b"\n```");
         let end = start + fence.unwrap_or(rest.len());
-        // Brackets that close everything show that only the quote is missing.
-        let mut closing = end;
-        let mut wanted = self.frames.iter();
-        for &byte in self.bytes[start..end].iter().rev() {
-            if byte.is_ascii_whitespace() || (byte == b'`' && fence.is_none()) {
-                closing -= 1;
-                continue;
+        if let Some(closing) = self.closing_brackets(start, end) {
+            let content = self.text[start..closing].trim_end();
+            if role == Role::Member && let Some(comma) = member_at_end(content) {
+                return Ok(Ending { content: start + comma, next: start + comma, repair: Some(RepairKind::QuoteAdded) });
             }
-            match wanted.next() {
-                Some(frame) if frame.closer() == byte => closing -= 1,
-                Some(_) => break,
-                None => {
-                    let content = start + self.text[start..closing].trim_end().len();
-                    return Ok(Ending { content, next: closing, repair: Some(RepairKind::QuoteAdded) });
-                }
-            }
-        }
-        if wanted.next().is_none() && !self.frames.is_empty() && closing > start {
-            let content = start + self.text[start..closing].trim_end().len();
+            // `"text +]`: nothing was joined.
+            let content = start + content.strip_suffix(" +").unwrap_or(content).len();
             return Ok(Ending { content, next: closing, repair: Some(RepairKind::QuoteAdded) });
         }
         Ok(Ending { content: end, next: end, repair: Some(RepairKind::Completed) })
+    }
+
+    /// Where the brackets start that close everything at the end of the text: then only the quote is
+    /// missing, and nothing was cut off.
+    fn closing_brackets(&self, start: usize, end: usize) -> Option<usize> {
+        let mut wanted = self.frames.iter();
+        let mut frame = wanted.next()?;
+        for (offset, &byte) in self.bytes[start..end].iter().enumerate().rev() {
+            if byte.is_ascii_whitespace() || byte == b'`' {
+                continue;
+            }
+            if byte != frame.closer() {
+                return None;
+            }
+            match wanted.next() {
+                Some(next) => frame = next,
+                None => return Some(start + offset),
+            }
+        }
+        None
+    }
+
+    /// `{"key" "value"}`: the colon is missing, but the key is a name and a value follows.
+    fn value_follows_key(&self, start: usize, end: usize, after: usize) -> bool {
+        let name = &self.bytes[start..end];
+        let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        let (next, _) = self.after_space(after);
+        let starts_value = self.quote_at(next) && !self.key_at(next) || matches!(self.byte(next), Some(b'{' | b'['));
+        is_name && next > after && (starts_value || self.literal_at(next))
     }
 
     /// Reads the escape sequence at `at` into `content`, and says where reading goes on.
@@ -344,6 +409,10 @@ impl Parser<'_> {
             Some(b't') => standard('\t'),
             Some(b'u') => match self.unicode_escape(at) {
                 Some((character, length, kind)) => (character, length, kind),
+                None if self.bytes[at + 2..].len() < 4 && self.bytes[at + 2..].iter().all(u8::is_ascii_hexdigit) => {
+                    self.mend(RepairKind::Completed);
+                    return self.bytes.len();
+                }
                 None => changed('\\', 1),
             },
             Some(b'x') => match self.hex(at + 2, 2).and_then(char::from_u32) {
@@ -393,6 +462,51 @@ impl Parser<'_> {
         let text = self.text.get(at..at + digits)?;
         text.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u32::from_str_radix(text, 16).ok()).flatten()
     }
+}
+
+/// How much of the end of `content` is space, punctuation and comments, and whether a comment is there.
+fn run_before(content: &[u8]) -> (usize, bool) {
+    let mut rest = content;
+    let mut commented = false;
+    loop {
+        let is_between = |byte: &u8| byte.is_ascii_whitespace() || b",()[]{}+".contains(byte);
+        let kept = rest.len() - rest.iter().rev().take(256).take_while(|byte| is_between(byte)).count();
+        rest = &rest[..kept];
+        let window = &rest[rest.len().saturating_sub(128)..];
+        if !window.ends_with(b"*/") {
+            return (content.len() - kept, commented);
+        }
+        let Some(open) = memchr::memmem::rfind(window, b"/*") else { return (content.len() - kept, commented) };
+        commented = true;
+        rest = &rest[..rest.len() - (window.len() - open)];
+    }
+}
+
+/// How many round, square and curly brackets a text opens and does not close.
+fn unclosed(text: &[u8]) -> [usize; 3] {
+    let mut open = [0_usize; 3];
+    for byte in text {
+        match byte {
+            b'(' => open[0] += 1,
+            b'[' => open[1] += 1,
+            b'{' => open[2] += 1,
+            b')' => open[0] = open[0].saturating_sub(1),
+            b']' => open[1] = open[1].saturating_sub(1),
+            b'}' => open[2] = open[2].saturating_sub(1),
+            _ => {}
+        }
+    }
+    open
+}
+
+/// `first, b: true`: the comma before a member without quotes that ends the text.
+fn member_at_end(content: &str) -> Option<usize> {
+    let (before, value) = content.rsplit_once(": ")?;
+    let comma = before.rfind(", ")?;
+    let name = &before[comma + 2..];
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_plain = matches!(value, "true" | "false" | "null") || value.parse::<f64>().is_ok();
+    (is_name && is_plain).then_some(comma)
 }
 
 fn simple(mark: u8) -> Quote {
