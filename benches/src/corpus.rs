@@ -46,6 +46,31 @@ pub fn rows(folder: &Path, name: &str) -> Result<Vec<Row>> {
     text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
+/// The names of all text corpora.
+pub const ALL: [&str; 12] = [
+    "baml_jsonish",
+    "bfcl_real",
+    "bfcl_real_hard",
+    "bfcl_real_negative",
+    "extraction_tests",
+    "json_repair_pairs",
+    "json_repair_schema",
+    "jsonrepair_pairs",
+    "ollama_real",
+    "ollama_real_hard",
+    "partial_json",
+    "pydantic_ai_real",
+];
+
+/// The texts of all corpora.
+pub fn all_texts(folder: &Path) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for name in ALL {
+        texts.extend(rows(folder, name)?.into_iter().map(|row| row.input));
+    }
+    Ok(texts)
+}
+
 /// Equality by value: `1` equals `1.0`, and, where a row says so, an absent property equals null.
 pub fn same(left: &Value, right: &Value, absent_is_null: bool) -> bool {
     match (left, right) {

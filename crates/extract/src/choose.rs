@@ -34,10 +34,18 @@ impl Candidate {
 }
 
 /// Turns what a scan found into candidates: each document, and all of the strongest kind as a list.
-pub(crate) fn candidates(found: Vec<Found>) -> Vec<Candidate> {
+/// Without a schema that list, or the only document, is the answer, and nothing else is kept.
+pub(crate) fn candidates(mut found: Vec<Found>, guided: bool) -> Vec<Candidate> {
     let Some(best) = found.iter().map(|found| found.tier).max() else { return Vec::new() };
-    let listed: Vec<&Found> = found.iter().filter(|found| found.tier == best).collect();
-    let list = (listed.len() > 1).then(|| list(&listed, best));
+    if !guided {
+        found.retain(|found| found.tier == best);
+        if found.len() > 1 {
+            return vec![list(found, best)];
+        }
+    }
+    let listed: Vec<Found> =
+        if guided { found.iter().filter(|found| found.tier == best).cloned().collect() } else { Vec::new() };
+    let list = (listed.len() > 1).then(|| list(listed, best));
     let mut all: Vec<Candidate> =
         found.into_iter().map(|found| Candidate::from_document(found.document, found.tier)).collect();
     // Stable: within a tier the order of the text stays.
@@ -46,27 +54,28 @@ pub(crate) fn candidates(found: Vec<Found>) -> Vec<Candidate> {
     all
 }
 
-fn list(found: &[&Found], tier: Tier) -> Candidate {
+fn list(found: Vec<Found>, tier: Tier) -> Candidate {
     let mut repairs = Repairs::default();
-    let root = |kind| Repair { kind, pointer: String::new(), from: Value::Null, to: Value::Null };
-    repairs.push(root(RepairKind::DocumentsListed));
-    for (index, found) in found.iter().enumerate() {
-        for repair in &found.document.repairs.list {
-            repairs.push(Repair { pointer: format!("/{index}{}", repair.pointer), ..repair.clone() });
+    repairs.push(Repair { kind: RepairKind::DocumentsListed, pointer: String::new(), from: Value::Null, to: Value::Null });
+    let mut values = Vec::with_capacity(found.len());
+    let mut depth = 0;
+    for (index, Found { document, .. }) in found.into_iter().enumerate() {
+        for repair in document.repairs.list {
+            repairs.push(Repair { pointer: format!("/{index}{}", repair.pointer), ..repair });
         }
-        repairs.lossy |= found.document.repairs.lossy;
+        repairs.lossy |= document.repairs.lossy;
+        depth = depth.max(document.depth);
+        values.push(document.value);
     }
-    let depth = found.iter().map(|found| found.document.depth).max().unwrap_or(0) + 1;
-    let value = Value::Array(found.iter().map(|found| found.document.value.clone()).collect());
-    Candidate { value, repairs, tier, depth }
+    Candidate { value: Value::Array(values), repairs, tier, depth: depth + 1 }
 }
 
 /// The answer when there is no schema: the only document, or the list of all.
 pub(crate) fn without_schema(candidates: Vec<Candidate>, mode: Mode) -> Option<Outcome> {
-    let best = candidates.first()?.tier;
     let is_list = |candidate: &Candidate| has_kind(candidate, RepairKind::DocumentsListed);
-    let single = candidates.iter().filter(|candidate| candidate.tier == best && !is_list(candidate)).count() == 1;
-    let chosen = if single { candidates.into_iter().next() } else { candidates.into_iter().find(is_list) }?;
+    let best = candidates.iter().map(|candidate| candidate.tier).max()?;
+    let several = candidates.iter().any(|candidate| candidate.tier == best && is_list(candidate));
+    let chosen = candidates.into_iter().find(|candidate| candidate.tier == best && is_list(candidate) == several)?;
     Some(finish(chosen, mode, Violations::default()))
 }
 
@@ -161,11 +170,14 @@ fn has_kind(candidate: &Candidate, kind: RepairKind) -> bool {
 /// The outcome for a candidate that was decided on: in strict mode, lossy repairs are violations.
 fn finish(candidate: Candidate, mode: Mode, mut violations: Violations) -> Outcome {
     if mode == Mode::Strict && candidate.repairs.lossy {
+        // One cut is enough to know of, though every open bracket was closed for it.
+        let mut cut_named = false;
         let lossy: Vec<_> = candidate
             .repairs
             .list
             .iter()
             .filter(|repair| !repair.kind.is_lossless())
+            .filter(|repair| repair.kind != RepairKind::Completed || !std::mem::replace(&mut cut_named, true))
             .map(|repair| violation(path_of(&repair.pointer, &candidate.value), syntax_message(repair)))
             .collect();
         violations.list.splice(0..0, lossy);

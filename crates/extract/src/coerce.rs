@@ -18,7 +18,7 @@ use text::{find_boolean, match_value, read_boolean, read_number};
 
 /// How many values and union branches are looked at before coercion is given up. Recursive unions
 /// could otherwise take exponential time.
-const STEPS_MAX: usize = 100_000;
+const STEPS_MAX: usize = 1_000_000;
 
 /// Fits `value` to `shape`. `None` when that would lose or invent data, or cannot be done at all; the
 /// result still has to be validated.
@@ -79,8 +79,14 @@ impl Coercer {
         result
     }
 
+    /// Takes steps from the budget; `None` when it is spent.
+    fn spend(&mut self, steps: usize) -> Option<()> {
+        self.steps_left = self.steps_left.checked_sub(steps)?;
+        Some(())
+    }
+
     fn fit(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
-        self.steps_left = self.steps_left.checked_sub(1)?;
+        self.spend(1)?;
         if let Some(values) = shape.values() {
             return self.fit_values(value, &values, shape);
         }
@@ -150,6 +156,7 @@ impl Coercer {
             Value::Array(_) | Value::Object(_) | Value::Null => None,
             scalar => {
                 let text = scalar.as_str().map_or_else(|| scalar.to_string(), str::to_owned);
+                self.spend(text.len() * allowed.len() / 256)?;
                 let chosen = match_value(&text, allowed)?;
                 self.repair(RepairKind::EnumMatched, value, chosen);
                 Some(chosen.clone())
@@ -233,6 +240,7 @@ impl Coercer {
         if !text.trim_start().starts_with(['{', '[', '`']) {
             return None;
         }
+        self.spend(text.len() / 16)?;
         let mut found = scan(text, true, Mode::Lenient).found;
         if found.len() != 1 {
             return None;

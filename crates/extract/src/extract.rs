@@ -25,14 +25,14 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
     }
     let bare = text.trim_matches(|character: char| character.is_whitespace() || character == '\u{feff}');
     let whole = match bare.as_bytes().first() {
-        Some(b'{' | b'[' | b'"') => strict::parse_whole(bare).ok(),
+        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => strict::parse_whole(bare).ok(),
         _ => None,
     };
     if let Some(parsed) = &whole
         && schema.is_none_or(|schema| schema.is_valid_at_depth(&parsed.value, parsed.depth))
     {
         let mut repairs = Vec::new();
-        if text.contains('\u{feff}') && text.trim().len() != bare.len() {
+        if text.trim().len() != bare.len() {
             repairs.push(text_removed());
         }
         return Outcome::Valid(Extraction { value: whole.map(|parsed| parsed.value).unwrap_or_default(), repairs });
@@ -42,9 +42,9 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
             Candidate { value: parsed.value, repairs: Repairs::default(), tier: Tier::Marked, depth: parsed.depth };
         let mut candidates = vec![candidate];
         candidates.extend(text_candidate(text, schema, options.mode, true));
-        return decide(candidates, bare, schema, options).unwrap_or_else(|| not_found(bare));
+        return decide(candidates, false, schema, options).unwrap_or_else(|| not_found(bare));
     }
-    search(bare, schema, options)
+    search(text.trim_start_matches('\u{feff}'), schema, options)
 }
 
 /// [`extract`] for bytes that may not be text. Strict mode refuses invalid UTF-8; lenient mode
@@ -129,7 +129,8 @@ fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
         }
         result = Scan { found, too_deep };
     }
-    let mut candidates = choose::candidates(result.found);
+    let surrounded = !split.thought.is_empty() || is_surrounded(split.answer, &result);
+    let mut candidates = choose::candidates(result.found, guided);
     if candidates.is_empty() {
         candidates.extend(scalar_candidate(split.answer, schema, options.mode));
     }
@@ -140,7 +141,7 @@ fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
         let violations = formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
         return Outcome::Invalid { candidate: Extraction { value: Value::Null, repairs: Vec::new() }, violations };
     }
-    let decided = decide(candidates, text, schema, options);
+    let decided = decide(candidates, surrounded, schema, options);
     match decided {
         Some(Outcome::Invalid { .. }) if !has_documents => not_found(text),
         Some(outcome) => outcome,
@@ -153,7 +154,7 @@ fn not_found(text: &str) -> Outcome {
     Outcome::NotFound { reason: reason.to_owned() }
 }
 
-fn decide(candidates: Vec<Candidate>, text: &str, schema: Option<&Schema>, options: &Options) -> Option<Outcome> {
+fn decide(candidates: Vec<Candidate>, surrounded: bool, schema: Option<&Schema>, options: &Options) -> Option<Outcome> {
     let open = schema.is_some_and(|schema| schema.shape().is_open());
     let mut outcome = match schema {
         Some(schema) if !open => choose::with_schema(candidates, schema, options.mode)?,
@@ -172,11 +173,22 @@ fn decide(candidates: Vec<Candidate>, text: &str, schema: Option<&Schema>, optio
     let (Outcome::Valid(extraction) | Outcome::Invalid { candidate: extraction, .. }) = &mut outcome else {
         return Some(outcome);
     };
-    let is_surrounded = strict::parse(text, 0).map_or(true, |parsed| parsed.end < text.len());
-    if is_surrounded && !extraction.repairs.iter().any(|repair| repair.kind == RepairKind::TextTaken) {
+    if surrounded && !extraction.repairs.iter().any(|repair| repair.kind == RepairKind::TextTaken) {
         extraction.repairs.insert(0, text_removed());
     }
     Some(outcome)
+}
+
+/// Whether anything but space stands outside the documents.
+fn is_surrounded(text: &str, scan: &Scan) -> bool {
+    let mut from = 0;
+    for found in &scan.found {
+        if text.get(from..found.start).is_none_or(|gap| !gap.trim().is_empty()) {
+            return true;
+        }
+        from = found.document.end;
+    }
+    !scan.found.is_empty() && text.get(from..).is_none_or(|rest| !rest.trim().is_empty())
 }
 
 fn text_removed() -> Repair {

@@ -127,7 +127,7 @@ repair_kinds! {
     CharacterReplaced = "character_replaced", lossy, 6;
 
     /// The text itself was taken as the value of a string.
-    TextTaken = "text_taken", lossy, 2;
+    TextTaken = "text_taken", lossy, 1;
     /// A number was read from a string.
     NumberRead = "number_read", lossy, 2;
     /// A number was read from the only figure in a text.
@@ -138,8 +138,6 @@ repair_kinds! {
     NullRead = "null_read", lossy, 3;
     /// A number or boolean was written as a string.
     StringWritten = "string_written", lossy, 2;
-    /// A whole number was taken from a decimal one with nothing behind the point, or rounded.
-    IntegerRounded = "integer_rounded", lossy, 5;
     /// One of the allowed values was recognised by case, punctuation, accents or a unique mention.
     EnumMatched = "enum_matched", lossy, 2;
     /// A key was recognised by case, spacing or naming style.
@@ -148,8 +146,6 @@ repair_kinds! {
     ArrayWrapped = "array_wrapped", lossy, 4;
     /// An array of one was replaced by its item.
     ArrayUnwrapped = "array_unwrapped", lossy, 4;
-    /// An array was replaced by its first fitting item.
-    ItemChosen = "item_chosen", lossy, 20;
     /// A wrapper object was replaced by its only content.
     ObjectUnwrapped = "object_unwrapped", lossy, 4;
     /// A value was put into the only property that can hold it.

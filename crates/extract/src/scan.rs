@@ -31,6 +31,8 @@ pub(crate) enum Tier {
 pub(crate) struct Found {
     pub(crate) document: Document,
     pub(crate) tier: Tier,
+    /// Where the document starts; it ends at `document.end`.
+    pub(crate) start: usize,
 }
 
 /// What a scan brought to light.
@@ -44,7 +46,9 @@ pub(crate) struct Scan {
 /// Finds all documents in `text`. With a contract in force (`guided`), what could also be a
 /// placeholder in prose gets the benefit of the doubt.
 pub(crate) fn scan(text: &str, guided: bool, mode: Mode) -> Scan {
+    let is_tail = |byte: &u8| byte.is_ascii_whitespace() || b"}]);`".contains(byte);
     let mut scanner = Scanner {
+        tail: text.len() - text.bytes().rev().take_while(is_tail).count(),
         text,
         bytes: text.as_bytes(),
         guided,
@@ -62,6 +66,8 @@ pub(crate) fn scan(text: &str, guided: bool, mode: Mode) -> Scan {
 }
 
 struct Scanner<'t> {
+    /// Where the brackets and spaces start that end the text.
+    tail: usize,
     text: &'t str,
     bytes: &'t [u8],
     guided: bool,
@@ -135,6 +141,10 @@ impl Scanner<'_> {
     }
 
     fn bracket(&mut self, at: usize) {
+        if self.cannot_start(at) {
+            self.at = at + 1;
+            return;
+        }
         let clear = self.is_clear(at);
         let tagged = !clear && self.is_behind_tag(at);
         let relaxed = clear || tagged;
@@ -149,7 +159,7 @@ impl Scanner<'_> {
                 self.at = document.end.max(at + 1);
                 self.clear_from = self.at;
                 self.marked = marked;
-                self.scan.found.push(Found { document, tier });
+                self.scan.found.push(Found { document, tier, start: at });
             }
             Ok(document) => {
                 self.spend(document.end - at);
@@ -167,6 +177,11 @@ impl Scanner<'_> {
         if self.rereading_left == 0 {
             self.at = self.bytes.len();
         }
+    }
+
+    /// `{{` starts a template, not an object; deciding that here keeps runs of braces cheap.
+    fn cannot_start(&self, at: usize) -> bool {
+        self.bytes[at] == b'{' && self.bytes[at + 1..].iter().take(64).find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
     }
 
     fn spend(&mut self, bytes: usize) {
@@ -189,9 +204,8 @@ impl Scanner<'_> {
 
     /// `}, "key": …`: the document was closed too early.
     fn continues(&self, end: usize) -> bool {
-        let rest = &self.text[end..self.bytes.len().min(end + 4)];
-        let rest = rest.trim_start();
-        self.bytes[end - 1] == b'}' && rest.starts_with(',') && rest[1..].trim_start().starts_with(['"', '\''])
+        let Some(rest) = self.bytes[end..].trim_ascii_start().strip_prefix(b",") else { return false };
+        self.bytes[end - 1] == b'}' && matches!(rest.trim_ascii_start().first(), Some(b'"' | b'\''))
     }
 
     /// Whether only space and separators stand between the last clear position and here.
@@ -249,7 +263,7 @@ impl Scanner<'_> {
             let is_empty = document.value.as_array().is_some_and(Vec::is_empty);
             return relaxed || is_object || !is_empty;
         }
-        let reaches_end = is_blank(self.text[document.end..].trim_matches(['}', ']', ')', ';', '`']));
+        let reaches_end = self.text.get(document.end..self.tail).is_none_or(is_blank);
         let solid = signs.quoted + signs.plain + (signs.objects + signs.lists).saturating_sub(1);
         if document.value.is_object() {
             if signs.pairs == 0 {

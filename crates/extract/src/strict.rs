@@ -4,7 +4,6 @@
 //! loss: a key that stands twice, an integer beyond 64 bits, a number beyond a double, half of a
 //! surrogate pair. Those go to the tolerant parser, which names what it does about them.
 
-use memchr::memchr2;
 use serde_json::{Map, Number, Value};
 
 use crate::NESTING_MAX;
@@ -61,6 +60,28 @@ pub(crate) fn parse_whole(text: &str) -> Result<Parsed, Stop> {
 
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+/// The position of the next quote, backslash or control character, eight bytes at a time.
+pub(crate) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| <[u8; 8]>::try_from(chunk).ok()) {
+        let word = u64::from_le_bytes(chunk);
+        // The high bit of each byte of these is set where the byte matches, perhaps also just above.
+        let controls = word.wrapping_sub(ONES * 0x20) & !word;
+        let quotes = word ^ (ONES * u64::from(b'"'));
+        let quotes = quotes.wrapping_sub(ONES) & !quotes;
+        let backslashes = word ^ (ONES * u64::from(b'\\'));
+        let backslashes = backslashes.wrapping_sub(ONES) & !backslashes;
+        let found = (controls | quotes | backslashes) & HIGHS;
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let is_special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
+    bytes.get(at..).and_then(|rest| rest.iter().position(is_special)).map_or(bytes.len(), |offset| at + offset)
 }
 
 struct Reader<'t> {
@@ -194,46 +215,28 @@ impl Reader<'_> {
     /// Reads a string whose opening quote has been consumed.
     fn string(&mut self) -> Result<String, Stop> {
         let start = self.at;
-        let Some(offset) = memchr2(b'"', b'\\', &self.bytes[start..]) else {
-            self.at = self.bytes.len();
-            return self.stop(Why::End);
-        };
-        let plain = &self.text[start..start + offset];
-        self.check_plain(start, plain)?;
-        self.at = start + offset;
+        self.at = plain_end(self.bytes, start);
         if self.peek() == b'"' {
+            let content = self.text[start..self.at].to_owned();
             self.at += 1;
-            return Ok(plain.to_owned());
+            return Ok(content);
         }
-        let mut content = String::with_capacity(plain.len() + 32);
-        content.push_str(plain);
+        let mut content = String::with_capacity(self.at - start + 32);
+        let mut from = start;
         loop {
-            // At a backslash or a closing quote.
-            if self.peek() == b'"' {
-                self.at += 1;
-                return Ok(content);
+            content.push_str(&self.text[from..self.at]);
+            match self.peek() {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(content);
+                }
+                b'\\' => self.escape(&mut content)?,
+                // A raw control character, or the end of the text.
+                _ => return self.stop(Why::Syntax),
             }
-            self.escape(&mut content)?;
-            let from = self.at;
-            let Some(offset) = memchr2(b'"', b'\\', &self.bytes[from..]) else {
-                self.at = self.bytes.len();
-                return self.stop(Why::End);
-            };
-            let plain = &self.text[from..from + offset];
-            self.check_plain(from, plain)?;
-            content.push_str(plain);
-            self.at = from + offset;
+            from = self.at;
+            self.at = plain_end(self.bytes, from);
         }
-    }
-
-    fn check_plain(&mut self, start: usize, plain: &str) -> Result<(), Stop> {
-        // A fold without early exit is vectorised; strings are short and controls rare.
-        if plain.bytes().fold(false, |found, byte| found | (byte < 0x20)) {
-            let offset = plain.bytes().position(|byte| byte < 0x20).unwrap_or(0);
-            self.at = start + offset;
-            return self.stop(Why::Syntax);
-        }
-        Ok(())
     }
 
     fn escape(&mut self, content: &mut String) -> Result<(), Stop> {

@@ -12,8 +12,8 @@ const CLOSERS: [&str; 8] = [
     "</reasoning>",
     "<|END_THINKING|>",
     "</seed:think>",
-    "[/THINK]",
     "<|end_of_thought|>",
+    "[/THINK]",
 ];
 
 /// Marks that begin one.
@@ -34,32 +34,66 @@ pub(crate) struct Split<'t> {
 /// Splits a text at the end of its thinking. Without thinking, everything is the answer.
 pub(crate) fn split(text: &str) -> Split<'_> {
     let whole = Split { thought: "", answer: text };
-    // Every mark contains one of these; most texts have none.
-    if !text.contains("hink") && !text.contains("THINK") && !text.contains("analysis") && !text.contains("thought") && !text.contains("</reasoning>") && !text.contains("<reasoning>") {
-        return whole;
-    }
+    let marks = Marks::find(text);
     let bytes = text.as_bytes();
-    if let Some(start) = memmem::find(bytes, ANALYSIS.as_bytes())
+    if let Some(start) = marks.analysis
         && let Some(end) = memmem::rfind(&bytes[start..], ANALYSIS_END.as_bytes())
     {
         let end = start + end + ANALYSIS_END.len();
         return Split { thought: &text[..end], answer: &text[end..] };
     }
-    let last_closer = CLOSERS
-        .iter()
-        .filter_map(|mark| memmem::rfind(bytes, mark.as_bytes()).map(|at| at + mark.len()))
-        .max();
-    if let Some(end) = last_closer {
+    if let Some(end) = marks.last_closer {
         if is_inside_document(text, end) {
             return whole;
         }
         return Split { thought: &text[..end], answer: &text[end..] };
     }
-    let first_opener = OPENERS.iter().filter_map(|mark| memmem::find(bytes, mark.as_bytes())).min();
-    match first_opener {
+    match marks.first_opener {
         // Thinking that was never closed: what stands before it is the answer, if anything does.
         Some(start) if !is_inside_document(text, start) => Split { thought: &text[start..], answer: &text[..start] },
         _ => whole,
+    }
+}
+
+/// The marks that decide, found in one pass over the tags of a text.
+#[derive(Default)]
+struct Marks {
+    /// Behind the last mark that ends thinking.
+    last_closer: Option<usize>,
+    first_opener: Option<usize>,
+    analysis: Option<usize>,
+}
+
+impl Marks {
+    fn find(text: &str) -> Marks {
+        let bytes = text.as_bytes();
+        let mut marks = Marks::default();
+        for at in memchr::memchr_iter(b'<', bytes) {
+            marks.note(bytes, at);
+        }
+        // Brackets are everywhere in JSON; this word is not.
+        for end in memmem::find_iter(bytes, "THINK]") {
+            let open = bytes[..end].iter().rposition(|&byte| byte == b'[');
+            if let Some(at) = open.filter(|at| end - at <= 2) {
+                marks.note(bytes, at);
+            }
+        }
+        marks
+    }
+
+    fn note(&mut self, bytes: &[u8], at: usize) {
+        let rest = &bytes[at..];
+        // The second character tells most other tags apart.
+        if !matches!(rest.get(1), Some(b'/' | b't' | b'r' | b's' | b'|' | b'T')) {
+            return;
+        }
+        if let Some(mark) = CLOSERS.iter().find(|mark| rest.starts_with(mark.as_bytes())) {
+            self.last_closer = self.last_closer.max(Some(at + mark.len()));
+        } else if OPENERS.iter().any(|mark| rest.starts_with(mark.as_bytes())) {
+            self.first_opener = Some(self.first_opener.map_or(at, |first| first.min(at)));
+        } else if self.analysis.is_none() && rest.starts_with(ANALYSIS.as_bytes()) {
+            self.analysis = Some(at);
+        }
     }
 }
 

@@ -226,6 +226,11 @@ impl<'s> Shape<'s> {
             .any(|required| required.as_str() == Some(name))
     }
 
+    /// The names of all properties that must be present.
+    pub fn required(&self) -> Vec<&'s str> {
+        self.keyword("required").filter_map(Value::as_array).flatten().filter_map(Value::as_str).collect()
+    }
+
     /// What the schema says of properties it does not name.
     pub fn additional(&self) -> Additional<'s> {
         if self.keyword("patternProperties").next().is_some() {

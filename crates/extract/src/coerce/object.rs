@@ -1,5 +1,7 @@
 //! Objects: keys that nearly match, properties too many, wrappers around what was asked for.
 
+use std::collections::HashMap;
+
 use formwork_schema::{Additional, Segment, Shape, Types};
 use serde_json::{Map, Value};
 
@@ -16,10 +18,16 @@ const WRAPPERS: [&str; 14] = [
 impl Coercer {
     pub(super) fn fit_object(&mut self, object: &Map<String, Value>, shape: &Shape<'_>) -> Option<Value> {
         let names = shape.property_names();
+        self.spend(names.len() / 4)?;
+        let aliases = aliases(&names, object);
         let mut fitted = Map::new();
         for (key, value) in object {
-            let name = if names.contains(&key.as_str()) { Some(key.as_str()) } else { alias(key, &names, object) };
-            let Some(name) = name else {
+            let own = shape.property(key).map(|expected| (key.as_str(), expected));
+            let meant = own.or_else(|| {
+                let name = aliases.get(&normalise(key)).copied().flatten()?;
+                Some((name, shape.property(name)?))
+            });
+            let Some((name, expected)) = meant else {
                 self.unnamed(key, value, shape, &mut fitted)?;
                 continue;
             };
@@ -29,7 +37,6 @@ impl Coercer {
                 self.path.pop();
             }
             self.path.push(Segment::Key(name.to_owned()));
-            let expected = shape.property(name)?;
             match self.fit(value, &expected) {
                 Some(value) => {
                     fitted.insert(name.to_owned(), value);
@@ -41,7 +48,7 @@ impl Coercer {
             }
             self.path.pop();
         }
-        for name in names.into_iter().filter(|name| shape.is_required(name)) {
+        for name in shape.required() {
             if !fitted.contains_key(name) {
                 let expected = shape.property(name)?;
                 if !admits_null(&expected) {
@@ -121,10 +128,12 @@ fn admits_null(shape: &Shape<'_>) -> bool {
     }
 }
 
-/// The one property name that `key` stands for, unless the object has that property already.
-fn alias<'s>(key: &str, names: &[&'s str], object: &Map<String, Value>) -> Option<&'s str> {
-    let wanted = normalise(key);
-    let mut matching = names.iter().filter(|name| normalise(name) == wanted && !object.contains_key(**name));
-    let first = matching.next()?;
-    (matching.next().is_none() && !wanted.is_empty()).then_some(*first)
+/// The properties that the object lacks, by what their spellings share; ambiguous ones stand for nothing.
+fn aliases<'s>(names: &[&'s str], object: &Map<String, Value>) -> HashMap<String, Option<&'s str>> {
+    let mut aliases = HashMap::new();
+    for &name in names.iter().filter(|name| !object.contains_key(**name)) {
+        aliases.entry(normalise(name)).and_modify(|known| *known = None).or_insert(Some(name));
+    }
+    aliases.remove("");
+    aliases
 }

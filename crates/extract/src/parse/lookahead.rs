@@ -180,9 +180,14 @@ impl Parser<'_> {
         let (next, newline) = self.after_space(at);
         match self.byte(next) {
             None | Some(b',' | b']' | b'}' | b')' | b'`' | b'<' | b'/' | b';') => true,
-            Some(_) if self.quote_at(next) => newline && self.key_at(next),
+            Some(_) if self.quote_at(next) => newline && (self.key_at(next) || self.is_in_list()),
             Some(_) => newline || self.frames.len() == 1,
         }
+    }
+
+    /// Whether the innermost container is itself an item of a list.
+    fn is_in_list(&self) -> bool {
+        matches!(self.frames.as_slice(), [.., Frame::Array | Frame::Tuple, _])
     }
 
     /// Whether some open container is closed by `closer`.

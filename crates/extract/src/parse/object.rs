@@ -262,6 +262,10 @@ impl Parser<'_> {
     /// has ended and something else has begun.
     fn skip_to_member(&mut self, object: &Map<String, Value>) -> Result<bool, Failure> {
         let start = self.at;
+        // A document does not begin with rubbish; text that is no JSON at all is told quickly.
+        if object.is_empty() && !self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(Failure::NotJson);
+        }
         let window = &self.bytes[start..self.bytes.len().min(start + GARBAGE_MAX)];
         let line = window.iter().position(|&byte| byte == b'\n').unwrap_or(window.len());
         let found = (0..line).find(|&offset| {

@@ -39,7 +39,8 @@ impl Parser<'_> {
         }
         let ends_here = self.word_may_end(token_end);
         if ends_here {
-            if let Some((_, value)) = LITERALS.iter().find(|(word, _)| *word == token) {
+            let is_word = token.starts_with(|first: char| first.is_ascii_alphabetic());
+            if is_word && let Some((_, value)) = LITERALS.iter().find(|(word, _)| *word == token) {
                 if !matches!(token, "true" | "false" | "null") {
                     self.mend_text(RepairKind::LiteralChanged, start, token_end, value.clone());
                 }
@@ -263,6 +264,10 @@ impl Parser<'_> {
 
 /// A number in any notation we know, and the repair that reading it takes.
 fn read_number(token: &str) -> Option<(Value, Option<RepairKind>)> {
+    let is_plain = token.len() < 19 && token.bytes().all(|byte| byte.is_ascii_digit());
+    if is_plain && (token.len() == 1 || !token.starts_with('0')) {
+        return token.parse::<u64>().ok().map(|number| (Value::from(number), None));
+    }
     let unsigned = token.trim_start_matches(['-', '+']);
     if unsigned.len() + 1 < token.len() || !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
         return None;

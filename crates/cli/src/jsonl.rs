@@ -1,0 +1,129 @@
+//! `formwork check --jsonl`: many texts in, one verdict a line out.
+
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use formwork_extract::{Options, Outcome, extract};
+use formwork_schema::{Cache, Schema};
+use serde_json::{Value, json};
+
+use crate::arguments::Check;
+use crate::exit::Exit;
+use crate::{output, source};
+
+/// The longest input line, in bytes: a text of the longest kind with every byte escaped, and its
+/// schema. A longer line gives an error line.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How many lines pass between two looks at the terminal.
+const PROGRESS_LINES: usize = 500;
+
+pub(crate) fn run(arguments: &Check) -> Result<Exit> {
+    let default = arguments.schema.as_deref().map(source::schema).transpose()?;
+    let path = arguments.jsonl.as_deref().unwrap_or(Path::new("-"));
+    let input: Box<dyn Read> =
+        if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(source::open(path)?) };
+    let mut lines = Lines { reader: BufReader::with_capacity(1 << 20, input), number: 0 };
+    let mut writer = BufWriter::new(io::stdout().lock());
+    let checker = Checker { options: arguments.options(), default, cache: Cache::default() };
+    let shows_progress = io::stderr().is_terminal() && !io::stdout().is_terminal();
+    while let Some(line) = lines.next().with_context(|| format!("reading {}", path.display()))? {
+        let verdict = match line {
+            Ok(bytes) if bytes.trim_ascii().is_empty() => continue,
+            Ok(bytes) => checker.check(&bytes),
+            Err(problem) => Err((Value::Null, problem)),
+        };
+        let verdict = verdict.unwrap_or_else(|(id, problem)| json!({"id": id, "line": lines.number, "error": problem}));
+        serde_json::to_writer(&mut writer, &verdict)?;
+        writer.write_all(b"\n").context("writing to standard output")?;
+        // Whoever feeds line by line is waiting for the answer.
+        if lines.reader.buffer().is_empty() {
+            writer.flush().context("writing to standard output")?;
+        }
+        if shows_progress && lines.number % PROGRESS_LINES == 0 {
+            output::progress(&format!("{} lines checked", lines.number));
+        }
+    }
+    writer.flush().context("writing to standard output")?;
+    if shows_progress {
+        output::progress(&format!("{} lines checked\n", lines.number));
+    }
+    Ok(Exit::Valid)
+}
+
+/// Lines of bytes, each of bounded length.
+struct Lines<R> {
+    reader: BufReader<R>,
+    number: usize,
+}
+
+impl<R: Read> Lines<R> {
+    fn next(&mut self) -> io::Result<Option<Result<Vec<u8>, String>>> {
+        let mut line = Vec::new();
+        let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if read as u64 == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
+            self.skip_line()?;
+            return Ok(Some(Err(format!("the line is longer than {LINE_BYTES_MAX} bytes"))));
+        }
+        Ok(Some(Ok(line)))
+    }
+
+    fn skip_line(&mut self) -> io::Result<()> {
+        loop {
+            let buffer = self.reader.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(());
+            }
+            let end = buffer.iter().position(|&byte| byte == b'\n');
+            let length = end.map_or(buffer.len(), |end| end + 1);
+            self.reader.consume(length);
+            if end.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Checker {
+    options: Options,
+    default: Option<Schema>,
+    cache: Cache,
+}
+
+impl Checker {
+    /// The verdict on one line, or its id and what is wrong with it.
+    fn check(&self, line: &[u8]) -> Result<Value, (Value, String)> {
+        let row: Value = serde_json::from_slice(line).map_err(|error| (Value::Null, format!("not JSON: {error}")))?;
+        let Value::Object(row) = row else {
+            return Err((Value::Null, "not an object; a line is {\"id\", \"text\", \"schema\"?}".to_owned()));
+        };
+        let id = row.get("id").cloned().unwrap_or(Value::Null);
+        let Some(Value::String(text)) = row.get("text") else {
+            return Err((id, "no \"text\"; a line is {\"id\", \"text\", \"schema\"?}".to_owned()));
+        };
+        let own = match row.get("schema").filter(|schema| !schema.is_null()) {
+            Some(schema) => Some(self.cache.compile(schema).map_err(|error| (id.clone(), format!("the schema cannot be used: {error}")))?),
+            None => None,
+        };
+        match extract(text, own.as_ref().or(self.default.as_ref()), &self.options) {
+            Outcome::Valid(extraction) => Ok(json!({
+                "id": id, "valid": true, "value": extraction.value, "errors": [], "repairs": extraction.repairs,
+            })),
+            Outcome::Invalid { candidate, violations } => Ok(json!({
+                "id": id, "valid": false, "value": candidate.value, "errors": violations.lines(),
+                "repairs": candidate.repairs,
+            })),
+            Outcome::NotFound { reason } => Ok(json!({
+                "id": id, "valid": false, "value": null, "found": false, "errors": [format!("$: {reason}")], "repairs": [],
+            })),
+            Outcome::TooLong { bytes, limit } => {
+                Err((id, format!("the text has {bytes} bytes, more than the {limit} that are looked at; raise --max-bytes")))
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The only place that writes to the terminal.
+#![allow(clippy::print_stderr, reason = "this is the output module")]
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::exit::Exit;
+
+/// Prints data, indented, on stdout.
+pub(crate) fn data(value: &Value) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("writing to standard output")
+}
+
+/// Prints lines for people on stderr.
+pub(crate) fn lines(lines: impl IntoIterator<Item = String>) {
+    for line in lines {
+        eprintln!("{line}");
+    }
+}
+
+/// Overwrites the last line on a terminal.
+pub(crate) fn progress(text: &str) {
+    eprint!("\r{text}\x1b[K");
+}
+
+/// Reports an error and its causes.
+pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
+    if let Some(cause) = error.root_cause().downcast_ref::<io::Error>()
+        && cause.kind() == io::ErrorKind::BrokenPipe
+    {
+        return Exit::Valid.into();
+    }
+    eprintln!("formwork: {error:#}");
+    Exit::Usage.into()
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage.into() } else { Exit::Valid.into() }
+}

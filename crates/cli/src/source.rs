@@ -1,0 +1,68 @@
+//! Where texts and schemas come from.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use formwork_schema::{SCHEMA_BYTES_MAX, Schema};
+use serde_json::Value;
+
+/// The folder with a project's named schemas.
+const SCHEMAS_FOLDER: &str = "schemas";
+
+/// Reads a text of at most `limit` bytes, or one byte more to show that it is longer.
+pub(crate) fn text(file: Option<&Path>, limit: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = limit as u64 + 1;
+    match file.filter(|path| *path != Path::new("-")) {
+        Some(path) => open(path)?.take(most).read_to_end(&mut bytes).with_context(|| format!("reading {}", path.display()))?,
+        None => io::stdin().lock().take(most).read_to_end(&mut bytes).context("reading standard input")?,
+    };
+    Ok(bytes)
+}
+
+/// Opens a file for reading, with an error that names it.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        bail!("cannot read {}: it is a folder", path.display());
+    }
+    Ok(file)
+}
+
+/// Compiles the schema in a file, or the one of that name in `schemas/`.
+pub(crate) fn schema(given: &str) -> Result<Schema> {
+    let (path, source) = schema_source(given)?;
+    Schema::compile(&source).map_err(|error| anyhow!("the schema in {} cannot be used: {error}", path.display()))
+}
+
+/// Finds and parses a schema without compiling it.
+pub(crate) fn schema_source(given: &str) -> Result<(PathBuf, Value)> {
+    let path = schema_path(given)?;
+    let length = fs::metadata(&path).with_context(|| format!("cannot open the schema {}", path.display()))?.len();
+    if length > SCHEMA_BYTES_MAX {
+        bail!("the schema in {} has {length} bytes, more than the {SCHEMA_BYTES_MAX} allowed; split it", path.display());
+    }
+    let bytes = fs::read(&path).with_context(|| format!("cannot read the schema {}", path.display()))?;
+    let source = serde_json::from_slice(&bytes)
+        .map_err(|error| anyhow!("the schema in {} is not JSON: {error}", path.display()))?;
+    Ok((path, source))
+}
+
+fn schema_path(given: &str) -> Result<PathBuf> {
+    let direct = PathBuf::from(given);
+    if direct.is_file() {
+        return Ok(direct);
+    }
+    let is_name = !given.is_empty()
+        && given.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+    let named = Path::new(SCHEMAS_FOLDER).join(format!("{given}.json"));
+    if is_name && named.is_file() {
+        return Ok(named);
+    }
+    if is_name {
+        bail!("no schema '{given}': there is no such file, and no {}; give a file or the name of one in {SCHEMAS_FOLDER}/", named.display());
+    }
+    bail!("no schema '{given}': there is no such file")
+}
