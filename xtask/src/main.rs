@@ -1,2 +1,39 @@
-//! x
-fn main() {}
+//! The project's own commands: `cargo xtask test`, `demo` and `bench`.
+//!
+//! Each installs what it needs, so that a fresh machine with Rust, Python, Node and a package manager
+//! can run them.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
+
+mod bench;
+mod demo;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test           everything CI runs: format, lints, tests, docs, dependency rules
+  demo           the main job, on a sample: JSON out of a messy reply
+  bench [NAME]   the benchmarks beside their peers (extract)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("test") => test::run(),
+        Some("demo") => demo::run(),
+        Some("bench") => bench::run(arguments.get(1).map_or("extract", String::as_str)),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

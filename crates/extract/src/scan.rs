@@ -154,7 +154,7 @@ impl Scanner<'_> {
         }
         let marked = (clear && self.marked) || tagged;
         match self.read(at) {
-            Ok(document) if self.is_json(&document, at, relaxed) => {
+            Ok(document) if self.is_json(&document, at, relaxed, marked) => {
                 let tier = self.tier(&document, marked, relaxed);
                 self.at = document.end.max(at + 1);
                 self.clear_from = self.at;
@@ -256,12 +256,20 @@ impl Scanner<'_> {
     }
 
     /// Whether what was read is JSON, and not prose or code that happens to have brackets.
-    fn is_json(&self, document: &Document, at: usize, relaxed: bool) -> bool {
+    fn is_json(&self, document: &Document, at: usize, relaxed: bool, marked: bool) -> bool {
         let signs = document.signs;
         let is_object = self.bytes[at] == b'{';
+        let is_plain = |item: &serde_json::Value| !item.is_string() && !item.is_object() && !item.is_array();
+        if document.value.as_array().is_some_and(|items| items.iter().all(is_plain))
+            && !marked
+            && !self.guided
+            && !self.stands_alone(at, document.end)
+        {
+            // `[1]` is a footnote more often than an answer.
+            return false;
+        }
         if document.repairs.is_empty() {
-            let is_empty = document.value.as_array().is_some_and(Vec::is_empty);
-            return relaxed || is_object || !is_empty;
+            return true;
         }
         let reaches_end = self.text.get(document.end..self.tail).is_none_or(is_blank);
         let solid = signs.quoted + signs.plain + (signs.objects + signs.lists).saturating_sub(1);
@@ -275,6 +283,14 @@ impl Scanner<'_> {
             return solid > 0 || (relaxed && reaches_end);
         }
         relaxed && (self.guided || reaches_end)
+    }
+
+    /// Whether what stands between two positions has its line to itself, but for a text before a colon.
+    fn stands_alone(&self, start: usize, end: usize) -> bool {
+        let before = self.bytes[..start].iter().rev().find(|byte| !matches!(byte, b' ' | b'\t'));
+        let after = self.bytes[end..].iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'.' | b';' | b','));
+        let opens = matches!(before, None | Some(b':' | b'\n' | b'>' | b']' | b'}'));
+        opens && matches!(after, None | Some(b'\n' | b'<' | b'[' | b'{' | b']' | b'}' | b'/' | b'#' | b'`'))
     }
 
     fn tier(&self, document: &Document, marked: bool, relaxed: bool) -> Tier {

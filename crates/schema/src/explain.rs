@@ -172,6 +172,10 @@ fn merged(branches: &[Vec<ValidationError<'static>>], place: &[Segment], value: 
         }
     }
     types.dedup();
+    if values.iter().any(|allowed| kind(allowed) == kind(value)) {
+        // The value is of the kind that is listed; the other kinds would only distract.
+        types.clear();
+    }
     match (types.is_empty(), values.is_empty()) {
         (false, true) => Some(wrong_type(value, &types)),
         (true, false) => Some(format!("{} is not one of {}", show(value), show_list(&values))),

@@ -208,9 +208,15 @@ impl Parser<'_> {
             return Ok(None);
         }
         let key = word.to_owned();
-        self.mend_text(RepairKind::KeyQuoted, start, end, Value::String(key.clone()));
+        self.key_quoted(&key, start, end);
         self.at = if unopened { end + 1 } else { end };
         Ok(Some(key))
+    }
+
+    fn key_quoted(&mut self, key: &str, start: usize, end: usize) {
+        self.path.push(Segment::Key(key.to_owned()));
+        self.mend_text(RepairKind::KeyQuoted, start, end, Value::from(key));
+        self.path.pop();
     }
 
     /// `{a “b”}`: a word, then a typographic quote.
@@ -222,7 +228,7 @@ impl Parser<'_> {
             return None;
         }
         let key = self.text[start..start + length].to_owned();
-        self.mend_text(RepairKind::KeyQuoted, start, start + length, Value::String(key.clone()));
+        self.key_quoted(&key, start, start + length);
         self.at = start + length;
         Some(key)
     }

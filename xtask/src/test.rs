@@ -1,0 +1,44 @@
+//! `cargo xtask test`: exactly what CI runs.
+
+use anyhow::Result;
+
+use crate::shell::{self, command, root};
+
+/// The version of cargo-deny that the rules in `deny.toml` were written for.
+const DENY_VERSION: &str = "0.20.2";
+
+fn run_all() -> Result<()> {
+    shell::run("format", &mut command("cargo", &["fmt", "--all", "--check"]))?;
+    shell::run("lints", &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    shell::run("tests", &mut command("cargo", &["test", "--workspace", "--quiet"]))?;
+    let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
+    shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
+    deny()
+}
+
+pub(crate) fn run() -> Result<()> {
+    run_all()?;
+    println!("\nall checks passed");
+    Ok(())
+}
+
+/// Licences, sources and bans. Advisories need a database from outside and are checked by hand:
+/// `cargo deny check advisories`.
+fn deny() -> Result<()> {
+    let tools = root().join("target/tools");
+    let program = tools.join("bin/cargo-deny");
+    if !program.is_file() {
+        let version = format!("={DENY_VERSION}");
+        let mut install =
+            command("cargo", &["install", "cargo-deny", "--locked", "--quiet", "--no-default-features", "--version", &version]);
+        // It runs once, for a second: building it fast matters more than how fast it runs.
+        install
+            .arg("--root")
+            .arg(&tools)
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+            .env("CARGO_PROFILE_RELEASE_LTO", "false")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        shell::run("installing cargo-deny", &mut install)?;
+    }
+    shell::run("dependency rules", &mut command(program, &["--log-level", "warn", "check", "bans", "licenses", "sources"]))
+}
