@@ -70,7 +70,9 @@ const MEASURES: &[Measure] = &[
         target: 95.0,
         strict: false,
         plain: false,
-        counts: |row| row.schema_expressible == Some(true) && row.accept.is_some() && !row.expect_error && !row.partial,
+        counts: |row| {
+            row.schema_expressible == Some(true) && row.accept.is_some() && !row.expect_error && !row.partial
+        },
         right: accepted,
     },
     Measure {
@@ -79,7 +81,9 @@ const MEASURES: &[Measure] = &[
         target: 0.0,
         strict: false,
         plain: false,
-        counts: |row| row.schema_expressible == Some(true) && row.accept.is_some() && !row.expect_error && row.partial,
+        counts: |row| {
+            row.schema_expressible == Some(true) && row.accept.is_some() && !row.expect_error && row.partial
+        },
         right: accepted,
     },
     Measure {

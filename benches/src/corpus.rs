@@ -76,7 +76,8 @@ pub fn same(left: &Value, right: &Value, absent_is_null: bool) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right, absent_is_null))
+            left.len() == right.len()
+                && left.iter().zip(right).all(|(left, right)| same(left, right, absent_is_null))
         }
         (Value::Object(left), Value::Object(right)) => {
             let covers = |left: &serde_json::Map<String, Value>, right: &serde_json::Map<String, Value>| {

@@ -8,7 +8,9 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let Some(folder) = corpus::folder() else {
-        bail!("the corpora are not beside this checkout (../shared/corpora); nothing can be measured without them")
+        bail!(
+            "the corpora are not beside this checkout (../shared/corpora); nothing can be measured without them"
+        )
     };
     match arguments.first().map(String::as_str) {
         Some("extract") => {

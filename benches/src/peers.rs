@@ -33,17 +33,29 @@ pub fn all() -> Vec<Peer> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let installed = root.join("../target/peers");
     let mut peers = vec![
-        Peer { name: "llm_json", kind: Kind::Linked(|text| llm_json::loads(text, &llm_json::RepairOptions::default()).ok()) },
-        Peer { name: "rs jsonrepair", kind: Kind::Linked(|text| jsonrepair::loads(text, &jsonrepair::Options::default()).ok()) },
+        Peer {
+            name: "llm_json",
+            kind: Kind::Linked(|text| llm_json::loads(text, &llm_json::RepairOptions::default()).ok()),
+        },
+        Peer {
+            name: "rs jsonrepair",
+            kind: Kind::Linked(|text| jsonrepair::loads(text, &jsonrepair::Options::default()).ok()),
+        },
     ];
     let python = installed.join("python/bin/python");
     if python.is_file() {
-        peers.push(Peer { name: "json_repair", kind: Kind::Scripted { program: python, script: "json_repair_peer.py" } });
+        peers.push(Peer {
+            name: "json_repair",
+            kind: Kind::Scripted { program: python, script: "json_repair_peer.py" },
+        });
     } else {
         println!("(python json_repair is not installed; cargo xtask bench extract installs it)");
     }
     if installed.join("node/node_modules/jsonrepair").is_dir() {
-        peers.push(Peer { name: "npm jsonrepair", kind: Kind::Scripted { program: "node".into(), script: "jsonrepair_peer.mjs" } });
+        peers.push(Peer {
+            name: "npm jsonrepair",
+            kind: Kind::Scripted { program: "node".into(), script: "jsonrepair_peer.mjs" },
+        });
     } else {
         println!("(npm jsonrepair is not installed; cargo xtask bench extract installs it)");
     }

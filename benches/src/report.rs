@@ -32,7 +32,8 @@ pub fn accuracy(folder: &Path, with_peers: bool) -> Result<()> {
     let cache = Cache::default();
     let reasons = reasons();
     let mut misses = Vec::new();
-    let (lines, silent) = measure(folder, ours(&cache), |name, row, _| misses.push((name.to_owned(), row.id.clone())))?;
+    let (lines, silent) =
+        measure(folder, ours(&cache), |name, row, _| misses.push((name.to_owned(), row.id.clone())))?;
     let mut columns: Vec<(&str, Vec<Line>, Tally)> = vec![("formwork", lines, silent)];
     if with_peers {
         let texts = corpus::all_texts(folder)?;

@@ -14,8 +14,14 @@ use crate::corpus::rows;
 use crate::peers;
 
 /// The real outputs of models.
-const REAL: [&str; 6] =
-    ["bfcl_real", "bfcl_real_hard", "bfcl_real_negative", "ollama_real", "ollama_real_hard", "pydantic_ai_real"];
+const REAL: [&str; 6] = [
+    "bfcl_real",
+    "bfcl_real_hard",
+    "bfcl_real_negative",
+    "ollama_real",
+    "ollama_real_hard",
+    "pydantic_ai_real",
+];
 
 /// Rounds of interleaved measurement; the fastest of each side counts, since noise only adds.
 const ROUNDS: usize = 9;
@@ -59,19 +65,27 @@ pub fn real(folder: &Path) -> Result<f64> {
         }),
         ("crate jsonrepair 0.1", &mut || {
             for text in &texts {
-                let _ = catch_unwind(AssertUnwindSafe(|| black_box(jsonrepair::loads(text, &jsonrepair::Options::default()).ok())));
+                let _ = catch_unwind(AssertUnwindSafe(|| {
+                    black_box(jsonrepair::loads(text, &jsonrepair::Options::default()).ok())
+                }));
             }
         }),
         ("crate llm_json 1.0", &mut || {
             for text in &texts {
-                let _ = catch_unwind(AssertUnwindSafe(|| black_box(llm_json::loads(text, &llm_json::RepairOptions::default()).ok())));
+                let _ = catch_unwind(AssertUnwindSafe(|| {
+                    black_box(llm_json::loads(text, &llm_json::RepairOptions::default()).ok())
+                }));
             }
         }),
     ]);
     let ours = results[0].1;
     println!("\nreal outputs, {} texts, {:.1} MB, one core:", texts.len(), bytes as f64 / 1e6);
     for (name, time) in &results {
-        println!("  {name:24} {:8.1} MB/s   formwork is {:.2} times as fast", bytes as f64 / 1e6 / time.as_secs_f64(), ratio(*time, ours));
+        println!(
+            "  {name:24} {:8.1} MB/s   formwork is {:.2} times as fast",
+            bytes as f64 / 1e6 / time.as_secs_f64(),
+            ratio(*time, ours)
+        );
     }
     let fastest_peer = results[1..].iter().map(|(_, time)| *time).min().unwrap_or(ours);
     println!("  to reach: 1.5 times the fastest Rust peer; reached: {:.2}", ratio(fastest_peer, ours));
@@ -85,7 +99,12 @@ pub fn scripted(folder: &Path, our_rate: f64) -> Result<()> {
     for peer in peers::all() {
         if let (_, Some(seconds)) = peer.ask(&texts)? {
             let rate = bytes as f64 / seconds;
-            println!("  {:24} {:8.1} MB/s   formwork is {:.0} times as fast", peer.name, rate / 1e6, our_rate / rate);
+            println!(
+                "  {:24} {:8.1} MB/s   formwork is {:.0} times as fast",
+                peer.name,
+                rate / 1e6,
+                our_rate / rate
+            );
         }
     }
     println!("  to reach: 100 times json_repair");
@@ -104,7 +123,9 @@ pub fn clean(folder: &Path) -> Result<()> {
     let large = json!({"items": (0..2000).map(|index| json!({"id": index, "name": format!("item {index}"), "price": 1.5, "tags": ["a", "b"], "note": "some longer text that goes on for a while"})).collect::<Vec<_>>()});
     let large_schema = json!({"type": "object", "properties": {"items": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}, "price": {"type": "number"}, "tags": {"type": "array", "items": {"type": "string"}}, "note": {"type": "string"}}, "required": ["id", "name"]}}}, "required": ["items"]});
     println!("\nclean JSON, parse and validate, to reach: at most 1.3 times a plain parse and validation:");
-    for (name, set) in [("replies", documents), ("one large document", vec![(large.to_string(), large_schema)])] {
+    for (name, set) in
+        [("replies", documents), ("one large document", vec![(large.to_string(), large_schema)])]
+    {
         let prepared: Vec<(String, Schema, jsonschema::Validator)> = set
             .into_iter()
             .filter_map(|(text, schema)| {
@@ -112,7 +133,8 @@ pub fn clean(folder: &Path) -> Result<()> {
                 let value = serde_json::from_str(&text).ok()?;
                 let schema = Schema::compile(&schema).ok()?;
                 // A key that stands twice parses, but it is not clean.
-                let is_clean = plain.is_valid(&value) && extract(&text, Some(&schema), &Options::default()).valid().is_some();
+                let is_clean = plain.is_valid(&value)
+                    && extract(&text, Some(&schema), &Options::default()).valid().is_some();
                 is_clean.then_some((text, schema, plain))
             })
             .collect();
@@ -135,7 +157,11 @@ pub fn clean(folder: &Path) -> Result<()> {
                 }
             }),
         ]);
-        println!("  {name:24} {} documents, formwork takes {:.2} times as long", prepared.len(), ratio(results[0].1, results[1].1));
+        println!(
+            "  {name:24} {} documents, formwork takes {:.2} times as long",
+            prepared.len(),
+            ratio(results[0].1, results[1].1)
+        );
     }
     Ok(())
 }
@@ -198,7 +224,10 @@ pub fn linear() -> Vec<(String, f64)> {
         }
         let per_byte = |time: Duration, bytes: usize| time.as_secs_f64() / bytes as f64;
         let growth = per_byte(large_best, large.len()) / per_byte(small_best, small.len() * 100);
-        println!("  {name:24} {growth:6.2}   ({:.1} ns a byte at 1 MiB)", per_byte(large_best, large.len()) * 1e9);
+        println!(
+            "  {name:24} {growth:6.2}   ({:.1} ns a byte at 1 MiB)",
+            per_byte(large_best, large.len()) * 1e9
+        );
         results.push(((*name).to_owned(), growth));
     }
     results

@@ -14,7 +14,13 @@ fn every_corpus_reaches_its_target() {
     let cache = Cache::default();
     let (lines, silent) = accuracy::measure(&folder, report::ours(&cache), |_, _, _| {}).unwrap();
     for line in &lines {
-        println!("{:32} {:6.2} % of {} (to reach {})", line.name, line.tally.percent(), line.tally.total, line.target);
+        println!(
+            "{:32} {:6.2} % of {} (to reach {})",
+            line.name,
+            line.tally.percent(),
+            line.tally.total,
+            line.target
+        );
     }
     println!("silent wrong: {} of {}", silent.right, silent.total);
     let short: Vec<_> = lines.iter().filter(|line| line.tally.percent() < line.target).collect();

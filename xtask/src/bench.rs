@@ -22,7 +22,10 @@ fn extract() -> Result<()> {
     install_node_peer()?;
     shell::run(
         "bench extract",
-        &mut command("cargo", &["run", "--release", "--quiet", "--package", "formwork-benches", "--", "extract"]),
+        &mut command(
+            "cargo",
+            &["run", "--release", "--quiet", "--package", "formwork-benches", "--", "extract"],
+        ),
     )
 }
 
@@ -37,7 +40,10 @@ fn install_python_peer() -> Result<()> {
     }
     let folder = environment.to_string_lossy().into_owned();
     shell::run("python environment", &mut command("python3", &["-m", "venv", &folder]))?;
-    shell::run("json_repair", &mut command(environment.join("bin/pip"), &["install", "--quiet", JSON_REPAIR]))?;
+    shell::run(
+        "json_repair",
+        &mut command(environment.join("bin/pip"), &["install", "--quiet", JSON_REPAIR]),
+    )?;
     fs::write(environment.join("installed"), "").context("marking the peer as installed")
 }
 
@@ -51,6 +57,7 @@ fn install_node_peer() -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all(&folder).context("making a folder for the peer")?;
-    fs::write(folder.join("package.json"), "{\"private\": true}\n").context("describing the peer's folder")?;
+    fs::write(folder.join("package.json"), "{\"private\": true}\n")
+        .context("describing the peer's folder")?;
     shell::run("npm jsonrepair", command("npm", &["install", "--silent", JSONREPAIR]).current_dir(&folder))
 }

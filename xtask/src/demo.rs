@@ -5,11 +5,26 @@ use anyhow::Result;
 use crate::shell::{self, command};
 
 pub(crate) fn run() -> Result<()> {
-    shell::run("building formwork", &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]))?;
+    shell::run(
+        "building formwork",
+        &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]),
+    )?;
     println!("\nA model was asked for a code review as JSON, and wrote (examples/review/reply.txt):\n");
     shell::run("the reply", &mut command("cat", &["examples/review/reply.txt"]))?;
-    println!("\n$ formwork check --schema examples/review/schema.json --mode lenient --receipt examples/review/reply.txt");
-    let arguments =
-        ["check", "--schema", "examples/review/schema.json", "--mode", "lenient", "--receipt", "examples/review/reply.txt"];
-    shell::run("valid JSON, and every change made to get it", &mut command("target/release/formwork", &arguments))
+    println!(
+        "\n$ formwork check --schema examples/review/schema.json --mode lenient --receipt examples/review/reply.txt"
+    );
+    let arguments = [
+        "check",
+        "--schema",
+        "examples/review/schema.json",
+        "--mode",
+        "lenient",
+        "--receipt",
+        "examples/review/reply.txt",
+    ];
+    shell::run(
+        "valid JSON, and every change made to get it",
+        &mut command("target/release/formwork", &arguments),
+    )
 }

@@ -22,7 +22,8 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) 
 pub(crate) fn run(name: &str, command: &mut Command) -> Result<()> {
     println!("\n=== {name}");
     let start = Instant::now();
-    let status = command.status().with_context(|| format!("{name}: cannot start {:?}", command.get_program()))?;
+    let status =
+        command.status().with_context(|| format!("{name}: cannot start {:?}", command.get_program()))?;
     if !status.success() {
         bail!("{name} failed ({status})");
     }

@@ -9,7 +9,10 @@ const DENY_VERSION: &str = "0.20.2";
 
 fn run_all() -> Result<()> {
     shell::run("format", &mut command("cargo", &["fmt", "--all", "--check"]))?;
-    shell::run("lints", &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    shell::run(
+        "lints",
+        &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+    )?;
     shell::run("tests", &mut command("cargo", &["test", "--workspace", "--quiet"]))?;
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
     shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
@@ -29,8 +32,10 @@ fn deny() -> Result<()> {
     let program = tools.join("bin/cargo-deny");
     if !program.is_file() {
         let version = format!("={DENY_VERSION}");
-        let mut install =
-            command("cargo", &["install", "cargo-deny", "--locked", "--quiet", "--no-default-features", "--version", &version]);
+        let mut install = command(
+            "cargo",
+            &["install", "cargo-deny", "--locked", "--quiet", "--no-default-features", "--version", &version],
+        );
         // It runs once, for a second: building it fast matters more than how fast it runs.
         install
             .arg("--root")
@@ -40,5 +45,8 @@ fn deny() -> Result<()> {
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         shell::run("installing cargo-deny", &mut install)?;
     }
-    shell::run("dependency rules", &mut command(program, &["--log-level", "warn", "check", "bans", "licenses", "sources"]))
+    shell::run(
+        "dependency rules",
+        &mut command(program, &["--log-level", "warn", "check", "bans", "licenses", "sources"]),
+    )
 }

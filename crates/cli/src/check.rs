@@ -33,8 +33,13 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
             Ok(Exit::NotFound)
         }
         Outcome::TooLong { limit, .. } => {
-            let name = arguments.file.as_ref().map_or("standard input".to_owned(), |file| file.display().to_string());
-            bail!("{name} is longer than the {limit} bytes that are looked at; shorten it or raise --max-bytes")
+            let name = arguments
+                .file
+                .as_ref()
+                .map_or("standard input".to_owned(), |file| file.display().to_string());
+            bail!(
+                "{name} is longer than the {limit} bytes that are looked at; shorten it or raise --max-bytes"
+            )
         }
     }
 }

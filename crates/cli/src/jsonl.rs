@@ -34,7 +34,8 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
             Ok(bytes) => checker.check(&bytes),
             Err(problem) => Err((Value::Null, problem)),
         };
-        let verdict = verdict.unwrap_or_else(|(id, problem)| json!({"id": id, "line": lines.number, "error": problem}));
+        let verdict =
+            verdict.unwrap_or_else(|(id, problem)| json!({"id": id, "line": lines.number, "error": problem}));
         serde_json::to_writer(&mut writer, &verdict)?;
         writer.write_all(b"\n").context("writing to standard output")?;
         // Whoever feeds line by line is waiting for the answer.
@@ -98,7 +99,8 @@ struct Checker {
 impl Checker {
     /// The verdict on one line, or its id and what is wrong with it.
     fn check(&self, line: &[u8]) -> Result<Value, (Value, String)> {
-        let row: Value = serde_json::from_slice(line).map_err(|error| (Value::Null, format!("not JSON: {error}")))?;
+        let row: Value =
+            serde_json::from_slice(line).map_err(|error| (Value::Null, format!("not JSON: {error}")))?;
         let Value::Object(row) = row else {
             return Err((Value::Null, "not an object; a line is {\"id\", \"text\", \"schema\"?}".to_owned()));
         };
@@ -107,7 +109,11 @@ impl Checker {
             return Err((id, "no \"text\"; a line is {\"id\", \"text\", \"schema\"?}".to_owned()));
         };
         let own = match row.get("schema").filter(|schema| !schema.is_null()) {
-            Some(schema) => Some(self.cache.compile(schema).map_err(|error| (id.clone(), format!("the schema cannot be used: {error}")))?),
+            Some(schema) => Some(
+                self.cache
+                    .compile(schema)
+                    .map_err(|error| (id.clone(), format!("the schema cannot be used: {error}")))?,
+            ),
             None => None,
         };
         match extract(text, own.as_ref().or(self.default.as_ref()), &self.options) {
@@ -121,9 +127,12 @@ impl Checker {
             Outcome::NotFound { reason } => Ok(json!({
                 "id": id, "valid": false, "value": null, "found": false, "errors": [format!("$: {reason}")], "repairs": [],
             })),
-            Outcome::TooLong { bytes, limit } => {
-                Err((id, format!("the text has {bytes} bytes, more than the {limit} that are looked at; raise --max-bytes")))
-            }
+            Outcome::TooLong { bytes, limit } => Err((
+                id,
+                format!(
+                    "the text has {bytes} bytes, more than the {limit} that are looked at; raise --max-bytes"
+                ),
+            )),
         }
     }
 }

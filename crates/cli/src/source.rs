@@ -16,7 +16,10 @@ pub(crate) fn text(file: Option<&Path>, limit: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = limit as u64 + 1;
     match file.filter(|path| *path != Path::new("-")) {
-        Some(path) => open(path)?.take(most).read_to_end(&mut bytes).with_context(|| format!("reading {}", path.display()))?,
+        Some(path) => open(path)?
+            .take(most)
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("reading {}", path.display()))?,
         None => io::stdin().lock().take(most).read_to_end(&mut bytes).context("reading standard input")?,
     };
     Ok(bytes)
@@ -34,15 +37,20 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 /// Compiles the schema in a file, or the one of that name in `schemas/`.
 pub(crate) fn schema(given: &str) -> Result<Schema> {
     let (path, source) = schema_source(given)?;
-    Schema::compile(&source).map_err(|error| anyhow!("the schema in {} cannot be used: {error}", path.display()))
+    Schema::compile(&source)
+        .map_err(|error| anyhow!("the schema in {} cannot be used: {error}", path.display()))
 }
 
 /// Finds and parses a schema without compiling it.
 pub(crate) fn schema_source(given: &str) -> Result<(PathBuf, Value)> {
     let path = schema_path(given)?;
-    let length = fs::metadata(&path).with_context(|| format!("cannot open the schema {}", path.display()))?.len();
+    let length =
+        fs::metadata(&path).with_context(|| format!("cannot open the schema {}", path.display()))?.len();
     if length > SCHEMA_BYTES_MAX {
-        bail!("the schema in {} has {length} bytes, more than the {SCHEMA_BYTES_MAX} allowed; split it", path.display());
+        bail!(
+            "the schema in {} has {length} bytes, more than the {SCHEMA_BYTES_MAX} allowed; split it",
+            path.display()
+        );
     }
     let bytes = fs::read(&path).with_context(|| format!("cannot read the schema {}", path.display()))?;
     let source = serde_json::from_slice(&bytes)
@@ -62,7 +70,10 @@ fn schema_path(given: &str) -> Result<PathBuf> {
         return Ok(named);
     }
     if is_name {
-        bail!("no schema '{given}': there is no such file, and no {}; give a file or the name of one in {SCHEMAS_FOLDER}/", named.display());
+        bail!(
+            "no schema '{given}': there is no such file, and no {}; give a file or the name of one in {SCHEMAS_FOLDER}/",
+            named.display()
+        );
     }
     bail!("no schema '{given}': there is no such file")
 }

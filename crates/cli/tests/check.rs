@@ -51,7 +51,8 @@ fn run(folder: &Path, arguments: &[&str], input: &[u8]) -> Ran {
 
 fn check(name: &str, arguments: &[&str], input: &str, expected: Expect) {
     let ran = run(&folder(name), arguments, input.as_bytes());
-    expected.assert_eq(&format!("status {}\n--- stdout\n{}--- stderr\n{}", ran.status, ran.stdout, ran.stderr));
+    expected
+        .assert_eq(&format!("status {}\n--- stdout\n{}--- stderr\n{}", ran.status, ran.stdout, ran.stderr));
 }
 
 #[test]
@@ -151,8 +152,16 @@ fn what_is_wrong_with_the_schema_is_said() {
     let place = folder("bad-schemas");
     for (name, source, expected) in [
         ("broken", "{\"type\": ", "is not JSON: EOF while parsing a value at line 1 column 9\n"),
-        ("invalid", r#"{"properties": {"a": {"type": "text"}}}"#, "cannot be used: $.properties.a.type: 'text' is not one of ["),
-        ("remote", r#"{"items": {"$ref": "http://127.0.0.1:9/x.json"}}"#, "cannot be used: $.items.$ref: the reference 'http://127.0.0.1:9/x.json' cannot be resolved: only references inside the schema are followed; copy the definition into $defs\n"),
+        (
+            "invalid",
+            r#"{"properties": {"a": {"type": "text"}}}"#,
+            "cannot be used: $.properties.a.type: 'text' is not one of [",
+        ),
+        (
+            "remote",
+            r#"{"items": {"$ref": "http://127.0.0.1:9/x.json"}}"#,
+            "cannot be used: $.items.$ref: the reference 'http://127.0.0.1:9/x.json' cannot be resolved: only references inside the schema are followed; copy the definition into $defs\n",
+        ),
     ] {
         let file = format!("{name}.json");
         fs::write(place.join(&file), source).unwrap();
@@ -201,7 +210,10 @@ fn bytes_that_are_no_text_follow_the_mode() {
     let place = folder("bytes");
     let text = b"{\"a\": \"\xff\"}";
     let strict = run(&place, &["check"], text);
-    assert_eq!((strict.status, strict.stderr.as_str()), (1, "$: the text is not UTF-8: byte 7 starts no character\n"));
+    assert_eq!(
+        (strict.status, strict.stderr.as_str()),
+        (1, "$: the text is not UTF-8: byte 7 starts no character\n")
+    );
     let lenient = run(&place, &["check", "--mode", "lenient"], text);
     assert_eq!(lenient.status, 0);
     assert_eq!(serde_json::from_str::<Value>(&lenient.stdout).unwrap(), json!({"a": "\u{fffd}"}));
@@ -228,7 +240,8 @@ fn many_texts_give_one_verdict_a_line() {
     let from_stdin = run(&place, &["check", "--jsonl", "-", "--schema", "person"], input.as_bytes());
     assert_eq!(from_file.stdout, from_stdin.stdout);
     assert_eq!((from_file.status, from_file.stderr.as_str()), (0, ""));
-    let lines: Vec<Value> = from_file.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> =
+        from_file.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let types = "['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']";
     let expected = [
         json!({"id": 1, "valid": true, "value": {"name": "Ada"}, "errors": [], "repairs": []}),
@@ -292,7 +305,9 @@ fn schemas_check_reports_errors_and_likely_mistakes() {
 fn help_is_enough_to_get_going() {
     let ran = run(&folder("help"), &["check", "--help"], b"");
     assert_eq!(ran.status, 0);
-    for word in ["--schema", "--mode", "--strict-json-only", "--receipt", "--jsonl", "Examples:", "Exit status:"] {
+    for word in
+        ["--schema", "--mode", "--strict-json-only", "--receipt", "--jsonl", "Examples:", "Exit status:"]
+    {
         assert!(ran.stdout.contains(word), "check --help says nothing of {word}");
     }
     let version = run(&folder("version"), &["--version"], b"").stdout;

@@ -61,7 +61,8 @@ fn check(page: &Path) -> (usize, Vec<String>) {
         if fence.info != "console" {
             continue;
         }
-        for example in format!("\n{}", fence.body).split("\n$ ").filter(|example| !example.trim().is_empty()) {
+        for example in format!("\n{}", fence.body).split("\n$ ").filter(|example| !example.trim().is_empty())
+        {
             let (command, expected) = example.split_once('\n').unwrap_or((example, ""));
             // The project's own commands build and test everything; they are not run from a test.
             if command.starts_with("cargo xtask") {
@@ -71,7 +72,8 @@ fn check(page: &Path) -> (usize, Vec<String>) {
             let given = run(command, &folder);
             total += 1;
             if given.trim_end() != expected.trim_end() {
-                differences.push(format!("{name}: $ {command}\n--- the page\n{expected}\n--- the command\n{given}"));
+                differences
+                    .push(format!("{name}: $ {command}\n--- the page\n{expected}\n--- the command\n{given}"));
             }
         }
     }
@@ -80,7 +82,8 @@ fn check(page: &Path) -> (usize, Vec<String>) {
 
 #[test]
 fn every_example_prints_what_its_page_shows() {
-    let mut pages: Vec<PathBuf> = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut pages: Vec<PathBuf> =
+        fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
     pages.push(root().join("README.md"));
     pages.sort();
     let mut total = 0;

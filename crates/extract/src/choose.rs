@@ -56,7 +56,12 @@ pub(crate) fn candidates(mut found: Vec<Found>, guided: bool) -> Vec<Candidate> 
 
 fn list(found: Vec<Found>, tier: Tier) -> Candidate {
     let mut repairs = Repairs::default();
-    repairs.push(Repair { kind: RepairKind::DocumentsListed, pointer: String::new(), from: Value::Null, to: Value::Null });
+    repairs.push(Repair {
+        kind: RepairKind::DocumentsListed,
+        pointer: String::new(),
+        from: Value::Null,
+        to: Value::Null,
+    });
     let mut values = Vec::with_capacity(found.len());
     let mut depth = 0;
     for (index, Found { document, .. }) in found.into_iter().enumerate() {
@@ -75,7 +80,8 @@ pub(crate) fn without_schema(candidates: Vec<Candidate>, mode: Mode) -> Option<O
     let is_list = |candidate: &Candidate| has_kind(candidate, RepairKind::DocumentsListed);
     let best = candidates.iter().map(|candidate| candidate.tier).max()?;
     let several = candidates.iter().any(|candidate| candidate.tier == best && is_list(candidate));
-    let chosen = candidates.into_iter().find(|candidate| candidate.tier == best && is_list(candidate) == several)?;
+    let chosen =
+        candidates.into_iter().find(|candidate| candidate.tier == best && is_list(candidate) == several)?;
     Some(finish(chosen, mode, Violations::default()))
 }
 
@@ -109,10 +115,10 @@ pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mod
             }
         }
     }
-    if mode == Mode::Lenient {
-        if let Some(coerced) = cheapest_coerced(&tried, schema, best.map(|(cost, _)| cost)) {
-            return Some(Outcome::Valid(coerced.into_extraction()));
-        }
+    if mode == Mode::Lenient
+        && let Some(coerced) = cheapest_coerced(&tried, schema, best.map(|(cost, _)| cost))
+    {
+        return Some(Outcome::Valid(coerced.into_extraction()));
     }
     if let Some((_, index)) = best {
         return Some(Outcome::Valid(tried.swap_remove(index).into_extraction()));
@@ -196,14 +202,21 @@ fn syntax_message(repair: &Repair) -> String {
     match repair.kind {
         RepairKind::Completed => "the text ends before the document does; send the whole document".to_owned(),
         RepairKind::QuoteAdded => "this string has no closing quote".to_owned(),
-        RepairKind::ValueQuoted | RepairKind::TextKept => format!("this is not a JSON value, quote it{found}"),
+        RepairKind::ValueQuoted | RepairKind::TextKept => {
+            format!("this is not a JSON value, quote it{found}")
+        }
         RepairKind::SpecialNumber => format!("JSON has no such number{found}"),
-        RepairKind::NumberRounded => format!("this number does not fit into 64 bits, write it as a string{found}"),
+        RepairKind::NumberRounded => {
+            format!("this number does not fit into 64 bits, write it as a string{found}")
+        }
         RepairKind::RadixChanged => format!("JSON numbers are decimal{found}"),
         RepairKind::DuplicateRemoved => "this key stands twice with different values".to_owned(),
         RepairKind::NullAdded => "this key has no value".to_owned(),
         RepairKind::CharacterReplaced => "this text is not valid Unicode".to_owned(),
-        kind => format!("not valid JSON here; reading it would mean: {}{found}", kind.describe().trim_end_matches('.').to_lowercase()),
+        kind => format!(
+            "not valid JSON here; reading it would mean: {}{found}",
+            kind.describe().trim_end_matches('.').to_lowercase()
+        ),
     }
 }
 

@@ -23,7 +23,8 @@ const STEPS_MAX: usize = 1_000_000;
 /// Fits `value` to `shape`. `None` when that would lose or invent data, or cannot be done at all; the
 /// result still has to be validated.
 pub(crate) fn coerce(value: &Value, shape: &Shape<'_>) -> Option<(Value, Repairs)> {
-    let mut coercer = Coercer { path: Vec::new(), repairs: Repairs::default(), unexplained: 0, steps_left: STEPS_MAX };
+    let mut coercer =
+        Coercer { path: Vec::new(), repairs: Repairs::default(), unexplained: 0, steps_left: STEPS_MAX };
     let value = coercer.fit(value, shape)?;
     Some((value, coercer.repairs))
 }
@@ -66,7 +67,12 @@ impl Coercer {
     }
 
     fn repair(&mut self, kind: RepairKind, from: &Value, to: &Value) {
-        self.repairs.push(Repair { kind, pointer: json_pointer(&self.path), from: brief(from), to: brief(to) });
+        self.repairs.push(Repair {
+            kind,
+            pointer: json_pointer(&self.path),
+            from: brief(from),
+            to: brief(to),
+        });
     }
 
     /// Runs an attempt that leaves no trace when it fails.
@@ -88,7 +94,7 @@ impl Coercer {
     fn fit(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
         self.spend(1)?;
         if let Some(values) = shape.values() {
-            return self.fit_values(value, &values, shape);
+            return self.fit_values(value, &values);
         }
         if let Some(branches) = shape.alternatives() {
             return self.fit_union(value, &branches);
@@ -112,7 +118,7 @@ impl Coercer {
         let all_values: Option<Vec<Vec<&Value>>> = branches.iter().map(Shape::values).collect();
         if let Some(values) = all_values {
             let values: Vec<&Value> = values.into_iter().flatten().collect();
-            return self.fit_values(value, &values, &branches[0]);
+            return self.fit_values(value, &values);
         }
         let start = self.mark();
         let mut best: Option<(u32, u32, Value, Vec<Repair>)> = None;
@@ -137,19 +143,19 @@ impl Coercer {
     }
 
     /// Fits a value to a list of allowed ones.
-    fn fit_values(&mut self, value: &Value, allowed: &[&Value], shape: &Shape<'_>) -> Option<Value> {
+    fn fit_values(&mut self, value: &Value, allowed: &[&Value]) -> Option<Value> {
         if allowed.contains(&value) {
             return Some(value.clone());
         }
         match value {
             Value::Array(items) if items.len() == 1 => {
-                let chosen = self.fit_values(&items[0], allowed, shape)?;
+                let chosen = self.fit_values(&items[0], allowed)?;
                 self.repair(RepairKind::ArrayUnwrapped, value, &chosen);
                 Some(chosen)
             }
             Value::Object(object) if object.len() == 1 => {
                 let inner = object.values().next().filter(|inner| !inner.is_object() && !inner.is_array())?;
-                let chosen = self.fit_values(inner, allowed, shape)?;
+                let chosen = self.fit_values(inner, allowed)?;
                 self.repair(RepairKind::ObjectUnwrapped, value, &chosen);
                 Some(chosen)
             }
@@ -195,11 +201,13 @@ impl Coercer {
             Value::Bool(flag) if types.contains(Types::STRING) => {
                 Some(self.replaced(RepairKind::StringWritten, value, Value::String(flag.to_string())))
             }
-            Value::Array(items) if items.len() == 1 && !types.intersects(Types::ARRAY) => self.attempt(|this| {
-                let item = this.fit(&items[0], shape)?;
-                this.repair(RepairKind::ArrayUnwrapped, value, &item);
-                Some(item)
-            }),
+            Value::Array(items) if items.len() == 1 && !types.intersects(Types::ARRAY) => {
+                self.attempt(|this| {
+                    let item = this.fit(&items[0], shape)?;
+                    this.repair(RepairKind::ArrayUnwrapped, value, &item);
+                    Some(item)
+                })
+            }
             Value::Object(object) => self.attempt(|this| this.unwrap(object, shape, types)),
             _ => None,
         };
@@ -211,7 +219,13 @@ impl Coercer {
         to
     }
 
-    fn convert_string(&mut self, value: &Value, text: &str, shape: &Shape<'_>, types: Types) -> Option<Value> {
+    fn convert_string(
+        &mut self,
+        value: &Value,
+        text: &str,
+        shape: &Shape<'_>,
+        types: Types,
+    ) -> Option<Value> {
         if types.intersects(Types::NUMBER)
             && let Some((number, kind)) = read_number(text)
             && shape.admits(&number)
@@ -277,7 +291,9 @@ impl Coercer {
 /// A value for a repair record: containers are named, not copied.
 fn brief(value: &Value) -> Value {
     match value {
-        Value::Object(object) if object.len() > 3 => Value::String(format!("an object of {} properties", object.len())),
+        Value::Object(object) if object.len() > 3 => {
+            Value::String(format!("an object of {} properties", object.len()))
+        }
         Value::Array(items) if items.len() > 3 => Value::String(format!("an array of {} items", items.len())),
         Value::String(text) => crate::parse::excerpt(text),
         other => other.clone(),

@@ -35,11 +35,18 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
         if text.trim().len() != bare.len() {
             repairs.push(text_removed());
         }
-        return Outcome::Valid(Extraction { value: whole.map(|parsed| parsed.value).unwrap_or_default(), repairs });
+        return Outcome::Valid(Extraction {
+            value: whole.map(|parsed| parsed.value).unwrap_or_default(),
+            repairs,
+        });
     }
     if let Some(parsed) = whole {
-        let candidate =
-            Candidate { value: parsed.value, repairs: Repairs::default(), tier: Tier::Marked, depth: parsed.depth };
+        let candidate = Candidate {
+            value: parsed.value,
+            repairs: Repairs::default(),
+            tier: Tier::Marked,
+            depth: parsed.depth,
+        };
         let mut candidates = vec![candidate];
         candidates.extend(text_candidate(text, schema, options.mode, true));
         return decide(candidates, false, schema, options).unwrap_or_else(|| not_found(bare));
@@ -138,8 +145,12 @@ fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     candidates.extend(text_candidate(split.answer, schema, options.mode, has_documents));
     if result.too_deep && candidates.is_empty() {
         let message = format!("nested deeper than the {} levels allowed", crate::NESTING_MAX);
-        let violations = formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
-        return Outcome::Invalid { candidate: Extraction { value: Value::Null, repairs: Vec::new() }, violations };
+        let violations =
+            formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
+        return Outcome::Invalid {
+            candidate: Extraction { value: Value::Null, repairs: Vec::new() },
+            violations,
+        };
     }
     let decided = decide(candidates, surrounded, schema, options);
     match decided {
@@ -154,7 +165,12 @@ fn not_found(text: &str) -> Outcome {
     Outcome::NotFound { reason: reason.to_owned() }
 }
 
-fn decide(candidates: Vec<Candidate>, surrounded: bool, schema: Option<&Schema>, options: &Options) -> Option<Outcome> {
+fn decide(
+    candidates: Vec<Candidate>,
+    surrounded: bool,
+    schema: Option<&Schema>,
+    options: &Options,
+) -> Option<Outcome> {
     let open = schema.is_some_and(|schema| schema.shape().is_open());
     let mut outcome = match schema {
         Some(schema) if !open => choose::with_schema(candidates, schema, options.mode)?,
@@ -198,7 +214,9 @@ fn text_removed() -> Repair {
 /// A document that was escaped as a whole: `{\"a\": \"b\"}`.
 fn scan_escaped(text: &str, guided: bool, mode: Mode) -> Scan {
     let Some(start) = text.find(['{', '[']) else { return Scan::default() };
-    if !text[start + 1..].trim_start().starts_with("\\\"") && !text[start + 1..].trim_start().starts_with("\\n") {
+    if !text[start + 1..].trim_start().starts_with("\\\"")
+        && !text[start + 1..].trim_start().starts_with("\\n")
+    {
         return Scan::default();
     }
     let quoted = format!("\"{}\"", text[start..].trim_end().trim_end_matches('"'));
@@ -219,13 +237,19 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
         return None;
     }
     if let Ok(parsed) = strict::parse_whole(text) {
-        return Some(Candidate { value: parsed.value, repairs: Repairs::default(), tier: Tier::Prose, depth: parsed.depth });
+        return Some(Candidate {
+            value: parsed.value,
+            repairs: Repairs::default(),
+            tier: Tier::Prose,
+            depth: parsed.depth,
+        });
     }
     // Brackets have been looked at already, and found wanting.
     if !text.starts_with(['{', '['])
         && let Ok(document) = parse::parse(text, 0, mode)
         && is_blank(&text[document.end..])
-        && !(document.signs.cut && document.repairs.list.iter().any(|repair| repair.kind == RepairKind::QuoteEscaped))
+        && !(document.signs.cut
+            && document.repairs.list.iter().any(|repair| repair.kind == RepairKind::QuoteEscaped))
     {
         return Some(Candidate {
             value: document.value,
@@ -251,22 +275,34 @@ fn lines_candidate(text: &str) -> Option<Candidate> {
 
 /// A reply of a single word, which in lenient mode and without a contract is a string.
 fn token_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Candidate> {
-    let is_token = !text.contains(|character: char| character.is_whitespace() || "{}[]()<>\"'`".contains(character));
+    let is_token =
+        !text.contains(|character: char| character.is_whitespace() || "{}[]()<>\"'`".contains(character));
     if schema.is_some() || mode == Mode::Strict || !is_token {
         return None;
     }
     let mut repairs = Repairs::default();
     let value = Value::String(text.to_owned());
-    repairs.push(Repair { kind: RepairKind::ValueQuoted, pointer: String::new(), from: excerpt(text), to: value.clone() });
+    repairs.push(Repair {
+        kind: RepairKind::ValueQuoted,
+        pointer: String::new(),
+        from: excerpt(text),
+        to: value.clone(),
+    });
     Some(Candidate { value, repairs, tier: Tier::Prose, depth: 0 })
 }
 
 /// The text itself, for contracts that do not ask for an object or a list. Beside documents it counts
 /// only where a plain string is asked for, and then it comes first: nothing has to be interpreted.
-fn text_candidate(text: &str, schema: Option<&Schema>, mode: Mode, beside_documents: bool) -> Option<Candidate> {
+fn text_candidate(
+    text: &str,
+    schema: Option<&Schema>,
+    mode: Mode,
+    beside_documents: bool,
+) -> Option<Candidate> {
     let shape = schema?.shape();
     let wants_text = is_plain_text(&shape);
-    if mode == Mode::Strict || text.trim().is_empty() || shape.is_open() || (beside_documents && !wants_text) {
+    if mode == Mode::Strict || text.trim().is_empty() || shape.is_open() || (beside_documents && !wants_text)
+    {
         return None;
     }
     let mut repairs = Repairs::default();
@@ -281,7 +317,9 @@ fn is_plain_text(shape: &Shape<'_>) -> bool {
     let types = shape.types();
     let only_text = |types: Types| types == Types::STRING || types == Types::NULL;
     match shape.alternatives() {
-        Some(branches) => branches.iter().any(is_plain_text) && branches.iter().all(|branch| only_text(branch.types())),
+        Some(branches) => {
+            branches.iter().any(is_plain_text) && branches.iter().all(|branch| only_text(branch.types()))
+        }
         None => shape.values().is_none() && types == Types::STRING,
     }
 }

@@ -34,7 +34,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { mode: Mode::Strict, extract_json: true, strict_json_only: false, text_bytes_max: TEXT_BYTES_MAX }
+        Options {
+            mode: Mode::Strict,
+            extract_json: true,
+            strict_json_only: false,
+            text_bytes_max: TEXT_BYTES_MAX,
+        }
     }
 }
 

@@ -240,7 +240,9 @@ impl<'t> Parser<'t> {
                 }
                 0x0b | 0x0c => self.odd_space(1),
                 0x80.. => match self.text[self.at..].chars().next() {
-                    Some(odd) if odd.is_whitespace() || matches!(odd, '\u{feff}' | '\u{200b}' | '\u{180e}') => {
+                    Some(odd)
+                        if odd.is_whitespace() || matches!(odd, '\u{feff}' | '\u{200b}' | '\u{180e}') =>
+                    {
                         self.odd_space(odd.len_utf8());
                     }
                     _ => return,
@@ -263,7 +265,9 @@ impl<'t> Parser<'t> {
         }
         if rest.starts_with(b"/*") {
             let inside = &rest[2..];
-            return Some(memchr::memmem::find(inside, b"*/").map_or(self.bytes.len(), |offset| at + 2 + offset + 2));
+            return Some(
+                memchr::memmem::find(inside, b"*/").map_or(self.bytes.len(), |offset| at + 2 + offset + 2),
+            );
         }
         None
     }

@@ -93,7 +93,9 @@ impl Scanner<'_> {
                 self.backticks(at);
                 continue;
             }
-            if self.bytes[at] == b'[' && let Some(end) = self.tag_in_brackets(at) {
+            if self.bytes[at] == b'['
+                && let Some(end) = self.tag_in_brackets(at)
+            {
                 self.at = end;
                 self.clear_from = end;
                 self.marked = true;
@@ -114,7 +116,10 @@ impl Scanner<'_> {
         self.marked = self.fence;
         if self.fence {
             // The language tag, if there is one.
-            let tag = self.bytes[self.at..].iter().take_while(|&&byte| is_word(byte) || matches!(byte, b'+' | b'#' | b'-' | b'.')).count();
+            let tag = self.bytes[self.at..]
+                .iter()
+                .take_while(|&&byte| is_word(byte) || matches!(byte, b'+' | b'#' | b'-' | b'.'))
+                .count();
             self.at += tag;
             let line = &self.bytes[self.at..];
             let rest = line.iter().take_while(|&&byte| byte != b'\n').count();
@@ -126,7 +131,8 @@ impl Scanner<'_> {
         }
         self.clear_from = self.at;
         if self.fence {
-            let content = self.at + self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let content =
+                self.at + self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             if self.bytes.get(content) == Some(&b'(') {
                 self.bracket(content);
             }
@@ -136,7 +142,10 @@ impl Scanner<'_> {
     /// `[TOOL_CALLS]`, `[/INST]`, `[BEGIN FINAL RESPONSE]`: a tag, not an array.
     fn tag_in_brackets(&self, at: usize) -> Option<usize> {
         let window = &self.bytes[at + 1..self.bytes.len().min(at + 48)];
-        let length = window.iter().take_while(|&&byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'/' | b' ')).count();
+        let length = window
+            .iter()
+            .take_while(|&&byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'/' | b' '))
+            .count();
         (length > 2 && window.get(length) == Some(&b']')).then_some(at + 1 + length + 1)
     }
 
@@ -181,7 +190,8 @@ impl Scanner<'_> {
 
     /// `{{` starts a template, not an object; deciding that here keeps runs of braces cheap.
     fn cannot_start(&self, at: usize) -> bool {
-        self.bytes[at] == b'{' && self.bytes[at + 1..].iter().take(64).find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+        self.bytes[at] == b'{'
+            && self.bytes[at + 1..].iter().take(64).find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
     }
 
     fn spend(&mut self, bytes: usize) {
@@ -224,7 +234,11 @@ impl Scanner<'_> {
         if before.last() != Some(&b'>') {
             return false;
         }
-        let inside = before[..before.len() - 1].iter().rev().take_while(|&&byte| !matches!(byte, b'<' | b'>' | b'\n')).count();
+        let inside = before[..before.len() - 1]
+            .iter()
+            .rev()
+            .take_while(|&&byte| !matches!(byte, b'<' | b'>' | b'\n'))
+            .count();
         let open = before.len() - 1 - inside;
         let tag = &before[open..before.len() - 1];
         // What a model imagines a tool to have answered is not what it says itself.
@@ -241,7 +255,11 @@ impl Scanner<'_> {
         }
         let called = previous == b'(' && at >= 2 && is_word(self.bytes[at - 2]);
         let assigned = self.bytes[..at].trim_ascii_end().ends_with(b"=");
-        glued || called || assigned || is_word(previous) || matches!(previous, b')' | b']' | b'\'' | b'"' | b'.')
+        glued
+            || called
+            || assigned
+            || is_word(previous)
+            || matches!(previous, b')' | b']' | b'\'' | b'"' | b'.')
     }
 
     /// The end of the bracketed group at `at`, so that nothing inside it is looked at.
@@ -258,7 +276,6 @@ impl Scanner<'_> {
     /// Whether what was read is JSON, and not prose or code that happens to have brackets.
     fn is_json(&self, document: &Document, at: usize, relaxed: bool, marked: bool) -> bool {
         let signs = document.signs;
-        let is_object = self.bytes[at] == b'{';
         let is_plain = |item: &serde_json::Value| !item.is_string() && !item.is_object() && !item.is_array();
         if document.value.as_array().is_some_and(|items| items.iter().all(is_plain))
             && !marked
@@ -288,7 +305,8 @@ impl Scanner<'_> {
     /// Whether what stands between two positions has its line to itself, but for a text before a colon.
     fn stands_alone(&self, start: usize, end: usize) -> bool {
         let before = self.bytes[..start].iter().rev().find(|byte| !matches!(byte, b' ' | b'\t'));
-        let after = self.bytes[end..].iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'.' | b';' | b','));
+        let after =
+            self.bytes[end..].iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'.' | b';' | b','));
         let opens = matches!(before, None | Some(b':' | b'\n' | b'>' | b']' | b'}'));
         opens && matches!(after, None | Some(b'\n' | b'<' | b'[' | b'{' | b']' | b'}' | b'/' | b'#' | b'`'))
     }
@@ -297,9 +315,11 @@ impl Scanner<'_> {
         if marked {
             return Tier::Marked;
         }
-        let is_plain_list =
-            document.value.as_array().is_some_and(|items| !items.iter().any(|item| item.is_object() || item.is_array()));
-        if (is_plain_list && !relaxed) || (self.fence && !relaxed) { Tier::Weak } else { Tier::Prose }
+        let is_plain_list = document
+            .value
+            .as_array()
+            .is_some_and(|items| !items.iter().any(|item| item.is_object() || item.is_array()));
+        if !relaxed && (is_plain_list || self.fence) { Tier::Weak } else { Tier::Prose }
     }
 }
 
@@ -311,7 +331,9 @@ fn is_word(byte: u8) -> bool {
 pub(crate) fn is_blank(text: &str) -> bool {
     let mut rest = text;
     loop {
-        rest = rest.trim_start_matches(|character: char| character.is_whitespace() || matches!(character, ',' | ';' | '\u{feff}'));
+        rest = rest.trim_start_matches(|character: char| {
+            character.is_whitespace() || matches!(character, ',' | ';' | '\u{feff}')
+        });
         if let Some(comment) = rest.strip_prefix("/*") {
             let Some((_, after)) = comment.split_once("*/") else { return true };
             rest = after;

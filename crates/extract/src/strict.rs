@@ -81,7 +81,10 @@ pub(crate) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
         at += 8;
     }
     let is_special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
-    bytes.get(at..).and_then(|rest| rest.iter().position(is_special)).map_or(bytes.len(), |offset| at + offset)
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.iter().position(is_special))
+        .map_or(bytes.len(), |offset| at + offset)
 }
 
 struct Reader<'t> {
@@ -281,7 +284,10 @@ impl Reader<'_> {
     }
 
     fn hex4(&mut self) -> Result<u32, Stop> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let digits = self
+            .text
+            .get(self.at..self.at + 4)
+            .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         match digits.and_then(|hex| u32::from_str_radix(hex, 16).ok()) {
             Some(code) => {
                 self.at += 4;

@@ -50,7 +50,9 @@ pub(crate) fn split(text: &str) -> Split<'_> {
     }
     match marks.first_opener {
         // Thinking that was never closed: what stands before it is the answer, if anything does.
-        Some(start) if !is_inside_document(text, start) => Split { thought: &text[start..], answer: &text[..start] },
+        Some(start) if !is_inside_document(text, start) => {
+            Split { thought: &text[start..], answer: &text[..start] }
+        }
         _ => whole,
     }
 }

@@ -24,18 +24,23 @@ fn check(case: &Value) -> Result<(), String> {
     let outcome = extract(text, schema.as_ref(), &options);
     let (given, repairs) = match outcome {
         Outcome::Valid(extraction) => (json!({"value": extraction.value}), extraction.repairs),
-        Outcome::Invalid { violations, candidate } => (json!({"invalid": violations.lines()}), candidate.repairs),
+        Outcome::Invalid { violations, candidate } => {
+            (json!({"invalid": violations.lines()}), candidate.repairs)
+        }
         Outcome::NotFound { .. } => (json!({"none": true}), Vec::new()),
         Outcome::TooLong { .. } => (json!({"too_long": true}), Vec::new()),
     };
-    let key = ["value", "invalid", "none"].into_iter().find(|key| case.get(key).is_some()).expect("an expectation");
+    let key =
+        ["value", "invalid", "none"].into_iter().find(|key| case.get(key).is_some()).expect("an expectation");
     let expected = json!({key: case[key]});
     if given != expected {
         return Err(format!("expected {expected}\n       given {given}"));
     }
     let kinds: Vec<&str> = repairs.iter().map(|repair| repair.kind.name()).collect();
     match case.get("repairs") {
-        Some(expected) if *expected != json!(kinds) => Err(format!("expected repairs {expected}\n       given {kinds:?}")),
+        Some(expected) if *expected != json!(kinds) => {
+            Err(format!("expected repairs {expected}\n       given {kinds:?}"))
+        }
         _ => Ok(()),
     }
 }
@@ -48,7 +53,8 @@ fn every_case_holds() {
     let mut failures = Vec::new();
     let mut total = 0;
     for file in files {
-        let cases: Vec<Value> = serde_json::from_str(&fs::read_to_string(&file).unwrap()).expect("a list of cases");
+        let cases: Vec<Value> =
+            serde_json::from_str(&fs::read_to_string(&file).unwrap()).expect("a list of cases");
         for case in &cases {
             total += 1;
             if let Err(problem) = check(case) {

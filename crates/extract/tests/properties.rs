@@ -11,13 +11,59 @@ use serde_json::{Map, Value, json};
 /// Pieces that models and attackers write, in any order.
 fn fragments() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
-        Just("{"), Just("}"), Just("["), Just("]"), Just("("), Just(")"), Just("\""), Just("'"), Just("`"), Just("```"),
-        Just("```json\n"), Just("\\"), Just("\\\""), Just("\\u12"), Just("\\ud800"), Just(":"), Just(","), Just("..."),
-        Just("//"), Just("/*"), Just("*/"), Just("#"), Just("\n"), Just(" "), Just("<think>"), Just("</think>"),
-        Just("<tool_call>"), Just("</tool_call>"), Just("“"), Just("”"), Just("’"), Just("é"), Just("\u{feff}"),
-        Just("\u{a0}"), Just("\0"), Just("1"), Just("-"), Just("1e999"), Just("0x1F"), Just("007"), Just("True"),
-        Just("None"), Just("NaN"), Just("true"), Just("nul"), Just("key"), Just("\"key\": "), Just("\"a\""),
-        Just("f(x=1)"), Just("=>"), Just("+"), Just("[TOOL_CALLS]"), Just("12345678901234567890123"),
+        Just("{"),
+        Just("}"),
+        Just("["),
+        Just("]"),
+        Just("("),
+        Just(")"),
+        Just("\""),
+        Just("'"),
+        Just("`"),
+        Just("```"),
+        Just("```json\n"),
+        Just("\\"),
+        Just("\\\""),
+        Just("\\u12"),
+        Just("\\ud800"),
+        Just(":"),
+        Just(","),
+        Just("..."),
+        Just("//"),
+        Just("/*"),
+        Just("*/"),
+        Just("#"),
+        Just("\n"),
+        Just(" "),
+        Just("<think>"),
+        Just("</think>"),
+        Just("<tool_call>"),
+        Just("</tool_call>"),
+        Just("“"),
+        Just("”"),
+        Just("’"),
+        Just("é"),
+        Just("\u{feff}"),
+        Just("\u{a0}"),
+        Just("\0"),
+        Just("1"),
+        Just("-"),
+        Just("1e999"),
+        Just("0x1F"),
+        Just("007"),
+        Just("True"),
+        Just("None"),
+        Just("NaN"),
+        Just("true"),
+        Just("nul"),
+        Just("key"),
+        Just("\"key\": "),
+        Just("\"a\""),
+        Just("f(x=1)"),
+        Just("=>"),
+        Just("+"),
+        Just("[TOOL_CALLS]"),
+        Just("12345678901234567890123"),
     ];
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
@@ -36,7 +82,8 @@ static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
 
 /// More than the default number of cases, unless the environment says how many.
 fn config() -> ProptestConfig {
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 2_000 };
+    let cases =
+        if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 2_000 };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
@@ -164,7 +211,11 @@ impl Mangling {
                         out.push(',');
                     }
                     self.separator(depth + 1, out);
-                    if self.bare_keys { out.push_str(key) } else { self.text(key, out) }
+                    if self.bare_keys {
+                        out.push_str(key)
+                    } else {
+                        self.text(key, out)
+                    }
                     out.push_str(": ");
                     self.write(member, depth + 1, out);
                 }
@@ -232,7 +283,10 @@ proptest! {
             (Outcome::Valid(extraction), Ok(value)) => prop_assert_eq!(&extraction.value, &value),
             (Outcome::Valid(_), Err(error)) => prop_assert!(false, "{text:?} is not JSON: {error}"),
             // We also stop at keys that stand twice and integers beyond 64 bits.
-            (_, Ok(value)) => prop_assert!(value.to_string().len() < text.len() + 8 && !ours.valid().is_some()),
+            (Outcome::NotFound { reason }, Ok(_)) => {
+                prop_assert!(reason.contains("stands twice") || reason.contains("64 bits"), "{text:?}: {reason}");
+            }
+            (other, Ok(_)) => prop_assert!(false, "{text:?} gave {other:?}"),
             (_, Err(_)) => {}
         }
     }

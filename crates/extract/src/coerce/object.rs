@@ -11,8 +11,20 @@ use crate::repair::RepairKind;
 
 /// Property names that models put around an answer.
 const WRAPPERS: [&str; 14] = [
-    "result", "results", "data", "output", "response", "answer", "arguments", "parameters", "args", "input", "json",
-    "value", "content", "final_answer",
+    "result",
+    "results",
+    "data",
+    "output",
+    "response",
+    "answer",
+    "arguments",
+    "parameters",
+    "args",
+    "input",
+    "json",
+    "value",
+    "content",
+    "final_answer",
 ];
 
 impl Coercer {
@@ -64,7 +76,13 @@ impl Coercer {
     }
 
     /// A property that the schema does not name.
-    fn unnamed(&mut self, key: &str, value: &Value, shape: &Shape<'_>, fitted: &mut Map<String, Value>) -> Option<()> {
+    fn unnamed(
+        &mut self,
+        key: &str,
+        value: &Value,
+        shape: &Shape<'_>,
+        fitted: &mut Map<String, Value>,
+    ) -> Option<()> {
         self.path.push(Segment::Key(key.to_owned()));
         match shape.additional() {
             Additional::Any => {
@@ -85,13 +103,21 @@ impl Coercer {
     }
 
     /// An object around what was asked for: its only property, or one that is named like a wrapper.
-    pub(super) fn unwrap(&mut self, object: &Map<String, Value>, shape: &Shape<'_>, types: Types) -> Option<Value> {
+    pub(super) fn unwrap(
+        &mut self,
+        object: &Map<String, Value>,
+        shape: &Shape<'_>,
+        types: Types,
+    ) -> Option<Value> {
         let whole = Value::Object(object.clone());
         let scalar_wanted = !types.intersects(Types::OBJECT) && !types.intersects(Types::ARRAY);
         let inner = match object.len() {
             1 => object.values().next(),
             _ if scalar_wanted => None,
-            _ => WRAPPERS.iter().find_map(|name| object.get(*name)).filter(|inner| inner.is_object() || inner.is_array()),
+            _ => WRAPPERS
+                .iter()
+                .find_map(|name| object.get(*name))
+                .filter(|inner| inner.is_object() || inner.is_array()),
         }?;
         if scalar_wanted && (inner.is_object() || inner.is_array()) {
             return None;
@@ -108,7 +134,10 @@ impl Coercer {
     pub(super) fn wrap_in_object(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
         let names = shape.property_names();
         let [name] = names.as_slice() else { return None };
-        if !self.path.is_empty() || value.is_string() || value.is_array() && shape.property(name)?.types() == Types::ALL {
+        if !self.path.is_empty()
+            || value.is_string()
+            || value.is_array() && shape.property(name)?.types() == Types::ALL
+        {
             return None;
         }
         let expected = shape.property(name)?;

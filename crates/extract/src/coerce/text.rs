@@ -9,7 +9,11 @@ const TEXT_SEARCHED_MAX: usize = 20_000;
 
 /// Letters and digits only, lower case and without accents: what two spellings of a name share.
 pub(super) fn normalise(text: &str) -> String {
-    text.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase).map(plain_letter).collect()
+    text.chars()
+        .filter(|character| character.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .map(plain_letter)
+        .collect()
 }
 
 /// The letter without its accent, for the Latin letters that have one.
@@ -41,13 +45,15 @@ pub(super) fn read_number(text: &str) -> Option<(Value, RepairKind)> {
         return None;
     }
     let trimmed = text.trim().trim_matches(['"', '\'']).trim();
-    let unadorned = trimmed.trim_matches(|character: char| character.is_whitespace() || "$€£¥₹%~≈*".contains(character));
+    let unadorned =
+        trimmed.trim_matches(|character: char| character.is_whitespace() || "$€£¥₹%~≈*".contains(character));
     if let Some(number) = plain_number(unadorned) {
         return Some((number, RepairKind::NumberRead));
     }
     if let Some((numerator, denominator)) = unadorned.split_once('/') {
         let parts = (plain_number(numerator.trim())?.as_f64()?, plain_number(denominator.trim())?.as_f64()?);
-        return Number::from_f64(parts.0 / parts.1).map(|number| (Value::Number(number), RepairKind::NumberRead));
+        return Number::from_f64(parts.0 / parts.1)
+            .map(|number| (Value::Number(number), RepairKind::NumberRead));
     }
     let mut figures = figures(trimmed);
     let only = figures.next()?;
@@ -89,7 +95,10 @@ fn is_grouped(text: &str) -> bool {
     let mut groups = whole.split(',');
     let first = groups.next().unwrap_or_default();
     let all_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
-    whole.contains(',') && (1..=3).contains(&first.len()) && all_digits(first) && groups.all(|group| group.len() == 3 && all_digits(group))
+    whole.contains(',')
+        && (1..=3).contains(&first.len())
+        && all_digits(first)
+        && groups.all(|group| group.len() == 3 && all_digits(group))
 }
 
 /// A boolean written as a word.
@@ -130,11 +139,15 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
         return Some(value);
     }
     let words = words(trimmed);
-    let mentioned: Vec<&Value> = allowed.iter().copied().filter(|value| mentions(&words, &spelled(value))).collect();
+    let mentioned: Vec<&Value> =
+        allowed.iter().copied().filter(|value| mentions(&words, &spelled(value))).collect();
     // `NOT SPAM` also mentions `SPAM`; the longer name is the one that was meant.
     let longest = mentioned.iter().max_by_key(|value| spelled(value).len())?;
     let long = normalise(&spelled(longest));
-    mentioned.iter().all(|value| *value == *longest || covers(&words, &long, &spelled(value))).then_some(*longest)
+    mentioned
+        .iter()
+        .all(|value| *value == *longest || covers(&words, &long, &spelled(value)))
+        .then_some(*longest)
 }
 
 /// [`normalise`] that keeps a leading minus, which tells numbers apart.

@@ -22,7 +22,11 @@ impl Parser<'_> {
     /// `(1, 2)` is a list; `("x")` is only a value in parentheses.
     fn tuple(&mut self, mut items: Vec<Value>, start: usize) -> Value {
         self.mend(RepairKind::TupleChanged);
-        let ends_with_comma = self.bytes[start..self.at.saturating_sub(1)].iter().rev().find(|byte| !byte.is_ascii_whitespace()) == Some(&b',');
+        let ends_with_comma = self.bytes[start..self.at.saturating_sub(1)]
+            .iter()
+            .rev()
+            .find(|byte| !byte.is_ascii_whitespace())
+            == Some(&b',');
         if items.len() == 1 && !ends_with_comma {
             return items.remove(0);
         }
@@ -138,7 +142,11 @@ impl Parser<'_> {
         match outer {
             Frame::Object => is_member && beyond != Some(Frame::Object),
             // Behind a list in an object only a key may follow.
-            _ => beyond == Some(Frame::Object) && !is_member && matches!(self.byte(follower), Some(b'(' | b'[' | b'{')),
+            _ => {
+                beyond == Some(Frame::Object)
+                    && !is_member
+                    && matches!(self.byte(follower), Some(b'(' | b'[' | b'{'))
+            }
         }
     }
 

@@ -130,7 +130,11 @@ impl Parser<'_> {
     fn key_is_cut(&self, at: usize) -> bool {
         let rest = &self.bytes[at..];
         let is_short = rest.len() < KEY_MAX && self.quote_at(at) && !rest.contains(&b'\n');
-        is_short && rest[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'"' | b'\'' | b' ')) && rest[1..].iter().filter(|byte| matches!(byte, b'"' | b'\'')).count() <= 1
+        is_short
+            && rest[1..]
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'"' | b'\'' | b' '))
+            && rest[1..].iter().filter(|byte| matches!(byte, b'"' | b'\'')).count() <= 1
     }
 
     /// `, COMMENT "key": …`: a stray word before the next key.
@@ -160,7 +164,9 @@ impl Parser<'_> {
     /// A number or some words without quotes, up to the next comma or bracket.
     fn word_is_item(&self, at: usize) -> bool {
         let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
-        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'+' | b' ' | b'(' | b')');
+        let is_part = |byte: &u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'+' | b' ' | b'(' | b')')
+        };
         let length = window.iter().take_while(|byte| is_part(byte)).count();
         let (next, newline) = self.after_space(at + length);
         length > 0 && (newline || matches!(self.byte(next), None | Some(b',' | b']' | b')' | b'}')))
@@ -169,10 +175,15 @@ impl Parser<'_> {
     /// Whether a number, `true`, `false` or `null` stands at `at`.
     pub(super) fn literal_at(&self, at: usize) -> bool {
         let rest = &self.bytes[at.min(self.bytes.len())..];
-        let length = rest.iter().take(32).take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+')).count();
+        let length = rest
+            .iter()
+            .take(32)
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+'))
+            .count();
         let word = &rest[..length];
         matches!(word, b"true" | b"false" | b"null" | b"True" | b"False" | b"None")
-            || (word.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-') && word.iter().any(u8::is_ascii_digit))
+            || (word.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
+                && word.iter().any(u8::is_ascii_digit))
     }
 
     /// Whether a closing bracket just before `at` leaves the text in a sensible state.

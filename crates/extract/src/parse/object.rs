@@ -191,8 +191,12 @@ impl Parser<'_> {
         let start = self.at;
         let window_end = self.bytes.len().min(start + BARE_KEY_MAX);
         let window = &self.bytes[start..window_end];
-        let stops = |byte: u8| matches!(byte, b':' | b'=' | b',' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'\n' | b'\'');
-        let Some(length) = window.iter().position(|&byte| stops(byte) || byte == b'"') else { return Ok(None) };
+        let stops = |byte: u8| {
+            matches!(byte, b':' | b'=' | b',' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'\n' | b'\'')
+        };
+        let Some(length) = window.iter().position(|&byte| stops(byte) || byte == b'"') else {
+            return Ok(None);
+        };
         let end = start + length;
         let is_separator = |at: usize| self.byte(at) == Some(b':') || self.bytes[at..].starts_with(b"=>");
         // `key": …`, where the opening quote is missing; `key "value"`, where the colon is.
@@ -241,14 +245,17 @@ impl Parser<'_> {
                 let Some(offset) = window.iter().position(|&byte| byte == mark) else { return false };
                 self.at + 1 + offset + 1
             }
-            Some(b'0'..=b'9') => self.at + self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count(),
+            Some(b'0'..=b'9') => {
+                self.at + self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count()
+            }
             _ => return false,
         };
         let (next, _) = self.after_space(end);
         match self.byte(next) {
             Some(b',') => {
                 let (second, _) = self.after_space(next + 1);
-                (self.quote_at(second) || self.byte(second).is_some_and(|byte| byte.is_ascii_digit())) && !self.key_at(second)
+                (self.quote_at(second) || self.byte(second).is_some_and(|byte| byte.is_ascii_digit()))
+                    && !self.key_at(second)
             }
             Some(b'}') => true,
             _ => false,
@@ -276,7 +283,8 @@ impl Parser<'_> {
         let line = window.iter().position(|&byte| byte == b'\n').unwrap_or(window.len());
         let found = (0..line).find(|&offset| {
             let at = start + offset;
-            (self.quote_at(at) && self.key_at(at)) || (window[offset] == b'}' && offset > 0 && !object.is_empty())
+            (self.quote_at(at) && self.key_at(at))
+                || (window[offset] == b'}' && offset > 0 && !object.is_empty())
         });
         match found {
             Some(0) | None if object.is_empty() => Err(Failure::NotJson),

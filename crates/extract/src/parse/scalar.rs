@@ -49,7 +49,8 @@ impl Parser<'_> {
                 self.signs.plain += 1;
                 return Ok(Some(value.clone()));
             }
-            if let Some(value) = self.number(start, token_end).or_else(|| self.cut_exponent(start, token_end)) {
+            if let Some(value) = self.number(start, token_end).or_else(|| self.cut_exponent(start, token_end))
+            {
                 return Ok(Some(value));
             }
             if SPECIAL_NUMBERS.contains(&token) {
@@ -83,7 +84,9 @@ impl Parser<'_> {
     fn token_end(&self, start: usize) -> usize {
         let rest = &self.bytes[start..];
         let is_part = |byte: u8| {
-            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | b'-' | b'+' | b'%') || byte >= 0x80
+            byte.is_ascii_alphanumeric()
+                || matches!(byte, b'_' | b'$' | b'.' | b'-' | b'+' | b'%')
+                || byte >= 0x80
         };
         start + rest.iter().take_while(|&&byte| is_part(byte)).count()
     }
@@ -95,7 +98,14 @@ impl Parser<'_> {
             None | Some(b',' | b'}' | b']' | b')' | b'`' | b'<' | b';') => true,
             Some(b'/' | b'#') => self.comment_end(next).is_some() && (next > at || newline),
             Some(_) if newline => true,
-            Some(_) => next > at && (self.quote_at(next) || self.key_at(next) || matches!(self.byte(next), Some(b'{' | b'[')) || self.frames.last().is_some_and(|frame| *frame != Frame::Object) && self.byte(next).is_some_and(|byte| byte.is_ascii_digit())),
+            Some(_) => {
+                next > at
+                    && (self.quote_at(next)
+                        || self.key_at(next)
+                        || matches!(self.byte(next), Some(b'{' | b'['))
+                        || self.frames.last().is_some_and(|frame| *frame != Frame::Object)
+                            && self.byte(next).is_some_and(|byte| byte.is_ascii_digit()))
+            }
         }
     }
 
@@ -103,9 +113,12 @@ impl Parser<'_> {
     pub(super) fn value_may_end(&self) -> bool {
         let (next, newline) = self.after_space(self.at);
         match self.byte(next) {
-            None | Some(b',' | b'}' | b']' | b')' | b':' | b'`' | b'<' | b'{' | b'[' | b'(' | b';' | b'.') => true,
+            None
+            | Some(b',' | b'}' | b']' | b')' | b':' | b'`' | b'<' | b'{' | b'[' | b'(' | b';' | b'.') => true,
             Some(b'/' | b'#') => self.comment_end(next).is_some(),
-            Some(_) => newline || self.quote_at(next) || self.key_at(next) || self.word_may_end(self.token_end(next)),
+            Some(_) => {
+                newline || self.quote_at(next) || self.key_at(next) || self.word_may_end(self.token_end(next))
+            }
         }
     }
 
@@ -137,7 +150,8 @@ impl Parser<'_> {
     /// A literal or number that the end of the text cut off.
     fn cut_token(&mut self, start: usize, end: usize) -> Option<Value> {
         let token = &self.text[start..end];
-        let literal = ["true", "false", "null", "True", "False", "None"].iter().find(|word| word.starts_with(token));
+        let literal =
+            ["true", "false", "null", "True", "False", "None"].iter().find(|word| word.starts_with(token));
         let value = match literal {
             Some(word) => LITERALS.iter().find(|(known, _)| known == word)?.1.clone(),
             None if token == "-" => {
@@ -148,7 +162,9 @@ impl Parser<'_> {
             }
             None => {
                 let shortened = token.trim_end_matches(['e', 'E', '+', '-', '.']);
-                read_number(shortened).filter(|_| token.starts_with(|first: char| first.is_ascii_digit() || first == '-'))?.0
+                read_number(shortened)
+                    .filter(|_| token.starts_with(|first: char| first.is_ascii_digit() || first == '-'))?
+                    .0
             }
         };
         self.mend_text(RepairKind::Completed, start, end, value.clone());
@@ -163,12 +179,16 @@ impl Parser<'_> {
     /// other call is code, and a text that holds one is not JSON.
     fn call(&mut self, start: usize, role: Role) -> Result<Option<Value>, Failure> {
         let open = self.token_end(start);
-        if self.byte(open) != Some(b'(') || !self.text[start..open].starts_with(|first: char| first.is_alphabetic() || first == '_') {
+        if self.byte(open) != Some(b'(')
+            || !self.text[start..open].starts_with(|first: char| first.is_alphabetic() || first == '_')
+        {
             return Ok(None);
         }
         let in_object = self.frames.contains(&Frame::Object);
         let (inside, _) = self.after_space(open + 1);
-        let is_single = self.quote_at(inside) || self.literal_at(inside) || matches!(self.byte(inside), Some(b'{' | b'['));
+        let is_single = self.quote_at(inside)
+            || self.literal_at(inside)
+            || matches!(self.byte(inside), Some(b'{' | b'['));
         if is_single && (in_object || role == Role::Root) {
             let before = (self.repairs.clone(), self.at);
             self.at = inside;
@@ -211,7 +231,8 @@ impl Parser<'_> {
         let unopened = |mark: char| raw.ends_with(mark) && raw.matches(mark).count() == 1;
         let content = if unopened('"') { raw.trim_end_matches('"') } else { raw };
         let value = Value::String(content.to_owned());
-        let kind = if is_word || content.len() < raw.len() { RepairKind::ValueQuoted } else { RepairKind::TextKept };
+        let kind =
+            if is_word || content.len() < raw.len() { RepairKind::ValueQuoted } else { RepairKind::TextKept };
         self.mend_text(kind, start, end, value.clone());
         if raw.starts_with(|first: char| first.is_ascii_digit()) {
             self.signs.plain += 1;
@@ -241,7 +262,8 @@ impl Parser<'_> {
                 }
                 b'\n' if depth == 0 => {
                     let (next, _) = self.after_space(at);
-                    let closes = matches!(self.byte(next), Some(b'}' | b']' | b')')) || self.bytes[next..].starts_with(b"```");
+                    let closes = matches!(self.byte(next), Some(b'}' | b']' | b')'))
+                        || self.bytes[next..].starts_with(b"```");
                     if role == Role::Item || closes || self.key_at(next) {
                         return at;
                     }
@@ -251,7 +273,11 @@ impl Parser<'_> {
                 b')' | b']' | b'}' if self.is_open(byte) => return at,
                 // `value "key": …`: a comma is missing.
                 b'"' if depth == 0 && at > start && role == Role::Member && self.key_at(at) => return at,
-                b'/' if depth == 0 && at > start && self.byte(at - 1) == Some(b' ') && self.comment_end(at).is_some() => {
+                b'/' if depth == 0
+                    && at > start
+                    && self.byte(at - 1) == Some(b' ')
+                    && self.comment_end(at).is_some() =>
+                {
                     return at;
                 }
                 _ => {}
@@ -269,7 +295,9 @@ fn read_number(token: &str) -> Option<(Value, Option<RepairKind>)> {
         return token.parse::<u64>().ok().map(|number| (Value::from(number), None));
     }
     let unsigned = token.trim_start_matches(['-', '+']);
-    if unsigned.len() + 1 < token.len() || !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+    if unsigned.len() + 1 < token.len()
+        || !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+    {
         return None;
     }
     let negative = token.starts_with('-');
@@ -283,7 +311,11 @@ fn read_number(token: &str) -> Option<(Value, Option<RepairKind>)> {
     let is_digit_group = |byte: u8| byte.is_ascii_digit() || byte == b'_';
     let whole = unsigned.bytes().take_while(|&byte| is_digit_group(byte)).count();
     let leading_zero = whole > 1 && unsigned.starts_with('0');
-    if leading_zero || unsigned.starts_with('_') || unsigned.contains("__") || unsigned[..whole].ends_with('_') {
+    if leading_zero
+        || unsigned.starts_with('_')
+        || unsigned.contains("__")
+        || unsigned[..whole].ends_with('_')
+    {
         return None;
     }
     let mut canonical = token.trim_start_matches('+').replace('_', "");
@@ -302,9 +334,11 @@ fn read_number(token: &str) -> Option<(Value, Option<RepairKind>)> {
     }
     let float: f64 = canonical.parse().ok()?;
     match exact_number(&canonical, is_integer) {
-        Some(number) => Some((Value::Number(number), (canonical != token).then_some(RepairKind::NumberChanged))),
-        None => Number::from_f64(float).map(|number| (Value::Number(number), Some(RepairKind::NumberRounded))).or_else(|| {
-            Some((Value::String(token.to_owned()), Some(RepairKind::SpecialNumber)))
-        }),
+        Some(number) => {
+            Some((Value::Number(number), (canonical != token).then_some(RepairKind::NumberChanged)))
+        }
+        None => Number::from_f64(float)
+            .map(|number| (Value::Number(number), Some(RepairKind::NumberRounded)))
+            .or_else(|| Some((Value::String(token.to_owned()), Some(RepairKind::SpecialNumber)))),
     }
 }
