@@ -5,20 +5,22 @@
 //! unwinding, because no return value could make the validator stop asking.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use jsonschema::{Keyword, ValidationError};
 use serde_json::Value;
 
-use crate::walk::subschemas_mut;
+use crate::refs::{REFERENCE_KEYWORDS, References};
+use crate::walk::{subschemas, subschemas_mut};
 
 /// The most subschema applications in one validation. Documents of several megabytes stay far below;
 /// at this point the check is given up with a violation that says so.
 pub const VALIDATION_STEPS_MAX: u64 = 4_000_000;
 
-/// The most subschema applications for explaining what is wrong. Explaining collects the errors of every
-/// branch; beyond this point only the first violation is reported.
-pub const EXPLANATION_STEPS_MAX: u64 = 200_000;
+/// The most subschema applications for explaining what is wrong. Explaining keeps the errors of every
+/// branch, each with a copy of its value; beyond this point only the first violation is reported.
+pub const EXPLANATION_STEPS_MAX: u64 = 20_000;
 
 /// The name of the counting keyword. Users cannot bring it: it is overwritten wherever it stands.
 pub(crate) const KEYWORD: &str = "x-formwork-step";
@@ -30,8 +32,31 @@ thread_local! {
 /// The payload that unwinds when the budget is spent.
 struct Spent;
 
-/// Puts the counting keyword into every subschema.
-pub(crate) fn meter(schema: &mut Value) {
+/// Puts the counting keyword into every subschema, also where only a reference leads.
+pub(crate) fn metered_copy(root: &Value, references: &References) -> Value {
+    let mut copy = root.clone();
+    meter(&mut copy);
+    let mut pending = vec![root];
+    let mut seen = HashSet::new();
+    while let Some(schema) = pending.pop() {
+        let Some(object) = schema.as_object().filter(|_| seen.insert(std::ptr::from_ref(schema))) else {
+            continue;
+        };
+        subschemas(object, |_, child, _| pending.push(child));
+        for reference in REFERENCE_KEYWORDS.iter().filter_map(|keyword| object.get(*keyword)?.as_str()) {
+            pending.extend(references.resolve(root, reference));
+            if let Some(target) =
+                references.pointer(root, reference).and_then(|pointer| copy.pointer_mut(&pointer))
+                && target.get(KEYWORD).is_none()
+            {
+                meter(target);
+            }
+        }
+    }
+    copy
+}
+
+fn meter(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     subschemas_mut(object, meter);
     object.insert(KEYWORD.to_owned(), Value::Bool(true));

@@ -1,6 +1,6 @@
 //! What a schema may cost, decided before it is compiled.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -56,13 +56,15 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
         longest: 0,
     };
     let mut pending = vec![root];
-    let mut seen = 0_u64;
+    let mut seen = HashSet::new();
     while let Some(schema) = pending.pop() {
-        seen += 1;
-        if seen > SUBSCHEMAS_MAX {
+        if !seen.insert(std::ptr::from_ref(schema)) {
+            continue;
+        }
+        if seen.len() as u64 > SUBSCHEMAS_MAX {
             return Err(Error::TooLarge {
                 what: "the number of subschemas",
-                found: seen,
+                found: seen.len() as u64,
                 limit: SUBSCHEMAS_MAX,
                 advice: "split the contract into smaller ones",
             });
@@ -70,6 +72,8 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
         expansion.count(schema)?;
         if let Some(object) = schema.as_object() {
             subschemas(object, |_, child, _| pending.push(child));
+            // A reference may lead to a place that no keyword knows.
+            pending.extend(references.targets(root, object));
         }
     }
     let needs_budget =
@@ -208,11 +212,7 @@ fn is_recursive(root: &Value, references: &References) -> bool {
         let Some(object) = schema.as_object() else { continue };
         let mut next = Vec::new();
         subschemas(object, |_, child, _| next.push(child));
-        for keyword in REFERENCE_KEYWORDS {
-            if let Some(Value::String(reference)) = object.get(keyword) {
-                next.extend(references.resolve(root, reference));
-            }
-        }
+        next.extend(references.targets(root, object));
         for child in next {
             match colours.get(&std::ptr::from_ref(child)) {
                 Some(true) => {}

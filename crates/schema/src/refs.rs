@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::path::unescape_pointer;
 use crate::walk::subschemas;
 
 /// The anchors and ids of a schema document, so that its own references can be followed.
@@ -37,32 +36,30 @@ impl References {
         References { names }
     }
 
+    /// The schemas of this document that the references of one schema lead to.
+    pub(crate) fn targets<'a>(&self, root: &'a Value, schema: &Map<String, Value>) -> Vec<&'a Value> {
+        let references = REFERENCE_KEYWORDS.iter().filter_map(|keyword| schema.get(*keyword)?.as_str());
+        references.filter_map(|reference| self.resolve(root, reference)).collect()
+    }
+
     /// The schema that `reference` names, if it is in this document.
     pub(crate) fn resolve<'a>(&self, root: &'a Value, reference: &str) -> Option<&'a Value> {
-        if reference == "#" {
-            return Some(root);
-        }
-        if let Some(pointer) = reference.strip_prefix("#/") {
-            return lookup(root, pointer);
-        }
-        if let Some(pointer) = self.names.get(reference.trim_end_matches('#')) {
-            return root.pointer(pointer);
-        }
-        let (base, pointer) = reference.split_once("#/")?;
-        lookup(root.pointer(self.names.get(base)?)?, pointer)
+        root.pointer(&self.pointer(root, reference)?)
     }
-}
 
-fn lookup<'a>(from: &'a Value, pointer: &str) -> Option<&'a Value> {
-    let decoded = percent_decode(pointer);
-    decoded.split('/').try_fold(from, |value, token| {
-        let token = unescape_pointer(token);
-        match value {
-            Value::Object(object) => object.get(&token),
-            Value::Array(items) => items.get(token.parse::<usize>().ok()?),
-            _ => None,
+    /// The JSON Pointer of the schema that `reference` names, if it is in this document.
+    pub(crate) fn pointer(&self, root: &Value, reference: &str) -> Option<String> {
+        let (base, fragment) = match reference.split_once('#') {
+            Some((base, fragment)) => (base, fragment),
+            None => (reference, ""),
+        };
+        if !fragment.is_empty() && !fragment.starts_with('/') {
+            return self.names.get(&format!("#{fragment}")).cloned();
         }
-    })
+        let start = if base.is_empty() { "" } else { self.names.get(base)?.as_str() };
+        let pointer = format!("{start}{}", percent_decode(fragment));
+        root.pointer(&pointer).map(|_| pointer)
+    }
 }
 
 fn percent_decode(text: &str) -> String {

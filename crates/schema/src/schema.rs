@@ -1,7 +1,7 @@
 //! The compiled schema.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Registry, Retrieve, Uri, Validator};
@@ -39,6 +39,8 @@ struct Inner {
     references: References,
     metered: bool,
     chain: usize,
+    compiler: Compiler,
+    explainer: OnceLock<Option<Validator>>,
 }
 
 /// Settings for compiling; [`Schema::compile`] uses the defaults.
@@ -78,9 +80,7 @@ impl Compiler {
         let references = References::collect(source);
         let weight = limits::weigh(source, &references)?;
         let validator = if weight.needs_budget {
-            let mut metered = source.clone();
-            budget::meter(&mut metered);
-            self.validator(source, &metered)?
+            self.validator(source, &budget::metered_copy(source, &references))?
         } else {
             self.validator(source, source)?
         };
@@ -91,6 +91,8 @@ impl Compiler {
             references,
             metered: weight.needs_budget,
             chain: weight.chain,
+            compiler: self.clone(),
+            explainer: OnceLock::new(),
         };
         Ok(Schema { inner: Arc::new(inner) })
     }
@@ -164,7 +166,7 @@ impl Schema {
         if !inner.metered && inner.chain * depth <= LEVELS_ON_STACK_MAX {
             return inner.validator.is_valid(value);
         }
-        self.run(depth, VALIDATION_STEPS_MAX, || inner.validator.is_valid(value)).unwrap_or(false)
+        self.run(depth, inner.validation_steps(), || inner.validator.is_valid(value)).unwrap_or(false)
     }
 
     /// What is wrong with `value`, in document order; empty when nothing is.
@@ -174,24 +176,29 @@ impl Schema {
             return single(format!("nested deeper than the {VALUE_DEPTH_MAX} levels allowed; flatten it"));
         }
         // Explaining visits every branch of every union; deciding validity is much cheaper and comes first.
-        if self.is_valid_at_depth(value, depth) {
-            return Violations::default();
-        }
         let inner = &*self.inner;
-        self.run(depth, EXPLANATION_STEPS_MAX, || {
-            explain(value, &inner.source, inner.validator.iter_errors(value))
+        match self.run(depth, inner.validation_steps(), || inner.validator.is_valid(value)) {
+            Some(true) => return Violations::default(),
+            Some(false) => {}
+            None => return single(TOO_COSTLY.to_owned()),
+        }
+        let explainer = inner.explainer();
+        self.run(depth, Some(EXPLANATION_STEPS_MAX), || {
+            explain(value, &inner.source, explainer.iter_errors(value))
         })
         .or_else(|| {
-            self.run(depth, VALIDATION_STEPS_MAX, || {
-                explain(value, &inner.source, inner.validator.validate(value).err().into_iter())
-            })
+            let first = || explain(value, &inner.source, explainer.validate(value).err().into_iter());
+            self.run(depth, Some(EXPLANATION_STEPS_MAX), first)
         })
-        .unwrap_or_else(|| single(TOO_COSTLY.to_owned()))
+        .unwrap_or_else(|| single(TOO_ENTANGLED.to_owned()))
     }
 
     /// Runs a check with the steps and the stack that it may need; `None` when it needs more.
-    fn run<T: Send>(&self, depth: usize, steps: u64, check: impl FnOnce() -> T + Send) -> Option<T> {
-        let check = || if self.inner.metered { metered(steps, check) } else { Some(check()) };
+    fn run<T: Send>(&self, depth: usize, steps: Option<u64>, check: impl FnOnce() -> T + Send) -> Option<T> {
+        let check = || match steps {
+            Some(steps) => metered(steps, check),
+            None => Some(check()),
+        };
         if self.inner.chain * depth <= LEVELS_ON_STACK_MAX {
             return check();
         }
@@ -199,6 +206,26 @@ impl Schema {
             let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES).spawn_scoped(scope, check);
             thread.ok().and_then(|running| running.join().ok()).flatten()
         })
+    }
+}
+
+impl Inner {
+    /// The steps that deciding validity may take, where it has to be metered at all.
+    fn validation_steps(&self) -> Option<u64> {
+        self.metered.then_some(VALIDATION_STEPS_MAX)
+    }
+
+    /// The validator for explaining, which is always metered: it keeps the errors of every branch.
+    fn explainer(&self) -> &Validator {
+        if self.metered {
+            return &self.validator;
+        }
+        let build = || {
+            let metered = budget::metered_copy(&self.source, &self.references);
+            self.compiler.validator(&self.source, &metered).ok()
+        };
+        // The same schema compiled a moment ago; if it ever did not again, the plain one still explains.
+        self.explainer.get_or_init(build).as_ref().unwrap_or(&self.validator)
     }
 }
 
@@ -212,6 +239,9 @@ const DEEP_STACK_BYTES: usize = 256 * 1024 * 1024;
 
 const TOO_COSTLY: &str =
     "checking this value against the schema takes too many steps; simplify the schema's recursion";
+
+const TOO_ENTANGLED: &str =
+    "does not satisfy the schema; its alternatives are too entangled to say where, simplify them";
 
 fn single(message: String) -> Violations {
     let violation =

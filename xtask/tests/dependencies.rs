@@ -1,0 +1,102 @@
+//! Who may know whom: the workspace's dependency graph against the rules of ARCHITECTURE.md.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use expect_test::expect;
+use serde_json::Value;
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn short(name: &str) -> String {
+    match name {
+        "formwork" => "cli".to_owned(),
+        other => other.trim_start_matches("formwork-").to_owned(),
+    }
+}
+
+/// Our own crates and which of our own crates each uses, tests aside.
+fn graph() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap();
+    let ours: BTreeSet<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    packages
+        .iter()
+        .map(|package| {
+            let used = package["dependencies"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|dependency| dependency["kind"].is_null())
+                .map(|dependency| dependency["name"].as_str().unwrap())
+                .filter(|name| ours.contains(name))
+                .map(short)
+                .collect();
+            (short(package["name"].as_str().unwrap()), used)
+        })
+        .collect()
+}
+
+#[test]
+fn the_graph_is_the_one_we_drew() {
+    let lines: Vec<String> = graph()
+        .into_iter()
+        .map(|(name, used)| {
+            format!("{name} -> {}", used.into_iter().collect::<Vec<_>>().join(", ")).trim_end().to_owned()
+        })
+        .collect();
+    expect![[r#"
+        benches -> extract, schema
+        cli -> extract, schema, types
+        extract -> schema
+        schema ->
+        types ->
+        xtask ->"#]]
+    .assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn the_core_has_no_runtime_no_network_and_no_clock() {
+    const FORBIDDEN: [&str; 10] =
+        ["tokio", "async-std", "smol", "mio", "hyper", "reqwest", "rustls", "chrono", "time", "socket2"];
+    for name in ["formwork-schema", "formwork-extract"] {
+        let output = Command::new(env!("CARGO"))
+            .args(["tree", "--package", name, "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
+            .output()
+            .unwrap();
+        let tree = String::from_utf8(output.stdout).unwrap();
+        assert!(tree.starts_with(name), "{tree}");
+        for line in tree.lines() {
+            let used = line.split(' ').next().unwrap();
+            assert!(!FORBIDDEN.contains(&used), "{name} depends on {used}");
+        }
+    }
+}
+
+#[test]
+fn the_core_opens_no_files_and_no_sockets() {
+    for folder in ["crates/schema/src", "crates/extract/src"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(folder);
+        let mut pending = vec![root];
+        while let Some(path) = pending.pop() {
+            if path.is_dir() {
+                pending.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for forbidden in ["std::fs", "std::net", "std::time", "std::process", "std::env"] {
+                assert!(!source.contains(forbidden), "{} uses {forbidden}", path.display());
+            }
+        }
+    }
+}
