@@ -3,7 +3,7 @@
 use formwork_schema::{Schema, Types, Violations, json_path};
 use serde_json::Value;
 
-use crate::coerce::coerce;
+use crate::coerce::{STEPS_MAX, coerce};
 use crate::options::Mode;
 use crate::outcome::{Extraction, Outcome, violation};
 use crate::parse::{Document, Repairs};
@@ -56,12 +56,7 @@ pub(crate) fn candidates(mut found: Vec<Found>, guided: bool) -> Vec<Candidate> 
 
 fn list(found: Vec<Found>, tier: Tier) -> Candidate {
     let mut repairs = Repairs::default();
-    repairs.push(Repair {
-        kind: RepairKind::DocumentsListed,
-        pointer: String::new(),
-        from: Value::Null,
-        to: Value::Null,
-    });
+    repairs.push(root_repair(RepairKind::DocumentsListed));
     let mut values = Vec::with_capacity(found.len());
     let mut depth = 0;
     for (index, Found { document, .. }) in found.into_iter().enumerate() {
@@ -102,6 +97,29 @@ pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mod
             tried.push(candidate);
         }
     }
+    let has_list = tried.iter().any(|candidate| has_kind(candidate, RepairKind::DocumentsListed));
+    if has_list && prefers_list {
+        // All of the documents before one of them: the rest would be lost.
+        let list = tried.remove(0);
+        let allowed = mode == Mode::Lenient || !list.repairs.lossy;
+        if allowed && schema.is_valid_at_depth(&list.value, list.depth) {
+            return Some(Outcome::Valid(list.into_extraction()));
+        }
+        if mode == Mode::Lenient
+            && let Some(coerced) = cheapest_coerced(std::slice::from_ref(&list), schema, None)
+        {
+            return Some(Outcome::Valid(coerced.into_extraction()));
+        }
+        tried.push(list);
+    }
+    let several = tried.iter().filter(|candidate| candidate.tier > Tier::Thought).count() > 1;
+    let chosen = |mut candidate: Candidate| {
+        let is_list = has_kind(&candidate, RepairKind::DocumentsListed);
+        if several && !is_list && !has_kind(&candidate, RepairKind::TextTaken) {
+            candidate.repairs.list.insert(0, root_repair(RepairKind::DocumentChosen));
+        }
+        Some(Outcome::Valid(candidate.into_extraction()))
+    };
     let mut best: Option<(u32, usize)> = None;
     for (index, candidate) in tried.iter().enumerate() {
         let allowed = mode == Mode::Lenient || !candidate.repairs.lossy;
@@ -117,11 +135,12 @@ pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mod
     }
     if mode == Mode::Lenient
         && let Some(coerced) = cheapest_coerced(&tried, schema, best.map(|(cost, _)| cost))
+        && !(has_list && is_wrapped(&coerced))
     {
-        return Some(Outcome::Valid(coerced.into_extraction()));
+        return chosen(coerced);
     }
     if let Some((_, index)) = best {
-        return Some(Outcome::Valid(tried.swap_remove(index).into_extraction()));
+        return chosen(tried.swap_remove(index));
     }
     let closest = tried
         .iter()
@@ -139,13 +158,14 @@ pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mod
 /// The cheapest candidate that satisfies the schema after coercion, if it is cheaper than `below`.
 fn cheapest_coerced(tried: &[Candidate], schema: &Schema, below: Option<u32>) -> Option<Candidate> {
     let shape = schema.shape();
+    let mut steps_left = STEPS_MAX;
     let mut best: Option<(u32, Candidate)> = None;
     for candidate in tried {
         let limit = best.as_ref().map(|(cost, _)| *cost).or(below);
         if limit.is_some_and(|limit| rank(candidate) >= limit) {
             continue;
         }
-        let Some((value, repairs)) = coerce(&candidate.value, &shape) else { continue };
+        let Some((value, repairs)) = coerce(&candidate.value, &shape, &mut steps_left) else { continue };
         let mut coerced = Candidate { value, ..candidate.clone() };
         for repair in repairs.list {
             coerced.repairs.push(repair);
@@ -156,6 +176,19 @@ fn cheapest_coerced(tried: &[Candidate], schema: &Schema, below: Option<u32>) ->
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// Whether a candidate became a list only by being put into one.
+fn is_wrapped(candidate: &Candidate) -> bool {
+    candidate
+        .repairs
+        .list
+        .iter()
+        .any(|repair| repair.kind == RepairKind::ArrayWrapped && repair.pointer.is_empty())
+}
+
+fn root_repair(kind: RepairKind) -> Repair {
+    Repair { kind, pointer: String::new(), from: Value::Null, to: Value::Null }
 }
 
 /// The cost of a candidate, with documents from stronger surroundings first.

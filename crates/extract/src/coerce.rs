@@ -16,17 +16,27 @@ use crate::repair::{Repair, RepairKind};
 use crate::scan::scan;
 use text::{find_boolean, match_value, read_boolean, read_number};
 
-/// How many values and union branches are looked at before coercion is given up. Recursive unions
-/// could otherwise take exponential time.
-const STEPS_MAX: usize = 1_000_000;
+/// How many values and union branches are looked at, over all candidates of a text, before coercion is
+/// given up. Recursive unions could otherwise take exponential time.
+pub(crate) const STEPS_MAX: usize = 200_000;
+
+/// How deeply fitting may recurse: the deepest value, with a union at every level. Deeper is given up.
+const RECURSION_MAX: usize = 300;
 
 /// Fits `value` to `shape`. `None` when that would lose or invent data, or cannot be done at all; the
 /// result still has to be validated.
-pub(crate) fn coerce(value: &Value, shape: &Shape<'_>) -> Option<(Value, Repairs)> {
-    let mut coercer =
-        Coercer { path: Vec::new(), repairs: Repairs::default(), unexplained: 0, steps_left: STEPS_MAX };
-    let value = coercer.fit(value, shape)?;
-    Some((value, coercer.repairs))
+pub(crate) fn coerce(value: &Value, shape: &Shape<'_>, steps_left: &mut usize) -> Option<(Value, Repairs)> {
+    let mut coercer = Coercer {
+        path: Vec::new(),
+        repairs: Repairs::default(),
+        unexplained: 0,
+        steps_left: *steps_left,
+        recursion: 0,
+        is_wrapping: false,
+    };
+    let fitted = coercer.fit(value, shape);
+    *steps_left = coercer.steps_left;
+    Some((fitted?, coercer.repairs))
 }
 
 struct Coercer {
@@ -36,6 +46,9 @@ struct Coercer {
     /// the one that explains more is the one that was meant.
     unexplained: u32,
     steps_left: usize,
+    recursion: usize,
+    /// Whether the value at hand is being put into a list already: one list is enough.
+    is_wrapping: bool,
 }
 
 /// The state to return to when an attempt fails.
@@ -87,12 +100,23 @@ impl Coercer {
 
     /// Takes steps from the budget; `None` when it is spent.
     fn spend(&mut self, steps: usize) -> Option<()> {
-        self.steps_left = self.steps_left.checked_sub(steps)?;
-        Some(())
+        let left = self.steps_left.checked_sub(steps);
+        self.steps_left = left.unwrap_or(0);
+        left.map(|_| ())
     }
 
     fn fit(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
         self.spend(1)?;
+        if self.recursion >= RECURSION_MAX {
+            return None;
+        }
+        self.recursion += 1;
+        let fitted = self.fit_one(value, shape);
+        self.recursion -= 1;
+        fitted
+    }
+
+    fn fit_one(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
         if let Some(values) = shape.values() {
             return self.fit_values(value, &values);
         }
@@ -153,7 +177,7 @@ impl Coercer {
                 self.repair(RepairKind::ArrayUnwrapped, value, &chosen);
                 Some(chosen)
             }
-            Value::Object(object) if object.len() == 1 => {
+            Value::Object(object) if object.len() == 1 && self.path.is_empty() => {
                 let inner = object.values().next().filter(|inner| !inner.is_object() && !inner.is_array())?;
                 let chosen = self.fit_values(inner, allowed)?;
                 self.repair(RepairKind::ObjectUnwrapped, value, &chosen);
@@ -162,7 +186,7 @@ impl Coercer {
             Value::Array(_) | Value::Object(_) | Value::Null => None,
             scalar => {
                 let text = scalar.as_str().map_or_else(|| scalar.to_string(), str::to_owned);
-                self.spend(text.len() * allowed.len() / 256)?;
+                self.spend(allowed.len() + text.len() * allowed.len() / 256)?;
                 let chosen = match_value(&text, allowed)?;
                 self.repair(RepairKind::EnumMatched, value, chosen);
                 Some(chosen.clone())
@@ -270,9 +294,10 @@ impl Coercer {
 
     /// A single value where a list, or an object with one property, is asked for.
     fn wrap(&mut self, value: &Value, shape: &Shape<'_>, types: Types) -> Option<Value> {
-        if types.contains(Types::ARRAY) && !value.is_array() && !value.is_null() {
+        if types.contains(Types::ARRAY) && !value.is_array() && !value.is_null() && !self.is_wrapping {
             let expected = shape.item(0)?;
-            return self.attempt(|this| {
+            self.is_wrapping = true;
+            let wrapped = self.attempt(|this| {
                 this.path.push(Segment::Index(0));
                 let item = this.fit(value, &expected)?;
                 this.path.pop();
@@ -280,6 +305,8 @@ impl Coercer {
                 this.repair(RepairKind::ArrayWrapped, value, &list);
                 Some(list)
             });
+            self.is_wrapping = false;
+            return wrapped;
         }
         if types.contains(Types::OBJECT) && !value.is_object() && !value.is_null() {
             return self.attempt(|this| this.wrap_in_object(value, shape));

@@ -124,9 +124,18 @@ fn describe(text: &str, stop: Stop) -> String {
 fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     let split = thought::split(text);
     let guided = schema.is_some();
-    let mut result = scan(split.answer, guided, options.mode);
+    let mut result = match scan_unopened(split.answer, guided, options.mode) {
+        Some(result) => result,
+        None => scan(split.answer, guided, options.mode),
+    };
     if result.found.is_empty() {
         result.found = scan_escaped(split.answer, guided, options.mode).found;
+    }
+    if result.found.is_empty() {
+        result.found = scan_quotation(split.answer, guided, options.mode).found;
+    }
+    if result.found.is_empty() && !is_blank(split.before) {
+        result = scan(split.before, guided, options.mode);
     }
     let may_look_back = is_blank(split.answer) || options.mode == Mode::Lenient;
     if result.found.is_empty() && may_look_back && !split.thought.is_empty() {
@@ -211,6 +220,30 @@ fn text_removed() -> Repair {
     Repair { kind: RepairKind::TextRemoved, pointer: String::new(), from: Value::Null, to: Value::Null }
 }
 
+/// `"key": …}` at the start: the opening brace is missing, as when a model was made to continue from it.
+fn scan_unopened(text: &str, guided: bool, mode: Mode) -> Option<Scan> {
+    let key = text.trim_start().strip_prefix('"')?;
+    let (name, rest) = key.split_once('"')?;
+    if name.is_empty() || name.contains('\n') || name.len() > 100 || !rest.trim_start().starts_with(':') {
+        return None;
+    }
+    let mut result = scan(&format!("{{{text}"), guided, mode);
+    let first = result.found.first_mut().filter(|found| found.start == 0)?;
+    first.document.repairs.push(Repair { kind: RepairKind::BracketChanged, ..text_removed() });
+    Some(result)
+}
+
+/// A document in a Markdown quotation: every line starts with `>`.
+fn scan_quotation(text: &str, guided: bool, mode: Mode) -> Scan {
+    let text = text.trim();
+    if !text.starts_with('>') || !text.lines().all(|line| line.starts_with('>')) {
+        return Scan::default();
+    }
+    let lines: Vec<&str> =
+        text.lines().map(|line| line[1..].strip_prefix(' ').unwrap_or(&line[1..])).collect();
+    scan(&lines.join("\n"), guided, mode)
+}
+
 /// A document that was escaped as a whole: `{\"a\": \"b\"}`.
 fn scan_escaped(text: &str, guided: bool, mode: Mode) -> Scan {
     let Some(start) = text.find(['{', '[']) else { return Scan::default() };
@@ -244,12 +277,14 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
             depth: parsed.depth,
         });
     }
+    if let Some(candidate) = fenced_scalar(text).or_else(|| lines_candidate(text)) {
+        return Some(candidate);
+    }
     // Brackets have been looked at already, and found wanting.
     if !text.starts_with(['{', '['])
         && let Ok(document) = parse::parse(text, 0, mode)
         && is_blank(&text[document.end..])
-        && !(document.signs.cut
-            && document.repairs.list.iter().any(|repair| repair.kind == RepairKind::QuoteEscaped))
+        && is_one_scalar(&document, mode)
     {
         return Some(Candidate {
             value: document.value,
@@ -258,7 +293,33 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
             depth: document.depth,
         });
     }
-    lines_candidate(text).or_else(|| token_candidate(text, schema, mode))
+    token_candidate(text, schema, mode)
+}
+
+/// Whether a document without brackets is one value, and not a sentence with quotes in it.
+fn is_one_scalar(document: &parse::Document, mode: Mode) -> bool {
+    let is_inner =
+        |repair: &&Repair| matches!(repair.kind, RepairKind::QuoteEscaped | RepairKind::QuoteGuessed);
+    let inner_quotes = document.repairs.list.iter().filter(is_inner).count();
+    match inner_quotes {
+        0 => document.signs.bare == 0,
+        // `"a 24" screen"` has one; `"Yes," he said, "it is."` has two, and is prose.
+        _ => mode == Mode::Lenient && inner_quotes % 2 == 1 && !document.signs.cut,
+    }
+}
+
+/// A scalar that is alone in the only fence of a text.
+fn fenced_scalar(text: &str) -> Option<Candidate> {
+    let mut pieces = text.split("```");
+    let (_, fence, _) = (pieces.next()?, pieces.next()?, pieces.next()?);
+    let content = fence.split_once('\n').map_or(fence, |(_, content)| content);
+    let parsed = strict::parse_whole(content).ok().filter(|_| pieces.next().is_none())?;
+    Some(Candidate {
+        value: parsed.value,
+        repairs: Repairs::default(),
+        tier: Tier::Marked,
+        depth: parsed.depth,
+    })
 }
 
 fn lines_candidate(text: &str) -> Option<Candidate> {
@@ -303,6 +364,10 @@ fn text_candidate(
     let wants_text = is_plain_text(&shape);
     if mode == Mode::Strict || text.trim().is_empty() || shape.is_open() || (beside_documents && !wants_text)
     {
+        return None;
+    }
+    if shape.types() == Types::ARRAY && shape.item(0).is_none_or(|item| is_plain_text(&item)) {
+        // A sentence is not a list of one sentence.
         return None;
     }
     let mut repairs = Repairs::default();

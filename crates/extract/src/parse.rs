@@ -83,8 +83,10 @@ impl Repairs {
 /// Why there is no document here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Prose or code with brackets in it.
+    /// Prose with brackets in it.
     NotJson,
+    /// Program code.
+    Code,
     /// Nested deeper than [`NESTING_MAX`].
     Depth,
 }
@@ -260,7 +262,11 @@ impl<'t> Parser<'t> {
     /// Where the comment that starts at `at` ends, if one does.
     fn comment_end(&self, at: usize) -> Option<usize> {
         let rest = &self.bytes[at..];
-        if rest.starts_with(b"//") || rest.starts_with(b"#") {
+        // `#fff` is a value; a comment has space around its mark.
+        let is_note = rest.starts_with(b"#")
+            && (matches!(rest.get(1), None | Some(b' ' | b'#' | b'!' | b'\n' | b'\t'))
+                || self.bytes[..at].iter().rev().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'\n'));
+        if rest.starts_with(b"//") || is_note {
             return Some(memchr::memchr(b'\n', rest).map_or(self.bytes.len(), |offset| at + offset));
         }
         if rest.starts_with(b"/*") {

@@ -56,6 +56,8 @@ macro_rules! repair_kinds {
 repair_kinds! {
     /// Text, fences or tags around the document were left out.
     TextRemoved = "text_removed", lossless, 0;
+    /// One of several documents satisfies the schema and was taken; the others were left out.
+    DocumentChosen = "document_chosen", lossless, 0;
     /// Several documents were put into one array, in order.
     DocumentsListed = "documents_listed", lossless, 1;
     /// A document that was escaped as a whole was unescaped.
@@ -99,6 +101,10 @@ repair_kinds! {
     QuoteAdded = "quote_added", lossy, 8;
     /// A raw line break just before the closing quote of a string was taken for layout.
     LineEndRemoved = "line_end_removed", lossy, 1;
+    /// A quote that may as well have ended the string was taken as part of it, or the other way round.
+    QuoteGuessed = "quote_guessed", lossy, 5;
+    /// Backslashes that could be escapes were taken as they stand, because others in the string are none.
+    EscapeGuessed = "escape_guessed", lossy, 3;
     /// A bracket of the wrong kind or at the wrong place was replaced or ignored.
     BracketChanged = "bracket_changed", lossy, 6;
     /// A value without quotes was read as a string.

@@ -10,6 +10,9 @@ use crate::strict;
 /// multiple of its length. Beyond that no more attempts are made, which keeps hostile texts linear.
 const REREADING_MAX: usize = 8;
 
+/// How far back an open parenthesis is looked for.
+const CALL_WITHIN: usize = 1024;
+
 /// Names of tags around a tool's answer.
 const ECHOES: [&str; 4] = ["tool_response", "tool_result", "function_response", "observation"];
 
@@ -174,18 +177,44 @@ impl Scanner<'_> {
                 self.spend(document.end - at);
                 self.at = at + 1;
             }
-            Err((Failure::Depth, reached)) => {
-                self.scan.too_deep = true;
-                self.at = reached.max(at + 1);
-            }
-            Err((Failure::NotJson, reached)) => {
+            Err((failure, reached)) => {
                 self.spend(reached - at);
-                self.at = at + 1;
+                self.scan.too_deep |= failure == Failure::Depth;
+                // What stands inside a document that cannot be read, or inside code, is only a part.
+                let is_whole = failure != Failure::NotJson || self.looks_like_document(at);
+                self.at = if is_whole { self.closing(at) } else { at + 1 };
             }
         }
         if self.rereading_left == 0 {
             self.at = self.bytes.len();
         }
+    }
+
+    /// Whether a bracket is followed by what follows it in a document rather than in prose.
+    fn looks_like_document(&self, at: usize) -> bool {
+        let window = &self.bytes[at + 1..self.bytes.len().min(at + 200)];
+        let inside = window.trim_ascii_start();
+        let Some(mark @ (b'"' | b'\'')) = inside.first() else { return false };
+        let Some(close) = inside[1..].iter().position(|byte| byte == mark) else { return false };
+        let after = inside[close + 2..].trim_ascii_start().first();
+        matches!((self.bytes[at], after), (b'{', Some(b':')) | (b'[', Some(b',')))
+    }
+
+    /// Where the bracket at `at` is closed, by counting brackets; else the end of the paragraph.
+    fn closing(&mut self, at: usize) -> usize {
+        let mut depth = 0_usize;
+        for (offset, byte) in self.bytes[at..].iter().enumerate() {
+            match byte {
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                _ => continue,
+            }
+            if depth == 0 {
+                return at + offset + 1;
+            }
+        }
+        self.spend(self.bytes.len() - at);
+        memchr::memmem::find(&self.bytes[at..], b"\n\n").map_or(self.bytes.len(), |offset| at + offset)
     }
 
     /// `{{` starts a template, not an object; deciding that here keeps runs of braces cheap.
@@ -246,20 +275,45 @@ impl Scanner<'_> {
         inside > 0 && open > 0 && before[open - 1] == b'<' && !is_echo
     }
 
-    /// Whether the bracket is a subscript, an argument or part of a string of program code.
+    /// Whether the bracket is a subscript, an argument, part of a string of program code, or the value
+    /// of a key whose object was never opened.
     fn is_in_code(&self, at: usize) -> bool {
         let Some(previous) = at.checked_sub(1).map(|before| self.bytes[before]) else { return false };
-        let glued = matches!(previous, b'=' | b'$' | b'%' | b'\\');
+        let before = self.bytes[..at].trim_ascii_end();
+        match before.split_last() {
+            Some((b'=', _)) => return self.is_in_call(at),
+            Some((b':', key)) if matches!(key.trim_ascii_end().last(), Some(b'"' | b'\'')) => return true,
+            _ => {}
+        }
         if self.bytes[at] == b'{' {
-            return glued && previous != b'\\';
+            return matches!(previous, b'$' | b'%');
+        }
+        if before.ends_with(b"<![CDATA") || before.ends_with(b"<![CDATA[") {
+            return false;
         }
         let called = previous == b'(' && at >= 2 && is_word(self.bytes[at - 2]);
-        let assigned = self.bytes[..at].trim_ascii_end().ends_with(b"=");
-        glued
-            || called
-            || assigned
+        called
             || is_word(previous)
-            || matches!(previous, b')' | b']' | b'\'' | b'"' | b'.')
+            || matches!(previous, b'$' | b'%' | b'\\' | b')' | b']' | b'\'' | b'"' | b'.')
+    }
+
+    /// Whether an open parenthesis behind a name stands before `at`: the arguments of a call.
+    fn is_in_call(&self, at: usize) -> bool {
+        let mut closed = 0_usize;
+        for (index, byte) in self.bytes[..at].iter().enumerate().rev().take(CALL_WITHIN) {
+            match byte {
+                b')' => closed += 1,
+                b'(' if closed > 0 => closed -= 1,
+                b'(' => return index > 0 && is_word(self.bytes[index - 1]),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Whether a list is assigned to a name: `items = […]`.
+    fn is_assigned(&self, at: usize) -> bool {
+        self.bytes[..at].trim_ascii_end().ends_with(b"=")
     }
 
     /// The end of the bracketed group at `at`, so that nothing inside it is looked at.
@@ -285,6 +339,18 @@ impl Scanner<'_> {
             // `[1]` is a footnote more often than an answer.
             return false;
         }
+        let has_containers = document
+            .value
+            .as_array()
+            .is_none_or(|items| items.iter().any(|item| item.is_object() || item.is_array()));
+        if !relaxed && self.is_assigned(at) && !has_containers {
+            return false;
+        }
+        let is_empty = document.value.as_object().is_some_and(serde_json::Map::is_empty);
+        if is_empty && !relaxed && !self.ends_line(at, document.end) {
+            // `println!("{}")`
+            return false;
+        }
         if document.repairs.is_empty() {
             return true;
         }
@@ -300,6 +366,15 @@ impl Scanner<'_> {
             return solid > 0 || (relaxed && reaches_end);
         }
         relaxed && (self.guided || reaches_end)
+    }
+
+    /// Whether the line ends behind a pair of brackets that is not in quotes.
+    fn ends_line(&self, start: usize, end: usize) -> bool {
+        let quoted =
+            start.checked_sub(1).is_some_and(|before| matches!(self.bytes[before], b'"' | b'\'' | b'`'));
+        let after =
+            self.bytes[end..].iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'.' | b',' | b';'));
+        !quoted && matches!(after, None | Some(b'\n' | b'<' | b'{' | b'['))
     }
 
     /// Whether what stands between two positions has its line to itself, but for a text before a colon.

@@ -349,5 +349,8 @@ pub(crate) fn exact_number(text: &str, is_integer: bool) -> Option<Number> {
             Err(_) => text.parse::<u64>().ok().map(Number::from),
         };
     }
-    Number::from_f64(text.parse::<f64>().ok()?)
+    let float = text.parse::<f64>().ok()?;
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let underflows = float == 0.0 && mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    if underflows { None } else { Number::from_f64(float) }
 }

@@ -24,34 +24,40 @@ const OPENERS: [&str; 7] =
 const ANALYSIS: &str = "<|channel|>analysis<|message|>";
 const ANALYSIS_END: &str = "<|end|>";
 
+/// How far from a mark quotes are looked for.
+const QUOTED_WITHIN: usize = 512;
+
 /// A text split into what was thought and what was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split<'t> {
     pub(crate) thought: &'t str,
     pub(crate) answer: &'t str,
+    /// What was said before the thinking began, where the answer comes after it.
+    pub(crate) before: &'t str,
 }
 
 /// Splits a text at the end of its thinking. Without thinking, everything is the answer.
 pub(crate) fn split(text: &str) -> Split<'_> {
-    let whole = Split { thought: "", answer: text };
+    let whole = Split { thought: "", answer: text, before: "" };
     let marks = Marks::find(text);
     let bytes = text.as_bytes();
     if let Some(start) = marks.analysis
         && let Some(end) = memmem::rfind(&bytes[start..], ANALYSIS_END.as_bytes())
     {
         let end = start + end + ANALYSIS_END.len();
-        return Split { thought: &text[..end], answer: &text[end..] };
+        return Split { thought: &text[..end], answer: &text[end..], before: &text[..start] };
     }
     if let Some(end) = marks.last_closer {
         if is_inside_document(text, end) {
             return whole;
         }
-        return Split { thought: &text[..end], answer: &text[end..] };
+        let before = marks.first_opener.filter(|&start| start < end).map_or("", |start| &text[..start]);
+        return Split { thought: &text[before.len()..end], answer: &text[end..], before };
     }
     match marks.first_opener {
         // Thinking that was never closed: what stands before it is the answer, if anything does.
         Some(start) if !is_inside_document(text, start) => {
-            Split { thought: &text[start..], answer: &text[..start] }
+            Split { thought: &text[start..], answer: &text[..start], before: "" }
         }
         _ => whole,
     }
@@ -75,8 +81,10 @@ impl Marks {
         }
         // Brackets are everywhere in JSON; this word is not.
         for end in memmem::find_iter(bytes, "THINK]") {
-            let open = bytes[..end].iter().rposition(|&byte| byte == b'[');
-            if let Some(at) = open.filter(|at| end - at <= 2) {
+            let at = [end.wrapping_sub(1), end.wrapping_sub(2)]
+                .into_iter()
+                .find(|&at| bytes.get(at) == Some(&b'['));
+            if let Some(at) = at {
                 marks.note(bytes, at);
             }
         }
@@ -89,6 +97,11 @@ impl Marks {
         if !matches!(rest.get(1), Some(b'/' | b't' | b'r' | b's' | b'|' | b'T')) {
             return;
         }
+        let is_mark = |mark: &&&str| rest.starts_with(mark.as_bytes());
+        let is_any = CLOSERS.iter().find(is_mark).or_else(|| OPENERS.iter().find(is_mark)).is_some();
+        if is_any && is_quoted(bytes, at) {
+            return;
+        }
         if let Some(mark) = CLOSERS.iter().find(|mark| rest.starts_with(mark.as_bytes())) {
             self.last_closer = self.last_closer.max(Some(at + mark.len()));
         } else if OPENERS.iter().any(|mark| rest.starts_with(mark.as_bytes())) {
@@ -97,6 +110,15 @@ impl Marks {
             self.analysis = Some(at);
         }
     }
+}
+
+/// Whether a mark stands between two quotes on its line, and so is data.
+fn is_quoted(bytes: &[u8], at: usize) -> bool {
+    let line = &bytes[at.saturating_sub(QUOTED_WITHIN)..at];
+    let line = &line[line.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)..];
+    let rest = bytes[at..].iter().take(QUOTED_WITHIN).take_while(|&&byte| byte != b'\n');
+    line.iter().filter(|&&byte| byte == b'"').count() % 2 == 1
+        && rest.filter(|&&byte| byte == b'"').count() % 2 == 1
 }
 
 /// Whether a mark stands inside the document that the text starts with, and so is data.

@@ -36,7 +36,11 @@ impl Coercer {
         for (key, value) in object {
             let own = shape.property(key).map(|expected| (key.as_str(), expected));
             let meant = own.or_else(|| {
+                // A second spelling of the same name is a property of its own.
                 let name = aliases.get(&normalise(key)).copied().flatten()?;
+                if fitted.contains_key(name) {
+                    return None;
+                }
                 Some((name, shape.property(name)?))
             });
             let Some((name, expected)) = meant else {
@@ -114,12 +118,17 @@ impl Coercer {
         let inner = match object.len() {
             1 => object.values().next(),
             _ if scalar_wanted => None,
-            _ => WRAPPERS
-                .iter()
-                .find_map(|name| object.get(*name))
-                .filter(|inner| inner.is_object() || inner.is_array()),
+            _ => {
+                let holds = |inner: &&Value| {
+                    inner.is_object()
+                        || inner.is_array()
+                        || inner.as_str().is_some_and(|text| text.trim_start().starts_with('{'))
+                };
+                let mut inner = WRAPPERS.iter().filter_map(|name| object.get(*name)).filter(holds);
+                inner.next().filter(|_| inner.next().is_none())
+            }
         }?;
-        if scalar_wanted && (inner.is_object() || inner.is_array()) {
+        if scalar_wanted && (inner.is_object() || inner.is_array() || !self.path.is_empty()) {
             return None;
         }
         // A named property of the schema is content, not a wrapper.

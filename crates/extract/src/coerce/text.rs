@@ -39,36 +39,63 @@ fn plain_letter(letter: char) -> char {
 }
 
 /// A number written as a string, with what it took to read it: `"1,234"`, `"45%"`, `"$3"`, `"1/4"`, or
-/// the only figure of a text.
+/// the only figure of a short text.
 pub(super) fn read_number(text: &str) -> Option<(Value, RepairKind)> {
-    if text.len() > TEXT_SEARCHED_MAX {
+    let trimmed = text.trim().trim_matches(['"', '\'']).trim();
+    if trimmed.len() > TEXT_SEARCHED_MAX {
         return None;
     }
-    let trimmed = text.trim().trim_matches(['"', '\'']).trim();
+    let (sign, rest) = match trimmed.strip_prefix(['-', '−']) {
+        Some(rest) => ("-", rest),
+        None => ("", trimmed.strip_prefix('+').unwrap_or(trimmed)),
+    };
     let unadorned =
-        trimmed.trim_matches(|character: char| character.is_whitespace() || "$€£¥₹%~≈*".contains(character));
-    if let Some(number) = plain_number(unadorned) {
+        rest.trim_matches(|character: char| character.is_whitespace() || "$€£¥₹%~≈*".contains(character));
+    if let Some(number) = plain_number(&format!("{sign}{unadorned}")) {
         return Some((number, RepairKind::NumberRead));
     }
     if let Some((numerator, denominator)) = unadorned.split_once('/') {
-        let parts = (plain_number(numerator.trim())?.as_f64()?, plain_number(denominator.trim())?.as_f64()?);
+        let parts = (
+            plain_number(&format!("{sign}{}", numerator.trim()))?.as_f64()?,
+            plain_number(denominator.trim())?.as_f64()?,
+        );
         return Number::from_f64(parts.0 / parts.1)
             .map(|number| (Value::Number(number), RepairKind::NumberRead));
     }
-    let mut figures = figures(trimmed);
-    let only = figures.next()?;
-    if figures.next().is_some() {
-        return None;
-    }
-    plain_number(only).map(|number| (number, RepairKind::NumberFound))
+    only_figure(trimmed).map(|number| (number, RepairKind::NumberFound))
 }
 
-/// The runs of digits with their signs, points and thousands separators.
-fn figures(text: &str) -> impl Iterator<Item = &str> {
+/// Words after a figure that make it another number.
+const SCALES: [&str; 12] =
+    ["hundred", "thousand", "million", "billion", "trillion", "k", "m", "mn", "mio", "bn", "b", "dozen"];
+
+/// The longest text, in words, whose only figure is taken for the number that was asked for.
+const FIGURE_WORDS_MAX: usize = 6;
+
+/// The only figure of a short text, unless something beside it says that it is not the whole number.
+fn only_figure(text: &str) -> Option<Value> {
+    if text.split_whitespace().count() > FIGURE_WORDS_MAX {
+        return None;
+    }
+    let start = text.find(|character: char| character.is_numeric())?;
     let is_part = |character: char| character.is_ascii_digit() || matches!(character, '.' | ',');
-    text.split(move |character: char| !is_part(character) && character != '-')
-        .map(|piece| piece.trim_matches([',', '.', '-']))
-        .filter(|piece| piece.contains(|character: char| character.is_ascii_digit()))
+    let length = text[start..].find(|character| !is_part(character)).unwrap_or(text.len() - start);
+    let figure = text[start..start + length].trim_end_matches(['.', ',']);
+    let rest = &text[start + figure.len()..];
+    let (before, sign) = match text[..start].trim_end_matches(['$', '€', '£']).strip_suffix(['-', '−']) {
+        Some(before) => (before, "-"),
+        None => (&text[..start], ""),
+    };
+    // `A-5`, `5K`, `2½`, `($5)`, `3 to 5`: not a number of its own.
+    let is_glued = before.ends_with(|last: char| last.is_alphanumeric() || last == '(')
+        || rest.starts_with(|first: char| first.is_alphanumeric() || first == ')')
+        || rest.contains(|character: char| character.is_numeric());
+    let next_word: String =
+        rest.trim_start().chars().take_while(|character| character.is_alphabetic()).collect();
+    if is_glued || SCALES.contains(&next_word.to_lowercase().as_str()) {
+        return None;
+    }
+    plain_number(&format!("{sign}{figure}"))
 }
 
 fn plain_number(text: &str) -> Option<Value> {
@@ -79,8 +106,13 @@ fn plain_number(text: &str) -> Option<Value> {
     if !is_number {
         return None;
     }
-    if let Ok(integer) = digits.trim_start_matches('+').parse::<i64>() {
+    let unsigned = digits.trim_start_matches('+');
+    if let Ok(integer) = unsigned.parse::<i64>() {
         return Some(Value::from(integer));
+    }
+    if body.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Beyond 64 bits it would have to be rounded.
+        return unsigned.parse::<u64>().ok().map(Value::from);
     }
     let float: f64 = digits.parse().ok()?;
     if float.fract() == 0.0 && float.abs() < 9e15 {
@@ -139,6 +171,13 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
         return Some(value);
     }
     let words = words(trimmed);
+    let is_negation = |word: &String| NEGATIONS.contains(&word.as_str());
+    let negated = words.iter().filter(|word| is_negation(word)).count();
+    let expected =
+        allowed.iter().flat_map(|value| self::words(&spelled(value))).any(|word| is_negation(&word));
+    if negated > usize::from(expected) {
+        return None;
+    }
     let mentioned: Vec<&Value> =
         allowed.iter().copied().filter(|value| mentions(&words, &spelled(value))).collect();
     // `NOT SPAM` also mentions `SPAM`; the longer name is the one that was meant.
@@ -150,15 +189,36 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
         .then_some(*longest)
 }
 
-/// [`normalise`] that keeps a leading minus, which tells numbers apart.
+/// [`normalise`] that keeps what tells values apart: a leading minus, a decimal point, `+` and `#`.
 fn signed(text: &str) -> String {
-    let sign = if text.trim_start().starts_with('-') { "-" } else { "" };
-    format!("{sign}{}", normalise(text))
+    let text = text.trim();
+    let characters: Vec<char> = text.chars().collect();
+    let is_digit = |index: Option<usize>| {
+        index.and_then(|index| characters.get(index)).is_some_and(char::is_ascii_digit)
+    };
+    let mut kept = String::new();
+    for (index, &character) in characters.iter().enumerate() {
+        let between_digits = is_digit(index.checked_sub(1)) && is_digit(Some(index + 1));
+        match character {
+            '+' | '#' => kept.push(character),
+            '-' if index == 0 => kept.push(character),
+            '.' | ',' | '-' | '/' if between_digits => kept.push(character),
+            _ if character.is_alphanumeric() => kept.extend(character.to_lowercase().map(plain_letter)),
+            _ => {}
+        }
+    }
+    kept
 }
+
+/// Words that turn a mention into its opposite.
+const NEGATIONS: [&str; 14] = [
+    "not", "no", "non", "never", "without", "neither", "nor", "isnt", "arent", "wasnt", "dont", "doesnt",
+    "cannot", "than",
+];
 
 /// The normalised words of a text; an underscore does not end a word.
 fn words(text: &str) -> Vec<String> {
-    text.split(|character: char| !character.is_alphanumeric() && character != '_')
+    text.split(|character: char| !character.is_alphanumeric() && !matches!(character, '_' | '\'' | '’'))
         .map(normalise)
         .filter(|word| !word.is_empty())
         .collect()

@@ -37,6 +37,7 @@ impl Parser<'_> {
     pub(super) fn items(&mut self, closer: u8) -> Result<Vec<Value>, Failure> {
         let mut items = Vec::new();
         let mut separated = true;
+        let mut last_start = self.at;
         loop {
             self.skip();
             if self.at_end() {
@@ -67,12 +68,20 @@ impl Parser<'_> {
                     }
                     continue;
                 }
+                Some(b':') if self.is_member_of_outer(&items) => {
+                    // `{"a": ["x", "b": 3}`: the list was never closed, and this is the next key.
+                    items.pop();
+                    self.at = last_start;
+                    self.mend(RepairKind::BracketChanged);
+                    self.leave();
+                    return Ok(items);
+                }
                 Some(b':') => {
                     self.item_is_member(&mut items)?;
                     separated = false;
                     continue;
                 }
-                Some(b'.') if self.starts_with("...") => {
+                Some(b'.' | 0xe2) if self.starts_with("...") || self.starts_with("…") => {
                     self.at += 3;
                     self.mend(RepairKind::EllipsisRemoved);
                     separated = true;
@@ -83,6 +92,7 @@ impl Parser<'_> {
             if !separated {
                 self.mend(RepairKind::CommaAdded);
             }
+            last_start = self.at;
             self.path.push(Segment::Index(items.len()));
             let item = self.value(Role::Item);
             self.path.pop();
@@ -102,6 +112,13 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// Whether the last of several items is a key of the object around the list.
+    fn is_member_of_outer(&self, items: &[Value]) -> bool {
+        items.len() > 1
+            && items.last().is_some_and(Value::is_string)
+            && matches!(self.frames.as_slice(), [.., Frame::Object, _])
     }
 
     /// A closing bracket of another kind. True when the container ends here.

@@ -52,8 +52,14 @@ impl Parser<'_> {
                     at + 1 + close + 1
                 }
             }
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => {
-                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-');
+            0xe2 if self.quote_at(at) => {
+                let close = window[3..].windows(3).position(|mark| matches!(mark, [0xe2, 0x80, 0x98..=0x9f]));
+                let Some(close) = close else { return false };
+                at + 3 + close + 3
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'0'..=b'9' | 0xc3..=0xf4 => {
+                let is_part =
+                    |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-' | 0x80..);
                 let end = at + window.iter().take_while(|byte| is_part(byte)).count();
                 // `key":`, where the opening quote is missing.
                 end + usize::from(self.byte(end) == Some(b'"'))
@@ -85,7 +91,7 @@ impl Parser<'_> {
             b',' => self.item_follows(next + 1),
             b'}' | b']' | b')' if self.is_open(byte) => self.closer_fits(next + 1),
             b'/' => self.comment_end(next).is_some(),
-            b'#' => newline || next > after,
+            b'#' => self.comment_end(next).is_some(),
             b'`' => self.bytes[next..].starts_with(b"```"),
             b'<' => self.bytes[next..].starts_with(b"</") || self.bytes[next..].starts_with(b"<|"),
             b'+' => self.quote_at(self.after_comment(next + 1)),
@@ -96,6 +102,29 @@ impl Parser<'_> {
             _ if self.quote_at(next) => newline || self.opens(next, after),
             _ => next > after && self.literal_at(next) && self.word_is_item(next),
         }
+    }
+
+    /// Whether a quote taken as part of a string stands where punctuation between values would stand:
+    /// `", "`, `": "`, `"} {`.
+    pub(super) fn looks_structural(&self, stop: usize, after: usize) -> bool {
+        let starts = |at: usize| self.quote_at(at) || matches!(self.byte(at), Some(b'{' | b'[' | b'('));
+        let (next, _) = self.after_space(after);
+        let ends = match self.byte(next) {
+            Some(b',' | b':' | b';') => starts(self.after_space(next + 1).0),
+            Some(b'}' | b']') => {
+                let (follower, _) = self.after_space(next + 1);
+                starts(follower) || self.byte(follower) == Some(b',')
+            }
+            _ => false,
+        };
+        let before = self.bytes[stop.saturating_sub(64)..stop].trim_ascii_end();
+        let opens = match before.split_last() {
+            Some((b',' | b':' | b';', rest)) => {
+                matches!(rest.trim_ascii_end().last(), Some(b'"' | b'\'' | b'}' | b']'))
+            }
+            _ => false,
+        };
+        ends || opens
     }
 
     /// `"a" "b"`: the first quote follows a letter and the second comes before one.
@@ -191,13 +220,17 @@ impl Parser<'_> {
         let (next, newline) = self.after_space(at);
         match self.byte(next) {
             None | Some(b',' | b']' | b'}' | b')' | b'`' | b'<' | b'/' | b';') => true,
-            Some(_) if self.quote_at(next) => newline && (self.key_at(next) || self.is_in_list()),
+            Some(b'{' | b'[' | b'(') => newline || self.is_in_list() || self.frames.len() == 1,
+            Some(_) if self.quote_at(next) => {
+                let goes_on = self.frames.len() > 1 && self.key_at(next);
+                goes_on || (newline && (self.key_at(next) || self.is_in_list()))
+            }
             Some(_) => newline || self.frames.len() == 1,
         }
     }
 
     /// Whether the innermost container is itself an item of a list.
-    fn is_in_list(&self) -> bool {
+    pub(super) fn is_in_list(&self) -> bool {
         matches!(self.frames.as_slice(), [.., Frame::Array | Frame::Tuple, _])
     }
 

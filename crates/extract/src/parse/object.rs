@@ -26,7 +26,7 @@ impl Parser<'_> {
                 return Ok(Value::Object(object));
             }
             match self.peek() {
-                Some(b',') => {
+                Some(b',' | b';') => {
                     if separated {
                         self.mend(RepairKind::CommaRemoved);
                     }
@@ -54,10 +54,16 @@ impl Parser<'_> {
                     }
                     continue;
                 }
-                Some(b'.') if self.starts_with("...") => {
+                Some(b'.' | 0xe2) if self.starts_with("...") || self.starts_with("…") => {
                     self.at += 3;
                     self.mend(RepairKind::EllipsisRemoved);
                     continue;
+                }
+                // `[{"a": 1, {"a": 2}]`: the next item begins before this one was closed.
+                Some(b'{') if separated && !object.is_empty() && self.is_in_list() => {
+                    self.mend(RepairKind::BracketChanged);
+                    self.leave();
+                    return Ok(Value::Object(object));
                 }
                 Some(b':') => {
                     self.mend_text(RepairKind::TextDropped, self.at, self.at + 1, Value::Null);
@@ -275,6 +281,14 @@ impl Parser<'_> {
     /// has ended and something else has begun.
     fn skip_to_member(&mut self, object: &Map<String, Value>) -> Result<bool, Failure> {
         let start = self.at;
+        let rest = &self.bytes[start..self.bytes.len().min(start + BARE_KEY_MAX)];
+        if start + rest.len() == self.bytes.len()
+            && rest.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        {
+            // The text ends inside a key without quotes.
+            self.at = self.bytes.len();
+            return Ok(false);
+        }
         // A document does not begin with rubbish; text that is no JSON at all is told quickly.
         if object.is_empty() && !self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric()) {
             return Err(Failure::NotJson);

@@ -32,12 +32,16 @@ impl Parser<'_> {
         let token_end = self.token_end(start);
         let token = &self.text[start..token_end];
         if token.is_empty() {
-            return Ok(Some(self.keep_text(start, role)));
+            return Ok((role != Role::Root).then(|| self.keep_text(start, role)));
         }
         if token.starts_with("...") {
             return Ok(None);
         }
-        let ends_here = self.word_may_end(token_end);
+        // `1,299` in an object: a comma that no member follows does not end the value.
+        let (comma, _) = self.after_space(token_end);
+        let goes_on =
+            role == Role::Member && self.byte(comma) == Some(b',') && !self.member_follows(comma + 1);
+        let ends_here = self.word_may_end(token_end) && !goes_on;
         if ends_here {
             let is_word = token.starts_with(|first: char| first.is_ascii_alphabetic());
             if is_word && let Some((_, value)) = LITERALS.iter().find(|(word, _)| *word == token) {
@@ -150,8 +154,9 @@ impl Parser<'_> {
     /// A literal or number that the end of the text cut off.
     fn cut_token(&mut self, start: usize, end: usize) -> Option<Value> {
         let token = &self.text[start..end];
-        let literal =
-            ["true", "false", "null", "True", "False", "None"].iter().find(|word| word.starts_with(token));
+        // Outside a document, `No` and `T` are words of their own.
+        let foreign: &[&str] = if self.frames.is_empty() { &[] } else { &["True", "False", "None"] };
+        let literal = ["true", "false", "null"].iter().chain(foreign).find(|word| word.starts_with(token));
         let value = match literal {
             Some(word) => LITERALS.iter().find(|(known, _)| known == word)?.1.clone(),
             None if token == "-" => {
@@ -206,7 +211,7 @@ impl Parser<'_> {
             }
             (self.repairs, self.at) = before;
         }
-        if in_object { Ok(Some(self.keep_text(start, role))) } else { Err(Failure::NotJson) }
+        if in_object { Ok(Some(self.keep_text(start, role))) } else { Err(Failure::Code) }
     }
 
     /// `r"…"`, `b'…'`, `u"…"`: a string of another language with a prefix.
@@ -218,7 +223,8 @@ impl Parser<'_> {
         self.at = at;
         let quote = self.quote_here();
         self.at = start;
-        self.mend(RepairKind::LiteralChanged);
+        let is_plain = token.bytes().all(|byte| b"rRuU".contains(&byte));
+        self.mend(if is_plain { RepairKind::LiteralChanged } else { RepairKind::ValueQuoted });
         quote
     }
 
@@ -234,7 +240,7 @@ impl Parser<'_> {
         let kind =
             if is_word || content.len() < raw.len() { RepairKind::ValueQuoted } else { RepairKind::TextKept };
         self.mend_text(kind, start, end, value.clone());
-        if raw.starts_with(|first: char| first.is_ascii_digit()) {
+        if raw.starts_with(|first: char| first.is_ascii_digit()) && role == Role::Member {
             self.signs.plain += 1;
         } else {
             self.signs.bare += 1;

@@ -45,6 +45,10 @@ struct Scan {
     last_quote: (usize, usize),
     /// Curly brackets that the text has opened and not closed.
     open_braces: usize,
+    /// Whether `\n` and the like were read.
+    letter_escapes: bool,
+    /// Whether backslashes were read that start no escape.
+    unknown_escapes: bool,
 }
 
 impl Scan {
@@ -198,6 +202,14 @@ impl Parser<'_> {
             }
         }
         let raw = &self.bytes[scan.start..ending.content.max(scan.start)];
+        if scan.unknown_escapes && scan.letter_escapes {
+            // `C:\dir\new`, `\d+\b`: where one backslash is no escape, the others are none either.
+            content = literal(&self.text[scan.start..ending.content.max(scan.start)]);
+            self.mend(RepairKind::EscapeGuessed);
+        }
+        if role == Role::Key && scan.inner_quotes > 0 || role == Role::Key && raw.contains(&b'\n') {
+            self.mend(RepairKind::QuoteGuessed);
+        }
         if self.lenient && role == Role::Member && raw.last() == Some(&b'\n') {
             self.mend(RepairKind::LineEndRemoved);
             content.truncate(content.trim_end().len());
@@ -221,7 +233,7 @@ impl Parser<'_> {
             && !self.closes(start + 1, role);
         if is_doubled {
             start += 1;
-            self.mend(RepairKind::QuotesChanged);
+            self.mend(RepairKind::QuoteGuessed);
         }
         Scan { start, plain: start, at: start, is_doubled, ..Scan::default() }
     }
@@ -235,6 +247,11 @@ impl Parser<'_> {
             let is_mark = quote == Quote::Escaped && self.byte(stop + 1) == Some(b'"');
             if self.byte(stop) == Some(b'\\') && !is_mark {
                 scan.content.push_str(&self.text[scan.plain..stop]);
+                match self.byte(stop + 1) {
+                    Some(b'n' | b't' | b'r' | b'b' | b'f') => scan.letter_escapes = true,
+                    Some(b'"' | b'\\' | b'/' | b'\'' | b'`' | b'u' | b'x' | b'U' | b'\n') | None => {}
+                    Some(_) => scan.unknown_escapes = true,
+                }
                 scan.at = self.escape(stop, &mut scan.content);
                 scan.plain = scan.at;
                 continue;
@@ -244,7 +261,8 @@ impl Parser<'_> {
             if let Some(ending) = self.ending_at(scan, stop, length, role)? {
                 return Ok(ending);
             }
-            self.mend(RepairKind::QuoteEscaped);
+            let is_guess = self.looks_structural(stop, stop + length);
+            self.mend(if is_guess { RepairKind::QuoteGuessed } else { RepairKind::QuoteEscaped });
             scan.inner_quotes += 1;
             scan.last_quote = (stop, stop + length);
             scan.at = stop + length;
@@ -280,6 +298,22 @@ impl Parser<'_> {
             _ => 1,
         }
     }
+}
+
+/// A text with its backslashes as they stand, but for escaped quotes and backslashes.
+fn literal(raw: &str) -> String {
+    let mut content = String::with_capacity(raw.len());
+    let mut characters = raw.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (character, characters.peek()) {
+            ('\\', Some(next @ ('"' | '\\' | '\''))) => {
+                content.push(*next);
+                characters.next();
+            }
+            _ => content.push(character),
+        }
+    }
+    content
 }
 
 fn simple(mark: u8) -> Quote {

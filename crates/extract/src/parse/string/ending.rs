@@ -29,8 +29,8 @@ impl Parser<'_> {
             return Ok(Some(Ending { content: stop, next: after, repair: None }));
         }
         if role == Role::Item && self.byte(after) == Some(b'(') && !self.frames.contains(&Frame::Object) {
-            // `'name'(argument)` is code.
-            return Err(Failure::NotJson);
+            // `'name'(argument)`
+            return Err(Failure::Code);
         }
         if let Some(ending) = self.ended_before(scan.start, stop, role) {
             return Ok(Some(ending));

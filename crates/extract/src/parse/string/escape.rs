@@ -31,6 +31,10 @@ impl Parser<'_> {
                 Some(character) => changed(character, 4),
                 None => changed('\\', 1),
             },
+            Some(b'U') => match self.hex(at + 2, 8).and_then(char::from_u32) {
+                Some(character) => changed(character, 10),
+                None => changed('\\', 1),
+            },
             Some(b'\'' | b'`') => changed(char::from(self.bytes[at + 1]), 2),
             Some(b'\n') => {
                 self.mend(RepairKind::EscapeChanged);
