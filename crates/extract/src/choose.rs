@@ -234,6 +234,12 @@ fn syntax_message(repair: &Repair) -> String {
     let found = repair.from.as_str().map(|from| format!(", found {from}")).unwrap_or_default();
     match repair.kind {
         RepairKind::Completed => "the text ends before the document does; send the whole document".to_owned(),
+        RepairKind::QuoteGuessed => {
+            "it is not clear where this string ends; escape quotes inside it as \\\"".to_owned()
+        }
+        RepairKind::EscapeGuessed => {
+            "backslashes in this string are ambiguous; write each of them twice".to_owned()
+        }
         RepairKind::QuoteAdded => "this string has no closing quote".to_owned(),
         RepairKind::ValueQuoted | RepairKind::TextKept => {
             format!("this is not a JSON value, quote it{found}")

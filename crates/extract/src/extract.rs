@@ -302,7 +302,8 @@ fn is_one_scalar(document: &parse::Document, mode: Mode) -> bool {
         |repair: &&Repair| matches!(repair.kind, RepairKind::QuoteEscaped | RepairKind::QuoteGuessed);
     let inner_quotes = document.repairs.list.iter().filter(is_inner).count();
     match inner_quotes {
-        0 => document.signs.bare == 0,
+        // Words in parentheses are no tuple.
+        0 => document.signs.bare == 0 || document.signs.lists == 0,
         // `"a 24" screen"` has one; `"Yes," he said, "it is."` has two, and is prose.
         _ => mode == Mode::Lenient && inner_quotes % 2 == 1 && !document.signs.cut,
     }

@@ -145,6 +145,9 @@ impl Scanner<'_> {
     /// `[TOOL_CALLS]`, `[/INST]`, `[BEGIN FINAL RESPONSE]`: a tag, not an array.
     fn tag_in_brackets(&self, at: usize) -> Option<usize> {
         let window = &self.bytes[at + 1..self.bytes.len().min(at + 48)];
+        if window.starts_with(b"CDATA[") {
+            return Some(at + 1 + b"CDATA[".len());
+        }
         let length = window
             .iter()
             .take_while(|&&byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'/' | b' '))
@@ -287,9 +290,6 @@ impl Scanner<'_> {
         }
         if self.bytes[at] == b'{' {
             return matches!(previous, b'$' | b'%');
-        }
-        if before.ends_with(b"<![CDATA") || before.ends_with(b"<![CDATA[") {
-            return false;
         }
         let called = previous == b'(' && at >= 2 && is_word(self.bytes[at - 2]);
         called

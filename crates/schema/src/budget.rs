@@ -16,7 +16,7 @@ use crate::walk::{subschemas, subschemas_mut};
 
 /// The most subschema applications in one validation. Documents of several megabytes stay far below;
 /// at this point the check is given up with a violation that says so.
-pub const VALIDATION_STEPS_MAX: u64 = 4_000_000;
+pub const VALIDATION_STEPS_MAX: u64 = 1_000_000;
 
 /// The most subschema applications for explaining what is wrong. Explaining keeps the errors of every
 /// branch, each with a copy of its value; beyond this point only the first violation is reported.

@@ -171,22 +171,22 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
         return Some(value);
     }
     let words = words(trimmed);
-    let is_negation = |word: &String| NEGATIONS.contains(&word.as_str());
-    let negated = words.iter().filter(|word| is_negation(word)).count();
-    let expected =
-        allowed.iter().flat_map(|value| self::words(&spelled(value))).any(|word| is_negation(&word));
-    if negated > usize::from(expected) {
-        return None;
-    }
-    let mentioned: Vec<&Value> =
-        allowed.iter().copied().filter(|value| mentions(&words, &spelled(value))).collect();
-    // `NOT SPAM` also mentions `SPAM`; the longer name is the one that was meant.
-    let longest = mentioned.iter().max_by_key(|value| spelled(value).len())?;
-    let long = normalise(&spelled(longest));
-    mentioned
+    let mentioned: Vec<(&Value, Vec<String>)> = allowed
         .iter()
-        .all(|value| *value == *longest || covers(&words, &long, &spelled(value)))
-        .then_some(*longest)
+        .map(|value| (*value, self::words(&spelled(value))))
+        .filter(|(_, name)| places(&words, name).next().is_some())
+        .collect();
+    // `NOT SPAM` also mentions `SPAM`; the longer name is the one that was meant.
+    let (longest, name) = mentioned.iter().max_by_key(|(_, name)| name.len())?;
+    let is_covered = |short: &[String]| {
+        places(name, short).next().is_some() && places(&words, short).count() == places(&words, name).count()
+    };
+    let is_only = mentioned.iter().all(|(value, short)| value == longest || is_covered(short));
+    let is_denied = |at: usize| {
+        let before = &words[at.saturating_sub(NEGATED_WITHIN)..at];
+        before.iter().any(|word| NEGATIONS.contains(&word.as_str()))
+    };
+    (is_only && places(&words, name).any(|at| !is_denied(at))).then_some(*longest)
 }
 
 /// [`normalise`] that keeps what tells values apart: a leading minus, a decimal point, `+` and `#`.
@@ -210,6 +210,9 @@ fn signed(text: &str) -> String {
     kept
 }
 
+/// How many words before a mention are looked at.
+const NEGATED_WITHIN: usize = 3;
+
 /// Words that turn a mention into its opposite.
 const NEGATIONS: [&str; 14] = [
     "not", "no", "non", "never", "without", "neither", "nor", "isnt", "arent", "wasnt", "dont", "doesnt",
@@ -224,14 +227,8 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether the words of `name` stand in `text`, one after the other.
-fn mentions(text: &[String], name: &str) -> bool {
-    let name = words(name);
-    !name.is_empty() && text.windows(name.len()).any(|window| window == name)
-}
-
-/// Whether `short` is mentioned only as a part of `long`.
-fn covers(text: &[String], long: &str, short: &str) -> bool {
-    let short = normalise(short);
-    long.len() > short.len() && long.contains(&short) && !text.contains(&short)
+/// Where the words of `name` stand in `text`, one after the other.
+fn places<'t>(text: &'t [String], name: &'t [String]) -> impl Iterator<Item = usize> + 't {
+    let length = name.len().max(1);
+    text.windows(length).enumerate().filter(move |(_, window)| *window == name).map(|(at, _)| at)
 }

@@ -89,7 +89,7 @@ impl Parser<'_> {
         match byte {
             b',' if role == Role::Member => self.member_follows(next + 1),
             b',' => self.item_follows(next + 1),
-            b'}' | b']' | b')' if self.is_open(byte) => self.closer_fits(next + 1),
+            b'}' | b']' | b')' if self.is_open(byte) => self.closer_fits(byte, next + 1),
             b'/' => self.comment_end(next).is_some(),
             b'#' => self.comment_end(next).is_some(),
             b'`' => self.bytes[next..].starts_with(b"```"),
@@ -147,8 +147,7 @@ impl Parser<'_> {
         let (next, newline) = self.after_space(at);
         let Some(byte) = self.byte(next) else { return true };
         newline
-            || byte == b'}'
-            || byte == b','
+            || matches!(byte, b'}' | b']' | b')' | b',')
             || self.key_at(next)
             || self.trails_off(next)
             || self.key_is_cut(next)
@@ -216,11 +215,13 @@ impl Parser<'_> {
     }
 
     /// Whether a closing bracket just before `at` leaves the text in a sensible state.
-    pub(super) fn closer_fits(&self, at: usize) -> bool {
+    pub(super) fn closer_fits(&self, closer: u8, at: usize) -> bool {
+        let is_innermost = self.frames.last().is_some_and(|frame| frame.closer() == closer);
         let (next, newline) = self.after_space(at);
         match self.byte(next) {
             None | Some(b',' | b']' | b'}' | b')' | b'`' | b'<' | b'/' | b';') => true,
-            Some(b'{' | b'[' | b'(') => newline || self.is_in_list() || self.frames.len() == 1,
+            Some(b'{' | b'[') => newline || (is_innermost && (self.is_in_list() || self.frames.len() == 1)),
+            Some(b'(') => newline || closer == b')',
             Some(_) if self.quote_at(next) => {
                 let goes_on = self.frames.len() > 1 && self.key_at(next);
                 goes_on || (newline && (self.key_at(next) || self.is_in_list()))

@@ -32,7 +32,10 @@ impl Parser<'_> {
         let token_end = self.token_end(start);
         let token = &self.text[start..token_end];
         if token.is_empty() {
-            return Ok((role != Role::Root).then(|| self.keep_text(start, role)));
+            // `/pattern/` is a literal of another language; other text that starts oddly is no value.
+            let is_pattern =
+                self.byte(start) == Some(b'/') && self.text.len() > start + 2 && self.text.ends_with('/');
+            return Ok((role != Role::Root || is_pattern).then(|| self.keep_text(start, role)));
         }
         if token.starts_with("...") {
             return Ok(None);
