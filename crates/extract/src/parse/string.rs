@@ -91,7 +91,7 @@ impl Parser<'_> {
         let start = self.at;
         let mut content = self.string(quote, role)?;
         loop {
-            let (next, _) = self.after_space(self.at);
+            let next = self.after_comment(self.at);
             if self.byte(next) != Some(b'+') {
                 break;
             }
@@ -207,7 +207,7 @@ impl Parser<'_> {
             content = literal(&self.text[scan.start..ending.content.max(scan.start)]);
             self.mend(RepairKind::EscapeGuessed);
         }
-        if role == Role::Key && scan.inner_quotes > 0 || role == Role::Key && raw.contains(&b'\n') {
+        if role == Role::Key && (scan.inner_quotes > 0 || raw.contains(&b'\n')) {
             self.mend(RepairKind::QuoteGuessed);
         }
         if self.lenient && role == Role::Member && raw.last() == Some(&b'\n') {
