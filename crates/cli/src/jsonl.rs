@@ -31,15 +31,14 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
     while let Some(line) = lines.next().with_context(|| format!("reading {}", path.display()))? {
         let verdict = match line {
             Ok(bytes) if bytes.trim_ascii().is_empty() => continue,
-            Ok(bytes) => checker.check(&bytes),
+            Ok(bytes) => checker.check(source::without_mark(&bytes)),
             Err(problem) => Err((Value::Null, problem)),
         };
         let verdict =
             verdict.unwrap_or_else(|(id, problem)| json!({"id": id, "line": lines.number, "error": problem}));
-        serde_json::to_writer(&mut writer, &verdict)?;
-        writer.write_all(b"\n").context("writing to standard output")?;
+        writer.write_all(format!("{verdict}\n").as_bytes()).context("writing to standard output")?;
         // Whoever feeds line by line is waiting for the answer.
-        if lines.reader.buffer().is_empty() {
+        if !lines.reader.buffer().contains(&b'\n') {
             writer.flush().context("writing to standard output")?;
         }
         if shows_progress && lines.number % PROGRESS_LINES == 0 {
@@ -105,8 +104,10 @@ impl Checker {
             return Err((Value::Null, "not an object; a line is {\"id\", \"text\", \"schema\"?}".to_owned()));
         };
         let id = row.get("id").cloned().unwrap_or(Value::Null);
-        let Some(Value::String(text)) = row.get("text") else {
-            return Err((id, "no \"text\"; a line is {\"id\", \"text\", \"schema\"?}".to_owned()));
+        let text = match row.get("text") {
+            Some(Value::String(text)) => text,
+            Some(_) => return Err((id, "\"text\" has to be a string".to_owned())),
+            None => return Err((id, "no \"text\"; a line is {\"id\", \"text\", \"schema\"?}".to_owned())),
         };
         let own = match row.get("schema").filter(|schema| !schema.is_null()) {
             Some(schema) => Some(

@@ -1,6 +1,6 @@
 //! Where texts and schemas come from.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ const SCHEMAS_FOLDER: &str = "schemas";
 /// Reads a text of at most `limit` bytes, or one byte more to show that it is longer.
 pub(crate) fn text(file: Option<&Path>, limit: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let most = limit as u64 + 1;
+    let most = (limit as u64).saturating_add(1);
     match file.filter(|path| *path != Path::new("-")) {
         Some(path) => open(path)?
             .take(most)
@@ -44,23 +44,31 @@ pub(crate) fn schema(given: &str) -> Result<Schema> {
 /// Finds and parses a schema without compiling it.
 pub(crate) fn schema_source(given: &str) -> Result<(PathBuf, Value)> {
     let path = schema_path(given)?;
-    let length =
-        fs::metadata(&path).with_context(|| format!("cannot open the schema {}", path.display()))?.len();
-    if length > SCHEMA_BYTES_MAX {
+    let mut bytes = Vec::new();
+    open(&path)?
+        .take(SCHEMA_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read the schema {}", path.display()))?;
+    if bytes.len() as u64 > SCHEMA_BYTES_MAX {
         bail!(
-            "the schema in {} has {length} bytes, more than the {SCHEMA_BYTES_MAX} allowed; split it",
+            "the schema in {} has more than the {SCHEMA_BYTES_MAX} bytes allowed; split it",
             path.display()
         );
     }
-    let bytes = fs::read(&path).with_context(|| format!("cannot read the schema {}", path.display()))?;
-    let source = serde_json::from_slice(&bytes)
+    let source = serde_json::from_slice(without_mark(&bytes))
         .map_err(|error| anyhow!("the schema in {} is not JSON: {error}", path.display()))?;
     Ok((path, source))
 }
 
+/// The bytes behind a byte order mark.
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
 fn schema_path(given: &str) -> Result<PathBuf> {
     let direct = PathBuf::from(given);
-    if direct.is_file() {
+    // Not only regular files: `<(jq … big.json)` is a pipe.
+    if direct.exists() && !direct.is_dir() {
         return Ok(direct);
     }
     let is_name = !given.is_empty()

@@ -10,6 +10,9 @@ use crate::strict;
 /// multiple of its length. Beyond that no more attempts are made, which keeps hostile texts linear.
 const REREADING_MAX: usize = 8;
 
+/// How long the line behind an opening fence may be to count as its tag.
+const TAG_LINE_MAX: usize = 200;
+
 /// How far back an open parenthesis is looked for.
 const CALL_WITHIN: usize = 1024;
 
@@ -125,7 +128,7 @@ impl Scanner<'_> {
                 .count();
             self.at += tag;
             let line = &self.bytes[self.at..];
-            let rest = line.iter().take_while(|&&byte| byte != b'\n').count();
+            let rest = line.iter().take(TAG_LINE_MAX).take_while(|&&byte| byte != b'\n').count();
             // `json title="x"` and the like: what else stands on the line is part of the tag.
             let starts = |byte: &u8| matches!(byte, b'{' | b'[' | b'(' | b'"' | b'`');
             if tag > 0 && !line[..rest].iter().any(starts) {

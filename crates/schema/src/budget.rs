@@ -20,7 +20,7 @@ pub const VALIDATION_STEPS_MAX: u64 = 1_000_000;
 
 /// The most subschema applications for explaining what is wrong. Explaining keeps the errors of every
 /// branch, each with a copy of its value; beyond this point only the first violation is reported.
-pub const EXPLANATION_STEPS_MAX: u64 = 20_000;
+pub const EXPLANATION_STEPS_MAX: u64 = 100_000;
 
 /// The name of the counting keyword. Users cannot bring it: it is overwritten wherever it stands.
 pub(crate) const KEYWORD: &str = "x-formwork-step";
@@ -76,24 +76,31 @@ pub(crate) fn metered<T>(steps: u64, check: impl FnOnce() -> T) -> Option<T> {
 pub(crate) struct Step;
 
 impl Step {
-    fn take() {
+    fn take(instance: &Value) {
+        // An error keeps a copy of its value, so a large one costs more.
+        let size = match instance {
+            Value::Array(items) => items.len(),
+            Value::Object(object) => object.len(),
+            _ => 0,
+        };
+        let cost = 1 + size as u64 / 16;
         let left = STEPS.get();
-        if left == 0 {
+        if left < cost {
             // Not a panic: no hook runs and nothing is printed.
             resume_unwind(Box::new(Spent));
         }
-        STEPS.set(left - 1);
+        STEPS.set(left - cost);
     }
 }
 
 impl<'i> Keyword<'i> for Step {
-    fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
-        Step::take();
+    fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
+        Step::take(instance);
         Ok(())
     }
 
-    fn is_valid(&self, _: &'i Value) -> bool {
-        Step::take();
+    fn is_valid(&self, instance: &'i Value) -> bool {
+        Step::take(instance);
         true
     }
 }

@@ -1,17 +1,19 @@
 //! From the validator's errors to violations: which branch of a union was meant, where a missing
 //! property belongs, what would have been allowed.
 
+use std::collections::HashMap;
+
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
-use jsonschema::paths::{Location, LocationSegment};
+use jsonschema::paths::Location;
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 
-use crate::path::{Segment, json_path};
+use crate::path::{Segment, json_path, unescape_pointer};
 use crate::violation::{Violation, Violations};
-use crate::wording::{count, either, kind, show, show_list, type_name};
+use crate::wording::{count, either, kind, shorten, show, show_list, type_name};
 
 /// How much a failure that rules a union branch out weighs against one that can be mended.
-const RULED_OUT: usize = 100;
+const RULED_OUT: usize = 10_000;
 
 /// The most unexpected properties of one object that are reported one by one.
 const UNEXPECTED_MAX: usize = 50;
@@ -37,7 +39,8 @@ struct Explainer<'v> {
 
 impl Explainer<'_> {
     fn finish(mut self) -> Violations {
-        self.found.sort_by_cached_key(|(place, _)| ordinals(self.instance, place));
+        let mut ordinals = Ordinals::default();
+        self.found.sort_by_cached_key(|(place, _)| ordinals.of(self.instance, place));
         let mut all: Vec<Violation> = Vec::with_capacity(self.found.len());
         for (_, violation) in self.found {
             let is_known =
@@ -49,10 +52,26 @@ impl Explainer<'_> {
         Violations::capped(all)
     }
 
+    /// The steps of a location, told apart by what they lead through: `0` is a key of an object.
+    fn segments(&self, location: &Location) -> Vec<Segment> {
+        let mut at = Some(self.instance);
+        let tokens = location.as_str().split('/').skip(1).map(unescape_pointer);
+        tokens
+            .map(|token| {
+                let index = token.parse::<usize>().ok().filter(|_| at.is_some_and(Value::is_array));
+                at = match index {
+                    Some(index) => at.and_then(|value| value.get(index)),
+                    None => at.and_then(|value| value.get(&token)),
+                };
+                index.map_or(Segment::Key(token), Segment::Index)
+            })
+            .collect()
+    }
+
     fn push(&mut self, place: Vec<Segment>, message: String, error: &ValidationError<'_>, value: Value) {
         let violation = Violation {
-            path: json_path(&place),
-            message,
+            path: shorten(json_path(&place)),
+            message: shorten(message),
             schema_path: error.schema_path().as_str().to_owned(),
             value,
         };
@@ -63,7 +82,7 @@ impl Explainer<'_> {
     /// about property names, which do not.
     fn error(&mut self, error: &ValidationError<'_>, prefix: &[Segment]) {
         let mut place = prefix.to_vec();
-        place.extend(segments(error.instance_path()));
+        place.extend(self.segments(error.instance_path()));
         let value = error.instance().as_ref();
         match error.kind() {
             Kind::Required { property } => {
@@ -73,6 +92,14 @@ impl Explainer<'_> {
             }
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 self.unexpected(&place, unexpected, error, value);
+            }
+            Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
+                // Reported at the object, whatever property it is about.
+                let object =
+                    self.instance.pointer(error.instance_path().as_str()).cloned().unwrap_or_default();
+                let names: Vec<String> =
+                    object.as_object().into_iter().flat_map(|object| object.keys().cloned()).collect();
+                self.unexpected(&place, &names, error, &object);
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
                 self.union(place, context, error, value)
@@ -94,7 +121,8 @@ impl Explainer<'_> {
         error: &ValidationError<'_>,
         value: &Value,
     ) {
-        let allowed = self.allowed_names(error.schema_path());
+        let is_closed = error.schema_path().as_str().ends_with("/additionalProperties");
+        let allowed = self.allowed_names(error.schema_path()).filter(|_| is_closed);
         for name in names.iter().take(UNEXPECTED_MAX) {
             let mut at = place.to_vec();
             at.push(Segment::Key(name.clone()));
@@ -130,6 +158,16 @@ impl Explainer<'_> {
             self.push(place, message, error, value.clone());
             return;
         }
+        if let Some((at, allowed)) = discriminator(branches, &place) {
+            let found = at.last().and_then(|segment| match segment {
+                Segment::Key(key) => value.get(key),
+                Segment::Index(index) => value.get(*index),
+            });
+            let found = found.cloned().unwrap_or(Value::Null);
+            let message = format!("{} is not one of {}", show(&found), show_list(&allowed));
+            self.push(at, message, error, found);
+            return;
+        }
         let weigh = |branch: &[ValidationError<'_>]| {
             branch.iter().map(|error| weight(error, place.len())).fold(0, usize::saturating_add)
         };
@@ -161,7 +199,7 @@ fn merged(branches: &[Vec<ValidationError<'static>>], place: &[Segment], value: 
     let mut values: Vec<Value> = Vec::new();
     for branch in branches {
         let error = branch.iter().find(|error| {
-            segments(error.instance_path()).count() == place.len()
+            depth_of(error.instance_path()) == place.len()
                 && matches!(error.kind(), Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. })
         })?;
         match error.kind() {
@@ -186,14 +224,40 @@ fn merged(branches: &[Vec<ValidationError<'static>>], place: &[Segment], value: 
     }
 }
 
+/// A property whose value rules every branch out, and the values that would choose one of them.
+fn discriminator(
+    branches: &[Vec<ValidationError<'static>>],
+    place: &[Segment],
+) -> Option<(Vec<Segment>, Vec<Value>)> {
+    let mut name: Option<String> = None;
+    let mut allowed = Vec::new();
+    for branch in branches {
+        let error = branch.iter().find(|error| {
+            depth_of(error.instance_path()) == place.len() + 1
+                && matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. })
+        })?;
+        let own = unescape_pointer(error.instance_path().as_str().rsplit('/').next()?);
+        if *name.get_or_insert_with(|| own.clone()) != own {
+            return None;
+        }
+        match error.kind() {
+            Kind::Constant { expected_value } => allowed.push((**expected_value).clone()),
+            Kind::Enum { options } => allowed.extend(options.as_array().into_iter().flatten().cloned()),
+            _ => return None,
+        }
+    }
+    let at = place.iter().cloned().chain([Segment::Key(name?)]).collect();
+    Some((at, allowed))
+}
+
 /// How far an error puts a union branch away: failing at the union's own value, or at a constant one
 /// level below (a discriminator), rules the branch out.
 fn weight(error: &ValidationError<'_>, depth: usize) -> usize {
-    let below = segments(error.instance_path()).count().saturating_sub(depth);
+    let below = depth_of(error.instance_path()).saturating_sub(depth);
     match error.kind() {
         Kind::Type { .. } | Kind::FalseSchema if below == 0 => RULED_OUT * 10,
         Kind::Constant { .. } | Kind::Enum { .. } if below <= 1 => RULED_OUT,
-        Kind::Required { .. } => 4,
+        Kind::Required { .. } => 8,
         Kind::AdditionalProperties { unexpected } => 3 * unexpected.len().max(1),
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => context
             .iter()
@@ -215,8 +279,8 @@ fn message(error: &ValidationError<'_>, value: &Value) -> String {
         Kind::Constant { expected_value } => format!("must be {}, not {shown}", show(expected_value)),
         Kind::Minimum { limit } => format!("{shown} is less than the minimum of {}", show(limit)),
         Kind::Maximum { limit } => format!("{shown} is greater than the maximum of {}", show(limit)),
-        Kind::ExclusiveMinimum { limit } => format!("{shown} must be greater than {}", show(limit)),
-        Kind::ExclusiveMaximum { limit } => format!("{shown} must be less than {}", show(limit)),
+        Kind::ExclusiveMinimum { limit } => format!("{shown} is not greater than {}", show(limit)),
+        Kind::ExclusiveMaximum { limit } => format!("{shown} is not less than {}", show(limit)),
         Kind::MultipleOf { multiple_of } => format!("{shown} is not a multiple of {multiple_of}"),
         Kind::MinLength { limit } => {
             format!(
@@ -225,17 +289,18 @@ fn message(error: &ValidationError<'_>, value: &Value) -> String {
             )
         }
         Kind::MaxLength { limit } => {
-            format!(
-                "{shown} is too long, at most {} allowed",
-                count(*limit, "character is", "characters are")
-            )
+            let length = value.as_str().map_or(0, |text| text.chars().count());
+            format!("{shown} is too long with {length} characters, at most {limit} allowed")
         }
         Kind::MinItems { limit } => {
             let found = value.as_array().map_or(0, Vec::len);
-            format!("has {found} items, at least {limit} needed")
+            format!("has {}, at least {limit} needed", count(found as u64, "item", "items"))
         }
         Kind::MaxItems { limit } => {
-            format!("has {} items, at most {limit} allowed", value.as_array().map_or(0, Vec::len))
+            format!(
+                "has {}, at most {limit} allowed",
+                count(value.as_array().map_or(0, Vec::len) as u64, "item", "items")
+            )
         }
         Kind::AdditionalItems { limit } => {
             format!("has {} items, only {limit} allowed", value.as_array().map_or(0, Vec::len))
@@ -250,9 +315,16 @@ fn message(error: &ValidationError<'_>, value: &Value) -> String {
             format!("has {found} properties, at most {limit} allowed")
         }
         Kind::Pattern { pattern } => format!("{shown} does not match the pattern '{pattern}'"),
-        Kind::Format { format } => format!("{shown} is not a valid {format}"),
+        Kind::Format { format } => match example(format) {
+            Some(example) => format!("{shown} is not a valid {format}, such as {example}"),
+            None => format!("{shown} is not a valid {format}"),
+        },
         Kind::UniqueItems => duplicate(value),
-        Kind::Contains => "none of the items is what 'contains' asks for".to_owned(),
+        Kind::Contains => match error.schema_path().as_str().rsplit('/').next() {
+            Some("maxContains") => "too many of the items match 'contains'".to_owned(),
+            Some("minContains") => "too few of the items match 'contains'".to_owned(),
+            _ => "the number of items that match 'contains' is not the one asked for".to_owned(),
+        },
         Kind::Not { schema } => format!("{shown} is excluded: it must not match {}", show(schema)),
         Kind::OneOfMultipleValid { context } => {
             let matching: Vec<String> = context
@@ -276,6 +348,23 @@ fn message(error: &ValidationError<'_>, value: &Value) -> String {
     }
 }
 
+/// What a value of a format looks like.
+fn example(format: &str) -> Option<&'static str> {
+    Some(match format {
+        "date-time" => "2026-01-31T09:30:00Z",
+        "date" => "2026-01-31",
+        "time" => "09:30:00Z",
+        "duration" => "P1DT12H",
+        "email" => "ada@example.com",
+        "uri" => "https://example.com/page",
+        "uuid" => "3b241101-e2bb-4255-8caf-4136c566a962",
+        "ipv4" => "192.0.2.1",
+        "ipv6" => "2001:db8::1",
+        "hostname" => "example.com",
+        _ => return None,
+    })
+}
+
 fn wrong_type(value: &Value, allowed: &[String]) -> String {
     let found = match value {
         Value::Object(_) | Value::Array(_) | Value::Null => kind(value).to_owned(),
@@ -294,7 +383,7 @@ fn type_names(kind: &TypeKind) -> Vec<String> {
 
 fn duplicate(value: &Value) -> String {
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut seen: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, item) in items.iter().enumerate() {
         if let Some(first) = seen.insert(item.to_string(), index) {
             return format!("items must be unique, but [{first}] and [{index}] are both {}", show(item));
@@ -303,29 +392,38 @@ fn duplicate(value: &Value) -> String {
     "items must be unique".to_owned()
 }
 
-fn segments(location: &Location) -> impl Iterator<Item = Segment> + '_ {
-    location.segments().map(|segment| match segment {
-        LocationSegment::Property(name) => Segment::Key(name.into_owned()),
-        LocationSegment::Index(index) => Segment::Index(index),
-    })
+/// How many steps a location has.
+fn depth_of(location: &Location) -> usize {
+    location.as_str().matches('/').count()
 }
 
 /// The position of each step among its siblings, so that sorting by it gives document order. What is
 /// not in the document comes after what is.
-fn ordinals(root: &Value, place: &[Segment]) -> Vec<usize> {
-    let mut at = Some(root);
-    place
-        .iter()
-        .map(|segment| {
-            let (ordinal, next) = match (segment, at) {
-                (Segment::Key(key), Some(Value::Object(object))) => {
-                    (object.keys().position(|name| name == key).unwrap_or(usize::MAX), object.get(key))
-                }
-                (Segment::Index(index), Some(Value::Array(items))) => (*index, items.get(*index)),
-                _ => (usize::MAX, None),
-            };
-            at = next;
-            ordinal
-        })
-        .collect()
+#[derive(Default)]
+struct Ordinals<'v> {
+    /// The keys of the objects met so far; looking each of them up again and again would be quadratic.
+    keys: HashMap<*const Value, HashMap<&'v str, usize>>,
+}
+
+impl<'v> Ordinals<'v> {
+    fn of(&mut self, root: &'v Value, place: &[Segment]) -> Vec<usize> {
+        let mut at = Some(root);
+        place
+            .iter()
+            .map(|segment| {
+                let (ordinal, next) = match (segment, at) {
+                    (Segment::Key(key), Some(value @ Value::Object(object))) => {
+                        let keys = self.keys.entry(std::ptr::from_ref(value)).or_insert_with(|| {
+                            object.keys().enumerate().map(|(index, key)| (key.as_str(), index)).collect()
+                        });
+                        (keys.get(key.as_str()).copied().unwrap_or(usize::MAX), object.get(key))
+                    }
+                    (Segment::Index(index), Some(Value::Array(items))) => (*index, items.get(*index)),
+                    _ => (usize::MAX, None),
+                };
+                at = next;
+                ordinal
+            })
+            .collect()
+    }
 }

@@ -46,7 +46,9 @@ mod wording;
 pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
 pub use error::Error;
 pub use jsonschema::Draft;
-pub use limits::{EXPANSION_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SUBSCHEMAS_MAX, VALUE_DEPTH_MAX};
+pub use limits::{
+    EXPANSION_MAX, PATTERNS_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SUBSCHEMAS_MAX, VALUE_DEPTH_MAX,
+};
 pub use lint::{Warning, lint};
 pub use path::{Segment, escape_pointer, json_path, json_pointer};
 pub use schema::{Cache, Compiler, Schema};

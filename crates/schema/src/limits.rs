@@ -20,6 +20,10 @@ pub const SCHEMA_DEPTH_MAX: u64 = 128;
 /// The most subschemas in one document. Each becomes a compiled node; more are refused.
 pub const SUBSCHEMAS_MAX: u64 = 50_000;
 
+/// The most patterns in one document. Compiling one may take a millisecond and two megabytes; more are
+/// refused.
+pub const PATTERNS_MAX: u64 = 1_000;
+
 /// The most subschemas that may apply to one and the same instance once references are followed.
 /// Thirty doublings through `allOf` reach 2^30; such a schema is refused.
 pub const EXPANSION_MAX: u64 = 100_000;
@@ -57,6 +61,7 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
     };
     let mut pending = vec![root];
     let mut seen = HashSet::new();
+    let mut patterns = 0;
     while let Some(schema) = pending.pop() {
         if !seen.insert(std::ptr::from_ref(schema)) {
             continue;
@@ -71,6 +76,19 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
         }
         expansion.count(schema)?;
         if let Some(object) = schema.as_object() {
+            patterns += u64::from(object.contains_key("pattern"));
+            patterns += object
+                .get("patternProperties")
+                .and_then(Value::as_object)
+                .map_or(0, |named| named.len() as u64);
+            if patterns > PATTERNS_MAX {
+                return Err(Error::TooLarge {
+                    what: "the number of patterns",
+                    found: patterns,
+                    limit: PATTERNS_MAX,
+                    advice: "use fewer of them, or one for several properties",
+                });
+            }
             subschemas(object, |_, child, _| pending.push(child));
             // A reference may lead to a place that no keyword knows.
             pending.extend(references.targets(root, object));

@@ -27,10 +27,12 @@ impl std::fmt::Display for Warning {
 /// Looks for likely mistakes in a schema and all its subschemas.
 pub fn lint(schema: &Value) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    let draft = schema.get("$schema").and_then(Value::as_str);
+    let is_draft7 = draft.is_none_or(|draft| draft.contains("draft-07"));
     let mut pending = vec![(Vec::new(), schema)];
     while let Some((place, schema)) = pending.pop() {
         let Some(keywords) = schema.as_object() else { continue };
-        let mut linter = Linter { place: &place, keywords, warnings: &mut warnings };
+        let mut linter = Linter { is_draft7, place: &place, keywords, warnings: &mut warnings };
         linter.keywords();
         linter.types();
         linter.required();
@@ -38,7 +40,10 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
         linter.values();
         let mut children = Vec::new();
         subschemas(keywords, |relative, child, _| {
-            let steps = relative.split('/').skip(1).map(|token| Segment::Key(unescape_pointer(token)));
+            let step = |token: &str| {
+                token.parse().map_or_else(|_| Segment::Key(unescape_pointer(token)), Segment::Index)
+            };
+            let steps = relative.split('/').skip(1).map(step);
             children.push((place.iter().cloned().chain(steps).collect::<Vec<_>>(), child));
         });
         pending.extend(children.into_iter().rev());
@@ -51,6 +56,8 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
 }
 
 struct Linter<'a> {
+    /// Whether the document is draft-07, by what it says or by default.
+    is_draft7: bool,
     place: &'a [Segment],
     keywords: &'a Map<String, Value>,
     warnings: &'a mut Vec<Warning>,
@@ -65,23 +72,47 @@ impl Linter<'_> {
         self.warnings.push(Warning { path: json_path(&place), message });
     }
 
+    /// Whether the schema stands beside another one that says what its type is.
+    fn is_conditional(&self) -> bool {
+        const BESIDE: [&str; 9] =
+            ["if", "then", "else", "not", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"];
+        self.place
+            .iter()
+            .any(|segment| matches!(segment, Segment::Key(key) if BESIDE.contains(&key.as_str())))
+    }
+
     fn has(&self, keyword: &str) -> bool {
         self.keywords.contains_key(keyword)
     }
 
-    /// Keywords that do not exist but nearly do.
+    /// Keywords that do not exist but nearly do, and those that another draft or tool knows.
     fn keywords(&mut self) {
         for name in self.keywords.keys() {
-            if is_known(name) || name.starts_with("x-") {
-                continue;
-            }
-            let known = ASSERTIONS.iter().copied().chain(keyword_names());
-            let closest = known.map(|known| (distance(name, known), known)).min();
-            if let Some((edits, suggestion)) = closest
-                && (edits <= name.len().max(suggestion.len()) / 4 || name.eq_ignore_ascii_case(suggestion))
+            if let Some((_, advice)) = FOREIGN.iter().find(|(foreign, _)| foreign == name) {
+                self.warn(name, format!("'{name}' has no effect here; {advice}"));
+            } else if !is_known(name)
+                && !name.starts_with("x-")
+                && let Some(suggestion) = suggestion(name)
             {
                 self.warn(name, format!("unknown keyword '{name}' is ignored; did you mean '{suggestion}'?"));
             }
+        }
+        if self.is_draft7 {
+            for name in NEWER.iter().filter(|name| self.keywords.contains_key(**name)) {
+                let message = format!(
+                    "'{name}' is unknown to draft-07 and has no effect; add \"$schema\": \"https://json-schema.org/draft/2020-12/schema\""
+                );
+                self.warn(name, message);
+            }
+        }
+        if let Some(Value::String(format)) = self.keywords.get("format")
+            && let Some((_, known)) = FORMATS.iter().find(|(alias, _)| alias == format)
+        {
+            self.warn("format", format!("unknown format '{format}' is ignored; did you mean '{known}'?"));
+        }
+        let says_nothing = !self.keywords.is_empty() && !self.keywords.keys().any(|name| is_keyword(name));
+        if says_nothing && self.place.is_empty() {
+            self.warn("", "no keyword of JSON Schema in it: it accepts anything".to_owned());
         }
     }
 
@@ -93,11 +124,7 @@ impl Linter<'_> {
             _ => None,
         };
         let Some(types) = types else {
-            if self.has("properties")
-                && !self.has("$ref")
-                && !self.has("allOf")
-                && self.place.last() != Some(&Segment::Key("if".into()))
-            {
+            if self.has("properties") && !self.has("$ref") && !self.has("allOf") && !self.is_conditional() {
                 self.warn(
                     "properties",
                     "'properties' without 'type' also accepts strings, numbers and arrays; add \"type\": \"object\"".to_owned(),
@@ -132,6 +159,10 @@ impl Linter<'_> {
         let closed = self.keywords.get("additionalProperties") == Some(&Value::Bool(false))
             && !self.has("patternProperties");
         let properties = self.keywords.get("properties").and_then(Value::as_object);
+        let is_described_elsewhere = self.is_conditional()
+            || ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"]
+                .iter()
+                .any(|keyword| self.has(keyword));
         for name in required.iter().filter_map(Value::as_str) {
             let described = properties.is_some_and(|properties| properties.contains_key(name));
             if described {
@@ -150,7 +181,7 @@ impl Linter<'_> {
                     "required",
                     format!("'{name}' is required but not in 'properties', and 'additionalProperties' is false: no object can satisfy this{suggestion}"),
                 );
-            } else if properties.is_some() {
+            } else if properties.is_some() && !is_described_elsewhere {
                 self.warn(
                     "required",
                     format!("'{name}' is required but not described in 'properties'{suggestion}"),
@@ -197,7 +228,9 @@ impl Linter<'_> {
     }
 }
 
-const BOUNDS: [(&str, &str); 6] = [
+const BOUNDS: [(&str, &str); 8] = [
+    ("exclusiveMinimum", "exclusiveMaximum"),
+    ("minContains", "maxContains"),
     ("minimum", "maximum"),
     ("exclusiveMinimum", "maximum"),
     ("minimum", "exclusiveMaximum"),
@@ -225,6 +258,64 @@ const TYPED: [(&str, &[&str]); 17] = [
     ("exclusiveMinimum", &["number", "integer"]),
     ("exclusiveMaximum", &["number", "integer"]),
 ];
+
+/// Names that people write for a keyword, by habit from elsewhere.
+const SYNONYMS: [(&str, &str); 13] = [
+    ("min", "minimum"),
+    ("max", "maximum"),
+    ("values", "enum"),
+    ("options", "enum"),
+    ("regex", "pattern"),
+    ("props", "properties"),
+    ("property", "properties"),
+    ("fields", "properties"),
+    ("item", "items"),
+    ("one_of", "oneOf"),
+    ("any_of", "anyOf"),
+    ("all_of", "allOf"),
+    ("optional", "required"),
+];
+
+/// Keywords of neighbouring vocabularies, and what to write instead.
+const FOREIGN: [(&str, &str); 2] = [
+    ("nullable", "write \"type\": [\"string\", \"null\"] to allow null"),
+    ("input_schema", "a tool definition is no schema; use what stands inside it"),
+];
+
+/// Keywords that came after draft-07.
+const NEWER: [&str; 9] = [
+    "prefixItems",
+    "dependentRequired",
+    "dependentSchemas",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "minContains",
+    "maxContains",
+    "$dynamicRef",
+    "$recursiveRef",
+];
+
+/// Formats that people write for others.
+const FORMATS: [(&str, &str); 7] = [
+    ("datetime", "date-time"),
+    ("date_time", "date-time"),
+    ("timestamp", "date-time"),
+    ("e-mail", "email"),
+    ("url", "uri"),
+    ("ip", "ipv4"),
+    ("guid", "uuid"),
+];
+
+/// The keyword that a name most likely stands for.
+fn suggestion(name: &str) -> Option<&'static str> {
+    if let Some((_, known)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == name) {
+        return Some(known);
+    }
+    let known = ASSERTIONS.iter().copied().chain(keyword_names());
+    let (edits, suggestion) = known.map(|known| (distance(name, known), known)).min()?;
+    let is_close = name.len() > 4 && edits <= name.len().max(suggestion.len()) / 4;
+    (is_close || name.eq_ignore_ascii_case(suggestion)).then_some(suggestion)
+}
 
 /// Keywords that hold no subschemas.
 const ASSERTIONS: [&str; 43] = [
@@ -274,10 +365,14 @@ const ASSERTIONS: [&str; 43] = [
 ];
 
 /// Annotations of neighbouring vocabularies that are no mistakes.
-const ANNOTATIONS: [&str; 6] = ["nullable", "discriminator", "xml", "externalDocs", "name", "strict"];
+const ANNOTATIONS: [&str; 5] = ["discriminator", "xml", "externalDocs", "name", "strict"];
 
 fn is_known(name: &str) -> bool {
-    ASSERTIONS.contains(&name) || ANNOTATIONS.contains(&name) || keyword_names().any(|known| known == name)
+    is_keyword(name) || ANNOTATIONS.contains(&name)
+}
+
+fn is_keyword(name: &str) -> bool {
+    ASSERTIONS.contains(&name) || keyword_names().any(|known| known == name)
 }
 
 /// The number of edits (insert, delete, replace, swap neighbours) between two names.

@@ -26,7 +26,11 @@ pub fn json_path(segments: &[Segment]) -> String {
                     if matches!(character, '\'' | '\\') {
                         path.push('\\');
                     }
-                    path.push(character);
+                    if character.is_control() {
+                        path.extend(character.escape_default());
+                    } else {
+                        path.push(character);
+                    }
                 }
                 path.push_str("']");
             }

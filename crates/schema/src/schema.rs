@@ -1,7 +1,7 @@
 //! The compiled schema.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Registry, Retrieve, Uri, Validator};
@@ -106,6 +106,12 @@ impl Compiler {
             .should_validate_formats(self.assert_formats)
             .with_pattern_options(patterns)
             .with_keyword(budget::KEYWORD, |_, _, _| Ok(Box::new(budget::Step)));
+        if self.assert_formats {
+            // Newer drafts' formats are asserted in the older ones as well: whoever writes them means them.
+            for format in ["uuid", "duration"] {
+                options = options.with_format(format, move |text: &str| is_format(format, text));
+            }
+        }
         if source.get("$schema").is_none() {
             options = options.with_draft(self.default_draft);
         }
@@ -287,6 +293,18 @@ fn hash(text: &str) -> String {
         let _ = write!(hex, "{byte:02x}");
         hex
     })
+}
+
+/// Whether a text has a format of the latest draft.
+fn is_format(format: &str, text: &str) -> bool {
+    static VALIDATORS: LazyLock<HashMap<&'static str, Validator>> = LazyLock::new(|| {
+        let build = |format: &'static str| {
+            let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(true);
+            Some((format, options.build(&serde_json::json!({"format": format})).ok()?))
+        };
+        ["uuid", "duration"].into_iter().filter_map(build).collect()
+    });
+    VALIDATORS.get(format).is_none_or(|validator| validator.is_valid(&Value::from(text)))
 }
 
 /// Refuses every document that is not in the schema or the registry: a user's `$ref` must never open

@@ -5,23 +5,47 @@ use serde_json::Value;
 /// The longest rendering of a single value inside a message; longer ones are cut with an ellipsis.
 const VALUE_CHARS_MAX: usize = 80;
 
+/// The longest message or path.
+const MESSAGE_CHARS_MAX: usize = 600;
+
 /// The most alternatives listed in one message.
 const CHOICES_MAX: usize = 30;
 
 /// A value as it appears in a message: strings in single quotes, everything else as JSON.
 pub(crate) fn show(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => format!("'{}'", clip(text)),
-        other => clip(&other.to_string()),
-    };
-    text.replace('\n', "\\n")
+    match value {
+        Value::String(text) => format!("'{}'", visible(&clip(text))),
+        // The counting keyword is ours and nobody else's business.
+        other => visible(&clip(&other.to_string().replace(",\"x-formwork-step\":true", ""))),
+    }
+}
+
+/// A text with its control characters written out, so that it stays on its line.
+pub(crate) fn visible(text: &str) -> String {
+    let is_hidden = |character: char| character.is_control() || matches!(character, '\u{2028}' | '\u{2029}');
+    if !text.contains(is_hidden) {
+        return text.to_owned();
+    }
+    text.chars()
+        .map(|character| {
+            if is_hidden(character) { character.escape_default().to_string() } else { character.to_string() }
+        })
+        .collect()
+}
+
+/// Cuts a message that would drown everything else.
+pub(crate) fn shorten(text: String) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// A list of values: `['low', 'medium', 'high']`.
 pub(crate) fn show_list<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
-    let mut shown: Vec<String> = values.into_iter().map(show).collect();
-    let left_out = shown.len().saturating_sub(CHOICES_MAX);
-    shown.truncate(CHOICES_MAX);
+    let mut values = values.into_iter();
+    let mut shown: Vec<String> = values.by_ref().take(CHOICES_MAX).map(show).collect();
+    let left_out = values.count();
     if left_out > 0 {
         shown.push(format!("… {left_out} more"));
     }

@@ -34,11 +34,11 @@ fn scalars_say_what_would_be_allowed() {
         schema,
         value,
         expect![[r#"
-            $.mail: 'nobody' is not a valid email
+            $.mail: 'nobody' is not a valid email, such as ada@example.com
             $.severity: 'critical' is not one of ['low', 'medium', 'high']
             $.kind: must be 'bug', not 'feature'
             $.count: 0 is less than the minimum of 1
-            $.ratio: 1 must be less than 1
+            $.ratio: 1 is not less than 1
             $.name: 'X' is too short, at least 2 characters are needed
             $.name: 'X' does not match the pattern '^[a-z]+$'
             $.tags: has 3 items, at most 2 allowed
@@ -93,6 +93,83 @@ fn unions_explain_the_closest_branch() {
         json!({"oneOf": [{"type": "integer"}, {"minimum": 2}]}),
         json!(3),
         expect!["$: matches the oneOf alternatives 1 and 2; exactly one is allowed"],
+    );
+}
+
+#[test]
+fn unions_name_the_values_that_would_choose_a_branch() {
+    let by_kind = |kind: &str, field: &str| json!({"type": "object", "properties": {"kind": {"const": kind}, field: {"type": "integer"}}, "required": ["kind", field]});
+    let media = json!({"oneOf": [by_kind("book", "pages"), by_kind("film", "minutes")]});
+    check(media, json!({"kind": "song"}), expect!["$.kind: 'song' is not one of ['book', 'film']"]);
+    let either = json!({"anyOf": [
+        {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"properties": {"b": {"type": "integer"}}, "required": ["b"]},
+    ]});
+    check(
+        either,
+        json!({"a": "x"}),
+        expect!["$.a: must be an integer, not a string ('x') (closest of 2 alternatives: number 1)"],
+    );
+}
+
+#[test]
+fn odd_keys_keep_their_path_and_their_line() {
+    check(
+        json!({"additionalProperties": {"type": "string"}}),
+        json!({"": 1, "0": 2, "a.b": 3, "line\nbreak": 4}),
+        expect![[r#"
+            $['']: must be a string, not an integer (1)
+            $['0']: must be a string, not an integer (2)
+            $['a.b']: must be a string, not an integer (3)
+            $['line\nbreak']: must be a string, not an integer (4)"#]],
+    );
+    check(
+        json!({"additionalProperties": false}),
+        json!({"a": 1}),
+        expect!["$.a: unexpected property, remove it"],
+    );
+    check(
+        json!({"maxLength": 3}),
+        json!("tab\there"),
+        expect![[r#"$: 'tab\there' is too long with 8 characters, at most 3 allowed"#]],
+    );
+}
+
+#[test]
+fn counted_items_say_whether_they_are_too_many() {
+    let draft = "https://json-schema.org/draft/2020-12/schema";
+    check(
+        json!({"$schema": draft, "contains": {"type": "integer"}, "maxContains": 1}),
+        json!([1, 2]),
+        expect!["$: too many of the items match 'contains'"],
+    );
+    check(
+        json!({"$schema": draft, "contains": {"type": "integer"}, "minContains": 2}),
+        json!([1]),
+        expect!["$: too few of the items match 'contains'"],
+    );
+}
+
+#[test]
+fn newer_formats_are_asserted_in_draft_seven_too() {
+    check(
+        json!({"format": "uuid"}),
+        json!("nope"),
+        expect!["$: 'nope' is not a valid uuid, such as 3b241101-e2bb-4255-8caf-4136c566a962"],
+    );
+    check(
+        json!({"format": "date-time"}),
+        json!("2026-01-31T09:30:00"),
+        expect!["$: '2026-01-31T09:30:00' is not a valid date-time, such as 2026-01-31T09:30:00Z"],
+    );
+}
+
+#[test]
+fn recursion_does_not_leak_into_messages() {
+    check(
+        json!({"properties": {"next": {"$ref": "#"}, "kind": {"not": {"enum": ["root"]}}}}),
+        json!({"next": {"kind": "root"}}),
+        expect![[r#"$.next.kind: 'root' is excluded: it must not match {"enum":["root"]}"#]],
     );
 }
 
@@ -158,5 +235,27 @@ fn lint_finds_what_a_person_did_wrong() {
             $.maxLength: 'maxLength' has no effect on type integer; it applies to string
             $.minimum: 'minimum' 5 and 'maximum' 3 contradict each other: no value can satisfy both"#]],
     );
-    check_lint(json!({"type": "string", "description": "fine", "x-note": 1}), expect![""]);
+    check_lint(json!({"type": "string", "description": "fine", "x-note": 1}), expect![[""]]);
+    check_lint(
+        json!({"type": "object", "properties": {
+            "age": {"type": "integer", "min": 3, "nullable": true},
+            "at": {"type": "string", "format": "datetime"},
+            "pair": {"type": "array", "prefixItems": [{"type": "string"}]},
+        }, "note": "not a keyword"}),
+        expect![[r#"
+            $.properties.age.min: unknown keyword 'min' is ignored; did you mean 'minimum'?
+            $.properties.age.nullable: 'nullable' has no effect here; write "type": ["string", "null"] to allow null
+            $.properties.at.format: unknown format 'datetime' is ignored; did you mean 'date-time'?
+            $.properties.pair.prefixItems: 'prefixItems' is unknown to draft-07 and has no effect; add "$schema": "https://json-schema.org/draft/2020-12/schema""#]],
+    );
+    check_lint(
+        json!({"name": "Ada", "age": 3}),
+        expect!["$: no keyword of JSON Schema in it: it accepts anything"],
+    );
+    check_lint(
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"], "allOf": [
+            {"if": {"properties": {"a": {"const": "x"}}}, "then": {"properties": {"b": {"type": "string"}}, "required": ["c"]}},
+        ]}),
+        expect![[""]],
+    );
 }
