@@ -82,77 +82,52 @@ pub(crate) fn without_schema(candidates: Vec<Candidate>, mode: Mode) -> Option<O
 
 /// The answer when there is a schema: the cheapest candidate that satisfies it, else the closest.
 pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mode) -> Option<Outcome> {
-    let prefers_list = {
-        let types = schema.shape().types();
-        types.contains(Types::ARRAY) && !types.intersects(Types::OBJECT)
-    };
-    let mut singles = 0;
-    let mut tried: Vec<Candidate> = Vec::new();
-    for candidate in candidates {
-        let is_list = has_kind(&candidate, RepairKind::DocumentsListed);
-        singles += usize::from(!is_list);
-        if is_list && prefers_list {
-            tried.insert(0, candidate);
-        } else if is_list || singles <= CANDIDATES_MAX {
-            tried.push(candidate);
-        }
-    }
-    let has_list = tried.iter().any(|candidate| has_kind(candidate, RepairKind::DocumentsListed));
-    if has_list && prefers_list {
+    let is_list = |candidate: &Candidate| has_kind(candidate, RepairKind::DocumentsListed);
+    let (lists, mut tried): (Vec<Candidate>, Vec<Candidate>) = candidates.into_iter().partition(is_list);
+    tried.truncate(CANDIDATES_MAX);
+    let several = !lists.is_empty();
+    let types = schema.shape().types();
+    if types.contains(Types::ARRAY) && !types.intersects(Types::OBJECT) {
         // All of the documents before one of them: the rest would be lost.
-        let list = tried.remove(0);
-        let allowed = mode == Mode::Lenient || !list.repairs.lossy;
-        if allowed && schema.is_valid_at_depth(&list.value, list.depth) {
-            return Some(Outcome::Valid(list.into_extraction()));
+        if let Some(valid) = satisfying(&lists, schema, mode) {
+            return Some(Outcome::Valid(valid.into_extraction()));
         }
-        if mode == Mode::Lenient
-            && let Some(coerced) = cheapest_coerced(std::slice::from_ref(&list), schema, None)
-        {
-            return Some(Outcome::Valid(coerced.into_extraction()));
-        }
-        tried.push(list);
     }
-    let several = tried.iter().filter(|candidate| candidate.tier > Tier::Thought).count() > 1;
-    let chosen = |mut candidate: Candidate| {
-        let is_list = has_kind(&candidate, RepairKind::DocumentsListed);
-        if several && !is_list && !has_kind(&candidate, RepairKind::TextTaken) {
-            candidate.repairs.list.insert(0, root_repair(RepairKind::DocumentChosen));
+    tried.extend(lists);
+    if let Some(mut valid) = satisfying(&tried, schema, mode).filter(|valid| !(several && is_wrapped(valid)))
+    {
+        if several && !is_list(&valid) && !has_kind(&valid, RepairKind::TextTaken) {
+            valid.repairs.list.insert(0, root_repair(RepairKind::DocumentChosen));
         }
-        Some(Outcome::Valid(candidate.into_extraction()))
-    };
-    let mut best: Option<(u32, usize)> = None;
-    for (index, candidate) in tried.iter().enumerate() {
+        return Some(Outcome::Valid(valid.into_extraction()));
+    }
+    let closest = tried.into_iter().enumerate().map(|(index, candidate)| {
+        let violations = schema.violations(&candidate.value);
+        let lossy = mode == Mode::Strict && candidate.repairs.lossy;
+        (violations.total() + usize::from(lossy), index, candidate, violations)
+    });
+    let (_, _, candidate, violations) = closest.min_by_key(|(total, index, ..)| (*total, *index))?;
+    Some(finish(candidate, mode, violations))
+}
+
+/// The cheapest of the candidates that satisfies the schema, in lenient mode also after coercion.
+fn satisfying(tried: &[Candidate], schema: &Schema, mode: Mode) -> Option<Candidate> {
+    let mut best: Option<(u32, &Candidate)> = None;
+    for candidate in tried {
         let allowed = mode == Mode::Lenient || !candidate.repairs.lossy;
         if allowed && schema.is_valid_at_depth(&candidate.value, candidate.depth) {
             let cost = rank(candidate);
             if best.is_none_or(|(lowest, _)| cost < lowest) {
-                best = Some((cost, index));
+                best = Some((cost, candidate));
             }
             if cost == 0 {
                 break;
             }
         }
     }
-    if mode == Mode::Lenient
-        && let Some(coerced) = cheapest_coerced(&tried, schema, best.map(|(cost, _)| cost))
-        && !(has_list && is_wrapped(&coerced))
-    {
-        return chosen(coerced);
-    }
-    if let Some((_, index)) = best {
-        return chosen(tried.swap_remove(index));
-    }
-    let closest = tried
-        .iter()
-        .enumerate()
-        .map(|(index, candidate)| {
-            let violations = schema.violations(&candidate.value);
-            let lossy = mode == Mode::Strict && candidate.repairs.lossy;
-            (violations.total() + usize::from(lossy), index, violations)
-        })
-        .min_by_key(|(total, index, _)| (*total, *index));
-    let (_, index, violations) = closest?;
-    Some(finish(tried.swap_remove(index), mode, violations))
+    let cost = best.map(|(cost, _)| cost);
+    let coerced = if mode == Mode::Lenient { cheapest_coerced(tried, schema, cost) } else { None };
+    coerced.or_else(|| best.map(|(_, candidate)| candidate.clone()))
 }
 
 /// The cheapest candidate that satisfies the schema after coercion, if it is cheaper than `below`.

@@ -55,11 +55,12 @@ pub(super) fn read_number(text: &str) -> Option<(Value, RepairKind)> {
         return Some((number, RepairKind::NumberRead));
     }
     if let Some((numerator, denominator)) = unadorned.split_once('/') {
-        let parts = (
-            plain_number(&format!("{sign}{}", numerator.trim()))?.as_f64()?,
-            plain_number(denominator.trim())?.as_f64()?,
-        );
-        return Number::from_f64(parts.0 / parts.1)
+        let numerator = plain_number(&format!("{sign}{}", numerator.trim()))?.as_f64()?;
+        let denominator = plain_number(denominator.trim())?.as_f64()?;
+        // `8/10` is a mark out of ten, not a fraction.
+        let is_mark = denominator == 10.0 || denominator == 100.0;
+        return Number::from_f64(numerator / denominator)
+            .filter(|_| !is_mark)
             .map(|number| (Value::Number(number), RepairKind::NumberRead));
     }
     only_figure(trimmed).map(|number| (number, RepairKind::NumberFound))

@@ -45,15 +45,7 @@ impl Parser<'_> {
                 return Ok(items);
             }
             match self.peek() {
-                Some(b',') => {
-                    if separated {
-                        self.mend(RepairKind::CommaRemoved);
-                    }
-                    separated = true;
-                    self.at += 1;
-                    self.last = super::Last::Open;
-                    continue;
-                }
+                Some(b',') => self.comma(&mut separated),
                 Some(byte) if byte == closer => {
                     if separated && !items.is_empty() {
                         self.mend(RepairKind::CommaRemoved);
@@ -66,7 +58,6 @@ impl Parser<'_> {
                     if self.foreign_closer(byte, closer) {
                         return Ok(items);
                     }
-                    continue;
                 }
                 Some(b':') if self.is_member_of_outer(&items) => {
                     // `{"a": ["x", "b": 3}`: the list was never closed, and this is the next key.
@@ -79,39 +70,59 @@ impl Parser<'_> {
                 Some(b':') => {
                     self.item_is_member(&mut items)?;
                     separated = false;
-                    continue;
                 }
-                Some(b'.' | 0xe2) if self.starts_with("...") || self.starts_with("…") => {
-                    self.at += 3;
-                    self.mend(RepairKind::EllipsisRemoved);
-                    separated = true;
-                    continue;
-                }
-                _ => {}
-            }
-            if !separated {
-                self.mend(RepairKind::CommaAdded);
-            }
-            last_start = self.at;
-            self.path.push(Segment::Index(items.len()));
-            let item = self.value(Role::Item);
-            self.path.pop();
-            match item? {
-                // An item of which nothing was written is not made up.
-                Some(Value::String(text)) if text.is_empty() && self.signs.cut => {}
-                Some(item) => {
-                    items.push(item);
-                    separated = false;
-                }
-                None if self.at_end() => {}
-                // Nothing that can be a value: step over it, so that reading goes on.
-                None => {
-                    let step = self.text[self.at..].chars().next().map_or(1, char::len_utf8);
-                    self.mend_text(RepairKind::TextDropped, self.at, self.at + step, Value::Null);
-                    self.at += step;
+                _ if self.ellipsis() => separated = true,
+                _ => {
+                    if !separated {
+                        self.mend(RepairKind::CommaAdded);
+                    }
+                    last_start = self.at;
+                    separated = !self.item(&mut items)?;
                 }
             }
         }
+    }
+
+    /// Reads one item; false when there is none, and what stands here was stepped over.
+    fn item(&mut self, items: &mut Vec<Value>) -> Result<bool, Failure> {
+        self.path.push(Segment::Index(items.len()));
+        let item = self.value(Role::Item);
+        self.path.pop();
+        match item? {
+            // An item of which nothing was written is not made up.
+            Some(Value::String(text)) if text.is_empty() && self.signs.cut => Ok(false),
+            Some(item) => {
+                items.push(item);
+                Ok(true)
+            }
+            None if self.at_end() => Ok(false),
+            None => {
+                let step = self.text[self.at..].chars().next().map_or(1, char::len_utf8);
+                self.mend_text(RepairKind::TextDropped, self.at, self.at + step, Value::Null);
+                self.at += step;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Steps over a comma, which is one too many where another has been read.
+    pub(super) fn comma(&mut self, separated: &mut bool) {
+        if *separated {
+            self.mend(RepairKind::CommaRemoved);
+        }
+        *separated = true;
+        self.at += 1;
+        self.last = super::Last::Open;
+    }
+
+    /// Steps over an ellipsis, if one stands here.
+    pub(super) fn ellipsis(&mut self) -> bool {
+        let found = self.starts_with("...") || self.starts_with("…");
+        if found {
+            self.at += 3;
+            self.mend(RepairKind::EllipsisRemoved);
+        }
+        found
     }
 
     /// Whether the last of several items is a key of the object around the list.

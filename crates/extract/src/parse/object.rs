@@ -26,15 +26,7 @@ impl Parser<'_> {
                 return Ok(Value::Object(object));
             }
             match self.peek() {
-                Some(b',' | b';') => {
-                    if separated {
-                        self.mend(RepairKind::CommaRemoved);
-                    }
-                    separated = true;
-                    self.at += 1;
-                    self.last = Last::Open;
-                    continue;
-                }
+                Some(b',' | b';') => self.comma(&mut separated),
                 Some(b'}') => {
                     if separated && !object.is_empty() {
                         self.mend(RepairKind::CommaRemoved);
@@ -52,12 +44,6 @@ impl Parser<'_> {
                     if self.foreign_closer(byte, b'}') {
                         return Ok(Value::Object(object));
                     }
-                    continue;
-                }
-                Some(b'.' | 0xe2) if self.starts_with("...") || self.starts_with("…") => {
-                    self.at += 3;
-                    self.mend(RepairKind::EllipsisRemoved);
-                    continue;
                 }
                 // `[{"a": 1, {"a": 2}]`: the next item begins before this one was closed.
                 Some(b'{') if separated && !object.is_empty() && self.is_in_list() => {
@@ -68,39 +54,42 @@ impl Parser<'_> {
                 Some(b':') => {
                     self.mend_text(RepairKind::TextDropped, self.at, self.at + 1, Value::Null);
                     self.at += 1;
-                    continue;
                 }
-                _ => {}
-            }
-            if object.is_empty() && self.is_set() {
-                return self.set();
-            }
-            if self.peek() == Some(b'[') && self.extend_last(&mut object)? {
-                separated = false;
-                continue;
-            }
-            let had_comma = separated;
-            let before = self.at;
-            match self.member()? {
-                Some((key, value)) => {
-                    if !had_comma {
-                        self.mend(RepairKind::CommaAdded);
+                _ if self.ellipsis() => {}
+                _ if object.is_empty() && self.is_set() => return self.set(),
+                Some(b'[') if self.extend_last(&mut object)? => separated = false,
+                _ => {
+                    if !self.next_member(&mut object, &mut separated)? {
+                        // What follows is no longer the document.
+                        self.close_at_end();
+                        return Ok(Value::Object(object));
                     }
-                    self.insert(&mut object, key, value);
-                    separated = false;
                 }
-                None if self.at_end() => {}
-                None if self.at == before => {
-                    if self.skip_to_member(&object)? {
-                        continue;
-                    }
-                    // What follows is no longer the document.
-                    self.close_at_end();
-                    return Ok(Value::Object(object));
-                }
-                None => separated = false,
             }
         }
+    }
+
+    /// Reads the next member into the object, or steps over what is none. False when the document has
+    /// ended and something else has begun.
+    fn next_member(
+        &mut self,
+        object: &mut Map<String, Value>,
+        separated: &mut bool,
+    ) -> Result<bool, Failure> {
+        let before = self.at;
+        match self.member()? {
+            Some((key, value)) => {
+                if !*separated {
+                    self.mend(RepairKind::CommaAdded);
+                }
+                self.insert(object, key, value);
+                *separated = false;
+            }
+            None if self.at_end() => {}
+            None if self.at == before => return self.skip_to_member(object),
+            None => *separated = false,
+        }
+        Ok(true)
     }
 
     /// `"key": ["a"], ["b"], …`: a list without a key goes on with the list before it.

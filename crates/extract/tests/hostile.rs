@@ -1,0 +1,115 @@
+//! Texts made to hurt: they end, in bounded stack, and never in a success that is a part of something.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use formwork_extract::{NESTING_MAX, Options, Outcome, extract};
+use formwork_schema::Schema;
+use serde_json::json;
+
+const MODES: [fn() -> Options; 2] = [Options::default, Options::lenient];
+
+#[test]
+fn a_megabyte_of_anything_comes_to_an_end() {
+    let units = [
+        "{",
+        "[",
+        "(",
+        "\"",
+        "\\",
+        "'",
+        "`",
+        "{\"",
+        "[\"",
+        "{\"a\":",
+        "[{",
+        "{a: ",
+        "{'a' ",
+        "\"\\",
+        "```{",
+        "```:",
+        "<think>{",
+        "THINK]",
+        "[/*",
+        "{//",
+        ",",
+        "}",
+        "a:",
+        "[...",
+        "{\"a\": x\n\n",
+        "x=[",
+        "f(x=[",
+        "\"a\": {",
+        "> {",
+        "“[“",
+        "{\"a\": \"b\n",
+        "see [1] and {x} ",
+        "[\"a\", b(",
+        "{\"k\": [(\"x\", \"y.),\n",
+        "1 ",
+        " \n",
+        "\u{feff}",
+        "é",
+        "[1,",
+        "{\"a\":1}",
+    ];
+    for unit in units {
+        // The plainest shapes at full size, the others smaller: growth is measured by the benchmark.
+        let length = if unit.len() == 1 { 1_000_000 } else { 150_000 };
+        let text = unit.repeat(length / unit.len());
+        for options in MODES {
+            let _ = extract(&text, None, &options());
+        }
+    }
+}
+
+#[test]
+fn nesting_is_limited_and_nothing_inside_is_taken_for_the_whole() {
+    let nested = |depth: usize| format!("{}{{\"a\": 1}}{}", "[".repeat(depth), "]".repeat(depth));
+    for options in MODES {
+        assert!(extract(&nested(NESTING_MAX - 1), None, &options()).valid().is_some());
+        for depth in [NESTING_MAX, NESTING_MAX + 70, 10_000] {
+            for text in [nested(depth), format!("Here: {}", nested(depth)), nested(depth).replace('"', "'")] {
+                let outcome = extract(&text, None, &options());
+                assert!(outcome.valid().is_none(), "{depth} levels gave {outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_deepest_document_can_be_repaired_and_fitted() {
+    let schema = Schema::compile(&json!({
+        "$ref": "#/definitions/node",
+        "definitions": {"node": {"anyOf": [
+            {"type": "integer"},
+            {"type": "object", "properties": {"next": {"$ref": "#/definitions/node"}}, "required": ["next"]},
+        ]}},
+    }))
+    .unwrap();
+    let depth = NESTING_MAX;
+    let text = format!("{}\"7\"{}", "{next: ".repeat(depth), ",}".repeat(depth));
+    let outcome = extract(&text, Some(&schema), &Options::lenient());
+    assert!(matches!(outcome, Outcome::Valid(_) | Outcome::Invalid { .. }), "{outcome:?}");
+}
+
+#[test]
+fn recursive_schemas_do_not_make_coercion_recurse_forever() {
+    let lists =
+        json!({"$ref": "#/$defs/t", "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}});
+    let unions = json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [
+        {"type": "integer"},
+        {"type": "array", "items": {"$ref": "#/$defs/n"}},
+    ]}}});
+    for schema in [lists, unions] {
+        let schema = Schema::compile(&schema).unwrap();
+        for text in ["\"x\"", "hello", "[1, \"two\"]", "I cannot do that."] {
+            let outcome = extract(text, Some(&schema), &Options::lenient());
+            assert!(outcome.valid().is_none(), "{text} gave {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn long_texts_are_refused_before_they_are_read() {
+    let options = Options { text_bytes_max: 10, ..Options::default() };
+    assert_eq!(extract("{\"a\": 12345}", None, &options), Outcome::TooLong { bytes: 12, limit: 10 });
+}
