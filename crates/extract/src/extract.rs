@@ -124,12 +124,12 @@ fn describe(text: &str, stop: Stop) -> String {
 fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     let split = thought::split(text);
     let guided = schema.is_some();
-    let mut result = match scan_unopened(split.answer, guided, options.mode) {
-        Some(result) => result,
-        None => scan(split.answer, guided, options.mode),
-    };
+    let mut result = scan_escaped(split.answer, guided, options.mode);
     if result.found.is_empty() {
-        result.found = scan_escaped(split.answer, guided, options.mode).found;
+        result = match scan_unopened(split.answer, guided, options.mode) {
+            Some(result) => result,
+            None => scan(split.answer, guided, options.mode),
+        };
     }
     if result.found.is_empty() {
         result.found = scan_quotation(split.answer, guided, options.mode).found;
@@ -252,7 +252,8 @@ fn scan_escaped(text: &str, guided: bool, mode: Mode) -> Scan {
     {
         return Scan::default();
     }
-    let quoted = format!("\"{}\"", text[start..].trim_end().trim_end_matches('"'));
+    let Some(end) = text.rfind(['}', ']']).filter(|&end| end > start) else { return Scan::default() };
+    let quoted = format!("\"{}\"", &text[start..=end]);
     let Ok(parsed) = strict::parse_whole(&quoted) else { return Scan::default() };
     let Value::String(unescaped) = parsed.value else { return Scan::default() };
     let mut result = scan(&unescaped, guided, mode);

@@ -140,6 +140,8 @@ struct Parser<'t> {
     last: Last,
     deepest: usize,
     lenient: bool,
+    /// Whether the next string is a raw one.
+    is_raw: bool,
 }
 
 /// Reads the document that starts at `start`, where a bracket or quote stands. `Err` carries how far
@@ -156,6 +158,7 @@ pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (F
         last: Last::Open,
         deepest: 0,
         lenient: mode == Mode::Lenient,
+        is_raw: false,
     };
     match parser.value(Role::Root) {
         Ok(Some(value)) => Ok(Document {

@@ -172,6 +172,10 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
         return Some(value);
     }
     let words = words(trimmed);
+    if words.len() < 2 {
+        // A single word that is none of the values is not one of them either: `A+`, `A-`.
+        return None;
+    }
     let mentioned: Vec<(&Value, Vec<String>)> = allowed
         .iter()
         .map(|value| (*value, self::words(&spelled(value))))

@@ -139,7 +139,8 @@ impl Parser<'_> {
         let window = &self.bytes[at + 1..self.bytes.len().min(at + KEY_MAX)];
         let Some(close) = window.iter().position(|byte| matches!(byte, b'"' | b'\n')) else { return false };
         let (next, newline) = self.after_space(at + 1 + close + 1);
-        window[close] == b'"' && !newline && next > at + close + 2 && self.quote_at(next)
+        let starts_value = self.quote_at(next) || self.literal_at(next);
+        window[close] == b'"' && close > 0 && !newline && next > at + close + 2 && starts_value
     }
 
     /// After a comma inside an object: a key, the end of the line or of the object.
@@ -150,6 +151,7 @@ impl Parser<'_> {
             || matches!(byte, b'}' | b']' | b')' | b',')
             || self.key_at(next)
             || self.trails_off(next)
+            || (self.quote_at(next) && self.pair_at(next))
             || self.key_is_cut(next)
             || self.word_before_key(next)
     }
@@ -157,6 +159,9 @@ impl Parser<'_> {
     /// `, "ke`: the text ends inside the next key.
     fn key_is_cut(&self, at: usize) -> bool {
         let rest = &self.bytes[at..];
+        if rest.len() < KEY_MAX && rest[0].is_ascii_alphabetic() {
+            return rest.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        }
         let is_short = rest.len() < KEY_MAX && self.quote_at(at) && !rest.contains(&b'\n');
         is_short
             && rest[1..]

@@ -222,10 +222,15 @@ impl Parser<'_> {
         if token.len() > 2 || !token.bytes().all(|byte| b"rRbBuUfF".contains(&byte)) || !self.quote_at(at) {
             return None;
         }
+        if matches!(self.byte(at + 1), None | Some(b',' | b'\n' | b'\r' | b'}' | b']')) {
+            // `b",`: the closing quote of a word that was never opened.
+            return None;
+        }
         let start = self.at;
         self.at = at;
         let quote = self.quote_here();
         self.at = start;
+        self.is_raw = token.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'r'));
         let is_plain = token.bytes().all(|byte| b"rRuU".contains(&byte));
         self.mend(if is_plain { RepairKind::LiteralChanged } else { RepairKind::ValueQuoted });
         quote

@@ -37,6 +37,8 @@ struct Scan {
     at: usize,
     /// What has been read, escapes resolved.
     content: String,
+    /// Whether backslashes are no escapes: `r"…"`.
+    is_raw: bool,
     /// Whether the string was opened with two marks.
     is_doubled: bool,
     /// Marks that turned out to be part of the text.
@@ -45,6 +47,8 @@ struct Scan {
     last_quote: (usize, usize),
     /// Curly brackets that the text has opened and not closed.
     open_braces: usize,
+    /// Whether an inner quote has no partner so far.
+    unpaired: bool,
     /// Whether `\n` and the like were read.
     letter_escapes: bool,
     /// Whether backslashes were read that start no escape.
@@ -202,6 +206,10 @@ impl Parser<'_> {
             }
         }
         let raw = &self.bytes[scan.start..ending.content.max(scan.start)];
+        if scan.unpaired && ending.repair.is_none() {
+            // An odd quote inside: it, or another one, may have been the end.
+            self.mend(RepairKind::QuoteGuessed);
+        }
         if scan.unknown_escapes && scan.letter_escapes {
             // `C:\dir\new`, `\d+\b`: where one backslash is no escape, the others are none either.
             content = literal(&self.text[scan.start..ending.content.max(scan.start)]);
@@ -230,12 +238,17 @@ impl Parser<'_> {
         let is_doubled = matches!(quote, Quote::Double | Quote::Single)
             && self.byte(start) == self.byte(self.at)
             && self.byte(start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b' ')
-            && !self.closes(start + 1, role);
+            && !self.closes(start + 1, role)
+            && self.next_mark(start + 1, quote).is_some_and(|next| {
+                // `""Go," he said."` starts with a quotation; `""text""` and `""text"` with a slip.
+                self.byte(next + 1) == self.byte(next) || self.closes(next + 1, role)
+            });
         if is_doubled {
             start += 1;
             self.mend(RepairKind::QuoteGuessed);
         }
-        Scan { start, plain: start, at: start, is_doubled, ..Scan::default() }
+        let is_raw = std::mem::take(&mut self.is_raw);
+        Scan { start, plain: start, at: start, is_doubled, is_raw, ..Scan::default() }
     }
 
     /// Looks at one mark after the other until one of them ends the string.
@@ -245,6 +258,10 @@ impl Parser<'_> {
                 return self.without_end(scan, role);
             };
             let is_mark = quote == Quote::Escaped && self.byte(stop + 1) == Some(b'"');
+            if self.byte(stop) == Some(b'\\') && scan.is_raw {
+                scan.at = stop + 1 + self.text[stop + 1..].chars().next().map_or(0, char::len_utf8);
+                continue;
+            }
             if self.byte(stop) == Some(b'\\') && !is_mark {
                 scan.content.push_str(&self.text[scan.plain..stop]);
                 match self.byte(stop + 1) {
@@ -262,6 +279,7 @@ impl Parser<'_> {
                 return Ok(ending);
             }
             let is_guess = self.looks_structural(stop, stop + length);
+            scan.unpaired ^= !self.is_apostrophe_or_inch(stop, stop + length);
             self.mend(if is_guess { RepairKind::QuoteGuessed } else { RepairKind::QuoteEscaped });
             scan.inner_quotes += 1;
             scan.last_quote = (stop, stop + length);
@@ -289,6 +307,16 @@ impl Parser<'_> {
             _ => memchr2(b'"', b'\\', rest),
         };
         found.map(|offset| at + offset)
+    }
+
+    /// `it's`, `24" screen`: a mark that has no partner and needs none.
+    fn is_apostrophe_or_inch(&self, start: usize, end: usize) -> bool {
+        let before = start.checked_sub(1).and_then(|at| self.byte(at));
+        let after = self.byte(end);
+        let is_letter =
+            |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte >= 0x80);
+        before.is_some_and(|byte| byte.is_ascii_digit())
+            || (self.byte(start) == Some(b'\'') && is_letter(before) && is_letter(after))
     }
 
     fn mark_length(&self, at: usize, quote: Quote) -> usize {

@@ -4,6 +4,9 @@ use super::Scan;
 use crate::parse::{Failure, Frame, Parser, Role};
 use crate::repair::RepairKind;
 
+/// How much of a key is looked at to tell where it ends.
+const KEY_MAX: usize = 200;
+
 /// How the text of a string ended.
 pub(super) struct Ending {
     /// Where the content ends.
@@ -74,12 +77,14 @@ impl Parser<'_> {
     fn ended_before(&self, start: usize, stop: usize, role: Role) -> Option<Ending> {
         let content = &self.bytes[start..stop];
         if role == Role::Key {
-            // `"key:"value"`
-            let is_key = content.last() == Some(&b':') && content.len() > 1 && !content.contains(&b'\n');
-            return is_key.then(|| Ending {
-                content: stop - 1,
-                next: stop - 1,
-                repair: Some(RepairKind::QuoteAdded),
+            // `"key: "value"` and `"key: 5,⏎ "next": …`
+            let content = &content[..content.len().min(KEY_MAX)];
+            let line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            let colon = line.iter().position(|&byte| byte == b':').filter(|&colon| colon > 0);
+            let is_open = line.len() < content.len() || content.trim_ascii_end().last() == Some(&b':');
+            return colon.filter(|_| is_open).map(|colon| {
+                let end = start + colon;
+                Ending { content: end, next: end, repair: Some(RepairKind::QuoteAdded) }
             });
         }
         let (between, commented) = run_before(content);
