@@ -1,6 +1,6 @@
 //! Which of the candidates is the answer.
 
-use formwork_schema::{Schema, Types, Violations, json_path};
+use formwork_schema::{Schema, Types, Violations, json_path, unescape_pointer};
 use serde_json::Value;
 
 use crate::coerce::{STEPS_MAX, coerce};
@@ -242,7 +242,7 @@ fn path_of(pointer: &str, value: &Value) -> String {
         .split('/')
         .skip(1)
         .map(|token| {
-            let key = token.replace("~1", "/").replace("~0", "~");
+            let key = unescape_pointer(token);
             let segment = match at {
                 Some(Value::Array(_)) => key.parse().map_or(Segment::Key(key.clone()), Segment::Index),
                 _ => Segment::Key(key.clone()),

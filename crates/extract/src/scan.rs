@@ -62,7 +62,6 @@ pub(crate) fn scan(text: &str, guided: bool, mode: Mode) -> Scan {
         at: 0,
         clear_from: 0,
         marked: false,
-        code: false,
         fence: false,
         rereading_left: text.len().saturating_mul(REREADING_MAX) + 4096,
         scan: Scan::default(),
@@ -84,8 +83,6 @@ struct Scanner<'t> {
     clear_from: usize,
     /// Whether `clear_from` is in a fence or behind a tag.
     marked: bool,
-    /// Whether the current fence holds program code.
-    code: bool,
     fence: bool,
     rereading_left: usize,
     scan: Scan,
@@ -118,7 +115,6 @@ impl Scanner<'_> {
             return;
         }
         self.fence = !self.fence;
-        self.code = false;
         self.marked = self.fence;
         if self.fence {
             // The language tag, if there is one.

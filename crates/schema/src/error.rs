@@ -42,3 +42,9 @@ pub enum Error {
         advice: &'static str,
     },
 }
+
+impl Error {
+    pub(crate) fn too_large(what: &'static str, found: u64, limit: u64, advice: &'static str) -> Error {
+        Error::TooLarge { what, found, limit, advice }
+    }
+}

@@ -67,12 +67,12 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
             continue;
         }
         if seen.len() as u64 > SUBSCHEMAS_MAX {
-            return Err(Error::TooLarge {
-                what: "the number of subschemas",
-                found: seen.len() as u64,
-                limit: SUBSCHEMAS_MAX,
-                advice: "split the contract into smaller ones",
-            });
+            return Err(Error::too_large(
+                "the number of subschemas",
+                seen.len() as u64,
+                SUBSCHEMAS_MAX,
+                "split the contract into smaller ones",
+            ));
         }
         expansion.count(schema)?;
         if let Some(object) = schema.as_object() {
@@ -82,12 +82,12 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
                 .and_then(Value::as_object)
                 .map_or(0, |named| named.len() as u64);
             if patterns > PATTERNS_MAX {
-                return Err(Error::TooLarge {
-                    what: "the number of patterns",
-                    found: patterns,
-                    limit: PATTERNS_MAX,
-                    advice: "use fewer of them, or one for several properties",
-                });
+                return Err(Error::too_large(
+                    "the number of patterns",
+                    patterns,
+                    PATTERNS_MAX,
+                    "use fewer of them, or one for several properties",
+                ));
             }
             subschemas(object, |_, child, _| pending.push(child));
             // A reference may lead to a place that no keyword knows.
@@ -102,12 +102,12 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
 /// Refuses documents nested deeper than [`SCHEMA_DEPTH_MAX`], without recursing itself.
 pub(crate) fn check_depth(root: &Value) -> Result<(), Error> {
     if exceeds_depth(root, SCHEMA_DEPTH_MAX as usize) {
-        return Err(Error::TooLarge {
-            what: "the nesting of the schema",
-            found: SCHEMA_DEPTH_MAX + 1,
-            limit: SCHEMA_DEPTH_MAX,
-            advice: "move inner parts to $defs and refer to them",
-        });
+        return Err(Error::too_large(
+            "the nesting of the schema",
+            SCHEMA_DEPTH_MAX + 1,
+            SCHEMA_DEPTH_MAX,
+            "move inner parts to $defs and refer to them",
+        ));
     }
     Ok(())
 }
@@ -164,12 +164,12 @@ impl<'a> Expansion<'a> {
             return Err(Error::Cycle { path: locate(self.root, schema) });
         }
         if self.open.len() >= CHAIN_MAX {
-            return Err(Error::TooLarge {
-                what: "the longest chain of references and unions",
-                found: CHAIN_MAX as u64 + 1,
-                limit: CHAIN_MAX as u64,
-                advice: "refer to the last schema of the chain directly",
-            });
+            return Err(Error::too_large(
+                "the longest chain of references and unions",
+                CHAIN_MAX as u64 + 1,
+                CHAIN_MAX as u64,
+                "refer to the last schema of the chain directly",
+            ));
         }
         self.open.push(identity);
         let mut here = Vec::new();
@@ -198,12 +198,12 @@ impl<'a> Expansion<'a> {
         self.largest = self.largest.max(total);
         self.longest = self.longest.max(chain);
         if total > EXPANSION_MAX {
-            return Err(Error::TooLarge {
-                what: "the number of subschemas that apply to one value",
-                found: total,
-                limit: EXPANSION_MAX,
-                advice: "remove repeated references from allOf, anyOf and oneOf",
-            });
+            return Err(Error::too_large(
+                "the number of subschemas that apply to one value",
+                total,
+                EXPANSION_MAX,
+                "remove repeated references from allOf, anyOf and oneOf",
+            ));
         }
         Ok((total, chain))
     }

@@ -63,7 +63,7 @@ pub fn escape_pointer(token: &str) -> String {
 }
 
 /// Undoes [`escape_pointer`].
-pub(crate) fn unescape_pointer(token: &str) -> String {
+pub fn unescape_pointer(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 

@@ -12,7 +12,6 @@ use crate::Error;
 use crate::budget::{self, EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX, metered};
 use crate::explain::explain;
 use crate::limits::{self, SCHEMA_BYTES_MAX, VALUE_DEPTH_MAX};
-use crate::path::{Segment, json_path};
 use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::shape::Shape;
 use crate::violation::{Violation, Violations};
@@ -70,12 +69,12 @@ impl Compiler {
         let text = source.to_string();
         let bytes = text.len() as u64;
         if bytes > SCHEMA_BYTES_MAX {
-            return Err(Error::TooLarge {
-                what: "the length of the schema in bytes",
-                found: bytes,
-                limit: SCHEMA_BYTES_MAX,
-                advice: "split the contract into smaller ones",
-            });
+            return Err(Error::too_large(
+                "the length of the schema in bytes",
+                bytes,
+                SCHEMA_BYTES_MAX,
+                "split the contract into smaller ones",
+            ));
         }
         let references = References::collect(source);
         let weight = limits::weigh(source, &references)?;
@@ -319,19 +318,11 @@ impl Retrieve for Refuse {
 
 fn refusal(source: &Value, error: jsonschema::ValidationError<'_>) -> Error {
     let ValidationErrorKind::Referencing(cause) = error.kind() else {
-        let segments: Vec<Segment> = error
-            .instance_path()
-            .segments()
-            .map(|segment| match segment {
-                jsonschema::paths::LocationSegment::Property(name) => Segment::Key(name.into_owned()),
-                jsonschema::paths::LocationSegment::Index(index) => Segment::Index(index),
-            })
-            .collect();
         let plain = error.to_string();
         let violations = explain(source, &Value::Null, std::iter::once(error));
         return match violations.list.into_iter().next() {
             Some(first) => Error::Invalid { path: first.path, message: first.message },
-            None => Error::Invalid { path: json_path(&segments), message: plain },
+            None => Error::Invalid { path: "$".to_owned(), message: plain },
         };
     };
     let (needle, reason) = match cause {
