@@ -10,6 +10,17 @@
 //!
 //! Not in here: anything that decides, talks or stores.
 
+mod blueprint;
+mod contract;
+mod error;
+mod ids;
 mod receipt;
 
+pub use blueprint::{AgentType, Blueprint, Limits, McpServer, Protocol};
+pub use contract::{
+    Contract, ContractOptions, ContractSource, Correction, OptionsPatch, RETRIES_FOR_BLUEPRINT,
+    RETRIES_FOR_CALLER, RETRIES_MAX, SchemaForm, Strategy, ValidationMode,
+};
+pub use error::Error;
+pub use ids::{RunId, SessionId};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
