@@ -50,7 +50,7 @@ pub use limits::{
     EXPANSION_MAX, PATTERNS_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SUBSCHEMAS_MAX, VALUE_DEPTH_MAX,
 };
 pub use lint::{Warning, lint};
-pub use path::{Segment, escape_pointer, json_path, json_pointer, unescape_pointer};
+pub use path::{Segment, escape_pointer, json_path, json_pointer, parse_json_path, unescape_pointer};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};
 pub use violation::{VIOLATIONS_MAX, Violation, Violations};

@@ -42,6 +42,46 @@ pub fn json_path(segments: &[Segment]) -> String {
     path
 }
 
+/// Reads a place as [`json_path`] writes it.
+pub fn parse_json_path(path: &str) -> Option<Vec<Segment>> {
+    let mut rest = path.strip_prefix('$')?;
+    let mut segments = Vec::new();
+    while !rest.is_empty() {
+        if let Some(name) = rest.strip_prefix('.') {
+            let end = name.find(['.', '[']).unwrap_or(name.len());
+            segments.push(Segment::Key(name[..end].to_owned()));
+            rest = &name[end..];
+        } else if let Some(quoted) = rest.strip_prefix("['") {
+            let (key, after) = quoted_key(quoted)?;
+            segments.push(Segment::Key(key));
+            rest = after;
+        } else {
+            let (index, after) = rest.strip_prefix('[')?.split_once(']')?;
+            segments.push(Segment::Index(index.parse().ok()?));
+            rest = after;
+        }
+    }
+    Some(segments)
+}
+
+/// A key up to its closing `']`. Control characters were written as Rust escapes them; such keys are
+/// rare enough to be given up.
+fn quoted_key(text: &str) -> Option<(String, &str)> {
+    let mut key = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => match characters.next()?.1 {
+                escaped @ ('\'' | '\\') => key.push(escaped),
+                _ => return None,
+            },
+            '\'' => return text[at..].strip_prefix("']").map(|rest| (key, rest)),
+            other => key.push(other),
+        }
+    }
+    None
+}
+
 /// Renders a place as JSON Pointer (RFC 6901): `/issues/0/severity`, the root as the empty string.
 pub fn json_pointer(segments: &[Segment]) -> String {
     let mut pointer = String::new();
@@ -86,6 +126,11 @@ mod tests {
             Segment::Key("kebab-case".into()),
         ];
         assert_eq!(json_path(&place), r"$.issues[0]['odd key\'s/~'].kebab-case");
+        assert_eq!(parse_json_path(&json_path(&place)).as_deref(), Some(&place[..]));
+        assert_eq!(parse_json_path("$"), Some(Vec::new()));
+        for broken in ["", "x", "$[", "$['a", "$[x]"] {
+            assert_eq!(parse_json_path(broken), None, "{broken}");
+        }
         assert_eq!(json_pointer(&place), "/issues/0/odd key's~1~0/kebab-case");
         assert_eq!(json_path(&[]), "$");
         assert_eq!(json_pointer(&[]), "");
