@@ -10,17 +10,25 @@
 //!
 //! Not in here: anything that decides, talks or stores.
 
+mod backend;
 mod blueprint;
 mod contract;
 mod error;
+mod event;
 mod ids;
+mod model;
+mod outcome;
 mod receipt;
 
+pub use backend::{BackendInfo, BackendKind, Capabilities, StructuredOutput, Support, TierBackend};
 pub use blueprint::{AgentType, Blueprint, Limits, McpServer, Protocol};
 pub use contract::{
     Contract, ContractOptions, ContractSource, Correction, OptionsPatch, RETRIES_FOR_BLUEPRINT,
     RETRIES_FOR_CALLER, RETRIES_MAX, SchemaForm, Strategy, ValidationMode,
 };
 pub use error::Error;
+pub use event::{Body, CallError, CallErrorKind, Event, RunType};
 pub use ids::{RunId, SessionId};
+pub use model::{Format, Message, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage};
+pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};

@@ -1,0 +1,86 @@
+//! Backends, set up for a command: connected, with what the probe found out about them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use formwork_model::probe::Verdict;
+use formwork_model::{Backend, BackendConfig, connect};
+use formwork_runner::Rung;
+use formwork_types::{BackendKind, TierBackend};
+use serde_json::Value;
+
+/// Verdicts of `formwork probe`, by backend and model.
+#[derive(Debug)]
+pub(crate) struct Verdicts {
+    path: PathBuf,
+    known: BTreeMap<String, Verdict>,
+}
+
+impl Verdicts {
+    /// The verdicts of a project. A file that cannot be read counts as none: it only saves calls.
+    pub(crate) fn read(project: &Path) -> Verdicts {
+        let path = project.join(".formwork/probe.json");
+        let known =
+            fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        Verdicts { path, known }
+    }
+
+    pub(crate) fn of(&self, config: &BackendConfig) -> Option<&Verdict> {
+        self.known.get(&key(config))
+    }
+
+    pub(crate) fn keep(&mut self, config: &BackendConfig, verdict: Verdict) -> Result<()> {
+        self.known.insert(key(config), verdict);
+        let text = serde_json::to_string_pretty(&self.known)? + "\n";
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        // Written beside and moved over, so that a reader never sees half of it.
+        let draft = self.path.with_extension(format!("{}.tmp", std::process::id()));
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&draft, text))
+            .and_then(|()| fs::rename(&draft, &self.path))
+            .with_context(|| format!("writing {}", self.path.display()))
+    }
+}
+
+/// A verdict holds for one kind of server at one address with one model.
+fn key(config: &BackendConfig) -> String {
+    let address = config.base_url.as_deref().unwrap_or_default();
+    format!("{} {address} {}", config.kind.name(), config.model.as_deref().unwrap_or_default())
+}
+
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Connects a backend. A server that is not told a model is asked which one it has.
+pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
+    let backend = connect(config, &environment)?;
+    if config.model.is_some() || config.kind != BackendKind::OpenAi {
+        return Ok((config.clone(), backend));
+    }
+    let about = backend.about().await.unwrap_or_default();
+    let Some(model) = about["data"][0]["id"].as_str() else { return Ok((config.clone(), backend)) };
+    let config = BackendConfig { model: Some(model.to_owned()), ..config.clone() };
+    let backend = connect(&config, &environment)?;
+    Ok((config, backend))
+}
+
+/// A step of the ladder.
+pub(crate) async fn rung(tier: &str, config: &BackendConfig, verdicts: &Verdicts) -> Result<Rung> {
+    let (config, backend) = open(config).await?;
+    let verdict = verdicts.of(&config);
+    let capabilities = verdict.map(|verdict| verdict.capabilities).unwrap_or_default();
+    let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
+    Ok(Rung { tier: TierBackend { tier: tier.to_owned(), backend: config.info(capabilities, dialect) }, backend })
+}
+
+/// The verdict as a value, for `--json`.
+pub(crate) fn verdict_value(config: &BackendConfig, verdict: &Verdict) -> Result<Value> {
+    let mut value = serde_json::to_value(verdict)?;
+    value["backend"] = Value::String(config.name.clone());
+    value["model"] = Value::String(config.model.clone().unwrap_or_default());
+    Ok(value)
+}

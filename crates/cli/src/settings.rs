@@ -1,0 +1,233 @@
+//! `formwork.toml` and the environment: which backends there are, and which tier means which.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use formwork_model::BackendConfig;
+use formwork_types::{BackendKind, Blueprint};
+use serde::Deserialize;
+
+/// The file's name in a project.
+pub(crate) const FILE: &str = "formwork.toml";
+
+/// The backend that always exists.
+const EMBEDDED: &str = "embedded";
+
+/// The name of the tier of agents that name none.
+const DEFAULT_TIER: &str = "default";
+
+/// What OpenAI and Anthropic are asked for where nobody names a model.
+const OPENAI_MODEL: &str = "gpt-4.1-mini";
+const ANTHROPIC_MODEL: &str = "claude-haiku-4-5";
+
+/// What the file says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    default_backend: Option<String>,
+    #[serde(default)]
+    backends: BTreeMap<String, BackendConfig>,
+    #[serde(default)]
+    tiers: BTreeMap<String, String>,
+}
+
+/// The backends and tiers of a project.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) backends: BTreeMap<String, BackendConfig>,
+    pub(crate) default_backend: String,
+    tiers: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Reads the project's file and the environment.
+    pub(crate) fn read(project: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
+        let path = project.join(FILE);
+        let file = match fs::read_to_string(&path) {
+            Ok(text) => parse(&text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::default(),
+            Err(error) => return Err(error).context(format!("reading {FILE}")),
+        };
+        Settings::of(file, environment)
+    }
+
+    fn of(file: File, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
+        let mut backends = file.backends;
+        for (name, backend) in &mut backends {
+            backend.name.clone_from(name);
+        }
+        let from_environment = from_environment(environment)?;
+        let default_backend = match file.default_backend {
+            Some(name) => name,
+            None if backends.len() == 1 => backends.keys().next().cloned().unwrap_or_default(),
+            None if backends.is_empty() => {
+                from_environment.as_ref().map_or_else(|| EMBEDDED.to_owned(), |backend| backend.name.clone())
+            }
+            None => bail!(
+                "{FILE}: default_backend is missing; there are several backends ({}), say which one is meant",
+                backends.keys().cloned().collect::<Vec<_>>().join(", ")
+            ),
+        };
+        if let Some(backend) = from_environment {
+            backends.entry(backend.name.clone()).or_insert(backend);
+        }
+        backends
+            .entry(EMBEDDED.to_owned())
+            .or_insert_with(|| BackendConfig::new(EMBEDDED, BackendKind::Embedded));
+        let settings = Settings { backends, default_backend, tiers: file.tiers };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<()> {
+        let problems: Vec<String> = self.backends.values().flat_map(BackendConfig::problems).collect();
+        if !problems.is_empty() {
+            bail!("{FILE}: {}", problems.join("; "));
+        }
+        self.backend(&self.default_backend).context("default_backend")?;
+        for (tier, backend) in &self.tiers {
+            self.backend(backend).with_context(|| format!("tiers.{tier}"))?;
+        }
+        Ok(())
+    }
+
+    /// A backend by name.
+    pub(crate) fn backend(&self, name: &str) -> Result<&BackendConfig> {
+        self.backends.get(name).with_context(|| {
+            let known = self.backends.keys().cloned().collect::<Vec<_>>().join(", ");
+            format!("there is no backend '{name}'; there are: {known}")
+        })
+    }
+
+    /// The backend that a tier stands for.
+    pub(crate) fn tier(&self, tier: &str) -> Result<&BackendConfig> {
+        self.backend(self.tiers.get(tier).unwrap_or(&self.default_backend))
+    }
+
+    /// The tiers that an agent's run goes through, first to last.
+    pub(crate) fn ladder(blueprint: &Blueprint) -> Vec<String> {
+        let first = blueprint.tier.clone();
+        let mut ladder = blueprint.escalation.clone();
+        match first {
+            Some(tier) => match ladder.iter().position(|step| *step == tier) {
+                Some(start) => ladder.drain(..start).for_each(drop),
+                None => ladder.insert(0, tier),
+            },
+            None if ladder.is_empty() => ladder.push(DEFAULT_TIER.to_owned()),
+            None => {}
+        }
+        ladder
+    }
+}
+
+fn parse(text: &str) -> Result<File> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+        anyhow::anyhow!("{FILE}, line {line}: {} (`{source}`)", error.message().trim())
+    })
+}
+
+/// The backend that the environment describes, if it describes one.
+fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<BackendConfig>> {
+    let read = |name: &str| environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    let (base_url, key) = (read("OPENAI_BASE_URL"), read("OPENAI_API_KEY"));
+    if base_url.is_some() || key.is_some() {
+        let mut backend = BackendConfig::new("openai", BackendKind::OpenAi);
+        let official = base_url.is_none();
+        backend.model = read("OPENAI_MODEL").or_else(|| official.then(|| OPENAI_MODEL.to_owned()));
+        backend.base_url = base_url;
+        backend.api_key_env = key.map(|_| "OPENAI_API_KEY".to_owned());
+        return Ok(Some(backend));
+    }
+    let (base_url, key) = (read("ANTHROPIC_BASE_URL"), read("ANTHROPIC_API_KEY"));
+    if base_url.is_some() || key.is_some() {
+        let mut backend = BackendConfig::new("anthropic", BackendKind::Anthropic);
+        backend.model = read("ANTHROPIC_MODEL").or_else(|| Some(ANTHROPIC_MODEL.to_owned()));
+        backend.base_url = base_url;
+        backend.api_key_env = key.map(|_| "ANTHROPIC_API_KEY".to_owned());
+        return Ok(Some(backend));
+    }
+    let Some(host) = read("OLLAMA_HOST") else { return Ok(None) };
+    let mut backend = BackendConfig::new("ollama", BackendKind::OpenAi);
+    backend.model = read("OLLAMA_MODEL");
+    backend.dialect = Some("ollama".to_owned());
+    backend.base_url = Some(ollama_url(&host));
+    Ok(Some(backend))
+}
+
+/// Ollama's own reading of its variable: a host, a host and port, or a whole address.
+fn ollama_url(host: &str) -> String {
+    let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
+    let rest = rest.trim_end_matches('/');
+    // A server is told to listen on all addresses this way; a client reaches it on the loopback one.
+    let rest = rest.replace("0.0.0.0", "127.0.0.1");
+    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let port = if has_port || scheme == "https" { "" } else { ":11434" };
+    format!("{scheme}://{rest}{port}/v1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str, variables: &[(&str, &str)]) -> Result<Settings> {
+        let environment = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        Settings::of(parse(text)?, &environment)
+    }
+
+    fn refusal(text: &str) -> String {
+        format!("{:#}", settings(text, &[]).unwrap_err())
+    }
+
+    #[test]
+    fn mistakes_are_named_with_key_and_line() {
+        let unknown = refusal("default_backend = \"a\"\n\n[backends.a]\nkind = \"openai\"\nbase_ulr = \"http://x\"\n");
+        assert!(unknown.starts_with("formwork.toml, line 5: unknown field `base_ulr`"), "{unknown}");
+        let kind = refusal("[backends.a]\nkind = \"opnai\"\n");
+        assert!(kind.starts_with("formwork.toml, line 2: unknown variant `opnai`"), "{kind}");
+        let broken = refusal("[backends.a\n");
+        assert!(broken.starts_with("formwork.toml, line 1:"), "{broken}");
+        let missing = refusal("default_backend = \"b\"\n[backends.a]\nkind = \"openai\"\n");
+        assert_eq!(missing, "default_backend: there is no backend 'b'; there are: a, embedded");
+        let tier = refusal("[backends.a]\nkind = \"openai\"\n[tiers]\nlarge = \"b\"\n");
+        assert_eq!(tier, "tiers.large: there is no backend 'b'; there are: a, embedded");
+    }
+
+    #[test]
+    fn without_a_file_the_environment_decides() {
+        let of = |variables: &[(&str, &str)]| {
+            let settings = settings("", variables).unwrap();
+            let backend = settings.backend(&settings.default_backend).unwrap().clone();
+            (backend.name, backend.base_url.unwrap_or_default(), backend.model.unwrap_or_default())
+        };
+        let owned = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
+        assert_eq!(of(&[]), owned("embedded", "", ""));
+        assert_eq!(of(&[("OPENAI_API_KEY", "k")]), owned("openai", "", "gpt-4.1-mini"));
+        assert_eq!(of(&[("OPENAI_BASE_URL", "http://x/v1")]), owned("openai", "http://x/v1", ""));
+        assert_eq!(of(&[("ANTHROPIC_API_KEY", "k")]), owned("anthropic", "", "claude-haiku-4-5"));
+        assert_eq!(of(&[("OLLAMA_HOST", "0.0.0.0")]), owned("ollama", "http://127.0.0.1:11434/v1", ""));
+        assert_eq!(of(&[("OLLAMA_HOST", "https://gpu:9")]), owned("ollama", "https://gpu:9/v1", ""));
+    }
+
+    #[test]
+    fn an_agent_climbs_from_its_tier() {
+        let ladder = |tier: Option<&str>, escalation: &[&str]| {
+            Settings::ladder(&Blueprint {
+                tier: tier.map(str::to_owned),
+                escalation: escalation.iter().map(|&step| step.to_owned()).collect(),
+                ..Blueprint::default()
+            })
+        };
+        assert_eq!(ladder(None, &[]), ["default"]);
+        assert_eq!(ladder(Some("small"), &[]), ["small"]);
+        assert_eq!(ladder(Some("small"), &["small", "large"]), ["small", "large"]);
+        assert_eq!(ladder(Some("large"), &["small", "large"]), ["large"]);
+        assert_eq!(ladder(Some("tiny"), &["small", "large"]), ["tiny", "small", "large"]);
+    }
+}

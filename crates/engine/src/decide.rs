@@ -1,0 +1,355 @@
+//! What follows from a reply: a result, another call, the next rung, or a typed failure.
+
+use formwork_schema::Violations;
+use formwork_types::{
+    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Reply, Rung as Step, RunError,
+    RunErrorType, SchemaForm, Strategy, Success,
+};
+use formwork_types::Stop;
+use serde_json::Value;
+
+use crate::judge::{Accepted, Asked, Verdict, declined, judge};
+use crate::ledger::words;
+use crate::patch::Parts;
+use crate::placeholder::placeholders;
+use crate::plan::{Ask, Plan};
+use crate::prompt::{Form, Why};
+use crate::state::{Rung, State};
+use crate::way::{Way, ways};
+
+/// The budget that follows a cut-off reply where neither agent nor backend names one, in tokens.
+const BUDGET_MIN: u32 = 2_048;
+
+/// The largest budget that is asked for. Beyond it no backend follows.
+const BUDGET_MAX: u32 = 65_536;
+
+/// Characters that a token surely stands for, when an answer has to fit its budget.
+const CHARACTERS_A_TOKEN: usize = 2;
+
+/// What is wrong with a reply, in the words of a failure and of a retry.
+struct Trouble {
+    kind: RunErrorType,
+    why: Why,
+    errors: Vec<String>,
+    message: String,
+}
+
+impl State {
+    /// Begins with a rung of the ladder.
+    pub(crate) fn climb(&mut self, index: usize) {
+        let Some(tier) = self.ladder.get(index).cloned() else { return };
+        let strategy = self.contract().map(|contract| contract.options().strategy);
+        let ways = strategy.map_or_else(|| vec![Way::Plain], |strategy| ways(strategy, &tier.backend));
+        let wanted = self.contract().map_or(SchemaForm::Auto, |contract| contract.options().schema_form);
+        self.plan = Some(Plan {
+            way: ways[0],
+            form: Form::of(wanted, tier.backend.small),
+            ask: Ask::First,
+            budget: self.first_budget(&tier.backend),
+            narrow: None,
+        });
+        self.rung = Rung { index, ways, ..Rung::default() };
+        self.ledger.rungs.push(Step { tier: tier.tier, backend: tier.backend.name, calls: 0 });
+    }
+
+    fn first_budget(&self, backend: &BackendInfo) -> Option<u32> {
+        let wanted = self.task.as_ref().and_then(|task| task.blueprint.limits.max_tokens);
+        match (wanted, backend.max_tokens) {
+            (Some(wanted), Some(most)) => Some(wanted.min(most)),
+            (wanted, most) => wanted.or(most),
+        }
+    }
+
+    pub(crate) fn decide_on_reply(&mut self, plan: Plan, reply: &Reply) {
+        let Some(contract) = self.contract() else { return self.decide_on_text(plan, reply) };
+        let asked = Asked {
+            way: plan.way,
+            text_counts: contract.options().strategy == Strategy::Auto,
+            parts: plan.parts(),
+        };
+        let verdict = judge(contract, &asked, reply);
+        match verdict {
+            Verdict::Valid(accepted) => self.accept(plan, accepted, reply),
+            Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
+            Verdict::Invalid(flawed) => {
+                self.ledger.failed(&flawed.candidate, &flawed.violations);
+                let trouble = Trouble {
+                    kind: RunErrorType::OutputSchemaValidationFailed,
+                    why: Why::Mismatch,
+                    errors: flawed.violations.lines(),
+                    message: "Output did not match schema".to_owned(),
+                };
+                self.ask_again(plan, reply, trouble, Some((flawed.candidate, flawed.violations)));
+            }
+            Verdict::Truncated { candidate } => self.cut_off(plan, reply, candidate),
+            other => {
+                let trouble = no_answer(&other);
+                self.ask_again(plan, reply, trouble, None);
+            }
+        }
+    }
+
+    fn accept(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
+        let found = placeholders(&self.ledger.candidates, &accepted.value);
+        let reject = self.contract().is_some_and(|contract| contract.options().reject_placeholders);
+        if !found.is_empty() {
+            if reject {
+                let trouble = Trouble {
+                    kind: RunErrorType::OutputSchemaValidationFailed,
+                    why: Why::Placeholder,
+                    errors: found.iter().map(ToString::to_string).collect(),
+                    message: "Output held placeholders instead of content".to_owned(),
+                };
+                return self.ask_again(plan, reply, trouble, None);
+            }
+            self.ledger.flag("placeholder");
+        }
+        for flag in &accepted.flags {
+            self.ledger.flag(flag);
+        }
+        if plan.narrow.is_some() {
+            self.ledger.flag("narrowed");
+        }
+        let receipt = self.ledger.receipt(plan.way.strategy(), self.contract(), accepted.repairs);
+        let success = Success { result_text: None, result_data: Some(accepted.value), receipt };
+        self.outcome = Some(Outcome::Completed(success));
+    }
+
+    /// A reply to a plain question: any text will do that is complete.
+    fn decide_on_text(&mut self, plan: Plan, reply: &Reply) {
+        let reason = match &reply.stop {
+            Stop::Refused { message } => return self.end(RunErrorType::Refused, declined(message)),
+            Stop::Filtered => {
+                let message = "the backend's content filter cut the reply off".to_owned();
+                return self.end(RunErrorType::Refused, message);
+            }
+            Stop::Length => return self.cut_off(plan, reply, None),
+            _ if reply.text.trim().is_empty() => "it was empty",
+            _ => {
+                let receipt = self.ledger.receipt(None, None, Vec::new());
+                let text = Some(reply.text.clone());
+                self.outcome =
+                    Some(Outcome::Completed(Success { result_text: text, result_data: None, receipt }));
+                return;
+            }
+        };
+        let trouble = Trouble {
+            kind: RunErrorType::OutputSchemaValidationFailed,
+            why: Why::NoAnswer,
+            errors: vec![format!("$: {reason}")],
+            message: "The model gave no answer".to_owned(),
+        };
+        let ask = Ask::Plain { reason: reason.to_owned() };
+        self.retry(trouble, Plan { ask, ..plan });
+    }
+
+    /// A reply that ran out of tokens: a larger budget, and only for what is still missing.
+    fn cut_off(&mut self, plan: Plan, reply: &Reply, candidate: Option<Value>) {
+        let message = "Output was cut off by the token limit".to_owned();
+        let errors = vec!["$: the response was cut off by the token limit".to_owned()];
+        let trouble = Trouble { kind: RunErrorType::OutputTruncated, why: Why::CutOff, errors, message };
+        let Some(backend) = self.backend() else { return };
+        let budget = larger(plan.budget, reply.usage.output, backend.max_tokens);
+        let grows = budget > plan.budget.unwrap_or(0);
+        // A model that wanders, or that cannot be given more room, has to be held to shorter answers.
+        let tight = !grows || backend.small;
+        let constrained = plan.way.is_native() || plan.way == Way::Tool;
+        let narrow = (tight && constrained).then_some(budget as usize * CHARACTERS_A_TOKEN);
+        if let (Some(contract), Some(candidate)) = (self.contract(), &candidate) {
+            let violations = contract.schema.violations(candidate);
+            self.ledger.failed(candidate, &violations);
+        }
+        let rest = self.contract().and_then(|contract| {
+            let wanted = contract.options().correction != Correction::Full && plan.way != Way::Tool;
+            Parts::rest(&contract.schema, candidate.as_ref().filter(|_| wanted)?)
+        });
+        let (why, errors) = (trouble.why, trouble.errors.clone());
+        let ask = match rest {
+            Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
+            None if self.contract().is_none() => Ask::First,
+            None => Ask::Full { why, errors, previous: String::new() },
+        };
+        self.retry(trouble, Plan { ask, budget: Some(budget), narrow, ..plan });
+    }
+
+    /// Asks again for a document: in parts where it is nearly right, in full otherwise, and in another
+    /// way where this one proves not to work.
+    fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<(Value, Violations)>) {
+        let mut plan = plan;
+        let (why, errors) = (trouble.why, trouble.errors.clone());
+        if flawed.is_none() && why == Why::NoAnswer {
+            if let Some(way) = self.next_way(plan.way) {
+                plan.way = way;
+                plan.ask = Ask::Full { why, errors, previous: words(reply) };
+                return self.retry(trouble, plan);
+            }
+            if plan.way == Way::Tool {
+                if self.rung.reminded {
+                    return self.give_up(trouble);
+                }
+                self.rung.reminded = true;
+                plan.ask = Ask::Reminder { content: reply.text.clone() };
+                return self.retry(trouble, plan);
+            }
+        }
+        if echoes_schema(self.contract().map(|contract| &contract.contract.schema), &reply.text) {
+            plan.form = Form::Compact;
+        }
+        plan.ask = match self.parts(&plan, flawed) {
+            Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
+            None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => Ask::ToolResult {
+                why,
+                errors,
+                content: reply.text.clone(),
+                calls: reply.tool_calls.clone(),
+            },
+            None => Ask::Full { why, errors, previous: words(reply) },
+        };
+        self.rung.patched |= matches!(plan.ask, Ask::Patch { .. });
+        self.retry(trouble, plan);
+    }
+
+    /// The parts to ask for, where asking for parts is allowed, possible and worth it.
+    fn parts(&self, plan: &Plan, flawed: Option<(Value, Violations)>) -> Option<Parts> {
+        let contract = self.contract()?;
+        let (candidate, violations) = flawed?;
+        let wrapped = contract.wrapped.is_some() && plan.way.wants_object();
+        if wrapped || plan.way == Way::Universal {
+            return None;
+        }
+        let forced = match contract.options().correction {
+            Correction::Full => return None,
+            Correction::Patch => true,
+            // One failed patch is enough: then the whole document is asked for.
+            Correction::Auto if self.rung.patched || plan.way == Way::Tool => return None,
+            Correction::Auto => false,
+        };
+        let parts = Parts::of(&contract.schema, &candidate, &violations)?;
+        let whole = candidate.to_string().len();
+        let shown = contract.contract.schema.to_string().len();
+        let saved = 2 * whole + shown;
+        let asked = 2 * parts.size() + parts.schema.source().to_string().len();
+        (forced || asked * 2 < saved).then_some(parts)
+    }
+
+    pub(crate) fn decide_on_failure(&mut self, plan: Plan, error: &CallError) {
+        let (kind, message) = match error.kind {
+            CallErrorKind::Unavailable => (RunErrorType::BackendUnavailable, error.message.clone()),
+            CallErrorKind::Rejected => (RunErrorType::BackendRejected, error.message.clone()),
+        };
+        let trouble = Trouble { kind, why: Why::NoAnswer, errors: vec![format!("$: {message}")], message };
+        // A backend that stumbles over a format or a tool may well take plain words.
+        let about_the_way = matches!(error.status, Some(400 | 404 | 405 | 415 | 422 | 500 | 501));
+        match self.next_way(plan.way).filter(|_| about_the_way) {
+            Some(way) => self.retry(trouble, Plan { way, ask: Ask::First, narrow: None, ..plan }),
+            None => self.give_up(trouble),
+        }
+    }
+
+    /// The way after one that proved not to work. Only ways that lean on the backend can prove that.
+    fn next_way(&mut self, way: Way) -> Option<Way> {
+        if !way.is_native() && way != Way::Tool {
+            return None;
+        }
+        let next = *self.rung.ways.get(self.rung.at + 1)?;
+        self.rung.at += 1;
+        Some(next)
+    }
+
+    /// Makes the call if the budget has room for it.
+    fn retry(&mut self, trouble: Trouble, plan: Plan) {
+        let used = self.ledger.rungs.last().map_or(0, |rung| rung.calls);
+        let most = self.retries_max();
+        if used > most {
+            return self.give_up(trouble);
+        }
+        let consequence = format!("retry {used} of {most}: {}", plan.describe());
+        self.notes.push_back(Body::ValidationFailed { errors: trouble.errors, consequence });
+        self.plan = Some(plan);
+    }
+
+    /// The rung's budget is spent: the next one goes on, or the run fails.
+    fn give_up(&mut self, trouble: Trouble) {
+        let next = self.rung.index + 1;
+        if let Some(to) = self.ladder.get(next) {
+            let from = self.ladder[self.rung.index].tier.clone();
+            let reason = trouble.errors.first().map_or_else(|| trouble.message.clone(), Clone::clone);
+            self.notes.push_back(Body::Escalated { from, to: to.tier.clone(), reason });
+            return self.climb(next);
+        }
+        let retries = self.ledger.retries;
+        let plural = if retries == 1 { "retry" } else { "retries" };
+        let is_call = matches!(trouble.kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
+        let message =
+            if is_call { trouble.message } else { format!("{} after {retries} {plural}", trouble.message) };
+        let errors = if is_call { Vec::new() } else { trouble.errors };
+        self.fail(trouble.kind, message, errors);
+    }
+
+    /// Ends the run for a reason that no retry helps against.
+    pub(crate) fn end(&mut self, kind: RunErrorType, message: String) {
+        self.notes.clear();
+        self.fail(kind, message, Vec::new());
+    }
+
+    fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
+        let strategy = self.rung.ways.get(self.rung.at).and_then(|way| way.strategy());
+        let failure = Failure {
+            error: RunError {
+                kind,
+                message,
+                validation_errors,
+                last_output: self.ledger.replies.last().cloned(),
+                calls: self.ledger.calls,
+                retry_count: self.ledger.retries,
+            },
+            salvage: self.ledger.salvage(self.contract()),
+            receipt: self.ledger.receipt(strategy, self.contract(), Vec::new()),
+        };
+        self.plan = None;
+        self.outcome = Some(Outcome::Failed(Box::new(failure)));
+    }
+}
+
+fn no_answer(verdict: &Verdict) -> Trouble {
+    let (kind, error, message) = match verdict {
+        Verdict::NotSubmitted => (
+            RunErrorType::ResultNotSubmitted,
+            "no result was submitted".to_owned(),
+            "Agent did not call submit_result".to_owned(),
+        ),
+        Verdict::Empty { reasoned: true } => (
+            RunErrorType::OutputSchemaValidationFailed,
+            "the response held only reasoning and no answer".to_owned(),
+            "Output held no answer".to_owned(),
+        ),
+        Verdict::Empty { reasoned: false } => (
+            RunErrorType::OutputSchemaValidationFailed,
+            "the response was empty".to_owned(),
+            "Output was empty".to_owned(),
+        ),
+        Verdict::NoJson { reason } => (
+            RunErrorType::OutputSchemaValidationFailed,
+            format!("no JSON output found ({reason})"),
+            "Output held no JSON".to_owned(),
+        ),
+        _ => (RunErrorType::OutputSchemaValidationFailed, "no answer".to_owned(), "No answer".to_owned()),
+    };
+    Trouble { kind, why: Why::NoAnswer, errors: vec![format!("$: {error}")], message }
+}
+
+/// The budget after a cut-off reply: twice as much, within what the backend can give.
+fn larger(budget: Option<u32>, written: u64, most: Option<u32>) -> u32 {
+    let written = u32::try_from(written).unwrap_or(BUDGET_MAX);
+    let doubled = match budget {
+        Some(budget) => budget.saturating_mul(2),
+        None => written.saturating_mul(2).max(BUDGET_MIN),
+    };
+    doubled.min(most.unwrap_or(BUDGET_MAX)).max(budget.unwrap_or(1))
+}
+
+/// Whether a reply repeats the schema instead of answering it, as weak models do.
+fn echoes_schema(schema: Option<&Value>, text: &str) -> bool {
+    let asks_for_it = schema.is_some_and(|schema| schema["properties"].get("properties").is_some());
+    !asks_for_it && text.contains("\"properties\"") && text.contains("\"type\"")
+}

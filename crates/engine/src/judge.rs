@@ -1,0 +1,247 @@
+//! What a reply is worth: the one place where a model's text becomes a result or a list of errors.
+//!
+//! Every strategy ends here, native ones too: whatever a backend promised, the value is validated in full.
+
+use formwork_extract::{Mode, Options, Outcome, extract};
+use formwork_schema::{Schema, Violations, restore};
+use formwork_types::{Repair, Reply, Stop};
+use serde_json::{Value, json};
+
+use crate::contract::Enforced;
+use crate::patch::Parts;
+use crate::way::Way;
+
+/// The name of the tool that a result is submitted with.
+pub(crate) const SUBMIT: &str = "submit_result";
+
+/// What a reply is worth.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Verdict {
+    /// It satisfies the contract.
+    Valid(Accepted),
+    /// There is a document, and this is wrong with it.
+    Invalid(Flawed),
+    /// There is no JSON in it.
+    NoJson {
+        /// Why not.
+        reason: String,
+    },
+    /// The tool was not called.
+    NotSubmitted,
+    /// The token budget ran out.
+    Truncated {
+        /// What had been written by then, closed, if that can be told.
+        candidate: Option<Value>,
+    },
+    /// There is nothing.
+    Empty {
+        /// The model thought, but did not answer.
+        reasoned: bool,
+    },
+    /// The model declined or was stopped by a filter.
+    Refused {
+        /// In its words.
+        message: String,
+    },
+}
+
+/// A value that satisfies the contract, and how it was got out of the reply.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Accepted {
+    pub(crate) value: Value,
+    pub(crate) repairs: Vec<Repair>,
+    pub(crate) flags: Vec<&'static str>,
+}
+
+/// A value that does not satisfy the contract.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Flawed {
+    pub(crate) candidate: Value,
+    pub(crate) violations: Violations,
+}
+
+/// How the reply was asked for.
+pub(crate) struct Asked<'a> {
+    pub(crate) way: Way,
+    /// Under `auto` a result found in the text counts even where a tool call was asked for.
+    pub(crate) text_counts: bool,
+    /// The parts that were asked for, when it was a correction.
+    pub(crate) parts: Option<&'a Parts>,
+}
+
+/// Judges a reply that has to satisfy a contract.
+pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
+    match &reply.stop {
+        Stop::Refused { message } => return Verdict::Refused { message: declined(message) },
+        Stop::Filtered => {
+            return Verdict::Refused { message: "the backend's content filter cut the reply off".to_owned() };
+        }
+        Stop::Length => return Verdict::Truncated { candidate: partial(enforced, asked, reply) },
+        Stop::Finished | Stop::ToolCalls => {}
+    }
+    if asked.way == Way::Tool {
+        let submitted = submitted(enforced, asked, reply);
+        if submitted != Verdict::NotSubmitted || !asked.text_counts {
+            return submitted;
+        }
+        let mut found = text(enforced, asked, &reply.text);
+        return match &mut found {
+            Verdict::Valid(accepted) => {
+                accepted.flags.push("extracted_from_text");
+                found
+            }
+            _ => Verdict::NotSubmitted,
+        };
+    }
+    if reply.text.trim().is_empty() {
+        return Verdict::Empty { reasoned: !reply.reasoning.trim().is_empty() };
+    }
+    text(enforced, asked, &reply.text)
+}
+
+pub(crate) fn declined(message: &str) -> String {
+    let message = message.trim();
+    if message.is_empty() { "the model declined to answer".to_owned() } else { message.to_owned() }
+}
+
+/// The first valid submission wins; without one, the last is the one to correct.
+fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
+    let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == SUBMIT).collect();
+    let mut last = Verdict::NotSubmitted;
+    for call in &calls {
+        let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+        last = text(enforced, asked, arguments);
+        if let Verdict::Valid(accepted) = &mut last {
+            if calls.len() > 1 {
+                accepted.flags.push("submitted_twice");
+            }
+            return last;
+        }
+    }
+    last
+}
+
+/// Judges a text, whatever it was asked for.
+fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
+    let options = enforced.extraction();
+    if let Some(parts) = asked.parts
+        && let Some(merged) = parts.read(text, &options)
+    {
+        let mut verdict = whole(enforced, &merged.to_string(), &options);
+        if let Verdict::Valid(accepted) = &mut verdict {
+            accepted.flags.push("patched");
+        }
+        return verdict;
+    }
+    if asked.way == Way::Universal {
+        return universal(enforced, text, &options);
+    }
+    if let (true, Some(wrapped)) = (asked.way.wants_object(), &enforced.wrapped) {
+        return unwrapped(enforced, wrapped, text, &options);
+    }
+    whole(enforced, text, &options)
+}
+
+fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
+    match extract(text, Some(&enforced.schema), options) {
+        Outcome::Valid(extraction) => Verdict::Valid(Accepted {
+            value: extraction.value,
+            repairs: extraction.repairs.into_iter().map(repair).collect(),
+            flags: Vec::new(),
+        }),
+        Outcome::Invalid { candidate, violations } => {
+            let repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
+            without_nulls(&enforced.schema, candidate.value, repairs, violations)
+        }
+        Outcome::NotFound { reason } => Verdict::NoJson { reason },
+        Outcome::TooLong { bytes, limit } => Verdict::NoJson {
+            reason: format!("the reply has {bytes} bytes, more than the {limit} that are read"),
+        },
+    }
+}
+
+/// Backends that know no optional properties say null for "left out"; so do many models. A null where
+/// the contract allows leaving out and does not allow null can only mean that.
+fn without_nulls(
+    schema: &Schema,
+    candidate: Value,
+    mut repairs: Vec<Repair>,
+    violations: Violations,
+) -> Verdict {
+    let mut value = candidate.clone();
+    let removed = restore(schema.source(), &mut value);
+    if removed.is_empty() || !schema.is_valid(&value) {
+        return Verdict::Invalid(Flawed { candidate, violations });
+    }
+    repairs.extend(removed.into_iter().map(|pointer| Repair {
+        kind: "null_omitted".to_owned(),
+        pointer,
+        from: Value::Null,
+        to: Value::Null,
+    }));
+    Verdict::Valid(Accepted { value, repairs, flags: Vec::new() })
+}
+
+/// A result that travels as `{"result": …}`.
+fn unwrapped(enforced: &Enforced, wrapped: &Schema, text: &str, options: &Options) -> Verdict {
+    match extract(text, Some(wrapped), options) {
+        Outcome::Valid(mut extraction) => {
+            let value = extraction.value.get_mut("result").map(Value::take).unwrap_or_default();
+            let repairs = extraction.repairs.into_iter().map(repair).map(|mut repair| {
+                if let Some(below) = repair.pointer.strip_prefix("/result") {
+                    repair.pointer = below.to_owned();
+                }
+                repair
+            });
+            Verdict::Valid(Accepted { value, repairs: repairs.collect(), flags: vec!["wrapped_root"] })
+        }
+        // The model may as well have left the wrapping out.
+        _ => whole(enforced, text, options),
+    }
+}
+
+/// A result that travels in the `custom_fields` of the universal response.
+fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
+    let direct = whole(enforced, text, options);
+    if matches!(direct, Verdict::Valid(_)) {
+        return direct;
+    }
+    let carrier = Schema::compile(&json!({
+        "type": "object",
+        "required": ["custom_fields"],
+        "properties": {"custom_fields": {"type": "object"}},
+    }));
+    let Ok(carrier) = carrier else { return direct };
+    let Outcome::Valid(mut extraction) = extract(text, Some(&carrier), options) else { return direct };
+    let fields = extraction.value.get_mut("custom_fields").map(Value::take).unwrap_or_default();
+    let mut inner = match &enforced.wrapped {
+        Some(wrapped) => unwrapped(enforced, wrapped, &fields.to_string(), options),
+        None => whole(enforced, &fields.to_string(), options),
+    };
+    if let Verdict::Valid(accepted) = &mut inner {
+        accepted.flags.push("universal_response");
+    }
+    inner
+}
+
+/// What had been written of a document when it was cut off, as far as that can be told.
+fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Value> {
+    let text = match reply.tool_calls.iter().rfind(|call| call.name == SUBMIT) {
+        Some(call) => &call.arguments,
+        None => &reply.text,
+    };
+    let wrapped = asked.way.wants_object() && enforced.wrapped.is_some();
+    if asked.parts.is_some() || wrapped || asked.way == Way::Universal {
+        return None;
+    }
+    let options = Options { mode: Mode::Lenient, ..enforced.extraction() };
+    match extract(text, Some(&enforced.schema), &options) {
+        Outcome::Valid(extraction) => Some(extraction.value),
+        Outcome::Invalid { candidate, .. } => Some(candidate.value),
+        Outcome::NotFound { .. } | Outcome::TooLong { .. } => None,
+    }
+}
+
+fn repair(repair: formwork_extract::Repair) -> Repair {
+    Repair { kind: repair.kind.name().to_owned(), pointer: repair.pointer, from: repair.from, to: repair.to }
+}

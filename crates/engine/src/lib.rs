@@ -1,0 +1,49 @@
+//! The engine: a run's journal in, the next action out. It does no IO.
+//!
+//! A [`State`] is folded from the events of a journal; [`next`] says what to do. Runners do it and append
+//! what happened. The same journal always gives the same next action, so that a run can be continued by
+//! anyone, anywhere, from its last event.
+//!
+//! - `state` folds, `decide` draws the consequences of a reply, `plan` turns them into the next request.
+//! - `way` knows the strategies and which to try on a backend; `prompt` has the words.
+//! - `judge` is the one place where text becomes a result: every strategy ends in its validation.
+//! - `patch` asks only for what is wrong; `placeholder` notices answers that are none.
+//! - `ledger` keeps what receipts and salvage are made of.
+//!
+//! ```
+//! use formwork_engine::{Action, State, next};
+//! use formwork_types::{Blueprint, Body, RunType};
+//! use serde_json::json;
+//!
+//! let mut state = State::default();
+//! let blueprint = Blueprint { name: "greeter".into(), ..Blueprint::default() };
+//! state.fold(&Body::RunStart {
+//!     run_type: RunType::StartSession,
+//!     blueprint: Box::new(blueprint),
+//!     contract: None,
+//!     parameters: json!({"prompt": "Hello"}),
+//!     input: "Hello".into(),
+//! })?;
+//! // Nothing can be done before an attempt tells which backends there are.
+//! assert_eq!(next(&state), None);
+//! # Ok::<(), formwork_engine::Error>(())
+//! ```
+//!
+//! Not in here: clocks, randomness, sockets, files, threads. Time reaches the engine as events.
+
+mod action;
+mod contract;
+mod decide;
+mod error;
+mod judge;
+mod ledger;
+mod patch;
+mod placeholder;
+mod plan;
+mod prompt;
+mod state;
+mod way;
+
+pub use action::{Action, ModelCall};
+pub use error::Error;
+pub use state::{State, next};

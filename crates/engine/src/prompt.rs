@@ -1,0 +1,206 @@
+//! The words that models get: where the schema stands, and what a retry says.
+
+use formwork_schema::compact;
+use formwork_types::SchemaForm;
+use serde_json::Value;
+
+use crate::judge::SUBMIT;
+use crate::patch::Parts;
+use crate::way::Way;
+
+/// The longest previous response that a retry repeats, in characters. A model that wrote more than that
+/// is not helped by reading it again.
+const PREVIOUS_CHARACTERS_MAX: usize = 24_000;
+
+/// How the schema is shown; [`SchemaForm`] with the question of `auto` settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As JSON Schema.
+    Json,
+    /// As a typed skeleton.
+    Compact,
+}
+
+impl Form {
+    pub(crate) fn of(wanted: SchemaForm, small: bool) -> Form {
+        match wanted {
+            SchemaForm::Json => Form::Json,
+            SchemaForm::Compact => Form::Compact,
+            SchemaForm::Auto if small => Form::Compact,
+            SchemaForm::Auto => Form::Json,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Form::Json => "json",
+            Form::Compact => "compact",
+        }
+    }
+
+    /// The schema as this form shows it.
+    fn show(self, schema: &Value) -> String {
+        match self {
+            Form::Json => format!("```json\n{}\n```", pretty(schema)),
+            Form::Compact => compact(schema),
+        }
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+}
+
+/// The system prompt with the section that ends it.
+pub(crate) fn system(base: Option<&str>, way: Way, form: Form, schema: &Value, example: Option<&Value>) -> String {
+    let mut text = base.unwrap_or_default().trim_end().to_owned();
+    if way == Way::Tool {
+        add(&mut text, &format!("# CRITICAL: You MUST call {SUBMIT}() to return your result!"));
+    }
+    if let Some(example) = example {
+        add(&mut text, &format!("## Example Output\n\n```json\n{}\n```", pretty(example)));
+    }
+    let shown = form.show(schema);
+    let section = match (way, form) {
+        (Way::Tool, _) => format!(
+            "## Required Output Format\n\nCall the tool {SUBMIT} with arguments conforming to this schema:\n\n{shown}\n\n\
+             The arguments MUST match this schema exactly. Text outside the call is not read."
+        ),
+        (Way::Universal, _) => format!(
+            "## Required Output Format\n\nYour response is a universal agent response. Its `custom_fields` MUST be an \
+             object conforming to this schema:\n\n{shown}\n\nSet `response_type` to \"custom\", `status` to \"success\" \
+             and `message` to a one-line summary. Output ONLY the JSON, no additional text."
+        ),
+        (_, Form::Json) => format!(
+            "## Required Output Format\n\nYou MUST provide structured output as JSON conforming to this schema:\n\n\
+             {shown}\n\nYour response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no \
+             additional text."
+        ),
+        (_, Form::Compact) => format!(
+            "## Required Output Format\n\nAnswer with JSON of this form (? marks optional members):\n\n{shown}\n\n\
+             Output ONLY the JSON, no additional text."
+        ),
+    };
+    add(&mut text, &section);
+    text
+}
+
+/// The user message with the section that ends it (strategy `prompt`).
+pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Value>) -> String {
+    let mut text = input.trim_end().to_owned();
+    if let Some(example) = example {
+        add(&mut text, &format!("## Example Output\n\n```json\n{}\n```", pretty(example)));
+    }
+    let lead = match form {
+        Form::Json => "Your response MUST be valid JSON matching this schema:",
+        Form::Compact => "Your response MUST be JSON of this form (? marks optional members):",
+    };
+    let shown = form.show(schema);
+    add(
+        &mut text,
+        &format!("## Output Format (REQUIRED)\n\n{lead}\n\n{shown}\n\nOutput ONLY the JSON, no additional text."),
+    );
+    text
+}
+
+fn add(text: &mut String, section: &str) {
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(section);
+}
+
+/// Why a reply is asked for again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It violates the schema.
+    Mismatch,
+    /// There was no usable answer at all.
+    NoAnswer,
+    /// It was cut off.
+    CutOff,
+    /// Its values are placeholders.
+    Placeholder,
+}
+
+impl Why {
+    fn headline(self) -> &'static str {
+        match self {
+            Why::Mismatch => "Your output did not match the required schema.",
+            Why::NoAnswer => "Your output could not be used.",
+            Why::CutOff => "Your output was cut off before it was complete. Answer more briefly.",
+            Why::Placeholder => {
+                "Your output matches the schema, but holds placeholders instead of content. Give the real content."
+            }
+        }
+    }
+}
+
+/// The full form of a retry: errors, previous response, schema.
+pub(crate) fn full_retry(why: Why, errors: &[String], previous: &str, form: Form, schema: &Value) -> String {
+    let mut text = opening(why, errors);
+    if !previous.trim().is_empty() {
+        text.push_str(&format!("\n\n## Your Previous Response\n{}", shortened(previous.trim())));
+    }
+    text.push_str(&format!(
+        "\n\n## Required Schema\n{}\n\nPlease provide a corrected response that matches the schema exactly.\n\
+         Output ONLY the valid JSON, no additional text.\n</output-validation-error>",
+        form.show(schema)
+    ));
+    text
+}
+
+/// The patch form of a retry: only the parts that are wrong.
+pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form) -> String {
+    let mut text = opening(why, errors);
+    let now: Vec<String> = parts
+        .list
+        .iter()
+        .filter_map(|part| Some(format!("- {}: {}", part.pointer, shortened(&part.current.as_ref()?.to_string()))))
+        .collect();
+    if !now.is_empty() && why != Why::CutOff {
+        text.push_str(&format!("\n\n## Current Values\n{}", now.join("\n")));
+    }
+    text.push_str(&format!(
+        "\n\n## Parts To Correct\nEverything else is right. Give ONLY the corrected parts, as a JSON object whose keys \
+         are their paths:\n{}\n\nOutput ONLY the valid JSON, no additional text.\n</output-validation-error>",
+        form.show(parts.schema.source())
+    ));
+    text
+}
+
+/// The answer to a tool call whose arguments were wrong.
+pub(crate) fn tool_retry(why: Why, errors: &[String]) -> String {
+    format!(
+        "{}\n\nPlease call {SUBMIT} again with arguments that match its schema exactly.\n</output-validation-error>",
+        opening(why, errors)
+    )
+}
+
+/// What a model hears that did not call the tool.
+pub(crate) fn reminder() -> String {
+    format!(
+        "<output-validation-error>\nYou did not call {SUBMIT}.\n\n## Validation Errors\n- $: no result was submitted\n\n\
+         Your result is only taken from the tool call: call {SUBMIT} now.\n</output-validation-error>"
+    )
+}
+
+/// What a model hears that gave no answer to a plain question.
+pub(crate) fn plain_retry(reason: &str) -> String {
+    format!("<output-validation-error>\nYour output could not be used: {reason}. Please answer.\n</output-validation-error>")
+}
+
+fn opening(why: Why, errors: &[String]) -> String {
+    let lines: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
+    format!("<output-validation-error>\n{}\n\n## Validation Errors\n{}", why.headline(), lines.join("\n"))
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(PREVIOUS_CHARACTERS_MAX) {
+        None => text.to_owned(),
+        Some((cut, _)) => {
+            let rest = text[cut..].chars().count();
+            format!("{}\n… ({rest} more characters)", &text[..cut])
+        }
+    }
+}

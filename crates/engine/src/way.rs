@@ -1,0 +1,136 @@
+//! The ways to ask for a structured result, and which of them to try on a backend, best first.
+
+use formwork_types::{BackendInfo, BackendKind, Strategy, StructuredOutput, Support};
+
+/// One way to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// No contract: text is wanted.
+    Plain,
+    /// The schema at the end of the user message.
+    Prompt,
+    /// The schema at the end of the system prompt.
+    SystemPrompt,
+    /// A forced call of `submit_result`.
+    Tool,
+    /// `response_format: json_schema`.
+    JsonSchema,
+    /// `response_format: json_object`, with the schema along for servers that take it.
+    JsonObject,
+    /// Inside the one schema that the server forces on every reply.
+    Universal,
+}
+
+impl Way {
+    /// The strategy's name in receipts.
+    pub(crate) fn strategy(self) -> Option<&'static str> {
+        match self {
+            Way::Plain => None,
+            Way::Prompt => Some("prompt"),
+            Way::SystemPrompt | Way::Universal => Some("system_prompt"),
+            Way::Tool => Some("tool"),
+            Way::JsonSchema | Way::JsonObject => Some("native"),
+        }
+    }
+
+    /// Whether the backend itself is asked to keep to the schema.
+    pub(crate) fn is_native(self) -> bool {
+        matches!(self, Way::JsonSchema | Way::JsonObject)
+    }
+
+    /// Whether only objects can be asked for this way.
+    pub(crate) fn wants_object(self) -> bool {
+        self.is_native() || matches!(self, Way::Tool | Way::Universal)
+    }
+}
+
+/// The ways to try on a backend, in order. Never empty.
+pub(crate) fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<Way> {
+    match strategy {
+        Strategy::Prompt => vec![Way::Prompt],
+        Strategy::SystemPrompt => vec![Way::SystemPrompt],
+        Strategy::Tool => vec![Way::Tool],
+        Strategy::Native => vec![native(backend)],
+        Strategy::Auto => match backend.structured_output {
+            StructuredOutput::Universal => vec![Way::Universal],
+            StructuredOutput::Prompt => vec![Way::Prompt],
+            StructuredOutput::JsonSchema => vec![Way::JsonSchema, Way::Prompt],
+            StructuredOutput::JsonObject => vec![Way::JsonObject, Way::Prompt],
+            StructuredOutput::Tool => vec![Way::Tool, Way::Prompt],
+            StructuredOutput::Auto => by_knowledge(backend),
+        },
+    }
+}
+
+/// What "native" means on a backend: the form that it was found to enforce, else the common one.
+fn native(backend: &BackendInfo) -> Way {
+    let found = &backend.capabilities;
+    let object_only = found.json_object == Support::Enforced && found.json_schema != Support::Enforced;
+    if backend.structured_output == StructuredOutput::JsonObject || object_only {
+        Way::JsonObject
+    } else {
+        Way::JsonSchema
+    }
+}
+
+/// Native or tool where that is known to be real, words otherwise; words are the last resort always.
+fn by_knowledge(backend: &BackendInfo) -> Vec<Way> {
+    let found = &backend.capabilities;
+    let first = match backend.kind {
+        BackendKind::Embedded => return vec![Way::JsonSchema],
+        BackendKind::Command => return vec![Way::SystemPrompt],
+        BackendKind::Completions if found.json_schema == Support::Enforced => Some(Way::JsonSchema),
+        BackendKind::Completions => None,
+        _ if found.json_schema == Support::Enforced => Some(Way::JsonSchema),
+        _ if found.json_object == Support::Enforced => Some(Way::JsonObject),
+        _ if found.forced_tools == Support::Enforced => Some(Way::Tool),
+        _ if found.json_schema == Support::Accepted => Some(Way::JsonSchema),
+        _ if found.forced_tools == Support::Accepted => Some(Way::Tool),
+        _ if found.json_schema != Support::Unknown => None,
+        // Never probed: what servers of this kind usually have.
+        BackendKind::Anthropic => Some(Way::Tool),
+        BackendKind::OpenAi => Some(Way::JsonSchema),
+    };
+    first.into_iter().chain([Way::Prompt]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use formwork_types::Capabilities;
+
+    use super::*;
+
+    fn backend(kind: BackendKind, capabilities: Capabilities) -> BackendInfo {
+        BackendInfo {
+            name: "b".into(),
+            kind,
+            model: "m".into(),
+            structured_output: StructuredOutput::Auto,
+            dialect: "generic".into(),
+            capabilities,
+            small: false,
+            max_tokens: None,
+        }
+    }
+
+    #[test]
+    fn auto_takes_what_is_real_and_ends_in_words() {
+        let auto = |kind, capabilities| ways(Strategy::Auto, &backend(kind, capabilities));
+        let unknown = Capabilities::default();
+        assert_eq!(auto(BackendKind::OpenAi, unknown), [Way::JsonSchema, Way::Prompt]);
+        assert_eq!(auto(BackendKind::Anthropic, unknown), [Way::Tool, Way::Prompt]);
+        assert_eq!(auto(BackendKind::Completions, unknown), [Way::Prompt]);
+        let ignored = Capabilities {
+            json_schema: Support::Ignored,
+            json_object: Support::Ignored,
+            tools: Support::Ignored,
+            forced_tools: Support::Refused,
+        };
+        assert_eq!(auto(BackendKind::OpenAi, ignored), [Way::Prompt]);
+        let forced = Capabilities { forced_tools: Support::Enforced, ..ignored };
+        assert_eq!(auto(BackendKind::OpenAi, forced), [Way::Tool, Way::Prompt]);
+        let object = Capabilities { json_object: Support::Enforced, ..forced };
+        assert_eq!(auto(BackendKind::OpenAi, object), [Way::JsonObject, Way::Prompt]);
+        assert_eq!(ways(Strategy::Native, &backend(BackendKind::OpenAi, object)), [Way::JsonObject]);
+    }
+}

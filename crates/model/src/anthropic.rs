@@ -1,0 +1,289 @@
+//! Anthropic's messages API.
+
+use formwork_types::{Format, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+
+use crate::config::BackendConfig;
+use crate::error::Error;
+use crate::http::{Assemble, Http, server_words};
+use crate::openai::{TOOL_CALLS_MAX, estimated, merged};
+use crate::secret::Secret;
+use crate::sse::Event;
+use crate::{Backend, Call, CallFuture};
+
+/// The version of the protocol that is spoken.
+const VERSION: &str = "2023-06-01";
+
+/// The protocol requires a bound; this one is used where neither request nor settings give one.
+const MAX_TOKENS_DEFAULT: u32 = 4096;
+
+/// A messages server.
+#[derive(Debug)]
+pub(crate) struct Anthropic {
+    http: Http,
+    url: String,
+    model: String,
+    temperature: Option<f64>,
+    max_tokens: u32,
+}
+
+impl Anthropic {
+    pub(crate) fn new(config: &BackendConfig, secret: Secret) -> Result<Anthropic, Error> {
+        let base = config.url()?;
+        let base = base.strip_suffix("/v1").unwrap_or(&base);
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
+        if let Some(key) = secret.expose() {
+            let mut value = HeaderValue::from_str(key)
+                .map_err(|_| Error::Settings("the key holds characters that no header may carry".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static("x-api-key"), value);
+        }
+        Ok(Anthropic {
+            http: Http::new(config, secret, headers)?,
+            url: format!("{base}/v1/messages"),
+            model: config.model.clone().unwrap_or_default(),
+            temperature: config.temperature,
+            max_tokens: config.max_tokens.unwrap_or(MAX_TOKENS_DEFAULT),
+        })
+    }
+
+    fn body(&self, request: &Request) -> Vec<u8> {
+        let mut body = Map::new();
+        body.insert("model".to_owned(), json!(self.model));
+        body.insert("max_tokens".to_owned(), json!(request.max_tokens.unwrap_or(self.max_tokens)));
+        body.insert("stream".to_owned(), json!(true));
+        if let Some(system) = &request.system {
+            body.insert("system".to_owned(), json!(system));
+        }
+        if let Some(temperature) = request.temperature.or(self.temperature) {
+            body.insert("temperature".to_owned(), json!(temperature));
+        }
+        body.insert("messages".to_owned(), messages(request));
+        if !request.tools.is_empty() {
+            body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+            if let ToolChoice::Named(name) = &request.tool_choice {
+                body.insert("tool_choice".to_owned(), json!({"type": "tool", "name": name}));
+            }
+        }
+        if let Format::JsonSchema { schema, .. } = &request.format {
+            let format = json!({"type": "json_schema", "schema": schema});
+            body.insert("output_config".to_owned(), json!({"format": format}));
+        }
+        Value::Object(body).to_string().into_bytes()
+    }
+}
+
+impl Backend for Anthropic {
+    fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
+        let body = self.body(call.request);
+        Box::pin(async move { self.http.call::<Assembly>(&self.url, &body, call.watch).await })
+    }
+}
+
+fn tool(tool: &Tool) -> Value {
+    let mut shown = json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters});
+    if tool.strict {
+        shown["strict"] = json!(true);
+    }
+    shown
+}
+
+fn messages(request: &Request) -> Value {
+    let list = merged(&request.messages);
+    list.iter()
+        .map(|message| match message.role {
+            Role::User => json!({"role": "user", "content": message.content}),
+            Role::Tool => {
+                let block = json!({
+                    "type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content,
+                });
+                json!({"role": "user", "content": [block]})
+            }
+            Role::Assistant => json!({"role": "assistant", "content": assistant_blocks(message)}),
+        })
+        .collect()
+}
+
+fn assistant_blocks(message: &formwork_types::Message) -> Vec<Value> {
+    let mut blocks = Vec::new();
+    if !message.content.is_empty() || message.tool_calls.is_empty() {
+        blocks.push(json!({"type": "text", "text": message.content}));
+    }
+    for call in &message.tool_calls {
+        // The protocol wants an object here; arguments that are none are shown as text inside one.
+        let input = serde_json::from_str::<Value>(&call.arguments)
+            .ok()
+            .filter(Value::is_object)
+            .unwrap_or_else(|| json!({"invalid_arguments": call.arguments}));
+        blocks.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}));
+    }
+    blocks
+}
+
+/// A reply being put together.
+#[derive(Debug, Default)]
+struct Assembly {
+    reply: Reply,
+    /// For each content block of the stream, the tool call it belongs to.
+    blocks: Vec<Option<usize>>,
+    stop: Option<String>,
+    stopped: bool,
+    pieces: u64,
+}
+
+impl Assembly {
+    fn take(&mut self, body: &Value) -> Result<(), Error> {
+        match body["type"].as_str().unwrap_or_default() {
+            "message_start" => self.start(&body["message"]),
+            "content_block_start" => self.block(&body["content_block"])?,
+            "content_block_delta" => self.delta(body),
+            "message_delta" => {
+                self.usage(&body["usage"]);
+                self.stopped_because(&body["delta"]);
+            }
+            "message_stop" => self.stopped = true,
+            "error" => return Err(error_event(body)),
+            // Pings, and whatever is added later.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, message: &Value) {
+        self.reply.model = message["model"].as_str().unwrap_or_default().to_owned();
+        self.usage(&message["usage"]);
+    }
+
+    fn usage(&mut self, usage: &Value) {
+        let count = |name: &str| usage[name].as_u64();
+        let cached = count("cache_read_input_tokens").unwrap_or(0) + count("cache_creation_input_tokens").unwrap_or(0);
+        if let Some(input) = count("input_tokens") {
+            self.reply.usage.input = input + cached;
+        }
+        if let Some(output) = count("output_tokens") {
+            self.reply.usage.output = output;
+        }
+    }
+
+    fn stopped_because(&mut self, holder: &Value) {
+        if let Some(reason) = holder["stop_reason"].as_str() {
+            self.stop = Some(reason.to_owned());
+        }
+    }
+
+    fn block(&mut self, block: &Value) -> Result<(), Error> {
+        if self.blocks.len() >= TOOL_CALLS_MAX * 2 {
+            return Err(Error::Incomplete { reason: "the reply has too many content blocks".to_owned() });
+        }
+        let text = |name: &str| block[name].as_str().unwrap_or_default();
+        let mut call = None;
+        match text("type") {
+            "text" => self.reply.text.push_str(text("text")),
+            "thinking" => self.reply.reasoning.push_str(text("thinking")),
+            "tool_use" => {
+                call = Some(self.reply.tool_calls.len());
+                let input = &block["input"];
+                let arguments =
+                    if input.as_object().is_none_or(Map::is_empty) { String::new() } else { input.to_string() };
+                let made = ToolCall { id: text("id").to_owned(), name: text("name").to_owned(), arguments };
+                self.reply.tool_calls.push(made);
+            }
+            _ => {}
+        }
+        self.blocks.push(call);
+        Ok(())
+    }
+
+    fn delta(&mut self, body: &Value) {
+        self.pieces += 1;
+        let delta = &body["delta"];
+        let text = |name: &str| delta[name].as_str().unwrap_or_default();
+        match text("type") {
+            "text_delta" => self.reply.text.push_str(text("text")),
+            "thinking_delta" => self.reply.reasoning.push_str(text("thinking")),
+            "input_json_delta" => {
+                let index = body["index"].as_u64().and_then(|index| usize::try_from(index).ok());
+                let call = index.and_then(|index| *self.blocks.get(index)?);
+                if let Some(call) = call.and_then(|call| self.reply.tool_calls.get_mut(call)) {
+                    call.arguments.push_str(text("partial_json"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An error in the middle of a stream; an overloaded server says so there.
+fn error_event(body: &Value) -> Error {
+    let message = server_words(body.to_string().as_bytes());
+    match body["error"]["type"].as_str() {
+        Some("invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error") => {
+            Error::Rejected { status: 400, message }
+        }
+        Some("overloaded_error") => Error::Busy { status: 529, message, retry_after: None },
+        _ => Error::Busy { status: 500, message, retry_after: None },
+    }
+}
+
+fn parsed(data: &[u8]) -> Result<Value, Error> {
+    serde_json::from_slice(data).map_err(|error| Error::Incomplete {
+        reason: format!("a part of the reply is not the JSON the protocol wants ({error})"),
+    })
+}
+
+impl Assemble for Assembly {
+    fn event(&mut self, event: &Event<'_>) -> Result<(), Error> {
+        let mut body = parsed(event.data)?;
+        if body["type"].is_null() {
+            body["type"] = json!(event.name);
+        }
+        self.take(&body)
+    }
+
+    fn whole(&mut self, body: &[u8]) -> Result<(), Error> {
+        let body = parsed(body)?;
+        if body["type"] == "error" {
+            return Err(error_event(&body));
+        }
+        let Some(blocks) = body["content"].as_array() else {
+            return Err(Error::Incomplete { reason: "the reply holds no content".to_owned() });
+        };
+        self.start(&body);
+        for block in blocks {
+            self.block(block)?;
+        }
+        self.stopped_because(&body);
+        self.stopped = true;
+        Ok(())
+    }
+
+    fn tokens(&self) -> u64 {
+        self.pieces
+    }
+
+    fn finish(mut self) -> Result<Reply, Error> {
+        if self.stop.is_none() && !self.stopped {
+            return Err(Error::Incomplete {
+                reason: "the stream ended without a stop_reason and without message_stop".to_owned(),
+            });
+        }
+        // A tool without arguments is an empty object.
+        for call in &mut self.reply.tool_calls {
+            if call.arguments.is_empty() {
+                call.arguments.push_str("{}");
+            }
+        }
+        self.reply.stop = match self.stop.as_deref() {
+            Some("max_tokens" | "model_context_window_exceeded") => Stop::Length,
+            Some("refusal") => Stop::Refused { message: self.reply.text.clone() },
+            _ if !self.reply.tool_calls.is_empty() => Stop::ToolCalls,
+            _ => Stop::Finished,
+        };
+        if self.reply.usage == Usage::default() {
+            self.reply.usage = Usage { input: 0, output: estimated(&self.reply.text), estimated: true };
+        }
+        Ok(self.reply)
+    }
+}

@@ -1,0 +1,138 @@
+//! Server-sent events, read as the bytes come.
+
+use crate::error::Error;
+
+/// The longest single event. A token's event takes a few hundred bytes, and a whole answer in one event
+/// is bounded by the reply's own limit; what is longer is not a model speaking.
+pub(crate) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Splits a byte stream into events. Bytes may arrive cut anywhere, even inside a character.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    line: Vec<u8>,
+    name: String,
+    data: Vec<u8>,
+    has_data: bool,
+}
+
+/// One event: its name, empty when it has none, and its data.
+pub(crate) struct Event<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) data: &'a [u8],
+}
+
+impl Events {
+    /// Takes the next bytes and hands every event that they complete to `handle`.
+    pub(crate) fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        mut handle: impl FnMut(Event<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            let (head, rest) = bytes.split_at(end);
+            bytes = &rest[1..];
+            if self.line.is_empty() {
+                self.take_line(head, &mut handle)?;
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(head);
+                self.take_line(&line, &mut handle)?;
+                line.clear();
+                self.line = line;
+            }
+        }
+        self.line.extend_from_slice(bytes);
+        if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
+            return Err(Error::TooLarge { limit: EVENT_BYTES_MAX });
+        }
+        Ok(())
+    }
+
+    /// Hands over an event that the stream ended without closing, as many servers do.
+    pub(crate) fn finish(&mut self, mut handle: impl FnMut(Event<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take_line(&line, &mut handle)?;
+        }
+        self.dispatch(&mut handle)
+    }
+
+    fn take_line(
+        &mut self,
+        line: &[u8],
+        handle: &mut impl FnMut(Event<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return self.dispatch(handle);
+        }
+        let (field, value) = match memchr::memchr(b':', line) {
+            Some(0) => return Ok(()),
+            Some(colon) => {
+                let value = &line[colon + 1..];
+                (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
+            }
+            None => (line, &b""[..]),
+        };
+        match field {
+            b"data" => {
+                if self.has_data {
+                    self.data.push(b'\n');
+                }
+                self.has_data = true;
+                self.data.extend_from_slice(value);
+            }
+            b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, handle: &mut impl FnMut(Event<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        let outcome = if self.has_data { handle(Event { name: &self.name, data: &self.data }) } else { Ok(()) };
+        self.name.clear();
+        self.data.clear();
+        self.has_data = false;
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(chunks: &[&[u8]]) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut events = Events::default();
+        let mut keep = |event: Event<'_>| {
+            found.push((event.name.to_owned(), String::from_utf8_lossy(event.data).into_owned()));
+            Ok(())
+        };
+        for chunk in chunks {
+            events.feed(chunk, &mut keep).unwrap();
+        }
+        events.finish(&mut keep).unwrap();
+        found
+    }
+
+    #[test]
+    fn events_are_the_same_wherever_the_bytes_are_cut() {
+        let stream = ": ping\r\nevent: delta\r\ndata: {\"a\": \"ä\"}\r\n\r\ndata: one\ndata: two\n\ndata: [DONE]".as_bytes();
+        let whole = events(&[stream]);
+        let expected = [("delta", "{\"a\": \"ä\"}"), ("", "one\ntwo"), ("", "[DONE]")];
+        assert_eq!(whole, expected.map(|(name, data)| (name.to_owned(), data.to_owned())));
+        for cut in 0..stream.len() {
+            assert_eq!(events(&[&stream[..cut], &stream[cut..]]), whole, "cut at {cut}");
+        }
+        let single: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(events(&single), whole);
+    }
+
+    #[test]
+    fn an_endless_event_is_refused() {
+        let mut events = Events::default();
+        let block = vec![b'x'; 1024 * 1024];
+        let outcome = (0..9).try_for_each(|_| events.feed(&block, |_| Ok(())));
+        assert_eq!(outcome, Err(Error::TooLarge { limit: EVENT_BYTES_MAX }));
+    }
+}

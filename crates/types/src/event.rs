@@ -1,0 +1,138 @@
+//! The journal: everything a run does is an event in its session's journal.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    Blueprint, Contract, Receipt, Reply, Role, RunError, RunId, RunStatus, Salvage, SessionId, TierBackend,
+};
+
+/// One event of a session's journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place in the session's journal, from 1 without gaps.
+    pub seq: u64,
+    /// The session.
+    pub session_id: SessionId,
+    /// The run.
+    pub run_id: RunId,
+    /// When it happened (RFC 3339, UTC).
+    pub timestamp: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event_type", rename_all = "snake_case")]
+pub enum Body {
+    /// A run was asked for.
+    RunStart {
+        /// Whether it begins a session or goes on with one.
+        #[serde(rename = "type")]
+        run_type: RunType,
+        /// The agent, as it was at that moment.
+        blueprint: Box<Blueprint>,
+        /// What the result has to satisfy, resolved.
+        contract: Option<Box<Contract>>,
+        /// What the caller gave.
+        parameters: Value,
+        /// The same as the text that the model gets.
+        input: String,
+    },
+    /// A runner began to work on it. All that the engine may know of the outside world is here.
+    AttemptStarted {
+        /// The escalation ladder: the first step and what follows when it fails.
+        ladder: Vec<TierBackend>,
+    },
+    /// A model answered.
+    Message {
+        /// Who said it.
+        role: Role,
+        /// What was said.
+        content: String,
+        /// Everything else about the reply.
+        reply: Box<Reply>,
+        /// How it was asked: strategy and form, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<String>,
+    },
+    /// A model gave no answer.
+    CallFailed {
+        /// Why.
+        error: CallError,
+    },
+    /// A reply did not satisfy the contract.
+    ValidationFailed {
+        /// What is wrong with it, as `$.path: message`.
+        errors: Vec<String>,
+        /// What is done about it.
+        consequence: String,
+    },
+    /// The next tier goes on.
+    Escalated {
+        /// The tier that failed.
+        from: String,
+        /// The tier that goes on.
+        to: String,
+        /// Why.
+        reason: String,
+    },
+    /// The run's time is up.
+    DeadlineReached,
+    /// Someone wants the run to stop.
+    StopRequested,
+    /// There is a result.
+    Result {
+        /// The text, for runs without a contract.
+        result_text: Option<String>,
+        /// The JSON, for runs with one.
+        result_data: Option<Value>,
+        /// How it came about.
+        receipt: Box<Receipt>,
+    },
+    /// The run has ended.
+    RunCompleted {
+        /// How.
+        status: RunStatus,
+        /// What went wrong, if something did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Box<RunError>>,
+        /// What can still be used of a failed run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        salvage: Option<Box<Salvage>>,
+    },
+}
+
+/// Whether a run begins a session or goes on with one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunType {
+    /// It begins one.
+    StartSession,
+    /// It goes on with one.
+    ResumeSession,
+}
+
+/// Why a model gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallError {
+    /// The kind, for the engine.
+    pub kind: CallErrorKind,
+    /// The server's status code, if it came to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The same in words.
+    pub message: String,
+}
+
+/// The kinds of failed calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallErrorKind {
+    /// It cannot be reached, is overloaded, or broke off; asking again did not help.
+    Unavailable,
+    /// It does not take this request.
+    Rejected,
+}

@@ -1,0 +1,141 @@
+//! How a run ends.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Receipt;
+
+/// How a run ended: with a result or with a typed failure, never in between.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// There is a result, and it satisfies the contract.
+    Completed(Success),
+    /// There is none.
+    Failed(Box<Failure>),
+}
+
+/// A result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Success {
+    /// The text, for runs without a contract.
+    pub result_text: Option<String>,
+    /// The JSON, for runs with one.
+    pub result_data: Option<Value>,
+    /// How it came about.
+    pub receipt: Receipt,
+}
+
+/// A failure, with everything that was paid for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: RunError,
+    /// What can still be used.
+    pub salvage: Salvage,
+    /// What was tried.
+    pub receipt: Receipt,
+}
+
+/// What went wrong with a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunError {
+    /// The kind, for programs.
+    #[serde(rename = "type")]
+    pub kind: RunErrorType,
+    /// The same in words.
+    pub message: String,
+    /// Each violation of the contract as `$.path: message`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub validation_errors: Vec<String>,
+    /// The last reply as the model wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_output: Option<String>,
+    /// Requests made to models.
+    #[serde(default)]
+    pub calls: u32,
+    /// Requests beyond the first of each rung.
+    #[serde(default)]
+    pub retry_count: u32,
+}
+
+/// The kinds of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunErrorType {
+    /// Retries were spent and no reply satisfied the contract.
+    OutputSchemaValidationFailed,
+    /// The model never called `submit_result`.
+    ResultNotSubmitted,
+    /// Every reply was cut off by its token budget.
+    OutputTruncated,
+    /// The model declined, or a filter stepped in.
+    Refused,
+    /// The backend cannot be reached, or is overloaded.
+    BackendUnavailable,
+    /// The backend does not take the request.
+    BackendRejected,
+    /// A tool failed for good.
+    ToolFailed,
+    /// A limit of the blueprint was reached.
+    LimitExceeded,
+    /// The run's time was up.
+    Timeout,
+    /// Its runners died too often.
+    Lost,
+    /// Someone stopped it.
+    Stopped,
+}
+
+impl RunErrorType {
+    /// The name in the journal and the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunErrorType::OutputSchemaValidationFailed => "output_schema_validation_failed",
+            RunErrorType::ResultNotSubmitted => "result_not_submitted",
+            RunErrorType::OutputTruncated => "output_truncated",
+            RunErrorType::Refused => "refused",
+            RunErrorType::BackendUnavailable => "backend_unavailable",
+            RunErrorType::BackendRejected => "backend_rejected",
+            RunErrorType::ToolFailed => "tool_failed",
+            RunErrorType::LimitExceeded => "limit_exceeded",
+            RunErrorType::Timeout => "timeout",
+            RunErrorType::Lost => "lost",
+            RunErrorType::Stopped => "stopped",
+        }
+    }
+}
+
+/// What a failed run leaves: nothing that was paid for is thrown away.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Salvage {
+    /// Every reply as the models wrote it, oldest first.
+    pub replies: Vec<String>,
+    /// The document that came closest to the contract.
+    pub best_candidate: Option<Value>,
+    /// What of it satisfies the contract, taken by itself.
+    pub valid_parts: Option<Value>,
+    /// What is wrong with it.
+    pub errors: Vec<String>,
+}
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It waits for a runner.
+    Pending,
+    /// A runner has it.
+    Claimed,
+    /// A runner works on it.
+    Running,
+    /// It waits for a child and holds no slot.
+    Waiting,
+    /// It was asked to stop.
+    Stopping,
+    /// It has a result.
+    Completed,
+    /// It has none.
+    Failed,
+    /// It was stopped.
+    Stopped,
+}
