@@ -37,7 +37,8 @@ impl Script {
         Self::of(Behaviour::Steps { steps, repeat_last: false })
     }
 
-    /// A reply that depends on the request and on how many model requests came before it.
+    /// A reply that depends on the request and on how many model requests came before it. Runs on the server's thread:
+    /// while it blocks, nobody is served. To wait for something, see [`Step::gate`].
     pub fn respond(responder: impl FnMut(&Recorded, usize) -> Step + Send + 'static) -> Self {
         Self::of(Behaviour::Respond(Box::new(responder)))
     }

@@ -1,7 +1,8 @@
 //! What can go wrong on a reply's way.
 //!
 //! Where a method counts chunks, a chunk is one event of a stream: in messages `message_start` is the first, in chat
-//! completions the delta with the role. Keep-alives do not count. A plain reply's body is one chunk.
+//! completions the delta with the role. Keep-alives do not count. A plain reply's body is one chunk. A number beyond the last chunk means
+//! the last, so that a fault that was asked for always happens.
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ fn a_gate_admits_as_many_as_told() {
 }
 
 #[test]
-fn waiting_works_on_a_runtime_whose_clock_stands_still() {
+fn waiting_needs_no_clock_from_the_runtime_of_the_test() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let gate = Gate::new();
