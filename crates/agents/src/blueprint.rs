@@ -72,7 +72,7 @@ pub(crate) fn examine(
     fallback_name: Option<&str>,
     findings: &mut Findings,
 ) -> Option<Blueprint> {
-    forget_nulls(&mut definition);
+    normalise(&mut definition);
     if let Some(name) = fallback_name.filter(|_| !definition.contains_key("name")) {
         definition.insert("name".to_owned(), name.into());
     }
@@ -87,19 +87,26 @@ pub(crate) fn examine(
     match serde_json::from_value(value) {
         Ok(blueprint) => Some(blueprint),
         Err(error) => {
-            // The shape admits what serde does not in one place: whole numbers written as `3.0`.
+            // The shape admits nothing that serde does not; a test compares their keys.
             findings.problem("$", format!("cannot be read as a blueprint: {error}"));
             None
         }
     }
 }
 
-/// Leaves out optional keys that say nothing: `output_schema: null` is no output schema.
-fn forget_nulls(definition: &mut Map<String, Value>) {
+/// Leaves out optional keys that say nothing (`output_schema: null` is no output schema) and writes
+/// whole numbers as such (`3.0` is an integer to JSON Schema).
+fn normalise(definition: &mut Map<String, Value>) {
     definition.retain(|_, value| !value.is_null());
     for key in ["limits", "default_output_schema_options"] {
-        if let Some(Value::Object(inner)) = definition.get_mut(key) {
-            inner.retain(|_, value| !value.is_null());
+        let Some(Value::Object(inner)) = definition.get_mut(key) else { continue };
+        inner.retain(|_, value| !value.is_null());
+        for value in inner.values_mut() {
+            if let Some(whole) = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0)
+                && (0.0..=f64::from(u32::MAX)).contains(&whole)
+            {
+                *value = Value::from(whole as u64);
+            }
         }
     }
 }

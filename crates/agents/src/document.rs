@@ -55,12 +55,14 @@ impl Document {
         }
     }
 
-    /// Says for each problem on which line its place is, or the closest place that exists.
+    /// Says for each problem on which line its place is, or the closest place that exists, and puts
+    /// them into the order of the text.
     pub(crate) fn locate(&self, problems: &mut [Problem]) {
         let Some(lines) = &self.lines else { return };
         for problem in problems.iter_mut().filter(|problem| problem.line.is_none()) {
             problem.line = Some(line_of(&self.value, lines, problem.path.strip_prefix('$').unwrap_or("")));
         }
+        problems.sort_by_key(|problem| problem.line);
     }
 }
 
@@ -90,4 +92,51 @@ fn after(path: &str, segment: Segment) -> Option<&str> {
     let step = json_path(&[segment]);
     let rest = path.strip_prefix(step.strip_prefix('$')?)?;
     (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(|float| json!(float)),
+            ".{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(".{0,6}", inner, 0..4).prop_map(|map| json!(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn json_reads_the_same_as_yaml(value in values()) {
+            for text in [value.to_string(), serde_json::to_string_pretty(&value)?] {
+                let yaml = Document::read(&text, Format::Yaml);
+                prop_assert_eq!(yaml.map(|document| document.value), Ok(value.clone()), "{}", text);
+                let json = Document::read(&text, Format::Json);
+                prop_assert_eq!(json.map(|document| document.value), Ok(value.clone()));
+            }
+        }
+
+        #[test]
+        fn no_text_is_too_much(text in "[-a:?&*!|>'\"%@`,{}\\[\\]# \t\n\r~0-9.\\\\é<]{0,60}") {
+            for format in [Format::Yaml, Format::Json] {
+                if let Ok(document) = Document::read(&text, format) {
+                    let mut problems = [Problem::new("$.a.b[0]", "x")];
+                    document.locate(&mut problems);
+                }
+            }
+        }
+    }
 }

@@ -103,15 +103,21 @@ fn read_file(file: &Path, folder: Option<&Path>, fallback: &str) -> Result<Check
     let document = Document::read(&read_text(file)?, format)?;
     let mut value = document.value.clone();
     let prompt = folder.map(|folder| folder.join(PROMPT_FILE)).filter(|prompt| prompt.exists());
-    if let Some(prompt) = prompt {
-        add_prompt(&mut value, file, &prompt)?;
-    }
-    check(&document, value, Some(fallback))
+    let Some(prompt) = prompt else { return check(&document, value, Some(fallback)) };
+    let path = add_prompt(&mut value, file, &prompt)?;
+    check(&document, value, Some(fallback)).map_err(|mut problems| {
+        for problem in problems.list.iter_mut().filter(|problem| problem.path == path) {
+            // The line is one of the agent's file, and the fault is not there.
+            problem.line = None;
+            problem.message = format!("in {}: {}", prompt.display(), problem.message);
+        }
+        problems
+    })
 }
 
-/// Puts the text of the prompt's file where the system prompt belongs.
-fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<(), Problems> {
-    let Value::Object(definition) = value else { return Ok(()) };
+/// Puts the text of the prompt's file where the system prompt belongs, and says where that is.
+fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<&'static str, Problems> {
+    let Value::Object(definition) = value else { return Ok("$") };
     let is_kb = crate::kb::is_kb(definition);
     let (path, place) = if is_kb {
         ("$.context.static.system", value.pointer("/context/static/system"))
@@ -127,7 +133,7 @@ fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<(), Probl
     let mut parent = value;
     let keys: &[&str] = if is_kb { &["context", "static"] } else { &[] };
     for key in keys {
-        let Value::Object(definition) = parent else { return Ok(()) };
+        let Value::Object(definition) = parent else { return Ok(path) };
         let inner = definition.entry(*key).or_insert(Value::Null);
         if inner.is_null() {
             *inner = Value::Object(serde_json::Map::new());
@@ -137,7 +143,7 @@ fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<(), Probl
     if let Value::Object(definition) = parent {
         definition.insert(if is_kb { "system" } else { "system_prompt" }.to_owned(), text);
     }
-    Ok(())
+    Ok(path)
 }
 
 fn read_text(file: &Path) -> Result<String, Problem> {
@@ -178,21 +184,18 @@ fn stem(path: &Path) -> String {
     name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Refuses every agent whose name another file has too: which of them was meant is not ours to say.
+/// Refuses every agent whose name another agent has too: which of them was meant is not ours to say.
+/// A file that is refused already has no say in this; its name may not be the one it means.
 fn refuse_duplicates(loaded: &mut [Loaded]) {
     let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for agent in loaded.iter() {
+    for agent in loaded.iter().filter(|agent| agent.result.is_ok()) {
         files.entry(agent.name.clone()).or_default().push(agent.path.clone());
     }
-    for agent in loaded {
+    for agent in loaded.iter_mut().filter(|agent| agent.result.is_ok()) {
         let others = files.get(&agent.name).map(Vec::as_slice).unwrap_or_default();
         let Some(other) = others.iter().find(|path| **path != agent.path) else { continue };
         let (path, other) = (agent.path.display(), other.display());
         let message = format!("{path} and {other} have the same name, '{}'; rename one", agent.name);
-        let problem = Problem::new("$.name", message);
-        match &mut agent.result {
-            Ok(_) => agent.result = Err(problem.into()),
-            Err(problems) => problems.list.push(problem),
-        }
+        agent.result = Err(Problem::new("$.name", message).into());
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn suggestion<'c>(word: &str, candidates: impl Iterator<Item = &'c st
         text.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
     let meant = simple(word);
-    let allowed = DIFFERENCES_MAX.min(meant.len() / 3);
+    let allowed = DIFFERENCES_MAX.min((meant.len() + 1) / 3);
     candidates
         .map(|candidate| (distance(&meant, &simple(candidate), allowed), candidate))
         .filter(|(distance, _)| *distance <= allowed)
@@ -78,5 +78,6 @@ mod tests {
         assert_eq!(meant("temperature"), None);
         assert_eq!(meant(&"x".repeat(100_000)), None);
         assert_eq!(meant("x"), None);
+        assert_eq!(suggestion("max_retry", ["max_retries", "strategy"].into_iter()), Some("max_retries"));
     }
 }
