@@ -55,6 +55,7 @@ fn the_graph_is_the_one_we_drew() {
         })
         .collect();
     expect![[r#"
+        agents -> schema, types
         benches -> extract, schema
         cli -> extract, schema, types
         extract -> schema
@@ -68,7 +69,7 @@ fn the_graph_is_the_one_we_drew() {
 fn the_core_has_no_runtime_no_network_and_no_clock() {
     const FORBIDDEN: [&str; 10] =
         ["tokio", "async-std", "smol", "mio", "hyper", "reqwest", "rustls", "chrono", "time", "socket2"];
-    for name in ["formwork-schema", "formwork-extract"] {
+    for name in ["formwork-schema", "formwork-extract", "formwork-types", "formwork-agents"] {
         let output = Command::new(env!("CARGO"))
             .args(["tree", "--package", name, "--edges", "normal", "--prefix", "none", "--format", "{p}"])
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())

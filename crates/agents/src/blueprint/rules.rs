@@ -1,0 +1,150 @@
+//! What has to hold between the keys of a blueprint, and inside the schemas it carries.
+//!
+//! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
+
+use formwork_schema::{Schema, Shape, Types, lint};
+use formwork_types::AgentType;
+use serde_json::{Map, Value};
+
+use super::Findings;
+use crate::names::{self, is_name};
+use crate::{Problem, placeholders};
+
+type Definition = Map<String, Value>;
+
+pub(super) fn check(definition: &Definition, findings: &mut Findings) {
+    names(definition, findings);
+    schemas(definition, findings);
+    let kind = match definition.get("type").and_then(Value::as_str) {
+        Some("procedural") => AgentType::Procedural,
+        _ => AgentType::Autonomous,
+    };
+    match kind {
+        AgentType::Procedural => procedural(definition, findings),
+        AgentType::Autonomous => autonomous(definition, findings),
+    }
+    placeholders::check(definition, findings);
+}
+
+fn names(definition: &Definition, findings: &mut Findings) {
+    let name = definition.get("name").and_then(Value::as_str);
+    if let Some(name) = name.filter(|name| !is_name(name)) {
+        findings.problem("$.name", format!("'{name}' cannot be an agent's name; {}", names::RULE));
+    }
+    for (index, agent) in strings(definition, "agents").enumerate() {
+        let path = format!("$.agents[{index}]");
+        if !agent.is_empty() && !is_name(agent) {
+            findings.problem(path, format!("'{agent}' cannot be an agent's name; {}", names::RULE));
+        } else if Some(agent) == name {
+            findings.warning(path, "an agent cannot delegate to itself; remove it");
+        }
+    }
+}
+
+fn schemas(definition: &Definition, findings: &mut Findings) {
+    if let Some(schema) = compile(definition, "parameters_schema", findings)
+        && !describes_object(&schema.shape())
+    {
+        let message = "parameters are an object; say \"type\": \"object\" and describe its properties";
+        findings.problem("$.parameters_schema", message);
+    }
+    let own = compile(definition, "output_schema", findings);
+    let default = compile(definition, "default_output_schema", findings);
+    if definition.contains_key("output_schema") && definition.contains_key("default_output_schema") {
+        let message = "stands beside output_schema, which no caller can replace, so it would never be used; \
+                       keep one of them";
+        findings.problem("$.default_output_schema", message);
+    }
+    let (key, output) = match (own, default) {
+        (Some(own), _) => ("$.output_schema", Some(own)),
+        (None, default) => ("$.default_output_schema", default),
+    };
+    example(definition, output.as_ref(), findings);
+    let strategy =
+        definition.get("default_output_schema_options").and_then(|options| options.get("strategy"));
+    if let Some(output) = output
+        && strategy.and_then(Value::as_str) == Some("tool")
+        && !describes_object(&output.shape())
+    {
+        findings.warning(
+            key,
+            "a tool takes an object, so the result is wrapped as {\"result\": …} for the model",
+        );
+    }
+}
+
+/// Compiles the schema under a key, reporting what is wrong with it and what looks wrong.
+fn compile(definition: &Definition, key: &str, findings: &mut Findings) -> Option<Schema> {
+    let source = definition.get(key).filter(|source| source.is_object() || source.is_boolean())?;
+    let prefix = format!("$.{key}");
+    match Schema::compile(source) {
+        Ok(schema) => {
+            let warnings = lint(source);
+            findings.warnings.extend(
+                warnings.into_iter().map(|warning| Problem::under(&prefix, &warning.path, warning.message)),
+            );
+            Some(schema)
+        }
+        Err(error) => {
+            findings.problems.push(Problem::of_schema(&prefix, &error));
+            None
+        }
+    }
+}
+
+fn describes_object(shape: &Shape<'_>) -> bool {
+    let types = shape.types();
+    if types != Types::ALL {
+        return types == Types::OBJECT;
+    }
+    let branches = shape.alternatives().unwrap_or_default();
+    !branches.is_empty() && branches.iter().all(|branch| branch.types() == Types::OBJECT)
+}
+
+fn example(definition: &Definition, output: Option<&Schema>, findings: &mut Findings) {
+    let Some(example) = definition.get("output_example") else { return };
+    if let Some(output) = output {
+        let violations = output.violations(example);
+        let list = violations.list.iter();
+        findings.problems.extend(
+            list.map(|violation| Problem::under("$.output_example", &violation.path, &violation.message)),
+        );
+        if violations.more > 0 {
+            findings.problem("$.output_example", format!("… and {} more violations", violations.more));
+        }
+    } else if !definition.contains_key("output_schema") && !definition.contains_key("default_output_schema") {
+        findings
+            .warning("$.output_example", "has no effect without an output_schema that it is an example of");
+    }
+}
+
+fn procedural(definition: &Definition, findings: &mut Findings) {
+    match definition.get("command") {
+        None => {
+            findings.problem(
+                "$.command",
+                "a procedural agent needs the program to run, such as [\"./scan\", \"--json\"]",
+            );
+        }
+        Some(command) if command.get(0).and_then(Value::as_str) == Some("") => {
+            findings.problem("$.command[0]", "the program's name is empty");
+        }
+        Some(_) => {}
+    }
+    for key in ["system_prompt", "protocol", "tools", "agents", "mcp_servers", "tier", "escalation"] {
+        if definition.contains_key(key) {
+            findings.warning(format!("$.{key}"), "has no effect: a procedural agent has no model");
+        }
+    }
+}
+
+fn autonomous(definition: &Definition, findings: &mut Findings) {
+    if definition.contains_key("command") {
+        let message = "only a procedural agent has a command; remove it, or say type: procedural";
+        findings.problem("$.command", message);
+    }
+}
+
+fn strings<'d>(definition: &'d Definition, key: &str) -> impl Iterator<Item = &'d str> {
+    definition.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}

@@ -1,0 +1,142 @@
+//! A text as a JSON value, with the lines of its parts where the format tells them.
+
+mod json;
+mod scalar;
+mod yaml;
+
+use std::path::Path;
+
+use formwork_schema::{Segment, json_path};
+use serde_json::Value;
+
+use crate::Problem;
+
+/// The formats of agent files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// YAML 1.2: `yes`, `no`, `on` and `off` are text.
+    Yaml,
+    /// JSON.
+    Json,
+}
+
+impl Format {
+    /// The format that a file's name says, if it is one of ours.
+    pub fn of(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "yaml" | "yml" => Some(Format::Yaml),
+            "json" => Some(Format::Json),
+            _ => None,
+        }
+    }
+}
+
+/// A text that could be read.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    lines: Option<Lines>,
+}
+
+/// The line of a part and of everything in it, in the order of the value.
+#[derive(Debug, Clone)]
+struct Lines {
+    line: usize,
+    children: Vec<Lines>,
+}
+
+impl Document {
+    /// Reads a text, or says where it cannot be read.
+    pub(crate) fn read(text: &str, format: Format) -> Result<Document, Problem> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        match format {
+            Format::Yaml => yaml::read(text).map(|(value, lines)| Document { value, lines: Some(lines) }),
+            Format::Json => json::read(text).map(|value| Document { value, lines: None }),
+        }
+    }
+
+    /// Says for each problem on which line its place is, or the closest place that exists, and puts
+    /// them into the order of the text.
+    pub(crate) fn locate(&self, problems: &mut [Problem]) {
+        let Some(lines) = &self.lines else { return };
+        for problem in problems.iter_mut().filter(|problem| problem.line.is_none()) {
+            problem.line = Some(line_of(&self.value, lines, problem.path.strip_prefix('$').unwrap_or("")));
+        }
+        problems.sort_by_key(|problem| problem.line);
+    }
+}
+
+fn line_of(mut value: &Value, mut lines: &Lines, mut rest: &str) -> usize {
+    loop {
+        let step = match value {
+            Value::Object(map) => map.iter().zip(&lines.children).find_map(|((key, child), lines)| {
+                let rest = after(rest, Segment::Key(key.clone()))?;
+                Some((child, lines, rest))
+            }),
+            Value::Array(items) => {
+                items.iter().zip(&lines.children).enumerate().find_map(|(index, (child, lines))| {
+                    Some((child, lines, after(rest, Segment::Index(index))?))
+                })
+            }
+            _ => None,
+        };
+        match step {
+            Some(next) => (value, lines, rest) = next,
+            None => return lines.line,
+        }
+    }
+}
+
+/// What follows a segment at the start of a path.
+fn after(path: &str, segment: Segment) -> Option<&str> {
+    let step = json_path(&[segment]);
+    let rest = path.strip_prefix(step.strip_prefix('$')?)?;
+    (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(|float| json!(float)),
+            ".{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(".{0,6}", inner, 0..4).prop_map(|map| json!(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn json_reads_the_same_as_yaml(value in values()) {
+            for text in [value.to_string(), serde_json::to_string_pretty(&value)?] {
+                let yaml = Document::read(&text, Format::Yaml);
+                prop_assert_eq!(yaml.map(|document| document.value), Ok(value.clone()), "{}", text);
+                let json = Document::read(&text, Format::Json);
+                prop_assert_eq!(json.map(|document| document.value), Ok(value.clone()));
+            }
+        }
+
+        #[test]
+        fn no_text_is_too_much(text in "[-a:?&*!|>'\"%@`,{}\\[\\]# \t\n\r~0-9.\\\\é<]{0,60}") {
+            for format in [Format::Yaml, Format::Json] {
+                if let Ok(document) = Document::read(&text, format) {
+                    let mut problems = [Problem::new("$.a.b[0]", "x")];
+                    document.locate(&mut problems);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The agent that someone starts from.
+
+use crate::Error;
+use crate::names::is_name;
+
+const STARTER: &str = include_str!("init/starter.yaml");
+
+/// The text of a new agent's file, with comments that say what to change.
+///
+/// # Errors
+/// When no agent can have this name.
+pub fn starter(name: &str) -> Result<String, Error> {
+    if !is_name(name) {
+        return Err(Error::Name { name: name.to_owned() });
+    }
+    // Quoted where YAML would read the name as a number, a boolean or null.
+    let is_word = name.bytes().any(|byte| byte.is_ascii_alphabetic())
+        && !["null", "true", "false"].contains(&name.to_ascii_lowercase().as_str())
+        && !name.bytes().next().is_some_and(|first| first.is_ascii_digit());
+    let written = if is_word { name.to_owned() } else { format!("\"{name}\"") };
+    Ok(STARTER.replace("{name}", &written))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, parse};
+
+    #[test]
+    fn the_starter_is_clean() {
+        for name in ["greeter", "7", "true", "Null", "0x1F", "1e5"] {
+            let checked = parse(&starter(name).unwrap(), Format::Yaml, None).unwrap();
+            assert_eq!(checked.blueprint.name, name);
+            assert_eq!(checked.warnings, []);
+            assert!(checked.blueprint.output_schema.is_some() && checked.blueprint.output_example.is_some());
+        }
+        assert!(starter("no good").is_err());
+    }
+}

@@ -1,0 +1,219 @@
+//! Placeholders: `${params.x}`, `${env.X}`, `${runtime.session_id}` and `${runtime.run_id}`.
+//!
+//! They may stand in the texts of a blueprint: title, description, system prompt, command and the
+//! addresses of MCP servers. Schemas, examples and names are left alone. `$${` is a `${` that is meant
+//! as it stands. What is filled in is not looked at again, so a parameter cannot bring placeholders.
+
+use formwork_schema::{Additional, Schema, Segment, json_path};
+use formwork_types::{Blueprint, McpServer, RunId, SessionId};
+use serde_json::{Map, Value};
+
+use crate::blueprint::Findings;
+use crate::{Error, Problem, Problems};
+
+/// What placeholders stand for in one run.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The parameters of the run.
+    pub parameters: &'a Value,
+    /// The session.
+    pub session_id: &'a SessionId,
+    /// The run.
+    pub run_id: &'a RunId,
+    /// Looks an environment variable up; asked only for names that the blueprint lists under `env`.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// The blueprint with every placeholder filled in.
+///
+/// # Errors
+/// When a placeholder stands for nothing: all of them, each with its place.
+pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Blueprint, Error> {
+    let mut filled = blueprint.clone();
+    let mut problems = Vec::new();
+    let mut fill = |path: String, text: &mut String| {
+        let resolve = |name: &str| value_of(name, blueprint, surroundings);
+        match replace(text, resolve) {
+            Ok(replaced) => *text = replaced,
+            Err(messages) => {
+                problems.extend(messages.into_iter().map(|message| Problem::new(path.clone(), message)));
+            }
+        }
+    };
+    fill("$.description".to_owned(), &mut filled.description);
+    for (path, text) in [("$.title", &mut filled.title), ("$.system_prompt", &mut filled.system_prompt)] {
+        if let Some(text) = text {
+            fill(path.to_owned(), text);
+        }
+    }
+    for (index, text) in filled.command.iter_mut().enumerate() {
+        fill(format!("$.command[{index}]"), text);
+    }
+    for (name, server) in &mut filled.mcp_servers {
+        let place =
+            |key: &str| json_path(&["mcp_servers", name, key].map(|key| Segment::Key(key.to_owned())));
+        match server {
+            McpServer::Url { url } => fill(place("url"), url),
+            McpServer::Command { command } => {
+                for (index, text) in command.iter_mut().enumerate() {
+                    fill(format!("{}[{index}]", place("command")), text);
+                }
+            }
+        }
+    }
+    if problems.is_empty() {
+        Ok(filled)
+    } else {
+        Err(Error::Placeholders { agent: blueprint.name.clone(), problems: Problems { list: problems } })
+    }
+}
+
+fn value_of(name: &str, blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<String, String> {
+    match Placeholder::read(name)? {
+        Placeholder::SessionId => Ok(surroundings.session_id.to_string()),
+        Placeholder::RunId => Ok(surroundings.run_id.to_string()),
+        Placeholder::Environment(variable) => {
+            if !blueprint.env.iter().any(|listed| listed == variable) {
+                return Err(not_listed(variable));
+            }
+            (surroundings.environment)(variable).ok_or_else(|| {
+                format!("${{{name}}} has no value: the environment variable {variable} is not set")
+            })
+        }
+        Placeholder::Parameter(path) => {
+            let found = path.split('.').try_fold(surroundings.parameters, |value, step| match value {
+                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+                other => other.get(step),
+            });
+            match found {
+                Some(Value::String(text)) => Ok(text.clone()),
+                Some(value) => Ok(value.to_string()),
+                None => Err(format!("${{{name}}} has no value: the run has no parameter '{path}'")),
+            }
+        }
+    }
+}
+
+/// Reports placeholders that could not stand for anything in any run.
+pub(crate) fn check(definition: &Map<String, Value>, findings: &mut Findings) {
+    let listed: Vec<&str> = definition
+        .get("env")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let parameters = definition.get("parameters_schema").map(Schema::compile);
+    let possible = |name: &str| match Placeholder::read(name)? {
+        Placeholder::Environment(variable) if !listed.contains(&variable) => Err(not_listed(variable)),
+        Placeholder::Parameter(path) => {
+            let first = path.split('.').next().unwrap_or_default();
+            let is_known = match &parameters {
+                None => path == "prompt",
+                Some(Ok(schema)) => {
+                    let shape = schema.shape();
+                    shape.property(first).is_some()
+                        || shape.alternatives().is_some()
+                        || !matches!(shape.additional(), Additional::Never)
+                }
+                Some(Err(_)) => true,
+            };
+            if is_known {
+                Ok(String::new())
+            } else {
+                Err(format!("${{{name}}} can have no value: parameters_schema has no '{first}'"))
+            }
+        }
+        _ => Ok(String::new()),
+    };
+    let keys = ["title", "description", "system_prompt", "command", "mcp_servers"];
+    let mut pending: Vec<(Vec<Segment>, &Value)> = keys
+        .iter()
+        .rev()
+        .filter_map(|key| Some((vec![Segment::Key((*key).to_owned())], definition.get(*key)?)))
+        .collect();
+    while let Some((place, value)) = pending.pop() {
+        let below = |segment| place.iter().cloned().chain([segment]).collect::<Vec<_>>();
+        match value {
+            Value::String(text) => {
+                for message in replace(text, possible).err().into_iter().flatten() {
+                    findings.problem(json_path(&place), message);
+                }
+            }
+            Value::Array(items) => {
+                let items = items.iter().enumerate().rev();
+                pending.extend(items.map(|(index, item)| (below(Segment::Index(index)), item)));
+            }
+            Value::Object(entries) => {
+                let entries = entries.iter().rev();
+                pending.extend(entries.map(|(key, value)| (below(Segment::Key(key.clone())), value)));
+            }
+            _ => {}
+        }
+    }
+}
+
+enum Placeholder<'n> {
+    Parameter(&'n str),
+    Environment(&'n str),
+    SessionId,
+    RunId,
+}
+
+impl<'n> Placeholder<'n> {
+    fn read(name: &'n str) -> Result<Placeholder<'n>, String> {
+        match name.split_once('.') {
+            Some(("params", path)) if !path.is_empty() => Ok(Placeholder::Parameter(path)),
+            Some(("env", variable)) if !variable.is_empty() => Ok(Placeholder::Environment(variable)),
+            Some(("runtime", "session_id")) => Ok(Placeholder::SessionId),
+            Some(("runtime", "run_id")) => Ok(Placeholder::RunId),
+            _ => Err(format!(
+                "${{{name}}} is no placeholder; there are ${{params.NAME}}, ${{env.NAME}}, ${{runtime.session_id}} \
+                 and ${{runtime.run_id}}; write $${{ for a ${{ that is meant as it stands"
+            )),
+        }
+    }
+}
+
+fn not_listed(variable: &str) -> String {
+    format!("${{env.{variable}}} is not allowed: list {variable} under env")
+}
+
+/// The text with every placeholder replaced, or why each that could not be was not.
+fn replace(text: &str, value_of: impl Fn(&str) -> Result<String, String>) -> Result<String, Vec<String>> {
+    let mut replaced = String::with_capacity(text.len());
+    let mut messages = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, from) = rest.split_at(at);
+        if let Some(escaped) = before.strip_suffix('$') {
+            replaced.push_str(escaped);
+            replaced.push_str("${");
+            rest = &from[2..];
+            continue;
+        }
+        replaced.push_str(before);
+        // A placeholder ends on its own line; without that, one forgotten brace would swallow a page.
+        let inner = &from[2..];
+        match inner.find(['}', '\n']).filter(|end| inner[*end..].starts_with('}')) {
+            Some(end) => {
+                match value_of(inner[..end].trim()) {
+                    Ok(value) => replaced.push_str(&value),
+                    Err(message) => messages.push(message),
+                }
+                rest = &inner[end + 1..];
+            }
+            None => {
+                messages.push(
+                    "a placeholder begins with '${' but has no '}'; write $${ for a plain ${".to_owned(),
+                );
+                rest = inner;
+            }
+        }
+    }
+    replaced.push_str(rest);
+    if messages.is_empty() { Ok(replaced) } else { Err(messages) }
+}
+
+/// The text with every `${` marked as meant as it stands.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace("${", "$${")
+}

@@ -1,0 +1,51 @@
+//! Cases as data: each agent file in `cases/` has an `.expect` file beside it that says what comes of it.
+//! `UPDATE_EXPECT=1 cargo test` writes them anew.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use expect_test::expect_file;
+use formwork_agents::{Checked, Format, Problems, parse};
+
+fn rendered(result: &Result<Checked, Problems>) -> String {
+    match result {
+        Ok(checked) => {
+            let warnings: String =
+                checked.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+            format!("{warnings}{}\n", serde_json::to_string_pretty(&checked.blueprint).unwrap())
+        }
+        Err(problems) => format!("{problems}\n"),
+    }
+}
+
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| Format::of(file).is_some());
+    files.sort();
+    files
+}
+
+#[test]
+fn every_case_holds() {
+    let cases = cases();
+    assert!(cases.len() > 20);
+    for file in cases {
+        let text = fs::read_to_string(&file).unwrap();
+        let stem = file.file_stem().unwrap().to_str().unwrap();
+        let result = parse(&text, Format::of(&file).unwrap(), Some(stem));
+        let name = file.file_name().unwrap().to_str().unwrap();
+        expect_file![file.with_file_name(format!("{name}.expect"))].assert_eq(&rendered(&result));
+    }
+}
+
+#[test]
+fn a_blueprint_that_was_checked_checks_again() {
+    for file in cases() {
+        let text = fs::read_to_string(&file).unwrap();
+        let Ok(checked) = parse(&text, Format::of(&file).unwrap(), Some("a")) else { continue };
+        let again = formwork_agents::check(&serde_json::to_value(&checked.blueprint).unwrap(), None);
+        assert_eq!(again.expect("a blueprint").blueprint, checked.blueprint, "{}", file.display());
+    }
+}

@@ -1,0 +1,118 @@
+//! Cases as data for what is decided about a run: each file in `decisions/` is a list of situations and
+//! what has to come of them. A `contract` need only name the members that the case is about.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::error::Error as _;
+use std::fs;
+use std::path::Path;
+
+use formwork_agents::contract::{self, ContractRequest, EnvironmentDefaults};
+use formwork_agents::{Error, parameters, placeholders};
+use formwork_types::{Blueprint, RunId, SessionId};
+use serde_json::{Value, json};
+
+fn for_every_case(file: &str, check: impl Fn(&Value, &Blueprint) -> Result<(), String>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decisions").join(file);
+    let cases: Vec<Value> = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let failures: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let mut blueprint = case["blueprint"].clone();
+            blueprint["name"] = json!("a");
+            let blueprint = serde_json::from_value(blueprint).unwrap();
+            check(case, &blueprint).err().map(|problem| format!("{}: {problem}", case["about"]))
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn same(expected: &Value, given: &Value) -> Result<(), String> {
+    if expected == given { Ok(()) } else { Err(format!("expected {expected}\n   given {given}")) }
+}
+
+/// Compares the members that are expected, here and in the objects below.
+fn has(expected: &Value, given: &Value) -> Result<(), String> {
+    match (expected, given) {
+        (Value::Object(members), Value::Object(_)) => {
+            members.iter().try_for_each(|(key, value)| match key.as_str() {
+                "schema" | "example" => same(value, &given[key]),
+                _ => has(value, &given[key]),
+            })
+        }
+        _ => same(expected, given),
+    }
+}
+
+fn with_causes(error: &Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+#[test]
+fn contracts() {
+    for_every_case("contract.json", |case, blueprint| {
+        let lookup = |name: &str| case["environment"][name].as_str().map(ToOwned::to_owned);
+        let request = ContractRequest {
+            schema: case["request"].get("schema").cloned(),
+            named: serde_json::from_value(case["request"]["named"].clone()).unwrap(),
+            options: serde_json::from_value(case["request"].get("options").cloned().unwrap_or(json!({})))
+                .unwrap(),
+        };
+        let contract = EnvironmentDefaults::from_lookup(lookup)
+            .and_then(|defaults| contract::resolve(blueprint, &request, &defaults));
+        match (contract, case.get("error")) {
+            (Ok(contract), None) => has(&case["contract"], &serde_json::to_value(contract).unwrap()),
+            (Err(error), Some(expected)) => same(expected, &json!(with_causes(&error))),
+            (given, _) => Err(format!("given {given:?}")),
+        }
+    });
+}
+
+#[test]
+fn inputs() {
+    for_every_case("parameters.json", |case, blueprint| {
+        match (parameters::check(blueprint, &case["parameters"]), case.get("errors")) {
+            (Ok(()), None) => {
+                same(&case["text"], &json!(parameters::inputs_text(blueprint, &case["parameters"])))
+            }
+            (Err(invalid), Some(expected)) => {
+                let lines: Vec<String> = invalid.validation_errors.iter().map(ToString::to_string).collect();
+                same(expected, &json!(lines))?;
+                let details = serde_json::to_value(&invalid).unwrap();
+                same(&json!("a"), &details["agent_name"])?;
+                same(&parameters::schema(blueprint), &details["parameters_schema"])
+            }
+            (given, _) => Err(format!("given {given:?}")),
+        }
+    });
+}
+
+#[test]
+fn filled_placeholders() {
+    for_every_case("placeholders.json", |case, blueprint| {
+        let environment = |name: &str| {
+            let values = [("HOME", "/home/me"), ("SECRET", "hunter2")];
+            values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let surroundings = placeholders::Surroundings {
+            parameters: &case["parameters"],
+            session_id: &SessionId::from_random([0; 6]),
+            run_id: &RunId::from_random([1; 6]),
+            environment: &environment,
+        };
+        match (placeholders::fill(blueprint, &surroundings), case.get("errors")) {
+            (Ok(filled), None) => {
+                let filled = serde_json::to_value(filled).unwrap();
+                case["filled"]
+                    .as_object()
+                    .unwrap()
+                    .iter()
+                    .try_for_each(|(key, value)| same(value, &filled[key]))
+            }
+            (Err(Error::Placeholders { problems, .. }), Some(expected)) => {
+                let lines: Vec<String> = problems.list.iter().map(ToString::to_string).collect();
+                same(expected, &json!(lines))
+            }
+            (given, _) => Err(format!("given {given:?}")),
+        }
+    });
+}

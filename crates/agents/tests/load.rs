@@ -1,0 +1,78 @@
+//! Loading folders: every file gives an agent or its problems, and none stands in another's way.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+
+use expect_test::expect;
+use formwork_agents::{Error, FILE_BYTES_MAX, Loaded, load, load_one};
+
+fn rendered(loaded: &[Loaded]) -> String {
+    let line = |agent: &Loaded| {
+        let path = agent.path.display();
+        match &agent.result {
+            Ok(checked) => format!("{} ({path}): {:?}\n", agent.name, checked.blueprint.system_prompt),
+            Err(problems) => format!("{} ({path}) is refused:\n{problems}\n", agent.name),
+        }
+    };
+    // Windows writes paths the other way round.
+    loaded.iter().map(line).collect::<String>().replace('\\', "/")
+}
+
+#[test]
+fn a_folder_gives_every_agent_or_its_problems() {
+    expect![[r#"
+        doubled (tests/folder/doubled/agent.json) is refused:
+        $.system_prompt: the system prompt stands in tests/folder/doubled/agent.json and in tests/folder/doubled/system-prompt.md; keep one of them
+        latin (tests/folder/latin.yaml) is refused:
+        $: tests/folder/latin.yaml is not UTF-8 text (byte 9); save it as UTF-8
+        librarian (tests/folder/kb/agent.yml): Some("Keep `$${this}` as it is.")
+        prompted (tests/folder/prompted/agent.yml) is refused:
+        $.system_prompt: in tests/folder/prompted/system-prompt.md: ${env.SECRET} is not allowed: list SECRET under env
+        researcher (tests/folder/researcher/agent.yaml): Some("You are ${params.prompt}, a researcher.")
+        same (tests/folder/same-1.json) is refused:
+        $.name: tests/folder/same-1.json and tests/folder/same-2.yml have the same name, 'same'; rename one
+        same (tests/folder/same-2.yml) is refused:
+        $.name: tests/folder/same-2.yml and tests/folder/same-1.json have the same name, 'same'; rename one
+        two-files (tests/folder/two-files) is refused:
+        $: tests/folder/two-files/agent.yaml and tests/folder/two-files/agent.json describe the same agent; keep one
+        typo (tests/folder/typo.yaml) is refused:
+        line 1: $.nmae: unknown key 'nmae'; did you mean 'name'?
+        zebra (tests/folder/zebra.yaml): None
+    "#]].assert_eq(&rendered(&load(Path::new("tests/folder")).unwrap()));
+}
+
+#[test]
+fn one_agent_is_loaded_by_its_file_or_folder() {
+    let by_folder = load_one(Path::new("tests/folder/researcher"));
+    assert_eq!(by_folder, load_one(Path::new("tests/folder/researcher/agent.yaml")));
+    assert_eq!(by_folder.name, "researcher");
+    let loaded =
+        ["notes", "README.md", "missing.yaml"].map(|name| load_one(&Path::new("tests/folder").join(name)));
+    expect![[r#"
+        notes (tests/folder/notes) is refused:
+        $: tests/folder/notes has none of agent.yaml, agent.yml, agent.json
+        README (tests/folder/README.md) is refused:
+        $: agents are .yaml, .yml or .json files
+        missing (tests/folder/missing.yaml) is refused:
+        $: tests/folder/missing.yaml cannot be read: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&rendered(&loaded));
+}
+
+#[test]
+fn a_folder_that_is_not_there_has_no_agents() {
+    assert_eq!(load(Path::new("tests/no-such-folder")).unwrap(), []);
+    assert!(matches!(load(Path::new("tests/load.rs")), Err(Error::Folder { .. })));
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused_unread() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("large.yaml");
+    fs::write(&file, format!("description: {}", "x".repeat(FILE_BYTES_MAX as usize))).unwrap();
+    let problems = load_one(&file).result.unwrap_err().to_string();
+    assert!(
+        problems.ends_with("large.yaml is larger than the 1048576 bytes that an agent may have"),
+        "{problems}"
+    );
+}
