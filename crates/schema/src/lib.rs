@@ -6,6 +6,8 @@
 //! - [`Violation`]s say where and what is wrong in words that a model can act on.
 //! - [`lint`] finds what a person most likely did wrong in a schema that compiles all the same.
 //! - [`Shape`] tells what a value is meant to look like, for those who want to help it fit.
+//! - [`lower`] rewrites a schema into what a backend enforces and lists what is lost; [`restore`] undoes
+//!   in an answer what that took.
 //! - [`Cache`] keeps compiled schemas by hash.
 //!
 //! ```
@@ -35,6 +37,7 @@ mod error;
 mod explain;
 mod limits;
 mod lint;
+mod lower;
 mod path;
 mod refs;
 mod schema;
@@ -50,6 +53,7 @@ pub use limits::{
     EXPANSION_MAX, PATTERNS_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SUBSCHEMAS_MAX, VALUE_DEPTH_MAX,
 };
 pub use lint::{Warning, lint};
+pub use lower::{Dialect, Lowered, lower, restore};
 pub use path::{Segment, escape_pointer, json_path, json_pointer, unescape_pointer};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};
