@@ -8,6 +8,9 @@
 //! - [`Shape`] tells what a value is meant to look like, for those who want to help it fit.
 //! - [`lower`] rewrites a schema into what a backend enforces and lists what is lost; [`restore`] undoes
 //!   in an answer what that took.
+//! - [`wrap_root`] puts a schema under a root object, for backends that take nothing else, and
+//!   [`subschema_document`] takes the schema of one place out of a document.
+//! - [`compact`] shows a schema to a model as a typed skeleton.
 //! - [`Cache`] keeps compiled schemas by hash.
 //!
 //! ```
@@ -33,6 +36,7 @@
 //! Not in here: finding JSON in text and changing values (`formwork-extract`).
 
 mod budget;
+mod compact;
 mod error;
 mod explain;
 mod limits;
@@ -45,8 +49,10 @@ mod shape;
 mod violation;
 mod walk;
 mod wording;
+mod wrap;
 
 pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
+pub use compact::compact;
 pub use error::Error;
 pub use jsonschema::Draft;
 pub use limits::{
@@ -58,3 +64,4 @@ pub use path::{Segment, escape_pointer, json_path, json_pointer, unescape_pointe
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};
 pub use violation::{VIOLATIONS_MAX, Violation, Violations};
+pub use wrap::{needs_wrapping, subschema_document, wrap_root};

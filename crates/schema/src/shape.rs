@@ -103,6 +103,7 @@ pub struct Shape<'s> {
     root: &'s Value,
     references: &'s References,
     parts: Vec<Part<'s>>,
+    stated: Vec<&'s Value>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -114,17 +115,22 @@ struct Part<'s> {
 
 impl<'s> Shape<'s> {
     pub(crate) fn new(root: &'s Value, references: &'s References) -> Shape<'s> {
-        let empty = Shape { root, references, parts: Vec::new() };
-        empty.extended(root)
+        Shape::of(root, references, root)
+    }
+
+    /// The shape of any schema of a document.
+    pub(crate) fn of(root: &'s Value, references: &'s References, schema: &'s Value) -> Shape<'s> {
+        Shape { root, references, parts: Vec::new(), stated: Vec::new() }.extended(schema)
     }
 
     /// The shape of another schema of the same document.
     fn sibling(&self, schema: &'s Value) -> Shape<'s> {
-        Shape { root: self.root, references: self.references, parts: Vec::new() }.extended(schema)
+        Shape::of(self.root, self.references, schema)
     }
 
     /// This shape with everything that `schema` says added.
     fn extended(mut self, schema: &'s Value) -> Shape<'s> {
+        self.stated.push(schema);
         let mut pending = vec![schema];
         while let Some(schema) = pending.pop() {
             let Some(keywords) = schema.as_object() else { continue };
@@ -147,6 +153,37 @@ impl<'s> Shape<'s> {
 
     fn keyword<'k>(&'k self, name: &'k str) -> impl Iterator<Item = &'s Value> + 'k {
         self.parts.iter().filter_map(move |part| part.keywords.get(name))
+    }
+
+    /// The schemas that apply here as they are written, without those that another one leads to.
+    pub(crate) fn stated(&self) -> &[&'s Value] {
+        &self.stated
+    }
+
+    /// What a keyword says here, in the first schema that has it.
+    pub(crate) fn bound(&self, name: &str) -> Option<&'s Value> {
+        self.parts.iter().find_map(|part| part.keywords.get(name))
+    }
+
+    /// What a keyword with a text says here.
+    pub(crate) fn text(&self, name: &str) -> Option<&'s str> {
+        self.bound(name)?.as_str()
+    }
+
+    /// The first description that applies here.
+    pub(crate) fn description(&self) -> Option<&'s str> {
+        self.text("description")
+    }
+
+    /// The items of a tuple, if this is one.
+    pub(crate) fn tuple(&self) -> Option<&'s Vec<Value>> {
+        let tuple = self.bound("prefixItems").or_else(|| self.bound("items"))?;
+        tuple.as_array().filter(|items| !items.is_empty())
+    }
+
+    /// The schema of properties whose name matches the first pattern.
+    pub(crate) fn pattern_property(&self) -> Option<&'s Value> {
+        self.bound("patternProperties")?.as_object()?.values().next()
     }
 
     /// The types the schema allows here: what `type` says, else what its values and keywords imply.
