@@ -6,6 +6,11 @@
 //! - [`Violation`]s say where and what is wrong in words that a model can act on.
 //! - [`lint`] finds what a person most likely did wrong in a schema that compiles all the same.
 //! - [`Shape`] tells what a value is meant to look like, for those who want to help it fit.
+//! - [`lower`] rewrites a schema into what a backend enforces and lists what is lost; [`restore`] undoes
+//!   in an answer what that took.
+//! - [`wrap_root`] puts a schema under a root object, for backends that take nothing else, and
+//!   [`subschema_document`] takes the schema of one place out of a document.
+//! - [`compact`] shows a schema to a model as a typed skeleton.
 //! - [`Cache`] keeps compiled schemas by hash.
 //!
 //! ```
@@ -31,10 +36,12 @@
 //! Not in here: finding JSON in text and changing values (`formwork-extract`).
 
 mod budget;
+mod compact;
 mod error;
 mod explain;
 mod limits;
 mod lint;
+mod lower;
 mod path;
 mod refs;
 mod schema;
@@ -42,15 +49,19 @@ mod shape;
 mod violation;
 mod walk;
 mod wording;
+mod wrap;
 
 pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
+pub use compact::compact;
 pub use error::Error;
 pub use jsonschema::Draft;
 pub use limits::{
     EXPANSION_MAX, PATTERNS_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SUBSCHEMAS_MAX, VALUE_DEPTH_MAX,
 };
 pub use lint::{Warning, lint};
+pub use lower::{Dialect, Lowered, lower, restore};
 pub use path::{Segment, escape_pointer, json_path, json_pointer, parse_json_path, unescape_pointer};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};
 pub use violation::{VIOLATIONS_MAX, Violation, Violations};
+pub use wrap::{needs_wrapping, subschema_document, wrap_root};

@@ -210,7 +210,7 @@ impl<'a> Expansion<'a> {
 }
 
 /// Whether any schema can be reached from itself, through instances of any depth.
-fn is_recursive(root: &Value, references: &References) -> bool {
+pub(crate) fn is_recursive(root: &Value, references: &References) -> bool {
     // Depth-first search with colours, on an explicit stack: false = entered, true = left.
     let mut colours: HashMap<*const Value, bool> = HashMap::new();
     let mut stack = vec![(root, false)];

@@ -3,6 +3,8 @@
 //! A [`Shape`] gathers everything that applies to one place (references followed, `allOf` flattened)
 //! and answers questions about it. It never decides validity; only [`crate::Schema`] does.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
 use crate::refs::{REFERENCE_KEYWORDS, References};
@@ -10,6 +12,12 @@ use crate::refs::{REFERENCE_KEYWORDS, References};
 /// How many references and `allOf` members are followed for one shape. More are left out of the view,
 /// which can only make it less helpful, never wrong.
 const PARTS_MAX: usize = 64;
+
+/// How deep unions and references are followed to see whether `null` is valid.
+const NULL_DEPTH_MAX: usize = 32;
+
+/// How many schemas are looked at to see whether `null` is valid at one place.
+const NULL_STEPS_MAX: usize = 1_000;
 
 /// A set of JSON types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +103,7 @@ pub struct Shape<'s> {
     root: &'s Value,
     references: &'s References,
     parts: Vec<Part<'s>>,
+    stated: Vec<&'s Value>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -106,17 +115,22 @@ struct Part<'s> {
 
 impl<'s> Shape<'s> {
     pub(crate) fn new(root: &'s Value, references: &'s References) -> Shape<'s> {
-        let empty = Shape { root, references, parts: Vec::new() };
-        empty.extended(root)
+        Shape::of(root, references, root)
+    }
+
+    /// The shape of any schema of a document.
+    pub(crate) fn of(root: &'s Value, references: &'s References, schema: &'s Value) -> Shape<'s> {
+        Shape { root, references, parts: Vec::new(), stated: Vec::new() }.extended(schema)
     }
 
     /// The shape of another schema of the same document.
     fn sibling(&self, schema: &'s Value) -> Shape<'s> {
-        Shape { root: self.root, references: self.references, parts: Vec::new() }.extended(schema)
+        Shape::of(self.root, self.references, schema)
     }
 
     /// This shape with everything that `schema` says added.
     fn extended(mut self, schema: &'s Value) -> Shape<'s> {
+        self.stated.push(schema);
         let mut pending = vec![schema];
         while let Some(schema) = pending.pop() {
             let Some(keywords) = schema.as_object() else { continue };
@@ -139,6 +153,37 @@ impl<'s> Shape<'s> {
 
     fn keyword<'k>(&'k self, name: &'k str) -> impl Iterator<Item = &'s Value> + 'k {
         self.parts.iter().filter_map(move |part| part.keywords.get(name))
+    }
+
+    /// The schemas that apply here as they are written, without those that another one leads to.
+    pub(crate) fn stated(&self) -> &[&'s Value] {
+        &self.stated
+    }
+
+    /// What a keyword says here, in the first schema that has it.
+    pub(crate) fn bound(&self, name: &str) -> Option<&'s Value> {
+        self.parts.iter().find_map(|part| part.keywords.get(name))
+    }
+
+    /// What a keyword with a text says here.
+    pub(crate) fn text(&self, name: &str) -> Option<&'s str> {
+        self.bound(name)?.as_str()
+    }
+
+    /// The first description that applies here.
+    pub(crate) fn description(&self) -> Option<&'s str> {
+        self.text("description")
+    }
+
+    /// The items of a tuple, if this is one.
+    pub(crate) fn tuple(&self) -> Option<&'s Vec<Value>> {
+        let tuple = self.bound("prefixItems").or_else(|| self.bound("items"))?;
+        tuple.as_array().filter(|items| !items.is_empty())
+    }
+
+    /// The schema of properties whose name matches the first pattern.
+    pub(crate) fn pattern_property(&self) -> Option<&'s Value> {
+        self.bound("patternProperties")?.as_object()?.values().next()
     }
 
     /// The types the schema allows here: what `type` says, else what its values and keywords imply.
@@ -261,6 +306,43 @@ impl<'s> Shape<'s> {
         let rest = self.keyword("items").find(|items| items.is_object());
         rest.or_else(|| self.keyword("additionalItems").find(|items| items.is_object()))
             .map(|schema| self.sibling(schema))
+    }
+
+    /// Whether `null` is valid here. Only keywords that apply to `null` are looked at; where they are too
+    /// entangled to tell, it is taken to be.
+    pub(crate) fn admits_null(&self) -> bool {
+        let steps = Cell::new(0);
+        self.parts.iter().all(|part| self.null_passes(part.keywords, 0, &steps))
+    }
+
+    fn null_passes(&self, keywords: &Map<String, Value>, depth: usize, steps: &Cell<usize>) -> bool {
+        steps.set(steps.get() + 1);
+        if depth > NULL_DEPTH_MAX || steps.get() > NULL_STEPS_MAX {
+            return true;
+        }
+        let passes = |schema: &Value| match schema {
+            Value::Bool(allowed) => *allowed,
+            Value::Object(keywords) => self.null_passes(keywords, depth + 1, steps),
+            _ => true,
+        };
+        keywords.iter().all(|(name, value)| match (name.as_str(), value) {
+            ("type", Value::String(name)) => name == "null",
+            ("type", Value::Array(names)) => names.iter().any(|name| name == "null"),
+            ("const", constant) => constant.is_null(),
+            ("enum", Value::Array(values)) => values.contains(&Value::Null),
+            ("$ref", Value::String(reference)) => {
+                self.references.resolve(self.root, reference).is_none_or(passes)
+            }
+            ("allOf", Value::Array(members)) => members.iter().all(passes),
+            ("anyOf", Value::Array(members)) => members.iter().any(passes),
+            ("oneOf", Value::Array(members)) => members.iter().filter(|member| passes(member)).count() == 1,
+            ("not", schema) => !passes(schema),
+            ("if", condition) => {
+                let branch = if passes(condition) { "then" } else { "else" };
+                keywords.get(branch).is_none_or(passes)
+            }
+            _ => true,
+        })
     }
 
     /// Whether a scalar or container passes the simple assertions here: type, enumeration, bounds.

@@ -1,0 +1,208 @@
+//! Two schemas for the same value as one, where that can plainly be said.
+
+use serde_json::{Map, Value, json};
+
+use super::draft::ANNOTATIONS;
+
+/// What two schemas say together.
+#[derive(Debug)]
+pub(super) enum Conjunction {
+    /// One schema that says the same.
+    Both(Map<String, Value>),
+    /// No value satisfies both.
+    Never,
+    /// It cannot be said in one schema.
+    Unclear,
+}
+
+/// Keywords that act together: one side may bring a group only if the other has nothing of it.
+const GROUPS: [&[&str]; 2] = [&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
+
+/// Joins two cleaned schemas, the right one standing inside the left. Parts that both describe, such as a property, become an `allOf` of their own
+/// that is looked at in its turn.
+pub(super) fn join(mut left: Map<String, Value>, mut right: Map<String, Value>) -> Conjunction {
+    for side in [&left, &right] {
+        // Whether a property is evaluated depends on the schema it stands in, which joining would change.
+        let looks_around = side.contains_key("unevaluatedItems") || side.contains_key("allOf");
+        if looks_around {
+            return Conjunction::Unclear;
+        }
+    }
+    if right.contains_key("unevaluatedProperties") {
+        return Conjunction::Unclear;
+    }
+    for group in GROUPS {
+        let has = |side: &Map<String, Value>| group.iter().any(|name| side.contains_key(*name));
+        if has(&left) && has(&right) && group.iter().any(|name| left.get(*name) != right.get(*name)) {
+            return Conjunction::Unclear;
+        }
+    }
+    if !spread_additional(&mut left, &mut right) {
+        return Conjunction::Unclear;
+    }
+    let is_tuple = |side: &Map<String, Value>| {
+        side.contains_key("prefixItems")
+            || side.contains_key("additionalItems")
+            || side.get("items").is_some_and(Value::is_array)
+    };
+    let has_items = |side: &Map<String, Value>| is_tuple(side) || side.contains_key("items");
+    if (is_tuple(&left) && has_items(&right)) || (is_tuple(&right) && has_items(&left)) {
+        return Conjunction::Unclear;
+    }
+    if let (Some(first), Some(second)) = (values_of(&left), values_of(&right)) {
+        let common: Vec<Value> = first.iter().filter(|value| second.contains(value)).cloned().collect();
+        if common.is_empty() {
+            return Conjunction::Never;
+        }
+        right.shift_remove("const");
+        right.shift_remove("enum");
+        left.shift_remove("const");
+        left.insert("enum".to_owned(), Value::Array(common));
+    }
+    for (name, theirs) in right {
+        let Some(ours) = left.get_mut(&name) else {
+            left.insert(name, theirs);
+            continue;
+        };
+        if *ours == theirs || ANNOTATIONS.contains(&name.as_str()) {
+            continue;
+        }
+        match join_keyword(&name, ours, theirs) {
+            Some(true) => {}
+            Some(false) => return Conjunction::Never,
+            None => return Conjunction::Unclear,
+        }
+    }
+    Conjunction::Both(left)
+}
+
+/// Puts both sides' meaning of one keyword into `ours`: `Some(false)` when nothing satisfies both.
+fn join_keyword(name: &str, ours: &mut Value, theirs: Value) -> Option<bool> {
+    match name {
+        "type" => {
+            let common = common_types(ours, &theirs);
+            let [single] = common.as_slice() else {
+                let is_possible = !common.is_empty();
+                *ours = json!(common);
+                return Some(is_possible);
+            };
+            *ours = json!(single);
+        }
+        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
+            if theirs.as_f64()? > ours.as_f64()? {
+                *ours = theirs;
+            }
+        }
+        "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
+            if theirs.as_f64()? < ours.as_f64()? {
+                *ours = theirs;
+            }
+        }
+        "required" => {
+            let (Value::Array(ours), Value::Array(theirs)) = (ours, theirs) else { return None };
+            for required in theirs {
+                if !ours.contains(&required) {
+                    ours.push(required);
+                }
+            }
+        }
+        "properties" => {
+            let (Value::Object(ours), Value::Object(theirs)) = (ours, theirs) else { return None };
+            for (property, schema) in theirs {
+                match ours.get_mut(&property) {
+                    Some(known) => *known = both(known.take(), schema),
+                    None => {
+                        ours.insert(property, schema);
+                    }
+                }
+            }
+        }
+        "items" | "additionalProperties" => *ours = both(ours.take(), theirs),
+        _ => return None,
+    }
+    Some(true)
+}
+
+/// A schema that says what both say, to be joined when it is reached.
+pub(super) fn both(first: Value, second: Value) -> Value {
+    if first == second {
+        return first;
+    }
+    match (&first, &second) {
+        (Value::Bool(false), _) | (_, Value::Bool(true)) => first,
+        (Value::Bool(true), _) | (_, Value::Bool(false)) => second,
+        _ => json!({"allOf": [first, second]}),
+    }
+}
+
+/// Applies each side's `additionalProperties` to the properties that only the other side names, because
+/// in one schema they would no longer be additional. `false` when that cannot be told.
+fn spread_additional(left: &mut Map<String, Value>, right: &mut Map<String, Value>) -> bool {
+    let is_open = |side: &Map<String, Value>| {
+        side.get("additionalProperties").is_none_or(|rule| rule == &Value::Bool(true))
+            && !side.contains_key("patternProperties")
+    };
+    if is_open(left) && is_open(right) {
+        return true;
+    }
+    let fill = |from: &Map<String, Value>, into: &mut Map<String, Value>| {
+        let Some(Value::Object(named)) = from.get("properties") else { return true };
+        if is_open(into) {
+            return true;
+        }
+        if into.contains_key("patternProperties") && !named.is_empty() {
+            return false;
+        }
+        let rule = into.get("additionalProperties").cloned().unwrap_or(Value::Bool(true));
+        let properties = into.entry("properties").or_insert_with(|| json!({}));
+        let Value::Object(properties) = properties else { return false };
+        for name in named.keys() {
+            properties.entry(name.clone()).or_insert_with(|| rule.clone());
+        }
+        true
+    };
+    if !fill(left, right) || !fill(right, left) {
+        return false;
+    }
+    // A pattern on one side exempts names from that side's rule only, which one schema cannot say.
+    let has_patterns = |side: &Map<String, Value>| side.contains_key("patternProperties");
+    !((has_patterns(left) && !is_open(right)) || (has_patterns(right) && !is_open(left)))
+}
+
+/// The values that a schema lists, if it does.
+pub(super) fn values_of(keywords: &Map<String, Value>) -> Option<Vec<Value>> {
+    let listed = keywords.get("enum").and_then(Value::as_array);
+    match (keywords.get("const"), listed) {
+        (Some(constant), Some(listed)) if !listed.contains(constant) => Some(Vec::new()),
+        (Some(constant), _) => Some(vec![constant.clone()]),
+        (None, Some(listed)) => Some(listed.clone()),
+        (None, None) => None,
+    }
+}
+
+/// The names under a `type` keyword.
+pub(super) fn type_names(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(name) => vec![name.clone()],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn common_types(first: &Value, second: &Value) -> Vec<String> {
+    let (first, second) = (type_names(first), type_names(second));
+    let holds = |list: &[String], name: &str| list.iter().any(|known| known == name);
+    let admitted =
+        |list: &[String], name: &str| holds(list, name) || (name == "integer" && holds(list, "number"));
+    let mut common: Vec<String> = first.iter().filter(|name| admitted(&second, name)).cloned().collect();
+    for name in second.iter().filter(|name| admitted(&first, name)) {
+        if !holds(&common, name) {
+            common.push(name.clone());
+        }
+    }
+    // Of `integer` and `number` both, only one side's `integer` is common, unless both say `number`.
+    if holds(&common, "number") {
+        common.retain(|name| name != "integer");
+    }
+    common
+}

@@ -1,0 +1,200 @@
+//! What each family of backends enforces.
+
+use serde_json::Value;
+
+use super::Dialect;
+
+/// How a backend treats bounds on numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bounds {
+    Enforced,
+    IntegersOnly,
+    Ignored,
+}
+
+/// The part of JSON Schema that a backend enforces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    /// Objects must list their properties and allow no others; what cannot be written so, such as free
+    /// keys, tuples and values of any type, keeps the backend from enforcing anything.
+    pub(super) closed: bool,
+    /// Every property must be required; optional ones are made nullable.
+    pub(super) all_required: bool,
+    /// Schemas may refer to themselves.
+    pub(super) recursion: bool,
+    /// Titles, defaults and examples are accepted beside `description`.
+    pub(super) annotations: bool,
+    /// `oneOf` is accepted, though read as `anyOf`.
+    pub(super) one_of: bool,
+    /// Objects and arrays may be among enumerated values.
+    pub(super) compound_values: bool,
+    /// `minimum` and its kin.
+    pub(super) bounds: Bounds,
+    /// `multipleOf` is enforced.
+    pub(super) multiple_of: bool,
+    /// `minProperties` and `maxProperties` are enforced.
+    pub(super) property_counts: bool,
+    /// `minLength` and `maxLength` are enforced.
+    pub(super) lengths: bool,
+    /// `maxItems`, and `minItems` above one, are enforced.
+    pub(super) item_counts: bool,
+    /// A tuple is generated with exactly its items, no fewer and no more.
+    pub(super) exact_tuples: bool,
+    /// Patterns are enforced only if they span the whole string.
+    pub(super) anchored_patterns: bool,
+    /// Of these keywords on one string only the first present is enforced, and then no lengths are.
+    pub(super) string_precedence: Option<[&'static str; 2]>,
+    /// The formats that are enforced.
+    pub(super) formats: &'static [&'static str],
+    /// The largest count or length; larger ones make the server refuse the schema.
+    pub(super) repetitions_max: u64,
+    /// Limits on the size of the whole schema.
+    pub(super) limits: Option<Limits>,
+}
+
+/// Limits on the size of a schema, over which a backend refuses it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) nesting_max: usize,
+    pub(super) properties_max: usize,
+    pub(super) values_max: usize,
+}
+
+/// As OpenAI documents them.
+const OPENAI_LIMITS: Limits = Limits { nesting_max: 10, properties_max: 5_000, values_max: 1_000 };
+
+/// The grammar compiler of llama.cpp refuses more repetitions of one rule than this.
+const GBNF_REPETITIONS_MAX: u64 = 2_000;
+
+const OPENAI_FORMATS: [&str; 9] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+
+const ANTHROPIC_FORMATS: [&str; 10] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"];
+
+const GBNF_FORMATS: [&str; 4] = ["date", "time", "date-time", "uuid"];
+
+const VLLM_FORMATS: [&str; 14] = [
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "json-pointer",
+    "relative-json-pointer",
+];
+
+const OPENAI: Rules = Rules {
+    closed: true,
+    all_required: true,
+    recursion: true,
+    annotations: false,
+    one_of: false,
+    compound_values: false,
+    bounds: Bounds::Enforced,
+    multiple_of: true,
+    property_counts: false,
+    lengths: false,
+    item_counts: true,
+    exact_tuples: false,
+    anchored_patterns: false,
+    string_precedence: None,
+    formats: &OPENAI_FORMATS,
+    repetitions_max: u64::MAX,
+    limits: Some(OPENAI_LIMITS),
+};
+
+const ANTHROPIC: Rules = Rules {
+    all_required: false,
+    recursion: false,
+    bounds: Bounds::Ignored,
+    multiple_of: false,
+    item_counts: false,
+    formats: &ANTHROPIC_FORMATS,
+    limits: None,
+    ..OPENAI
+};
+
+const GBNF: Rules = Rules {
+    closed: false,
+    all_required: false,
+    recursion: true,
+    annotations: true,
+    one_of: true,
+    compound_values: true,
+    bounds: Bounds::IntegersOnly,
+    multiple_of: false,
+    property_counts: false,
+    lengths: true,
+    item_counts: true,
+    exact_tuples: true,
+    anchored_patterns: true,
+    string_precedence: Some(["pattern", "format"]),
+    formats: &GBNF_FORMATS,
+    repetitions_max: GBNF_REPETITIONS_MAX,
+    limits: None,
+};
+
+const VLLM: Rules = Rules {
+    bounds: Bounds::Enforced,
+    property_counts: true,
+    exact_tuples: false,
+    anchored_patterns: false,
+    string_precedence: Some(["format", "pattern"]),
+    formats: &VLLM_FORMATS,
+    repetitions_max: u64::MAX,
+    ..GBNF
+};
+
+/// The rules of a dialect; none for a backend of which nothing is known.
+pub(super) fn of(dialect: Dialect) -> Option<Rules> {
+    match dialect {
+        Dialect::OpenAi => Some(OPENAI),
+        Dialect::Anthropic => Some(ANTHROPIC),
+        Dialect::LmStudio | Dialect::Ollama | Dialect::LlamaCpp => Some(GBNF),
+        Dialect::Vllm => Some(VLLM),
+        Dialect::Generic => None,
+    }
+}
+
+impl Rules {
+    /// Whether the backend enforces a pattern as it is written.
+    pub(super) fn enforces_pattern(&self, pattern: &Value) -> bool {
+        let Some(pattern) = pattern.as_str() else { return false };
+        is_regular(pattern) && (!self.anchored_patterns || is_anchored(pattern))
+    }
+}
+
+/// Whether a pattern does without look-around, references and boundaries, which no grammar can express.
+fn is_regular(pattern: &str) -> bool {
+    let mut characters = pattern.chars().peekable();
+    let mut before = ' ';
+    while let Some(character) = characters.next() {
+        if character == '\\' {
+            let escaped = characters.next().unwrap_or(' ');
+            if matches!(escaped, '1'..='9' | 'b' | 'B' | 'k' | 'p' | 'P') {
+                return false;
+            }
+            before = ' ';
+            continue;
+        }
+        if before == '(' && character == '?' && characters.peek() != Some(&':') {
+            return false;
+        }
+        before = character;
+    }
+    true
+}
+
+fn is_anchored(pattern: &str) -> bool {
+    let Some(inner) = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')) else { return false };
+    let backslashes = inner.chars().rev().take_while(|character| *character == '\\').count();
+    backslashes % 2 == 0
+}
