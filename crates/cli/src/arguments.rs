@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use formwork_extract::{Mode, Options, TEXT_BYTES_MAX};
+use formwork_types::{Correction, OptionsPatch, SchemaForm, Strategy, ValidationMode};
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -15,6 +16,18 @@ Examples:
 
 Exit status: 0 valid · 1 found, but not valid · 2 bad usage or schema · 4 no JSON found";
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  formwork agents init summarizer                          a first agent, in agents/summarizer.yaml
+  formwork run summarizer -p \"The meeting is on Monday.\"   its JSON on stdout
+  git diff | formwork run reviewer -p - --receipt          and how it came about
+  formwork run reviewer --param pr_url=https://… --schema review.json
+
+The backend is the one in formwork.toml, or what OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST name.
+
+Exit status: 0 valid result · 1 the run failed · 2 bad usage, config, agent or schema · 3 backend unreachable or
+refused · 130 interrupted";
+
 /// Agents whose output is guaranteed: JSON that satisfies its schema, or a clear failure.
 #[derive(Debug, Parser)]
 #[command(name = "formwork", version, propagate_version = true)]
@@ -25,11 +38,186 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run an agent and print its result
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Box<Run>),
     /// Extract JSON from a text, validate it and print it; no model is involved
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
+    /// Work with agents
+    Agents(Agents),
     /// Work with schemas
     Schemas(Schemas),
+    /// Find out what a backend really enforces
+    Probe(Probe),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The agent: a name from agents/, or a file
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: String,
+
+    /// What the agent is asked; `-` reads standard input
+    #[arg(short, long, value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+
+    /// A parameter; the value is JSON where it reads as JSON and the agent does not want text
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) param: Vec<String>,
+
+    /// Parameters from a JSON file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) params: Option<PathBuf>,
+
+    /// The schema that the result has to satisfy: a file, or the name of one in schemas/
+    #[arg(long, value_name = "FILE|NAME")]
+    pub(crate) schema: Option<String>,
+
+    /// Further calls when a reply does not satisfy the schema
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
+    pub(crate) max_retries: Option<u32>,
+
+    /// How much may be changed in a reply to make it fit
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeName>,
+
+    /// Accept only replies that are one RFC 8259 document as they stand
+    #[arg(long)]
+    pub(crate) strict_json_only: bool,
+
+    /// How the model is asked
+    #[arg(long, value_enum)]
+    pub(crate) strategy: Option<StrategyName>,
+
+    /// What a retry asks for
+    #[arg(long, value_enum)]
+    pub(crate) correction: Option<CorrectionName>,
+
+    /// How the schema is shown to the model
+    #[arg(long, value_enum)]
+    pub(crate) schema_form: Option<FormName>,
+
+    /// Refuse results that are suddenly trivial after a failed attempt
+    #[arg(long)]
+    pub(crate) reject_placeholders: bool,
+
+    /// The backend to use, whatever the agent's tier
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+
+    /// Print {"result", "receipt"}: the result and how it came about
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) receipt: bool,
+
+    /// Print the whole run, whether it succeeded or failed
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Run {
+    /// What the command line says about the contract.
+    pub(crate) fn options(&self) -> OptionsPatch {
+        OptionsPatch {
+            max_retries: self.max_retries,
+            strict_json_only: self.strict_json_only.then_some(true),
+            validation_mode: self.mode.map(|mode| match mode {
+                ModeName::Strict => ValidationMode::Strict,
+                ModeName::Lenient => ValidationMode::Lenient,
+            }),
+            strategy: self.strategy.map(|strategy| match strategy {
+                StrategyName::Auto => Strategy::Auto,
+                StrategyName::Prompt => Strategy::Prompt,
+                StrategyName::SystemPrompt => Strategy::SystemPrompt,
+                StrategyName::Tool => Strategy::Tool,
+                StrategyName::Native => Strategy::Native,
+            }),
+            correction: self.correction.map(|correction| match correction {
+                CorrectionName::Auto => Correction::Auto,
+                CorrectionName::Full => Correction::Full,
+                CorrectionName::Patch => Correction::Patch,
+            }),
+            schema_form: self.schema_form.map(|form| match form {
+                FormName::Auto => SchemaForm::Auto,
+                FormName::Json => SchemaForm::Json,
+                FormName::Compact => SchemaForm::Compact,
+            }),
+            reject_placeholders: self.reject_placeholders.then_some(true),
+            extract_json: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum StrategyName {
+    Auto,
+    Prompt,
+    SystemPrompt,
+    Tool,
+    Native,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CorrectionName {
+    Auto,
+    Full,
+    Patch,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FormName {
+    Auto,
+    Json,
+    Compact,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Agents {
+    #[command(subcommand)]
+    pub(crate) command: AgentsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCommand {
+    /// List the agents in agents/ and what is wrong with any of them
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what an agent takes and gives
+    Show {
+        /// Its name
+        name: String,
+        /// Print its blueprint as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check agent files: all in agents/, or those given
+    Validate {
+        /// Files, or folders with an agent.yaml
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a first agent to start from
+    Init {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// The backend; the default one when left out
+    #[arg(value_name = "BACKEND")]
+    pub(crate) backend: Option<String>,
+    /// Print the verdict as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -74,7 +74,10 @@ pub(crate) async fn rung(tier: &str, config: &BackendConfig, verdicts: &Verdicts
     let verdict = verdicts.of(&config);
     let capabilities = verdict.map(|verdict| verdict.capabilities).unwrap_or_default();
     let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
-    Ok(Rung { tier: TierBackend { tier: tier.to_owned(), backend: config.info(capabilities, dialect) }, backend })
+    Ok(Rung {
+        tier: TierBackend { tier: tier.to_owned(), backend: config.info(capabilities, dialect) },
+        backend,
+    })
 }
 
 /// The verdict as a value, for `--json`.

@@ -7,12 +7,16 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// A valid result.
     Valid,
-    /// The text does not satisfy the schema.
+    /// The run failed, or the text does not satisfy the schema.
     Invalid,
     /// Bad usage, config, agent or schema.
     Usage,
+    /// The backend cannot be reached or refused the request.
+    Backend,
     /// No JSON found.
     NotFound,
+    /// Someone pressed Ctrl-C.
+    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
@@ -21,7 +25,9 @@ impl From<Exit> for ExitCode {
             Exit::Valid => 0,
             Exit::Invalid => 1,
             Exit::Usage => 2,
+            Exit::Backend => 3,
             Exit::NotFound => 4,
+            Exit::Interrupted => 130,
         })
     }
 }

@@ -1,14 +1,19 @@
 //! The `formwork` command: arguments in, verbs out.
 //!
 //! Data goes to stdout, everything else to stderr, and the exit status is typed: 0 valid, 1 not valid,
-//! 2 bad usage or schema, 4 no JSON found.
+//! 2 bad usage, config, agent or schema, 3 backend unreachable, 4 no JSON found, 130 interrupted.
 
+mod agents;
 mod arguments;
+mod backends;
 mod check;
 mod exit;
 mod jsonl;
 mod output;
+mod probe;
+mod run;
 mod schemas;
+mod settings;
 mod source;
 
 use std::process::ExitCode;
@@ -24,6 +29,9 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Check(check) if check.jsonl.is_some() => jsonl::run(&check),
         Command::Check(check) => check::run(&check),
+        Command::Run(run) => run::run(&run),
+        Command::Agents(agents) => agents::run(&agents),
+        Command::Probe(probe) => probe::run(&probe),
         Command::Schemas(schemas) => schemas::run(&schemas),
     };
     match outcome {

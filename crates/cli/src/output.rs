@@ -1,7 +1,7 @@
 //! The only place that writes to the terminal.
 #![allow(clippy::print_stderr, reason = "this is the output module")]
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -11,10 +11,22 @@ use crate::exit::Exit;
 
 /// Prints data, indented, on stdout.
 pub(crate) fn data(value: &Value) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(value)?;
-    text.push('\n');
+    text(&serde_json::to_string_pretty(value)?)
+}
+
+/// Prints a text and a line end on stdout.
+pub(crate) fn text(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("writing to standard output")
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.write_all(b"\n"))
+        .and_then(|()| stdout.flush())
+        .context("writing to standard output")
+}
+
+/// Whether a person watches stderr.
+pub(crate) fn is_terminal() -> bool {
+    io::stderr().is_terminal()
 }
 
 /// Prints lines for people on stderr.

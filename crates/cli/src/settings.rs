@@ -125,7 +125,8 @@ impl Settings {
 
 fn parse(text: &str) -> Result<File> {
     toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        let line =
+            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let source = text.lines().nth(line - 1).unwrap_or_default().trim();
         anyhow::anyhow!("{FILE}, line {line}: {} (`{source}`)", error.message().trim())
     })
@@ -133,7 +134,8 @@ fn parse(text: &str) -> Result<File> {
 
 /// The backend that the environment describes, if it describes one.
 fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<BackendConfig>> {
-    let read = |name: &str| environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    let read =
+        |name: &str| environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let (base_url, key) = (read("OPENAI_BASE_URL"), read("OPENAI_API_KEY"));
     if base_url.is_some() || key.is_some() {
         let mut backend = BackendConfig::new("openai", BackendKind::OpenAi);
@@ -165,7 +167,8 @@ fn ollama_url(host: &str) -> String {
     let rest = rest.trim_end_matches('/');
     // A server is told to listen on all addresses this way; a client reaches it on the loopback one.
     let rest = rest.replace("0.0.0.0", "127.0.0.1");
-    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let has_port =
+        rest.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     let port = if has_port || scheme == "https" { "" } else { ":11434" };
     format!("{scheme}://{rest}{port}/v1")
 }
@@ -187,7 +190,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_key_and_line() {
-        let unknown = refusal("default_backend = \"a\"\n\n[backends.a]\nkind = \"openai\"\nbase_ulr = \"http://x\"\n");
+        let unknown =
+            refusal("default_backend = \"a\"\n\n[backends.a]\nkind = \"openai\"\nbase_ulr = \"http://x\"\n");
         assert!(unknown.starts_with("formwork.toml, line 5: unknown field `base_ulr`"), "{unknown}");
         let kind = refusal("[backends.a]\nkind = \"opnai\"\n");
         assert!(kind.starts_with("formwork.toml, line 2: unknown variant `opnai`"), "{kind}");

@@ -1,11 +1,11 @@
 //! What follows from a reply: a result, another call, the next rung, or a typed failure.
 
 use formwork_schema::Violations;
-use formwork_types::{
-    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Reply, Rung as Step, RunError,
-    RunErrorType, SchemaForm, Strategy, Success,
-};
 use formwork_types::Stop;
+use formwork_types::{
+    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Reply, RunError, RunErrorType,
+    Rung as Step, SchemaForm, Strategy, Success,
+};
 use serde_json::Value;
 
 use crate::judge::{Accepted, Asked, Verdict, declined, judge};
@@ -174,7 +174,13 @@ impl State {
 
     /// Asks again for a document: in parts where it is nearly right, in full otherwise, and in another
     /// way where this one proves not to work.
-    fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<(Value, Violations)>) {
+    fn ask_again(
+        &mut self,
+        plan: Plan,
+        reply: &Reply,
+        trouble: Trouble,
+        flawed: Option<(Value, Violations)>,
+    ) {
         let mut plan = plan;
         let (why, errors) = (trouble.why, trouble.errors.clone());
         if flawed.is_none() && why == Why::NoAnswer {
@@ -197,12 +203,9 @@ impl State {
         }
         plan.ask = match self.parts(&plan, flawed) {
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
-            None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => Ask::ToolResult {
-                why,
-                errors,
-                content: reply.text.clone(),
-                calls: reply.tool_calls.clone(),
-            },
+            None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => {
+                Ask::ToolResult { why, errors, content: reply.text.clone(), calls: reply.tool_calls.clone() }
+            }
             None => Ask::Full { why, errors, previous: words(reply) },
         };
         self.rung.patched |= matches!(plan.ask, Ask::Patch { .. });
@@ -279,7 +282,8 @@ impl State {
         }
         let retries = self.ledger.retries;
         let plural = if retries == 1 { "retry" } else { "retries" };
-        let is_call = matches!(trouble.kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
+        let is_call =
+            matches!(trouble.kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
         let message =
             if is_call { trouble.message } else { format!("{} after {retries} {plural}", trouble.message) };
         let errors = if is_call { Vec::new() } else { trouble.errors };

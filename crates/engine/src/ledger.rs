@@ -66,7 +66,12 @@ impl Ledger {
         self.unenforced = keywords;
     }
 
-    pub(crate) fn receipt(&self, strategy: Option<&str>, contract: Option<&Enforced>, repairs: Vec<Repair>) -> Receipt {
+    pub(crate) fn receipt(
+        &self,
+        strategy: Option<&str>,
+        contract: Option<&Enforced>,
+        repairs: Vec<Repair>,
+    ) -> Receipt {
         Receipt {
             strategy: strategy.map(str::to_owned),
             calls: self.calls,

@@ -4,8 +4,20 @@ use serde_json::Value;
 
 /// What models write when they want to get past a validator.
 const WORDS: [&str; 14] = [
-    "test", "placeholder", "todo", "tbd", "n/a", "na", "none", "string", "example", "lorem ipsum", "foo", "dummy",
-    "...", "sample",
+    "test",
+    "placeholder",
+    "todo",
+    "tbd",
+    "n/a",
+    "na",
+    "none",
+    "string",
+    "example",
+    "lorem ipsum",
+    "foo",
+    "dummy",
+    "...",
+    "sample",
 ];
 
 /// One place whose content is gone.
@@ -100,7 +112,10 @@ mod tests {
             paths(&earlier, &json!({"summary": "Test.", "issues": [], "note": "test"})),
             ["$.summary", "$.issues"]
         );
-        assert_eq!(paths(&earlier, &json!({"summary": "", "issues": [{"file": "todo"}]})), ["$.summary", "$.issues[0].file"]);
+        assert_eq!(
+            paths(&earlier, &json!({"summary": "", "issues": [{"file": "todo"}]})),
+            ["$.summary", "$.issues[0].file"]
+        );
     }
 
     #[test]

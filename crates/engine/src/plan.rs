@@ -1,9 +1,7 @@
 //! What the next call asks for, and the request that comes of it.
 
 use formwork_schema::{Dialect, Lowered, lower, narrow};
-use formwork_types::{
-    BackendInfo, Blueprint, Format, Message, Request, Support, Tool, ToolCall, ToolChoice,
-};
+use formwork_types::{BackendInfo, Blueprint, Format, Message, Request, Support, Tool, ToolCall, ToolChoice};
 use serde_json::Value;
 
 use crate::contract::Enforced;
@@ -66,7 +64,8 @@ impl Plan {
             Ask::Patch { .. } => ", patch correction",
             Ask::Reminder { .. } => ", reminder",
         };
-        let form = if self.way == Way::Plain { String::new() } else { format!(", {} form", self.form.name()) };
+        let form =
+            if self.way == Way::Plain { String::new() } else { format!(", {} form", self.form.name()) };
         format!("{way}{form}{ask}")
     }
 }
@@ -191,7 +190,8 @@ fn submit_tool(
     // A schema is only worth lowering where the backend enforces what is left of it.
     let strict = lowered.strict && dialect == Dialect::OpenAi;
     let enforces = strict || backend.capabilities.forced_tools == Support::Enforced;
-    let (parameters, lost) = if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
+    let (parameters, lost) =
+        if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
     request.tools = vec![Tool {
         name: SUBMIT.to_owned(),
         description: "Submit the final result. You MUST call this tool!".to_owned(),

@@ -52,7 +52,13 @@ fn pretty(value: &Value) -> String {
 }
 
 /// The system prompt with the section that ends it.
-pub(crate) fn system(base: Option<&str>, way: Way, form: Form, schema: &Value, example: Option<&Value>) -> String {
+pub(crate) fn system(
+    base: Option<&str>,
+    way: Way,
+    form: Form,
+    schema: &Value,
+    example: Option<&Value>,
+) -> String {
     let mut text = base.unwrap_or_default().trim_end().to_owned();
     if way == Way::Tool {
         add(&mut text, &format!("# CRITICAL: You MUST call {SUBMIT}() to return your result!"));
@@ -98,7 +104,9 @@ pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Val
     let shown = form.show(schema);
     add(
         &mut text,
-        &format!("## Output Format (REQUIRED)\n\n{lead}\n\n{shown}\n\nOutput ONLY the JSON, no additional text."),
+        &format!(
+            "## Output Format (REQUIRED)\n\n{lead}\n\n{shown}\n\nOutput ONLY the JSON, no additional text."
+        ),
     );
     text
 }
@@ -156,7 +164,9 @@ pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form
     let now: Vec<String> = parts
         .list
         .iter()
-        .filter_map(|part| Some(format!("- {}: {}", part.pointer, shortened(&part.current.as_ref()?.to_string()))))
+        .filter_map(|part| {
+            Some(format!("- {}: {}", part.pointer, shortened(&part.current.as_ref()?.to_string())))
+        })
         .collect();
     if !now.is_empty() && why != Why::CutOff {
         text.push_str(&format!("\n\n## Current Values\n{}", now.join("\n")));
@@ -187,7 +197,9 @@ pub(crate) fn reminder() -> String {
 
 /// What a model hears that gave no answer to a plain question.
 pub(crate) fn plain_retry(reason: &str) -> String {
-    format!("<output-validation-error>\nYour output could not be used: {reason}. Please answer.\n</output-validation-error>")
+    format!(
+        "<output-validation-error>\nYour output could not be used: {reason}. Please answer.\n</output-validation-error>"
+    )
 }
 
 fn opening(why: Why, errors: &[String]) -> String {

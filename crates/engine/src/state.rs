@@ -66,16 +66,20 @@ impl State {
             return Err(Error::Journal("an event follows run_completed"));
         }
         match body {
-            Body::RunStart { blueprint, contract, input, .. } => self.start(blueprint, contract.as_deref(), input),
+            Body::RunStart { blueprint, contract, input, .. } => {
+                self.start(blueprint, contract.as_deref(), input)
+            }
             Body::AttemptStarted { ladder } => self.attempt(ladder),
             Body::Message { content, reply, .. } => {
                 let reply = Reply { text: content.clone(), ..(**reply).clone() };
                 self.replied(&reply)
             }
             Body::CallFailed { error } => self.call_failed(error),
-            Body::ValidationFailed { .. } | Body::Escalated { .. } => {
-                self.notes.pop_front().map(|_| ()).ok_or(Error::Journal("a decision was noted that was never made"))
-            }
+            Body::ValidationFailed { .. } | Body::Escalated { .. } => self
+                .notes
+                .pop_front()
+                .map(|_| ())
+                .ok_or(Error::Journal("a decision was noted that was never made")),
             Body::DeadlineReached => {
                 let limit = self.task.as_ref().and_then(|task| task.blueprint.limits.timeout_seconds);
                 let limit = limit.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
@@ -94,7 +98,12 @@ impl State {
         }
     }
 
-    fn start(&mut self, blueprint: &Blueprint, contract: Option<&Contract>, input: &str) -> Result<(), Error> {
+    fn start(
+        &mut self,
+        blueprint: &Blueprint,
+        contract: Option<&Contract>,
+        input: &str,
+    ) -> Result<(), Error> {
         if self.task.is_some() {
             return Err(Error::Journal("a run starts twice"));
         }

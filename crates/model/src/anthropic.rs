@@ -35,8 +35,9 @@ impl Anthropic {
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
         if let Some(key) = secret.expose() {
-            let mut value = HeaderValue::from_str(key)
-                .map_err(|_| Error::Settings("the key holds characters that no header may carry".to_owned()))?;
+            let mut value = HeaderValue::from_str(key).map_err(|_| {
+                Error::Settings("the key holds characters that no header may carry".to_owned())
+            })?;
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static("x-api-key"), value);
         }
@@ -83,7 +84,8 @@ impl Backend for Anthropic {
 }
 
 fn tool(tool: &Tool) -> Value {
-    let mut shown = json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters});
+    let mut shown =
+        json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters});
     if tool.strict {
         shown["strict"] = json!(true);
     }
@@ -158,7 +160,8 @@ impl Assembly {
 
     fn usage(&mut self, usage: &Value) {
         let count = |name: &str| usage[name].as_u64();
-        let cached = count("cache_read_input_tokens").unwrap_or(0) + count("cache_creation_input_tokens").unwrap_or(0);
+        let cached =
+            count("cache_read_input_tokens").unwrap_or(0) + count("cache_creation_input_tokens").unwrap_or(0);
         if let Some(input) = count("input_tokens") {
             self.reply.usage.input = input + cached;
         }
@@ -185,8 +188,11 @@ impl Assembly {
             "tool_use" => {
                 call = Some(self.reply.tool_calls.len());
                 let input = &block["input"];
-                let arguments =
-                    if input.as_object().is_none_or(Map::is_empty) { String::new() } else { input.to_string() };
+                let arguments = if input.as_object().is_none_or(Map::is_empty) {
+                    String::new()
+                } else {
+                    input.to_string()
+                };
                 let made = ToolCall { id: text("id").to_owned(), name: text("name").to_owned(), arguments };
                 self.reply.tool_calls.push(made);
             }

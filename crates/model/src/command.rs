@@ -73,17 +73,16 @@ impl Program {
             return Err(self.failed(&format!("failed ({status}){said}")));
         }
         let text = String::from_utf8_lossy(&stdout).trim().to_owned();
-        let usage = Usage {
-            input: estimated(&document.to_string()),
-            output: estimated(&text),
-            estimated: true,
-        };
+        let usage =
+            Usage { input: estimated(&document.to_string()), output: estimated(&text), estimated: true };
         Ok(Reply { text, stop: Stop::Finished, usage, model: self.model.clone(), ..Reply::default() })
     }
 
     fn start(&self) -> Result<Child, Error> {
-        let (program, arguments) =
-            self.command.split_first().ok_or_else(|| Error::Settings("a command backend needs a command".into()))?;
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .ok_or_else(|| Error::Settings("a command backend needs a command".into()))?;
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -118,7 +117,8 @@ impl Program {
         if !whole {
             return Err(Error::TooLarge { limit: STDOUT_BYTES_MAX });
         }
-        let status = child.wait().await.map_err(|error| self.failed(&format!("cannot be waited for: {error}")))?;
+        let status =
+            child.wait().await.map_err(|error| self.failed(&format!("cannot be waited for: {error}")))?;
         Ok((status, stdout, stderr.0))
     }
 

@@ -37,7 +37,10 @@ impl Completions {
         // llama.cpp and vLLM take a schema here too; without one of them it has no effect.
         if let Format::JsonSchema { name, schema, strict } = &request.format {
             let json_schema = json!({"name": name, "strict": strict, "schema": schema});
-            body.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": json_schema}));
+            body.insert(
+                "response_format".to_owned(),
+                json!({"type": "json_schema", "json_schema": json_schema}),
+            );
         }
         Value::Object(body).to_string().into_bytes()
     }

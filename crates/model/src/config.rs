@@ -122,7 +122,8 @@ impl BackendConfig {
     /// Everything that cannot work, each with its key.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        let mut complain = |key: &str, what: &str| problems.push(format!("backends.{}.{key}: {what}", self.name));
+        let mut complain =
+            |key: &str, what: &str| problems.push(format!("backends.{}.{key}: {what}", self.name));
         for (key, seconds) in [
             ("timeout_seconds", self.timeout_seconds),
             ("connect_timeout_seconds", self.connect_timeout_seconds),
@@ -176,7 +177,8 @@ impl BackendConfig {
             return Err(Error::Settings(format!("'{url}' does not begin with http:// or https://")));
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            let message = "must not hold a name or password; put the key into a variable and name it in api_key_env";
+            let message =
+                "must not hold a name or password; put the key into a variable and name it in api_key_env";
             return Err(Error::Settings(message.to_owned()));
         }
         Ok(url)
@@ -246,7 +248,8 @@ fn parameters_in_millions(model: &str) -> Option<f64> {
     name.split(|character: char| !(character.is_ascii_alphanumeric() || character == '.')).find_map(|word| {
         let (unit, digits) = (word.chars().last()?, word.get(..word.len().checked_sub(1)?)?);
         let digits = digits.strip_prefix(['e', 'a']).unwrap_or(digits);
-        let number: f64 = digits.parse().ok().filter(|_| digits.starts_with(|first: char| first.is_ascii_digit()))?;
+        let number: f64 =
+            digits.parse().ok().filter(|_| digits.starts_with(|first: char| first.is_ascii_digit()))?;
         match unit {
             'm' => Some(number),
             'b' => Some(number * 1000.0),
@@ -261,10 +264,13 @@ mod tests {
 
     #[test]
     fn the_size_of_a_model_is_read_from_its_name() {
-        for small in ["SmolLM2-135M-Instruct.Q4_1.gguf", "llama3.2:1b", "qwen2.5-0.5b-instruct", "gemma-3-e2b"] {
+        for small in
+            ["SmolLM2-135M-Instruct.Q4_1.gguf", "llama3.2:1b", "qwen2.5-0.5b-instruct", "gemma-3-e2b"]
+        {
             assert!(is_small(small), "{small}");
         }
-        for other in ["gpt-4o", "ministral-3-14b-reasoning", "claude-sonnet-5", "llama-3.1-70b", "", "b", "m"] {
+        for other in ["gpt-4o", "ministral-3-14b-reasoning", "claude-sonnet-5", "llama-3.1-70b", "", "b", "m"]
+        {
             assert!(!is_small(other), "{other}");
         }
     }
@@ -284,7 +290,10 @@ mod tests {
         config.base_url = Some("http://user:pass@host/v1".to_owned());
         config.timeout_seconds = f64::NAN;
         let problems = config.problems();
-        assert!(problems.iter().any(|line| line.starts_with("backends.mine.timeout_seconds:")), "{problems:?}");
+        assert!(
+            problems.iter().any(|line| line.starts_with("backends.mine.timeout_seconds:")),
+            "{problems:?}"
+        );
         assert!(problems.iter().any(|line| line.contains("api_key_env")), "{problems:?}");
         assert!(!problems.join(" ").contains("pass@"), "{problems:?}");
     }

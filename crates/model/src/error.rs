@@ -111,7 +111,9 @@ impl Error {
     pub(crate) fn redacted(self, secret: &crate::secret::Secret) -> Error {
         let clean = |text: String| secret.redact(text);
         match self {
-            Error::Unreachable { url, reason } => Error::Unreachable { url: clean(url), reason: clean(reason) },
+            Error::Unreachable { url, reason } => {
+                Error::Unreachable { url: clean(url), reason: clean(reason) }
+            }
             Error::Busy { status, message, retry_after } => {
                 Error::Busy { status, message: clean(message), retry_after }
             }

@@ -79,7 +79,8 @@ impl Http {
         body: &[u8],
         watch: &dyn Watch,
     ) -> Result<Reply, Error> {
-        let _slot = self.slots.acquire().await.map_err(|_| Error::Settings("the backend was closed".to_owned()))?;
+        let _slot =
+            self.slots.acquire().await.map_err(|_| Error::Settings("the backend was closed".to_owned()))?;
         let mut again = 0;
         loop {
             let error = match self.once::<A>(url, body, watch).await {
@@ -107,10 +108,13 @@ impl Http {
     /// A plain GET whose answer is JSON, for what servers tell about themselves.
     pub(crate) async fn get(&self, url: &str) -> Result<serde_json::Value, Error> {
         let deadline = Instant::now() + self.total.min(self.connect * 2);
-        let response = self.bounded(deadline, self.client.get(url).send()).await?.map_err(|e| self.network(url, &e))?;
-        let response = self.accepted(deadline, response).await.map_err(|error| error.redacted(&self.secret))?;
+        let response =
+            self.bounded(deadline, self.client.get(url).send()).await?.map_err(|e| self.network(url, &e))?;
+        let response =
+            self.accepted(deadline, response).await.map_err(|error| error.redacted(&self.secret))?;
         let body = self.body(deadline, response, ERROR_BYTES_MAX * 16).await?;
-        serde_json::from_slice(&body).map_err(|error| Error::Incomplete { reason: format!("not JSON: {error}") })
+        serde_json::from_slice(&body)
+            .map_err(|error| Error::Incomplete { reason: format!("not JSON: {error}") })
     }
 
     async fn once<A: Assemble>(&self, url: &str, body: &[u8], watch: &dyn Watch) -> Result<Reply, Error> {
@@ -198,7 +202,11 @@ impl Http {
 
     fn network(&self, url: &str, error: &reqwest::Error) -> Error {
         if error.is_timeout() {
-            return Error::Timeout { what: "connecting", setting: "connect_timeout_seconds", limit: self.connect };
+            return Error::Timeout {
+                what: "connecting",
+                setting: "connect_timeout_seconds",
+                limit: self.connect,
+            };
         }
         Error::Unreachable { url: url.to_owned(), reason: causes(error) }
     }
@@ -229,7 +237,8 @@ impl Http {
 
     async fn body(&self, deadline: Instant, mut response: Response, limit: usize) -> Result<Vec<u8>, Error> {
         let url = response.url().to_string();
-        let mut body = Vec::with_capacity(response.content_length().unwrap_or_default().min(64 * 1024) as usize);
+        let mut body =
+            Vec::with_capacity(response.content_length().unwrap_or_default().min(64 * 1024) as usize);
         while let Some(chunk) = self.next_chunk(&url, deadline, true, &mut response).await? {
             if body.len() + chunk.len() > limit {
                 return Err(Error::TooLarge { limit });

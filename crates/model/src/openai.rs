@@ -101,7 +101,10 @@ impl OpenAi {
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
             if let ToolChoice::Named(name) = &request.tool_choice {
-                body.insert("tool_choice".to_owned(), json!({"type": "function", "function": {"name": name}}));
+                body.insert(
+                    "tool_choice".to_owned(),
+                    json!({"type": "function", "function": {"name": name}}),
+                );
             }
         }
         match &request.format {

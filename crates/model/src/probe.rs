@@ -59,7 +59,11 @@ pub async fn probe(backend: &dyn Backend, progress: &dyn Fn(&str)) -> Result<Ver
         findings.push(examine(backend, feature).await?);
     }
     let support = |feature: &str| {
-        findings.iter().find(|finding| finding.feature == feature).map(|finding| finding.support).unwrap_or_default()
+        findings
+            .iter()
+            .find(|finding| finding.feature == feature)
+            .map(|finding| finding.support)
+            .unwrap_or_default()
     };
     let capabilities = Capabilities {
         json_schema: support("json_schema"),
@@ -154,7 +158,9 @@ fn holds_enumeration(document: &Value) -> bool {
 }
 
 fn holds_extra(document: &Value) -> bool {
-    document.as_object().is_some_and(|members| members.keys().all(|name| name == "colour" || name == "rating"))
+    document
+        .as_object()
+        .is_some_and(|members| members.keys().all(|name| name == "colour" || name == "rating"))
 }
 
 fn finding(feature: &str, support: Support, document: Option<&Value>, evidence: &str) -> Finding {
@@ -163,7 +169,14 @@ fn finding(feature: &str, support: Support, document: Option<&Value>, evidence: 
         support,
         enumeration: document.map(holds_enumeration),
         extra_property: document.map(holds_extra),
-        number_bound: document.map(|document| document["rating"].as_i64().is_some_and(|rating| (1..=5).contains(&rating))),
-        evidence: evidence.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(EVIDENCE_CHARACTERS_MAX).collect(),
+        number_bound: document
+            .map(|document| document["rating"].as_i64().is_some_and(|rating| (1..=5).contains(&rating))),
+        evidence: evidence
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .chars()
+            .take(EVIDENCE_CHARACTERS_MAX)
+            .collect(),
     }
 }

@@ -29,9 +29,9 @@ impl Retry {
 
     /// A call went well: the backend earns a repeat back.
     pub(crate) fn succeeded(&self) {
-        let _ = self
-            .budget
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left < BUDGET_MAX).then_some(left + 1));
+        let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            (left < BUDGET_MAX).then_some(left + 1)
+        });
     }
 
     /// How long to wait before repeat number `again` (from 1), or none when it is time to give up.
@@ -39,9 +39,7 @@ impl Retry {
         if again > self.attempts_again_max || asked_for.is_some_and(|wait| wait > RETRY_AFTER_MAX) {
             return None;
         }
-        self.budget
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .ok()?;
+        self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
         let doubled = self.base.saturating_mul(1 << (again - 1).min(16)).min(WAIT_MAX);
         Some(asked_for.unwrap_or_default().max(jittered(doubled)))
     }

@@ -49,7 +49,10 @@ impl Events {
     }
 
     /// Hands over an event that the stream ended without closing, as many servers do.
-    pub(crate) fn finish(&mut self, mut handle: impl FnMut(Event<'_>) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn finish(
+        &mut self,
+        mut handle: impl FnMut(Event<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
             self.take_line(&line, &mut handle)?;
@@ -89,7 +92,8 @@ impl Events {
     }
 
     fn dispatch(&mut self, handle: &mut impl FnMut(Event<'_>) -> Result<(), Error>) -> Result<(), Error> {
-        let outcome = if self.has_data { handle(Event { name: &self.name, data: &self.data }) } else { Ok(()) };
+        let outcome =
+            if self.has_data { handle(Event { name: &self.name, data: &self.data }) } else { Ok(()) };
         self.name.clear();
         self.data.clear();
         self.has_data = false;
@@ -117,7 +121,9 @@ mod tests {
 
     #[test]
     fn events_are_the_same_wherever_the_bytes_are_cut() {
-        let stream = ": ping\r\nevent: delta\r\ndata: {\"a\": \"ä\"}\r\n\r\ndata: one\ndata: two\n\ndata: [DONE]".as_bytes();
+        let stream =
+            ": ping\r\nevent: delta\r\ndata: {\"a\": \"ä\"}\r\n\r\ndata: one\ndata: two\n\ndata: [DONE]"
+                .as_bytes();
         let whole = events(&[stream]);
         let expected = [("delta", "{\"a\": \"ä\"}"), ("", "one\ntwo"), ("", "[DONE]")];
         assert_eq!(whole, expected.map(|(name, data)| (name.to_owned(), data.to_owned())));

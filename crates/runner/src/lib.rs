@@ -17,4 +17,5 @@ pub use claim::{Claim, Rung};
 pub use clock::{Clock, SystemClock};
 pub use drive::{Progress, Stop, drive};
 pub use error::Error;
-pub use journal::{Coordinator, Memory};
+pub use formwork_engine::ModelCall;
+pub use journal::{Coordinator, Memory, Reported};

@@ -42,6 +42,7 @@ mod explain;
 mod limits;
 mod lint;
 mod lower;
+mod narrow;
 mod path;
 mod refs;
 mod schema;
@@ -60,6 +61,7 @@ pub use limits::{
 };
 pub use lint::{Warning, lint};
 pub use lower::{Dialect, Lowered, lower, restore};
+pub use narrow::narrow;
 pub use path::{Segment, escape_pointer, json_path, json_pointer, parse_json_path, unescape_pointer};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};

@@ -1,0 +1,165 @@
+//! `formwork agents`: the agents of a project.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use formwork_agents::{Loaded, load, load_one, starter};
+use serde_json::{Value, json};
+
+use crate::arguments::{Agents, AgentsCommand};
+use crate::exit::Exit;
+use crate::output;
+
+/// The folder with a project's agents.
+const FOLDER: &str = "agents";
+
+pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
+    let project = Path::new(".");
+    match &arguments.command {
+        AgentsCommand::List { json } => list(project, *json),
+        AgentsCommand::Show { name, json } => show(project, name, *json),
+        AgentsCommand::Validate { files, json } => validate(project, files, *json),
+        AgentsCommand::Init { name } => init(project, name),
+    }
+}
+
+/// The agent of a name.
+pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
+    let all = load(&project.join(FOLDER))?;
+    let names: Vec<String> = all.iter().map(|loaded| loaded.name.clone()).collect();
+    match all.into_iter().find(|loaded| loaded.name == name) {
+        Some(found) => Ok(found),
+        None if names.is_empty() => {
+            bail!(
+                "there is no agent '{name}': the folder {FOLDER}/ holds none; make one with `formwork agents init {name}`"
+            )
+        }
+        None => bail!("there is no agent '{name}'; there are: {}", names.join(", ")),
+    }
+}
+
+fn list(project: &Path, json: bool) -> Result<Exit> {
+    let all = load(&project.join(FOLDER))?;
+    if json {
+        output::data(&all.iter().map(summary).collect::<Value>())?;
+    } else if all.is_empty() {
+        output::lines([format!(
+            "there are no agents in {FOLDER}/; make one with `formwork agents init NAME`"
+        )]);
+    } else {
+        let width = all.iter().map(|loaded| loaded.name.chars().count()).max().unwrap_or(0);
+        for loaded in &all {
+            if let Ok(checked) = &loaded.result {
+                let agent = &checked.blueprint;
+                let contract = if agent.output_schema.is_some() {
+                    "contract"
+                } else if agent.default_output_schema.is_some() {
+                    "default contract"
+                } else {
+                    "text"
+                };
+                output::text(&format!("{:width$}  {contract:16}  {}", agent.name, agent.description.trim()))?;
+            }
+        }
+    }
+    Ok(complain(&all, false))
+}
+
+fn summary(loaded: &Loaded) -> Value {
+    let file = loaded.path.display().to_string();
+    match &loaded.result {
+        Ok(checked) => json!({
+            "name": checked.blueprint.name,
+            "title": checked.blueprint.title,
+            "description": checked.blueprint.description,
+            "type": checked.blueprint.kind,
+            "file": file,
+            "valid": true,
+            "problems": [],
+            "warnings": checked.warnings,
+        }),
+        Err(problems) => json!({
+            "name": loaded.name, "file": file, "valid": false, "problems": problems, "warnings": [],
+        }),
+    }
+}
+
+/// Says what is wrong with which file; warnings only where someone asked to have them checked.
+fn complain(all: &[Loaded], with_warnings: bool) -> Exit {
+    let mut exit = Exit::Valid;
+    for loaded in all {
+        let file = loaded.path.display();
+        match &loaded.result {
+            Ok(checked) if with_warnings => {
+                output::lines(checked.warnings.iter().map(|warning| format!("{file}: warning: {warning}")));
+            }
+            Ok(_) => {}
+            Err(problems) => {
+                output::lines(problems.list.iter().map(|problem| format!("{file}: {problem}")));
+                exit = Exit::Usage;
+            }
+        }
+    }
+    exit
+}
+
+fn show(project: &Path, name: &str, json: bool) -> Result<Exit> {
+    let loaded = find(project, name)?;
+    let checked = match &loaded.result {
+        Ok(checked) => checked,
+        Err(_) => return Ok(complain(&[loaded], false)),
+    };
+    if json {
+        output::data(&serde_json::to_value(&checked.blueprint)?)?;
+        return Ok(Exit::Valid);
+    }
+    let agent = &checked.blueprint;
+    output::text(&format!("{} ({})", agent.name, loaded.path.display()))?;
+    if !agent.description.trim().is_empty() {
+        output::text(agent.description.trim())?;
+    }
+    let parameters = formwork_agents::parameters::schema(agent);
+    output::text(&format!("\ntakes:\n{}", formwork_schema::compact(&parameters)))?;
+    match agent.output_schema.as_ref().or(agent.default_output_schema.as_ref()) {
+        Some(schema) => output::text(&format!("\ngives:\n{}", formwork_schema::compact(schema)))?,
+        None => output::text("\ngives: text")?,
+    }
+    Ok(Exit::Valid)
+}
+
+fn validate(project: &Path, files: &[std::path::PathBuf], json: bool) -> Result<Exit> {
+    let all: Vec<Loaded> = if files.is_empty() {
+        load(&project.join(FOLDER))?
+    } else {
+        files.iter().map(|file| load_one(file)).collect()
+    };
+    if json {
+        output::data(&all.iter().map(summary).collect::<Value>())?;
+    }
+    let exit = complain(&all, true);
+    if exit == Exit::Valid && !json {
+        let count = all.len();
+        output::lines([format!("{count} {} valid", if count == 1 { "agent is" } else { "agents are" })]);
+    }
+    Ok(exit)
+}
+
+fn init(project: &Path, name: &str) -> Result<Exit> {
+    let text = starter(name)?;
+    let folder = project.join(FOLDER);
+    let path = folder.join(format!("{name}.yaml"));
+    fs::create_dir_all(&folder).with_context(|| format!("making the folder {FOLDER}/"))?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .with_context(|| format!("{FOLDER}/{name}.yaml cannot be made"))?;
+    std::io::Write::write_all(&mut file, text.as_bytes())
+        .with_context(|| format!("writing {}", path.display()))?;
+    output::lines([
+        format!("made {FOLDER}/{name}.yaml; try it with:"),
+        format!("  formwork run {name} -p \"…\""),
+    ]);
+    Ok(Exit::Valid)
+}

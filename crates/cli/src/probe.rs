@@ -1,0 +1,73 @@
+//! `formwork probe`: what a backend really enforces.
+
+use anyhow::{Context as _, Result};
+use formwork_model::Error;
+use formwork_model::probe::{Finding, Verdict, probe};
+
+use crate::arguments::Probe;
+use crate::backends::{self, Verdicts, environment};
+use crate::exit::Exit;
+use crate::output;
+use crate::settings::Settings;
+
+pub(crate) fn run(arguments: &Probe) -> Result<Exit> {
+    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let settings = Settings::read(&project, &environment)?;
+    let name = arguments.backend.as_ref().unwrap_or(&settings.default_backend);
+    let config = settings.backend(name)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(async {
+        let (config, backend) = backends::open(config).await?;
+        let progress = |feature: &str| {
+            if output::is_terminal() {
+                output::progress(&format!("{} · asking with {feature}", config.name));
+            }
+        };
+        let outcome = probe(backend.as_ref(), &progress).await;
+        if output::is_terminal() {
+            output::progress("");
+        }
+        let verdict = match outcome {
+            Ok(verdict) => verdict,
+            Err(error @ Error::Settings(_)) => return Err(error.into()),
+            Err(error) => {
+                output::lines([format!("formwork: {}: {error}", config.name)]);
+                return Ok(Exit::Backend);
+            }
+        };
+        if arguments.json {
+            output::data(&backends::verdict_value(&config, &verdict)?)?;
+        } else {
+            output::text(&format!(
+                "{} · {}",
+                config.name,
+                config.model.as_deref().unwrap_or("(its own model)")
+            ))?;
+            table(&verdict)?;
+        }
+        Verdicts::read(&project).keep(&config, verdict)?;
+        Ok(Exit::Valid)
+    })
+}
+
+fn table(verdict: &Verdict) -> Result<()> {
+    let held = |held: Option<bool>| match held {
+        Some(true) => "held",
+        Some(false) => "broken",
+        None => "-",
+    };
+    output::text("feature       verdict   enum    extra property  number bound  answer")?;
+    for Finding { feature, support, enumeration, extra_property, number_bound, evidence } in &verdict.findings
+    {
+        output::text(&format!(
+            "{feature:12}  {:8}  {:6}  {:14}  {:12}  {}",
+            support.name(),
+            held(*enumeration),
+            held(*extra_property),
+            held(*number_bound),
+            evidence.chars().take(60).collect::<String>(),
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The progress line: strategy, call, tokens, last error.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use formwork_model::{Error, Watch};
+use formwork_runner::{ModelCall, Progress};
+use formwork_types::Body;
+
+use crate::output;
+
+/// The line is drawn at most this often; more would only flicker.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// The longest error that fits beside the rest.
+const ERROR_CHARACTERS_MAX: usize = 70;
+
+/// Draws what a run is doing on a terminal; elsewhere it says only what is worth a line in a log.
+pub(super) struct Line {
+    agent: String,
+    terminal: bool,
+    now: Mutex<Now>,
+}
+
+#[derive(Default)]
+struct Now {
+    call: String,
+    tokens: u64,
+    error: String,
+    drawn: Option<Instant>,
+}
+
+impl Line {
+    pub(super) fn new(agent: &str, terminal: bool) -> Line {
+        Line { agent: agent.to_owned(), terminal, now: Mutex::default() }
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(&self) {
+        if self.terminal {
+            output::progress("");
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw(&self, now: &mut Now, always: bool) {
+        let due = now.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW);
+        if !self.terminal || !(always || due) {
+            return;
+        }
+        now.drawn = Some(Instant::now());
+        let error = if now.error.is_empty() { String::new() } else { format!(" · {}", now.error) };
+        output::progress(&format!("{} · {} · {} tokens{error}", self.agent, now.call, now.tokens));
+    }
+
+    fn say(&self, text: &str) {
+        if !self.terminal {
+            output::lines([format!("{}: {text}", self.agent)]);
+        }
+    }
+}
+
+fn short(text: &str) -> String {
+    let mut short: String = text.chars().take(ERROR_CHARACTERS_MAX).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+impl Watch for Line {
+    fn tokens(&self, total: u64) {
+        let mut now = self.now();
+        now.tokens = total;
+        self.draw(&mut now, false);
+    }
+
+    fn waiting(&self, wait: Duration, error: &Error) {
+        self.say(&format!("{error}; asking again in {:.1} s", wait.as_secs_f64()));
+        let mut now = self.now();
+        now.error = short(&format!("asking again in {:.1} s: {error}", wait.as_secs_f64()));
+        self.draw(&mut now, true);
+    }
+}
+
+impl Progress for Line {
+    fn calling(&self, call: &ModelCall) {
+        let mut now = self.now();
+        now.call = format!("{} · call {} of {} · {}", call.backend, call.number, call.of, call.asked);
+        now.tokens = 0;
+        self.draw(&mut now, true);
+    }
+
+    fn happened(&self, body: &Body) {
+        let text = match body {
+            Body::ValidationFailed { errors, consequence } => {
+                let more = errors.len().saturating_sub(1);
+                let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+                format!("{}{more}; {consequence}", errors.first().map(String::as_str).unwrap_or_default())
+            }
+            Body::Escalated { from, to, reason } => format!("{reason}; escalating from {from} to {to}"),
+            _ => return,
+        };
+        self.say(&text);
+        self.now().error = short(&text);
+    }
+}
