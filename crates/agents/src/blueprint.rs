@@ -9,6 +9,7 @@ use formwork_types::Blueprint;
 use serde_json::{Map, Value};
 
 use crate::names::suggestion;
+use crate::problem::PROBLEMS_MAX;
 use crate::{Problem, Problems, kb};
 
 /// The JSON Schema of a blueprint, for editors and for whoever writes agents by program. Names and the
@@ -29,15 +30,31 @@ pub struct Checked {
 pub(crate) struct Findings {
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
+    /// Problems that were found and not kept.
+    pub(crate) more: usize,
 }
 
 impl Findings {
     pub(crate) fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem::new(path, message));
+        self.add_problem(Problem::new(path, message));
+    }
+
+    pub(crate) fn add_problem(&mut self, problem: Problem) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        } else {
+            self.more += 1;
+        }
     }
 
     pub(crate) fn warning(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.warnings.push(Problem::new(path, message));
+        self.add_warning(Problem::new(path, message));
+    }
+
+    pub(crate) fn add_warning(&mut self, warning: Problem) {
+        if self.warnings.len() < PROBLEMS_MAX {
+            self.warnings.push(warning);
+        }
     }
 }
 
@@ -62,7 +79,7 @@ pub fn check(value: &Value, fallback_name: Option<&str>) -> Result<Checked, Prob
         Some(blueprint) if findings.problems.is_empty() => {
             Ok(Checked { blueprint, warnings: findings.warnings })
         }
-        _ => Err(Problems { list: findings.problems }),
+        _ => Err(Problems { list: findings.problems, more: findings.more }),
     }
 }
 
@@ -76,8 +93,8 @@ pub(crate) fn examine(
     if let Some(name) = fallback_name.filter(|_| !definition.contains_key("name")) {
         definition.insert("name".to_owned(), name.into());
     }
-    let value = Value::Object(definition);
-    check_shape(&value, findings);
+    let mut value = Value::Object(definition);
+    check_shape(&mut value, findings);
     if let Value::Object(definition) = &value {
         rules::check(definition, findings);
     }
@@ -116,50 +133,47 @@ static SHAPE: LazyLock<Result<Schema, String>> = LazyLock::new(|| {
     Schema::compile(&source).map_err(|error| error.to_string())
 });
 
-fn check_shape(value: &Value, findings: &mut Findings) {
+fn check_shape(value: &mut Value, findings: &mut Findings) {
     let shape = match &*SHAPE {
         Ok(shape) => shape,
         Err(error) => return findings.problem("$", format!("the schema of blueprints is broken: {error}")),
     };
-    check_keys(value, shape.source(), &mut Vec::new(), findings);
+    remove_unknown(value, shape.source(), &mut Vec::new(), findings);
     let violations = shape.violations(value);
     for violation in &violations.list {
-        // Unknown keys have been reported already, with what was probably meant.
-        if !violation.schema_path.ends_with("/additionalProperties") {
-            findings.problem(&violation.path, &violation.message);
-        }
+        findings.problem(&violation.path, &violation.message);
     }
-    if violations.more > 0 {
-        findings.problem("$", format!("… and {} more", violations.more));
-    }
+    findings.more += violations.more;
 }
 
-/// Reports keys that a closed object of the schema does not have, there and in the objects below it.
-fn check_keys(value: &Value, schema: &Value, place: &mut Vec<Segment>, findings: &mut Findings) {
+/// Reports keys that a closed object of the schema does not have, there and in the objects below it, with
+/// what was probably meant. They are removed, so that the schema does not report them a second time.
+fn remove_unknown(value: &mut Value, schema: &Value, place: &mut Vec<Segment>, findings: &mut Findings) {
     let (Value::Object(object), Some(known)) = (value, schema.get("properties").and_then(Value::as_object))
     else {
         return;
     };
-    for (key, child) in object {
+    object.retain(|key, child| {
         place.push(Segment::Key(key.clone()));
         match known.get(key) {
             Some(schema) => {
-                check_keys(child, schema, place, findings);
-                let each = schema.get("additionalProperties").filter(|schema| schema.is_object());
-                for (name, entry) in each.and(child.as_object()).into_iter().flatten() {
+                remove_unknown(child, schema, place, findings);
+                let each = schema.get("additionalProperties").unwrap_or(&Value::Null);
+                for (name, entry) in child.as_object_mut().into_iter().flatten() {
                     place.push(Segment::Key(name.clone()));
-                    check_keys(entry, each.unwrap_or(&Value::Null), place, findings);
+                    remove_unknown(entry, each, place, findings);
                     place.pop();
                 }
             }
             None => findings.problem(json_path(place), unknown_key(key, known.keys().map(String::as_str))),
         }
         place.pop();
-    }
+        known.contains_key(key)
+    });
 }
 
 /// The message for a key that nobody knows.
-pub(crate) fn unknown_key<'c>(key: &str, known: impl Iterator<Item = &'c str> + Clone) -> String {
+fn unknown_key<'c>(key: &str, known: impl Iterator<Item = &'c str> + Clone) -> String {
     match suggestion(key, known.clone()) {
         Some(meant) => format!("unknown key '{key}'; did you mean '{meant}'?"),
         None => {

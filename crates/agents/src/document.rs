@@ -70,7 +70,10 @@ fn line_of(mut value: &Value, mut lines: &Lines, mut rest: &str) -> usize {
     loop {
         let step = match value {
             Value::Object(map) => map.iter().zip(&lines.children).find_map(|((key, child), lines)| {
-                let rest = after(rest, Segment::Key(key.clone()))?;
+                // Most keys are not the one; those are passed over without writing them as a path.
+                let is_possible =
+                    rest.starts_with("['") || rest.get(1..).is_some_and(|rest| rest.starts_with(key));
+                let rest = is_possible.then(|| after(rest, Segment::Key(key.clone()))).flatten()?;
                 Some((child, lines, rest))
             }),
             Value::Array(items) => {

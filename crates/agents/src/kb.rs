@@ -15,7 +15,7 @@ use formwork_types::Blueprint;
 use serde_json::{Map, Value};
 
 use crate::blueprint::{self, Findings};
-use crate::placeholders;
+use crate::{Problem, placeholders};
 
 const VERSION: &str = "kb.agent/1";
 
@@ -45,11 +45,10 @@ pub(crate) fn examine(
     let Translation { blueprint, places, .. } = translation;
     let mut inner = Findings::default();
     let blueprint = blueprint::examine(blueprint, fallback_name, &mut inner);
-    for problem in inner.problems.iter_mut().chain(&mut inner.warnings) {
-        problem.path = place_of(&problem.path, &places);
-    }
-    findings.problems.append(&mut inner.problems);
-    findings.warnings.append(&mut inner.warnings);
+    let moved = |problem: Problem| Problem { path: place_of(&problem.path, &places), ..problem };
+    inner.problems.into_iter().for_each(|problem| findings.add_problem(moved(problem)));
+    inner.warnings.into_iter().for_each(|warning| findings.add_warning(moved(warning)));
+    findings.more += inner.more;
     blueprint
 }
 

@@ -54,4 +54,4 @@ pub use error::Error;
 pub use init::starter;
 pub use load::{FILE_BYTES_MAX, Loaded, load, load_one, parse};
 pub use names::is_name;
-pub use problem::{Problem, Problems};
+pub use problem::{PROBLEMS_MAX, Problem, Problems};

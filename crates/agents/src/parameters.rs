@@ -26,22 +26,35 @@ fn joined(problems: &[Problem]) -> String {
 
 /// What the parameters of an agent must satisfy: its `parameters_schema`, or a prompt and nothing else.
 pub fn schema(blueprint: &Blueprint) -> Value {
-    blueprint.parameters_schema.clone().unwrap_or_else(|| {
-        json!({
-            "type": "object",
-            "properties": {"prompt": {"type": "string", "minLength": 1}},
-            "required": ["prompt"],
-            "additionalProperties": false,
-        })
+    blueprint.parameters_schema.clone().unwrap_or_else(prompt_schema)
+}
+
+fn prompt_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"prompt": {"type": "string", "minLength": 1}},
+        "required": ["prompt"],
+        "additionalProperties": false,
     })
 }
 
-/// Checks the parameters of a run that starts a session. (A run that resumes one takes a prompt.)
+/// Checks the parameters of a run that starts a session.
 ///
 /// # Errors
 /// When they are not what the agent takes.
 pub fn check(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
-    let schema = schema(blueprint);
+    check_against(schema(blueprint), blueprint, parameters)
+}
+
+/// Checks the parameters of a run that resumes a session: a prompt, whatever the agent takes at first.
+///
+/// # Errors
+/// When they are anything else.
+pub fn check_resume(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
+    check_against(prompt_schema(), blueprint, parameters)
+}
+
+fn check_against(schema: Value, blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
     let mut problems = Vec::new();
     match Schema::compile(&schema) {
         Err(error) => problems.push(Problem::new("$", format!("parameters_schema cannot be used: {error}"))),

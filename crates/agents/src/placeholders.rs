@@ -64,7 +64,10 @@ pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Bl
     if problems.is_empty() {
         Ok(filled)
     } else {
-        Err(Error::Placeholders { agent: blueprint.name.clone(), problems: Problems { list: problems } })
+        Err(Error::Placeholders {
+            agent: blueprint.name.clone(),
+            problems: Problems { list: problems, more: 0 },
+        })
     }
 }
 

@@ -50,17 +50,23 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with an agent's definition; never empty where it is an error.
+/// The most problems that are told at once, and the most warnings. More would not be read, and finding
+/// the lines of a hundred thousand of them would take minutes; [`Problems::more`] says how many were
+/// left out.
+pub const PROBLEMS_MAX: usize = 100;
+
+/// What is wrong with an agent's definition, in the order of the text where that has lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
 pub struct Problems {
-    /// The problems, in the order in which they were found.
+    /// The problems, at most [`PROBLEMS_MAX`].
     pub list: Vec<Problem>,
+    /// How many more there are.
+    pub more: usize,
 }
 
 impl From<Problem> for Problems {
     fn from(problem: Problem) -> Problems {
-        Problems { list: vec![problem] }
+        Problems { list: vec![problem], more: 0 }
     }
 }
 
@@ -71,6 +77,9 @@ impl fmt::Display for Problems {
                 formatter.write_str("\n")?;
             }
             write!(formatter, "{problem}")?;
+        }
+        if self.more > 0 {
+            write!(formatter, "\n… and {} more", self.more)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::expect;
-use formwork_agents::{Error, FILE_BYTES_MAX, Loaded, load, load_one};
+use formwork_agents::{Error, FILE_BYTES_MAX, Format, Loaded, PROBLEMS_MAX, load, load_one, parse};
 
 fn rendered(loaded: &[Loaded]) -> String {
     let line = |agent: &Loaded| {
@@ -75,4 +75,13 @@ fn a_file_that_is_too_large_is_refused_unread() {
         problems.ends_with("large.yaml is larger than the 1048576 bytes that an agent may have"),
         "{problems}"
     );
+}
+
+#[test]
+fn a_file_full_of_mistakes_is_told_in_part() {
+    let text: String = (0..2_000).map(|index| format!("key{index}: 1\n")).collect();
+    let problems = parse(&text, Format::Yaml, Some("a")).unwrap_err();
+    assert_eq!(problems.list.len(), PROBLEMS_MAX);
+    assert_eq!(problems.more, 2_000 - PROBLEMS_MAX);
+    assert_eq!(problems.list.last().unwrap().line, Some(PROBLEMS_MAX));
 }

@@ -79,14 +79,13 @@ fn compile(definition: &Definition, key: &str, findings: &mut Findings) -> Optio
     let prefix = format!("$.{key}");
     match Schema::compile(source) {
         Ok(schema) => {
-            let warnings = lint(source);
-            findings.warnings.extend(
-                warnings.into_iter().map(|warning| Problem::under(&prefix, &warning.path, warning.message)),
-            );
+            for warning in lint(source) {
+                findings.add_warning(Problem::under(&prefix, &warning.path, warning.message));
+            }
             Some(schema)
         }
         Err(error) => {
-            findings.problems.push(Problem::of_schema(&prefix, &error));
+            findings.add_problem(Problem::of_schema(&prefix, &error));
             None
         }
     }
@@ -105,13 +104,10 @@ fn example(definition: &Definition, output: Option<&Schema>, findings: &mut Find
     let Some(example) = definition.get("output_example") else { return };
     if let Some(output) = output {
         let violations = output.violations(example);
-        let list = violations.list.iter();
-        findings.problems.extend(
-            list.map(|violation| Problem::under("$.output_example", &violation.path, &violation.message)),
-        );
-        if violations.more > 0 {
-            findings.problem("$.output_example", format!("… and {} more violations", violations.more));
+        for violation in violations.list {
+            findings.add_problem(Problem::under("$.output_example", &violation.path, violation.message));
         }
+        findings.more += violations.more;
     } else if !definition.contains_key("output_schema") && !definition.contains_key("default_output_schema") {
         findings
             .warning("$.output_example", "has no effect without an output_schema that it is an example of");
