@@ -334,7 +334,11 @@ impl Chat {
             call.id = id.into_owned();
         }
         if let Some(function) = piece.function {
-            if let Some(name) = function.name {
+            // Most servers send the name once, some in every piece, some in pieces of its own.
+            if let Some(name) = function.name
+                && call.arguments.is_empty()
+                && call.name != name
+            {
                 call.name.push_str(&name);
             }
             match function.arguments {
