@@ -12,12 +12,14 @@ becomes empty text, and lists of text parts become one text.
 import http.client
 import json
 import threading
+import time
 import urllib.parse
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 CALL_SECONDS_MAX = 180
 REPEAT_TEMPERATURE = 0.5
+RESTART_SECONDS_MAX = 40
 
 
 @dataclass
@@ -90,6 +92,17 @@ class Proxy:
             return status, answer
 
     def send(self, request: dict) -> tuple[int, bytes]:
+        """A refused connection means that the server is being started again after a crash: wait for it."""
+        deadline = time.monotonic() + RESTART_SECONDS_MAX
+        while True:
+            try:
+                return self.send_once(request)
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    def send_once(self, request: dict) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.upstream.hostname, self.upstream.port, timeout=CALL_SECONDS_MAX)
         try:
             connection.request("POST", f"{self.upstream.path}/chat/completions", json.dumps(request),
