@@ -76,8 +76,9 @@ def main() -> int:
     def stop(*_: object) -> None:
         nonlocal stopping
         stopping = True
+        # Not SIGTERM: the server would first finish the requests it holds, even those whose clients are gone.
         for child in children:
-            child.terminate()
+            child.kill()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -90,7 +91,7 @@ def main() -> int:
             child.wait()
         finally:
             if child.poll() is None:
-                child.terminate()
+                child.kill()
                 child.wait()
         if stopping:
             return 0
