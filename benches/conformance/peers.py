@@ -1,0 +1,230 @@
+"""Runs the peers over the conformance tasks and writes one JSON line for each peer and task.
+
+    python peers.py --tasks tasks.json --base-url http://127.0.0.1:8765/v1 --out peers.jsonl
+
+All peers talk to the same model server through the counting proxy (`proxy.py`): temperature 0, the same seed, the same
+`max_tokens`, at most three calls a task. An answer counts only if our judge (`judge.py`) finds it valid. A name may carry a
+mode, such as `instructor:json` or `pydantic-ai:prompted`; without one the peer's best mode on this server is taken.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Callable
+
+import judge
+import models
+from proxy import Proxy
+
+CALLS_MAX = 3
+SEED = 42
+MODEL = "smollm2-135m"
+# A task that takes longer is not called again, so that one slow grammar does not hold up the whole run.
+TASK_SECONDS_MAX = 120
+
+Run = Callable[[dict], object]
+
+
+class Failed(Exception):
+    """The peer could not be set up."""
+
+
+def chat_messages(task: dict) -> list[dict]:
+    system = [{"role": "system", "content": task["system"]}] if "system" in task else []
+    return [*system, {"role": "user", "content": task["prompt"]}]
+
+
+def server_json_schema(mode: str, tasks: list[dict], base_url: str) -> Run:
+    """The server's own constrained output, with the task's prompt as it stands."""
+    import openai
+
+    client = openai.OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
+
+    def run(task: dict) -> object:
+        answer = client.chat.completions.create(
+            model=MODEL, messages=chat_messages(task),
+            response_format={"type": "json_schema", "json_schema": {"name": "answer", "schema": task["schema"]}},
+        )
+        return json.loads(answer.choices[0].message.content)
+
+    return run
+
+
+def instructor(mode: str, tasks: list[dict], base_url: str) -> Run:
+    import instructor as library
+    import openai
+
+    modes = {"json": library.Mode.JSON, "md_json": library.Mode.MD_JSON, "tools": library.Mode.TOOLS,
+             "json_schema": library.Mode.JSON_SCHEMA}
+    raw = openai.OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
+    client = library.from_openai(raw, mode=modes[mode or "tools"])
+
+    def run(task: dict) -> object:
+        model, wrapped = models.pydantic_model(task)
+        answer = client.chat.completions.create(
+            model=MODEL, messages=chat_messages(task), response_model=model, max_retries=CALLS_MAX - 1
+        )
+        return unwrapped(answer, wrapped, task)
+
+    return run
+
+
+def pydantic_ai(mode: str, tasks: list[dict], base_url: str) -> Run:
+    from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    kinds = {"native": NativeOutput, "prompted": PromptedOutput, "tool": ToolOutput}
+    output = kinds[mode or "native"]
+    backend = OpenAIChatModel(
+        MODEL, provider=OpenAIProvider(base_url=base_url, api_key="none"),
+        profile=OpenAIModelProfile(supports_json_schema_output=True, supports_json_object_output=True),
+    )
+    backend.client.max_retries = 0
+
+    def run(task: dict) -> object:
+        model, wrapped = models.pydantic_model(task)
+        agent = Agent(backend, output_type=output(model), retries=CALLS_MAX - 1, system_prompt=task.get("system", ()))
+        return unwrapped(agent.run_sync(task["prompt"]).output, wrapped, task)
+
+    return run
+
+
+def baml(mode: str, tasks: list[dict], base_url: str) -> Run:
+    """BAML from generated source, as its users run it. It has no re-ask of its own."""
+    os.environ["CONFORMANCE_BASE_URL"] = base_url
+    os.environ["BAML_LOG"] = "off"
+    folder = tempfile.mkdtemp(prefix="baml-")
+    os.mkdir(f"{folder}/baml_src")
+    with open(f"{folder}/baml_src/main.baml", "w") as file:
+        file.write(models.baml_source(tasks, importlib.metadata.version("baml-py"), MODEL))
+    generate = [os.path.join(os.path.dirname(sys.executable), "baml-cli"), "generate", "--from", f"{folder}/baml_src"]
+    done = subprocess.run(generate, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise Failed(f"baml-cli generate: {done.stdout[-600:]}{done.stderr[-600:]}")
+    sys.path.insert(0, folder)
+    from baml_client.sync_client import b
+
+    def run(task: dict) -> object:
+        function = getattr(b, models.baml_name(task))
+        return models.without_nulls(dumped(function(task["prompt"])), task["schema"], task["schema"])
+
+    return run
+
+
+def dumped(value: object) -> object:
+    if isinstance(value, list):
+        return [dumped(item) for item in value]
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    return value
+
+
+def unwrapped(answer: object, wrapped: bool, task: dict) -> object:
+    value = answer.model_dump(mode="json")
+    value = value[models.WRAP] if wrapped else value
+    return models.without_nulls(value, task["schema"], task["schema"])
+
+
+PEERS = {"server": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai, "baml": baml}
+
+
+def brief(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
+    """One task. A peer that gives up, or is content with an invalid answer, before its calls are used is called again."""
+    tally = proxy.begin()
+    started = time.monotonic()
+    value, error, valid = None, None, False
+    while not valid and tally.calls < CALLS_MAX and time.monotonic() - started < TASK_SECONDS_MAX:
+        before = tally.calls
+        try:
+            value = run(task)
+            found = judge.problems(task["schema"], value)
+            valid, error = not found, "; ".join(found)[:300] or None
+        except Exception as failure:
+            error = brief(failure)
+        if tally.calls == before:
+            break
+    row = {
+        "peer": peer, "task": task["id"], "valid": valid, "value": value, "calls": tally.calls,
+        "input_tokens": tally.input_tokens, "output_tokens": tally.output_tokens, "error": error,
+        "seconds": round(time.monotonic() - started, 2),
+    }
+    if "expected" in task:
+        row["expected"] = len(task["expected"])
+        row["matched"] = judge.matches(task["expected"], value) if valid else 0
+    return row
+
+
+def absent_row(peer: str, task: dict, error: str) -> dict:
+    row = {"peer": peer, "task": task["id"], "valid": False, "value": None, "calls": 0, "input_tokens": 0,
+           "output_tokens": 0, "error": error, "seconds": 0.0}
+    return row | ({"expected": len(task["expected"]), "matched": 0} if "expected" in task else {})
+
+
+def summary(rows: list[dict]) -> str:
+    """The table: a task that failed still costs its tokens, so tokens are shared out over the valid answers."""
+    lines = [f"{'peer':24} {'valid':>9} {'calls':>6} {'tokens/valid':>13} {'fields':>9} {'tasks exact':>12} {'s/task':>7}"]
+    for peer in dict.fromkeys(row["peer"] for row in rows):
+        mine = [row for row in rows if row["peer"] == peer]
+        valid = sum(row["valid"] for row in mine)
+        tokens = sum(row["input_tokens"] + row["output_tokens"] for row in mine)
+        judged = [row for row in mine if "expected" in row]
+        fields = f"{sum(row['matched'] for row in judged)}/{sum(row['expected'] for row in judged)}"
+        exact = f"{sum(row['matched'] == row['expected'] for row in judged)}/{len(judged)}"
+        lines.append(
+            f"{peer:24} {f'{valid}/{len(mine)}':>9} {sum(row['calls'] for row in mine) / len(mine):>6.2f} "
+            f"{tokens / valid if valid else float('nan'):>13.0f} {fields:>9} {exact:>12} "
+            f"{sum(row['seconds'] for row in mine) / len(mine):>7.1f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "tasks.json"))
+    parser.add_argument("--base-url", default="http://127.0.0.1:8765/v1")
+    parser.add_argument("--out", default="peers.jsonl")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--limit", type=int, help="only the first N tasks")
+    parser.add_argument("--every", type=int, default=1, help="only each Nth task, for a quick sample over all kinds")
+    parser.add_argument("--max-tokens", type=int, default=300)
+    parser.add_argument("--transcripts", help="file for every request and reply, to look into failures")
+    options = parser.parse_args()
+
+    with open(options.tasks) as file:
+        tasks = json.load(file)[: options.limit : options.every]
+    proxy = Proxy(options.base_url, options.max_tokens, CALLS_MAX, SEED)
+    rows = []
+    with open(options.out, "w") as out:
+        for peer in options.peers.split(","):
+            name, _, mode = peer.partition(":")
+            try:
+                run, absent = PEERS[name](mode, tasks, proxy.base_url), None
+            except Exception as failure:
+                absent = brief(failure)
+            for number, task in enumerate(tasks, 1):
+                row = absent_row(peer, task, absent) if absent else row_for(peer, task, run, proxy)
+                rows.append(row)
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+                out.flush()
+                print(f"{peer} {number}/{len(tasks)} {task['id']}: {'valid' if row['valid'] else 'failed'}, "
+                      f"{row['calls']} calls, {row['seconds']} s", file=sys.stderr, flush=True)
+                if options.transcripts and not absent:
+                    with open(options.transcripts, "a") as file:
+                        file.write(json.dumps({"peer": peer, "task": task["id"], "calls": proxy.tally.transcript}) + "\n")
+    print(summary(rows), file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""A small HTTP proxy between the peers and the model server: counts calls and tokens, and gives all peers the same terms.
+
+Every request goes out with the same `max_tokens`, temperature 0 and seed, whatever the client library set. A request
+whose messages repeat an earlier one of the same task would get the same answer again at temperature 0, so it goes out
+at REPEAT_TEMPERATURE and with another seed. Calls beyond the limit are refused.
+
+Three things that the server cannot read, but that every OpenAI server reads, are rewritten so that no peer fails by
+the server's fault: `response_format` of type `json_schema` becomes `json_object` with a `schema`, null assistant content
+becomes empty text, and lists of text parts become one text.
+"""
+
+import http.client
+import json
+import threading
+import time
+import urllib.parse
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+CALL_SECONDS_MAX = 180
+REPEAT_TEMPERATURE = 0.5
+RESTART_SECONDS_MAX = 40
+
+
+@dataclass
+class Tally:
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seen: list[str] = field(default_factory=list)
+    transcript: list[dict] = field(default_factory=list)
+
+
+class Proxy:
+    def __init__(self, upstream: str, max_tokens: int, calls_max: int, seed: int):
+        self.upstream = urllib.parse.urlsplit(upstream)
+        self.max_tokens = max_tokens
+        self.calls_max = calls_max
+        self.seed = seed
+        self.tally = Tally()
+        self.lock = threading.Lock()
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                status, answer = proxy.forward(json.loads(body))
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/v1"
+
+    def begin(self) -> Tally:
+        """Starts the count of a new task."""
+        self.tally = Tally()
+        return self.tally
+
+    def forward(self, request: dict) -> tuple[int, bytes]:
+        with self.lock:
+            tally = self.tally
+            if tally.calls >= self.calls_max:
+                return 429, json.dumps({"error": {"message": f"more than {self.calls_max} calls", "type": "limit"}}).encode()
+            tally.calls += 1
+            request = readable(request)
+            key = json.dumps(request["messages"], sort_keys=True)
+            repeats = tally.seen.count(key)
+            tally.seen.append(key)
+            request.update(max_tokens=self.max_tokens, stream=False, seed=self.seed + repeats,
+                           temperature=REPEAT_TEMPERATURE if repeats else 0.0)
+            try:
+                status, answer = self.send(request)
+            except OSError as error:
+                status, answer = 502, json.dumps({"error": {"message": str(error), "type": "server"}}).encode()
+            except http.client.HTTPException as error:
+                status, answer = 502, json.dumps({"error": {"message": repr(error), "type": "server"}}).encode()
+            reply = decoded(answer)
+            usage = reply.get("usage") or {}
+            tally.input_tokens += usage.get("prompt_tokens", 0)
+            tally.output_tokens += usage.get("completion_tokens", 0)
+            tally.transcript.append({"request": request, "status": status, "reply": reply})
+            return status, answer
+
+    def send(self, request: dict) -> tuple[int, bytes]:
+        """A refused connection means that the server is being started again after a crash: wait for it."""
+        deadline = time.monotonic() + RESTART_SECONDS_MAX
+        while True:
+            try:
+                return self.send_once(request)
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    def send_once(self, request: dict) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self.upstream.hostname, self.upstream.port, timeout=CALL_SECONDS_MAX)
+        try:
+            connection.request("POST", f"{self.upstream.path}/chat/completions", json.dumps(request),
+                               {"content-type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+
+def decoded(answer: bytes) -> dict:
+    try:
+        reply = json.loads(answer)
+    except ValueError:
+        return {"text": answer.decode(errors="replace")}
+    return reply if isinstance(reply, dict) else {"value": reply}
+
+
+def readable(request: dict) -> dict:
+    request = dict(request)
+    request.pop("max_completion_tokens", None)
+    request.pop("stream_options", None)
+    form = request.get("response_format") or {}
+    if form.get("type") == "json_schema":
+        request["response_format"] = {"type": "json_object", "schema": form["json_schema"]["schema"]}
+    request["messages"] = [plain(message) for message in request["messages"]]
+    return request
+
+
+def plain(message: dict) -> dict:
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "\n".join(part["text"] for part in content if part.get("type") == "text")
+    return {**message, "content": content or ""}
