@@ -19,6 +19,7 @@ from typing import Callable
 
 import judge
 import models
+import ours
 from proxy import Proxy
 
 CALLS_MAX = 3
@@ -39,11 +40,11 @@ def chat_messages(task: dict) -> list[dict]:
     return [*system, {"role": "user", "content": task["prompt"]}]
 
 
-def server_json_schema(mode: str, tasks: list[dict], base_url: str) -> Run:
+def server_json_schema(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     """The server's own constrained output, with the task's prompt as it stands."""
     import openai
 
-    client = openai.OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
+    client = openai.OpenAI(base_url=proxy.base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
 
     def run(task: dict) -> object:
         answer = client.chat.completions.create(
@@ -55,13 +56,13 @@ def server_json_schema(mode: str, tasks: list[dict], base_url: str) -> Run:
     return run
 
 
-def instructor(mode: str, tasks: list[dict], base_url: str) -> Run:
+def instructor(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     import instructor as library
     import openai
 
     modes = {"json": library.Mode.JSON, "md_json": library.Mode.MD_JSON, "tools": library.Mode.TOOLS,
              "json_schema": library.Mode.JSON_SCHEMA}
-    raw = openai.OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
+    raw = openai.OpenAI(base_url=proxy.base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
     client = library.from_openai(raw, mode=modes[mode or "tools"])
 
     def run(task: dict) -> object:
@@ -74,7 +75,7 @@ def instructor(mode: str, tasks: list[dict], base_url: str) -> Run:
     return run
 
 
-def pydantic_ai(mode: str, tasks: list[dict], base_url: str) -> Run:
+def pydantic_ai(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -83,7 +84,7 @@ def pydantic_ai(mode: str, tasks: list[dict], base_url: str) -> Run:
     kinds = {"native": NativeOutput, "prompted": PromptedOutput, "tool": ToolOutput}
     output = kinds[mode or "native"]
     backend = OpenAIChatModel(
-        MODEL, provider=OpenAIProvider(base_url=base_url, api_key="none"),
+        MODEL, provider=OpenAIProvider(base_url=proxy.base_url, api_key="none"),
         profile=OpenAIModelProfile(supports_json_schema_output=True, supports_json_object_output=True),
     )
     backend.client.max_retries = 0
@@ -96,9 +97,9 @@ def pydantic_ai(mode: str, tasks: list[dict], base_url: str) -> Run:
     return run
 
 
-def baml(mode: str, tasks: list[dict], base_url: str) -> Run:
+def baml(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     """BAML from generated source, as its users run it. It has no re-ask of its own."""
-    os.environ["CONFORMANCE_BASE_URL"] = base_url
+    os.environ["CONFORMANCE_BASE_URL"] = proxy.base_url
     os.environ["BAML_LOG"] = "off"
     folder = tempfile.mkdtemp(prefix="baml-")
     os.mkdir(f"{folder}/baml_src")
@@ -132,7 +133,18 @@ def unwrapped(answer: object, wrapped: bool, task: dict) -> object:
     return models.without_nulls(value, task["schema"], task["schema"])
 
 
-PEERS = {"server": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai, "baml": baml}
+def formwork(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
+    """Formwork's command. Its probe runs once, before the tasks, and is not part of any task's count."""
+    folder = ours.project(tasks, proxy.base_url, MODEL, proxy.max_tokens)
+    strategy, _, correction = (mode or "auto").partition("+")
+    if strategy == "auto":
+        with proxy.unlimited() as tally:
+            print(f"formwork probe: {ours.probe(folder)}, {tally.calls} calls", file=sys.stderr)
+    extra = ["--correction", correction] if correction else []
+    return lambda task: ours.run(folder, task, strategy, CALLS_MAX, *extra)
+
+
+PEERS = {"formwork": formwork, "server": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai, "baml": baml}
 
 
 def brief(error: BaseException) -> str:
@@ -143,13 +155,14 @@ def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
     """One task. A peer that gives up, or is content with an invalid answer, before its calls are used is called again."""
     tally = proxy.begin()
     started = time.monotonic()
-    value, error, valid = None, None, False
+    value, error, valid, lied = None, None, False, 0
     while not valid and tally.calls < CALLS_MAX and time.monotonic() - started < TASK_SECONDS_MAX:
         before = tally.calls
         try:
             value = run(task)
             found = judge.problems(task["schema"], value)
             valid, error = not found, "; ".join(found)[:300] or None
+            lied += bool(found)
         except Exception as failure:
             error = brief(failure)
         if tally.calls == before:
@@ -157,7 +170,7 @@ def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
     row = {
         "peer": peer, "task": task["id"], "valid": valid, "value": value, "calls": tally.calls,
         "input_tokens": tally.input_tokens, "output_tokens": tally.output_tokens, "error": error,
-        "seconds": round(time.monotonic() - started, 2),
+        "invalid_successes": lied, "seconds": round(time.monotonic() - started, 2),
     }
     if "expected" in task:
         row["expected"] = len(task["expected"])
@@ -167,13 +180,13 @@ def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
 
 def absent_row(peer: str, task: dict, error: str) -> dict:
     row = {"peer": peer, "task": task["id"], "valid": False, "value": None, "calls": 0, "input_tokens": 0,
-           "output_tokens": 0, "error": error, "seconds": 0.0}
+           "output_tokens": 0, "error": error, "invalid_successes": 0, "seconds": 0.0}
     return row | ({"expected": len(task["expected"]), "matched": 0} if "expected" in task else {})
 
 
 def summary(rows: list[dict]) -> str:
     """The table: a task that failed still costs its tokens, so tokens are shared out over the valid answers."""
-    lines = [f"{'peer':24} {'valid':>9} {'calls':>6} {'tokens/valid':>13} {'fields':>9} {'tasks exact':>12} {'s/task':>7}"]
+    lines = [f"{'peer':24} {'valid':>9} {'lies':>5} {'calls':>6} {'tokens/task':>12} {'tokens/valid':>13} {'fields':>9} {'tasks exact':>12} {'s/task':>7}"]
     for peer in dict.fromkeys(row["peer"] for row in rows):
         mine = [row for row in rows if row["peer"] == peer]
         valid = sum(row["valid"] for row in mine)
@@ -182,7 +195,8 @@ def summary(rows: list[dict]) -> str:
         fields = f"{sum(row['matched'] for row in judged)}/{sum(row['expected'] for row in judged)}"
         exact = f"{sum(row['matched'] == row['expected'] for row in judged)}/{len(judged)}"
         lines.append(
-            f"{peer:24} {f'{valid}/{len(mine)}':>9} {sum(row['calls'] for row in mine) / len(mine):>6.2f} "
+            f"{peer:24} {f'{valid}/{len(mine)}':>9} {sum(row['invalid_successes'] for row in mine):>5} "
+            f"{sum(row['calls'] for row in mine) / len(mine):>6.2f} {tokens / len(mine):>12.0f} "
             f"{tokens / valid if valid else float('nan'):>13.0f} {fields:>9} {exact:>12} "
             f"{sum(row['seconds'] for row in mine) / len(mine):>7.1f}"
         )
@@ -209,7 +223,7 @@ def main() -> int:
         for peer in options.peers.split(","):
             name, _, mode = peer.partition(":")
             try:
-                run, absent = PEERS[name](mode, tasks, proxy.base_url), None
+                run, absent = PEERS[name](mode, tasks, proxy), None
             except Exception as failure:
                 absent = brief(failure)
             for number, task in enumerate(tasks, 1):

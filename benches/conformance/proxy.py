@@ -9,6 +9,7 @@ the server's fault: `response_format` of type `json_schema` becomes `json_object
 becomes empty text, and lists of text parts become one text.
 """
 
+import contextlib
 import http.client
 import json
 import threading
@@ -42,14 +43,24 @@ class Proxy:
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                status, answer = proxy.forward(json.loads(body))
+            def do_GET(self) -> None:
+                """What the server says of its models."""
+                upstream = proxy.upstream
+                connection = http.client.HTTPConnection(upstream.hostname, upstream.port, timeout=CALL_SECONDS_MAX)
+                connection.request("GET", self.path)
+                response = connection.getresponse()
+                self.answer(response.status, response.read())
+
+            def answer(self, status: int, answer: bytes) -> None:
                 self.send_response(status)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                self.answer(*proxy.forward(json.loads(body)))
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -65,6 +76,15 @@ class Proxy:
         """Starts the count of a new task."""
         self.tally = Tally()
         return self.tally
+
+    @contextlib.contextmanager
+    def unlimited(self):
+        """Calls that belong to no task, such as a probe."""
+        limit, self.calls_max = self.calls_max, 1_000
+        try:
+            yield self.begin()
+        finally:
+            self.calls_max = limit
 
     def forward(self, request: dict) -> tuple[int, bytes]:
         with self.lock:

@@ -1,13 +1,18 @@
 //! A contract, compiled: what a result is held to and the forms in which it is asked for.
 
+use std::sync::LazyLock;
+
 use formwork_extract::{Mode, Options};
-use formwork_schema::{Schema, needs_wrapping, wrap_root};
+use formwork_schema::{Cache, Schema, needs_wrapping, wrap_root};
 use formwork_types::{Contract, ContractOptions, ValidationMode};
 
 use crate::error::Error;
 
 /// The longest schema name that OpenAI takes.
 const NAME_CHARACTERS_MAX: usize = 64;
+
+/// Compiled contracts. Folding is pure; this only saves doing the same work for every run of an agent.
+static COMPILED: LazyLock<Cache> = LazyLock::new(Cache::default);
 
 /// The contract in force.
 #[derive(Debug, Clone)]
@@ -21,9 +26,9 @@ pub(crate) struct Enforced {
 
 impl Enforced {
     pub(crate) fn compile(contract: &Contract) -> Result<Enforced, Error> {
-        let schema = Schema::compile(&contract.schema)?;
+        let schema = COMPILED.compile(&contract.schema)?;
         let wrapped = needs_wrapping(&contract.schema)
-            .then(|| Schema::compile(&wrap_root(&contract.schema)))
+            .then(|| COMPILED.compile(&wrap_root(&contract.schema)))
             .transpose()?;
         Ok(Enforced { contract: contract.clone(), schema, wrapped })
     }

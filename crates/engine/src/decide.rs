@@ -41,13 +41,14 @@ impl State {
         let strategy = self.contract().map(|contract| contract.options().strategy);
         let ways = strategy.map_or_else(|| vec![Way::Plain], |strategy| ways(strategy, &tier.backend));
         let wanted = self.contract().map_or(SchemaForm::Auto, |contract| contract.options().schema_form);
-        self.plan = Some(Plan {
+        let plan = Plan {
             way: ways[0],
             form: Form::of(wanted, tier.backend.small),
             ask: Ask::First,
             budget: self.first_budget(&tier.backend),
             narrow: None,
-        });
+        };
+        self.plan = Some(plan.into());
         self.rung = Rung { index, ways, ..Rung::default() };
         self.ledger.rungs.push(Step { tier: tier.tier, backend: tier.backend.name, calls: 0 });
     }
@@ -268,7 +269,7 @@ impl State {
         }
         let consequence = format!("retry {used} of {most}: {}", plan.describe());
         self.notes.push_back(Body::ValidationFailed { errors: trouble.errors, consequence });
-        self.plan = Some(plan);
+        self.plan = Some(plan.into());
     }
 
     /// The rung's budget is spent: the next one goes on, or the run fails.

@@ -1,5 +1,7 @@
 //! What the next call asks for, and the request that comes of it.
 
+use std::sync::{Arc, OnceLock};
+
 use formwork_schema::{Dialect, Lowered, lower, narrow};
 use formwork_types::{BackendInfo, Blueprint, Format, Message, Request, Support, Tool, ToolCall, ToolChoice};
 use serde_json::Value;
@@ -8,6 +10,7 @@ use crate::contract::Enforced;
 use crate::judge::SUBMIT;
 use crate::patch::Parts;
 use crate::prompt::{self, Form, Why};
+use crate::state::Task;
 use crate::way::Way;
 
 /// What the next call asks for.
@@ -20,6 +23,29 @@ pub(crate) struct Plan {
     pub(crate) budget: Option<u32>,
     /// The most characters the answer may have, for backends that enforce the schema they are sent.
     pub(crate) narrow: Option<usize>,
+}
+
+/// A plan whose request is made once, when it is first needed.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    prepared: OnceLock<Arc<Prepared>>,
+}
+
+impl From<Plan> for Planned {
+    fn from(plan: Plan) -> Planned {
+        Planned { plan, prepared: OnceLock::new() }
+    }
+}
+
+impl Planned {
+    pub(crate) fn prepared(&self, task: &Task, backend: &BackendInfo) -> Arc<Prepared> {
+        let prepare = || {
+            let contract = task.contract.as_ref();
+            Arc::new(prepare(&task.blueprint, &task.input, contract, backend, &self.plan))
+        };
+        self.prepared.get_or_init(prepare).clone()
+    }
 }
 
 /// The kind of message.
@@ -71,13 +97,14 @@ impl Plan {
 }
 
 /// A request, and the keywords that the backend was not asked to enforce.
+#[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) request: Request,
     pub(crate) unenforced: Vec<String>,
 }
 
 /// The request for a plan.
-pub(crate) fn prepare(
+fn prepare(
     blueprint: &Blueprint,
     input: &str,
     contract: Option<&Enforced>,

@@ -11,7 +11,7 @@ use crate::action::{Action, ModelCall};
 use crate::contract::Enforced;
 use crate::error::Error;
 use crate::ledger::Ledger;
-use crate::plan::{Plan, prepare};
+use crate::plan::Planned;
 use crate::way::Way;
 
 /// Retries for a run without a contract: an empty or cut-off answer is asked for once more.
@@ -24,7 +24,7 @@ pub struct State {
     pub(crate) ladder: Vec<TierBackend>,
     pub(crate) rung: Rung,
     pub(crate) ledger: Ledger,
-    pub(crate) plan: Option<Plan>,
+    pub(crate) plan: Option<Planned>,
     pub(crate) notes: VecDeque<Body>,
     pub(crate) outcome: Option<Outcome>,
     ended: bool,
@@ -126,33 +126,33 @@ impl State {
     }
 
     fn replied(&mut self, reply: &Reply) -> Result<(), Error> {
-        let Some(plan) = self.plan.take() else {
+        let Some(planned) = self.plan.take() else {
             return Err(Error::Journal("a reply came to no question"));
         };
-        self.account(&plan);
+        self.account(&planned);
         self.ledger.replied(reply);
         if self.outcome.is_none() {
-            self.decide_on_reply(plan, reply);
+            self.decide_on_reply(planned.plan, reply);
         }
         Ok(())
     }
 
     fn call_failed(&mut self, error: &CallError) -> Result<(), Error> {
-        let Some(plan) = self.plan.take() else {
+        let Some(planned) = self.plan.take() else {
             return Err(Error::Journal("a call failed that was never made"));
         };
-        self.account(&plan);
+        self.account(&planned);
         if self.outcome.is_none() {
-            self.decide_on_failure(plan, error);
+            self.decide_on_failure(planned.plan, error);
         }
         Ok(())
     }
 
-    fn account(&mut self, plan: &Plan) {
+    fn account(&mut self, planned: &Planned) {
         self.ledger.called();
         if let (Some(task), Some(backend)) = (&self.task, self.backend()) {
-            let prepared = prepare(&task.blueprint, &task.input, task.contract.as_ref(), backend, plan);
-            self.ledger.unenforced(prepared.unenforced);
+            let unenforced = planned.prepared(task, backend).unenforced.clone();
+            self.ledger.unenforced(unenforced);
         }
     }
 
@@ -201,13 +201,12 @@ pub fn next(state: &State) -> Option<Action> {
     if let Some(outcome) = &state.outcome {
         return Some(Action::Finish(Box::new(outcome.clone())));
     }
-    let (task, plan, backend) = (state.task.as_ref()?, state.plan.as_ref()?, state.backend()?);
-    let prepared = prepare(&task.blueprint, &task.input, task.contract.as_ref(), backend, plan);
+    let (task, planned, backend) = (state.task.as_ref()?, state.plan.as_ref()?, state.backend()?);
     Some(Action::Call(Box::new(ModelCall {
         backend: backend.name.clone(),
         number: state.ledger.rungs.last().map_or(0, |rung| rung.calls) + 1,
         of: state.retries_max() + 1,
-        asked: plan.describe(),
-        request: prepared.request,
+        asked: planned.plan.describe(),
+        request: planned.prepared(task, backend).request.clone(),
     })))
 }

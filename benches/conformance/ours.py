@@ -1,0 +1,64 @@
+"""Formwork itself as one of the tools under test: the command as its users run it, one process a task."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("FORMWORK_BINARY", str(ROOT / "target/release/formwork"))
+RUN_SECONDS_MAX = 300
+
+SETTINGS = """\
+[backends.local]
+kind = "openai"
+base_url = "{base_url}"
+model = "{model}"
+max_tokens = {max_tokens}
+timeout_seconds = 200
+retries = 0
+"""
+
+
+class Failed(Exception):
+    """The run ended with a typed failure."""
+
+
+def project(tasks: list[dict], base_url: str, model: str, max_tokens: int) -> str:
+    """A project folder with one agent a task."""
+    folder = tempfile.mkdtemp(prefix="formwork-")
+    settings = SETTINGS.format(base_url=base_url, model=model, max_tokens=max_tokens)
+    pathlib.Path(folder, "formwork.toml").write_text(settings)
+    agents = pathlib.Path(folder, "agents")
+    agents.mkdir()
+    for task in tasks:
+        agent = {"name": task["id"], "default_output_schema": task["schema"]}
+        if "system" in task:
+            agent["system_prompt"] = task["system"]
+        (agents / f"{task['id']}.json").write_text(json.dumps(agent))
+    return folder
+
+
+def command(folder: str, *arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([BINARY, *arguments], cwd=folder, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, **options)
+
+
+def probe(folder: str) -> dict:
+    """What the backend enforces, found out once and kept in the project for `auto`."""
+    done = command(folder, "probe", "--json")
+    if done.returncode:
+        raise Failed(done.stderr[-300:])
+    return json.loads(done.stdout)["capabilities"]
+
+
+def run(folder: str, task: dict, strategy: str, calls_max: int, *extra: str) -> object:
+    done = command(folder, "run", task["id"], "--prompt", "-", "--json", "--strategy", strategy,
+                   "--max-retries", str(calls_max - 1), *extra, input=task["prompt"])
+    if not done.stdout:
+        raise Failed(done.stderr[-300:])
+    ended = json.loads(done.stdout)
+    if ended.get("status") != "completed":
+        error = ended["error"]
+        raise Failed(f"{error['type']}: {error['message']} {error.get('validation_errors')}"[:300])
+    return ended["result_data"]
