@@ -1,12 +1,17 @@
-//! `formwork-benches extract [--only NAME] [--no-peers]`: run by `cargo xtask bench extract`.
+//! `formwork-benches extract|overhead`: run by `cargo xtask bench`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 
 use anyhow::{Result, bail};
-use formwork_benches::{corpus, report, speed};
+use formwork_benches::{corpus, overhead, report, speed};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    match arguments.first().map(String::as_str) {
+        Some("overhead") => return overhead::run(arguments.get(1).map(std::path::Path::new)),
+        Some("overhead-server") => return overhead::serve(),
+        _ => {}
+    }
     let Some(folder) = corpus::folder() else {
         bail!(
             "the corpora are not beside this checkout (../shared/corpora); nothing can be measured without them"
@@ -24,6 +29,6 @@ fn main() -> Result<()> {
             Ok(())
         }
         Some("misses") => report::misses(&folder, arguments.get(1).map_or("", String::as_str)),
-        _ => bail!("usage: formwork-benches extract [--no-peers] | misses [MEASURE]"),
+        _ => bail!("usage: formwork-benches extract [--no-peers] | misses [MEASURE] | overhead [PYTHON]"),
     }
 }

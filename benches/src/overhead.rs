@@ -1,0 +1,254 @@
+//! What a run costs beyond the call itself: CPU time beside a bare HTTP client that also parses and
+//! validates, and beside Instructor, against one scripted server in another process.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use formwork_model::{Backend, BackendConfig, connect};
+use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, drive};
+use formwork_schema::Schema;
+use formwork_testkit::{Script, ScriptedServer, Step};
+use formwork_types::{BackendKind, Blueprint, Capabilities, Outcome, RunId, SessionId, Support, TierBackend};
+use serde_json::{Value, json};
+
+/// Calls a round, after a tenth as many to warm up.
+const CALLS: usize = 1_000;
+const INSTRUCTOR_CALLS: usize = 200;
+
+/// Rounds of interleaved measurement; the cheapest of each side counts, since noise only adds.
+const ROUNDS: usize = 5;
+
+const PROMPT: &str = "Review the change and list every issue with file, severity and message.";
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["summary", "issues"],
+        "properties": {
+            "summary": {"type": "string"},
+            "issues": {"type": "array", "items": {
+                "type": "object",
+                "required": ["file", "severity", "message"],
+                "properties": {
+                    "file": {"type": "string"},
+                    "severity": {"type": "string", "enum": ["low", "medium", "high"]},
+                    "message": {"type": "string"},
+                },
+            }},
+        },
+    })
+}
+
+/// An answer of two KiB.
+fn answer() -> String {
+    let mut issues = Vec::new();
+    loop {
+        let number = issues.len();
+        let text = json!({"summary": "Several places need care before this can go in.", "issues": issues})
+            .to_string();
+        if text.len() >= 2_048 {
+            return text;
+        }
+        issues.push(json!({
+            "file": format!("src/module_{number}.rs"),
+            "severity": (["low", "medium", "high"][number % 3]),
+            "message": format!("line {}: the error is dropped; pass it on or say why it does not matter", number * 17),
+        }));
+    }
+}
+
+/// The server's side: answers until its parent goes away.
+pub fn serve() -> Result<()> {
+    let script = Script::respond(|request, _| {
+        let step = Step::text(answer()).usage(300, 600);
+        // Instructor asks for a tool call.
+        if request.body.get("tools").is_some() {
+            Step::tool("Review", answer().as_str()).usage(300, 600)
+        } else {
+            step
+        }
+    });
+    let server = ScriptedServer::start(script.without_record());
+    println!("{}", server.base_url());
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(())
+}
+
+struct Server {
+    child: Child,
+    base_url: String,
+}
+
+impl Server {
+    fn start() -> Result<Server> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("overhead-server")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut base_url = String::new();
+        BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut base_url)?;
+        Ok(Server { child, base_url: base_url.trim().to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// CPU time of this thread so far, in nanoseconds. Everything measured here runs on it.
+fn cpu_nanoseconds() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")
+        .context("reading /proc/thread-self/schedstat")?;
+    text.split_whitespace().next().and_then(|field| field.parse().ok()).context("schedstat has no figure")
+}
+
+/// The bare client: post, read, parse, validate.
+struct Bare {
+    client: reqwest::Client,
+    url: String,
+    schema: Schema,
+    streamed: bool,
+}
+
+impl Bare {
+    async fn call(&self) -> Result<()> {
+        let messages = json!([{"role": "user", "content": PROMPT}]);
+        let body = json!({"model": "m", "messages": messages, "stream": self.streamed}).to_string();
+        let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
+        let body = request.send().await?.bytes().await?;
+        let text = if self.streamed { streamed_text(&body)? } else { plain_text(&body)? };
+        let value: Value = serde_json::from_str(&text)?;
+        if !self.schema.is_valid(&value) {
+            bail!("the answer is not valid");
+        }
+        Ok(())
+    }
+}
+
+fn plain_text(body: &[u8]) -> Result<String> {
+    let reply: Value = serde_json::from_slice(body)?;
+    Ok(reply["choices"][0]["message"]["content"].as_str().context("no content")?.to_owned())
+}
+
+fn streamed_text(body: &[u8]) -> Result<String> {
+    let mut text = String::new();
+    for line in std::str::from_utf8(body)?.lines() {
+        let Some(data) = line.strip_prefix("data: ").filter(|data| *data != "[DONE]") else { continue };
+        let chunk: Value = serde_json::from_str(data)?;
+        if let Some(piece) = chunk["choices"][0]["delta"]["content"].as_str() {
+            text.push_str(piece);
+        }
+    }
+    Ok(text)
+}
+
+/// Ours: a whole run, from the claim to the receipt.
+struct Ours {
+    claim: Claim,
+}
+
+impl Ours {
+    fn new(base_url: &str) -> Result<Ours> {
+        let mut config = BackendConfig::new("scripted", BackendKind::OpenAi);
+        config.base_url = Some(base_url.to_owned());
+        config.model = Some("m".to_owned());
+        let backend: Arc<dyn Backend> = connect(&config, &|_| None)?;
+        let capabilities = Capabilities { json_schema: Support::Enforced, ..Capabilities::default() };
+        let blueprint =
+            Blueprint { name: "reviewer".into(), output_schema: Some(schema()), ..Blueprint::default() };
+        let contract = resolve(&blueprint, &ContractRequest::default(), &EnvironmentDefaults::default())?;
+        let tier = TierBackend { tier: "default".into(), backend: config.info(capabilities, None) };
+        Ok(Ours {
+            claim: Claim {
+                session_id: SessionId::from_random([1; 6]),
+                run_id: RunId::from_random([2; 6]),
+                blueprint,
+                contract,
+                parameters: json!({"prompt": PROMPT}),
+                input: PROMPT.to_owned(),
+                project_dir: ".".to_owned(),
+                ladder: vec![Rung { tier, backend }],
+            },
+        })
+    }
+
+    async fn call(&self) -> Result<()> {
+        let journal = Memory::new(Arc::new(SystemClock));
+        match drive(&self.claim, &journal, &Stop::default(), &()).await? {
+            Outcome::Completed(_) => Ok(()),
+            Outcome::Failed(failure) => bail!("the run failed: {}", failure.error.message),
+        }
+    }
+}
+
+async fn measured<F: Future<Output = Result<()>>>(call: impl Fn() -> F) -> Result<f64> {
+    for _ in 0..CALLS / 10 {
+        call().await?;
+    }
+    let start = cpu_nanoseconds()?;
+    for _ in 0..CALLS {
+        call().await?;
+    }
+    Ok((cpu_nanoseconds()? - start) as f64 / CALLS as f64 / 1_000.0)
+}
+
+/// Measures and prints the ratios.
+pub fn run(python: Option<&Path>) -> Result<()> {
+    let server = Server::start()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut plain, mut streamed, mut ours) = (f64::MAX, f64::MAX, f64::MAX);
+    runtime.block_on(async {
+        // The first of these sets up TLS for the process, which the bare client then shares.
+        let run = Ours::new(&server.base_url)?;
+        let url = format!("{}/chat/completions", server.base_url);
+        let bare = |streamed| -> Result<Bare> {
+            let client = reqwest::Client::builder().tcp_nodelay(true).build()?;
+            Ok(Bare { client, url: url.clone(), schema: Schema::compile(&schema())?, streamed })
+        };
+        let (bare_plain, bare_streamed) = (bare(false)?, bare(true)?);
+        for _ in 0..ROUNDS {
+            plain = plain.min(measured(|| bare_plain.call()).await?);
+            streamed = streamed.min(measured(|| bare_streamed.call()).await?);
+            ours = ours.min(measured(|| run.call()).await?);
+        }
+        anyhow::Ok(())
+    })?;
+    println!("\n## Overhead: CPU time per call, answer of {} bytes, server without delay\n", answer().len());
+    println!("| what | µs per call | ours is |\n|---|---|---|");
+    println!("| Formwork: streamed call, journal, extraction, validation, receipt | {ours:.0} | |");
+    println!(
+        "| bare client, streamed, parsed and validated | {streamed:.0} | {:.2} of it |",
+        ours / streamed
+    );
+    println!(
+        "| bare client, one plain reply, parsed and validated | {plain:.0} | {:.2} of it |",
+        ours / plain
+    );
+    match python.map(|python| instructor(python, &server.base_url)).transpose()? {
+        Some(theirs) => println!("| Instructor | {theirs:.0} | {:.0} times less |", theirs / ours),
+        None => println!("| Instructor | not installed | |"),
+    }
+    Ok(())
+}
+
+fn instructor(python: &Path, base_url: &str) -> Result<f64> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/instructor_overhead.py");
+    let output = Command::new(python)
+        .arg(script)
+        .args([base_url, &INSTRUCTOR_CALLS.to_string()])
+        .output()
+        .context("starting Instructor")?;
+    if !output.status.success() {
+        bail!("Instructor failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
