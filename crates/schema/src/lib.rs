@@ -10,7 +10,7 @@
 //!   in an answer what that took.
 //! - [`wrap_root`] puts a schema under a root object, for backends that take nothing else, and
 //!   [`subschema_document`] takes the schema of one place out of a document.
-//! - [`compact`] shows a schema to a model as a typed skeleton.
+//! - [`compact`] shows a schema to a model as a typed skeleton; [`narrow`] bounds what it may write.
 //! - [`Cache`] keeps compiled schemas by hash.
 //!
 //! ```
@@ -42,6 +42,7 @@ mod explain;
 mod limits;
 mod lint;
 mod lower;
+mod narrow;
 mod path;
 mod refs;
 mod schema;
@@ -60,6 +61,7 @@ pub use limits::{
 };
 pub use lint::{Warning, lint};
 pub use lower::{Dialect, Lowered, lower, restore};
+pub use narrow::narrow;
 pub use path::{Segment, escape_pointer, json_path, json_pointer, unescape_pointer};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};

@@ -62,6 +62,26 @@ impl References {
     }
 }
 
+/// Whether a reference stands inside a part with an identifier of its own, against which it resolves.
+pub(crate) fn is_rebased(root: &Value) -> bool {
+    let mut pending = vec![(root, false)];
+    while let Some((schema, inside)) = pending.pop() {
+        let Some(keywords) = schema.as_object() else { continue };
+        let names_itself = ["$id", "id"].iter().any(|name| {
+            keywords
+                .get(*name)
+                .and_then(Value::as_str)
+                .is_some_and(|id| !id.is_empty() && !id.starts_with('#'))
+        });
+        let inside = inside || (names_itself && !std::ptr::eq(schema, root));
+        if inside && keywords.contains_key("$ref") {
+            return true;
+        }
+        subschemas(keywords, |_, child, _| pending.push((child, inside)));
+    }
+    false
+}
+
 fn percent_decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

@@ -1,14 +1,15 @@
 //! Schemas moved to another place: under a root object, or out of a document.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::check_depth;
 use crate::path::{Segment, escape_pointer, unescape_pointer};
-use crate::refs::References;
+use crate::refs::{REFERENCE_KEYWORDS, References, is_rebased};
 use crate::shape::{Additional, Shape, Types};
-use crate::walk::subschemas_mut;
+use crate::walk::{subschemas, subschemas_mut};
 
 /// The property that holds a wrapped answer.
 const PROPERTY: &str = "result";
@@ -45,17 +46,24 @@ fn promises_object(shape: &Shape<'_>, depth: usize) -> bool {
 pub fn wrap_root(schema: &Value) -> Value {
     let mut inner = schema.clone();
     let mut wrapped = Map::new();
+    let moves = check_depth(schema).is_ok() && !is_rebased(schema);
     if let Value::Object(keywords) = &mut inner {
-        if let Some(draft) = keywords.shift_remove("$schema") {
-            wrapped.insert("$schema".to_owned(), draft);
+        // The identifier goes with the references that resolve against it.
+        for name in ["$schema", "$id", "id"] {
+            if (moves || name == "$schema") && keywords.get(name).is_some_and(Value::is_string) {
+                wrapped.extend(keywords.shift_remove(name).map(|value| (name.to_owned(), value)));
+            }
         }
-        // Under an identifier of its own a schema stays a document of its own, and nothing in it moves.
-        let has_identifier =
-            ["$id", "id"].iter().any(|name| keywords.get(*name).is_some_and(Value::is_string));
-        if !has_identifier && check_depth(schema).is_ok() {
-            relocate(&mut inner, &format!("/properties/{PROPERTY}"));
-            hoist(&mut inner, &mut wrapped);
+    }
+    if moves {
+        let identifier = wrapped.get("$id").or_else(|| wrapped.get("id")).and_then(Value::as_str);
+        let identifier = identifier.unwrap_or_default().trim_end_matches('#').to_owned();
+        for place in referring_places(schema) {
+            if let Some(Value::Object(keywords)) = inner.pointer_mut(&place) {
+                relocate(keywords, &identifier, &format!("/properties/{PROPERTY}"));
+            }
         }
+        hoist(&mut inner, &mut wrapped);
     }
     let shelves: Vec<(String, Value)> = SHELVES
         .iter()
@@ -79,35 +87,52 @@ fn hoist(inner: &mut Value, wrapped: &mut Map<String, Value>) {
     }
 }
 
-/// Rewrites the references of a schema that has moved to `place`, except those to its definitions.
-fn relocate(schema: &mut Value, place: &str) {
-    let Value::Object(keywords) = schema else { return };
-    // A part with an identifier of its own resolves its references against itself.
-    for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-        let Some(Value::String(reference)) = keywords.get_mut(keyword) else { continue };
-        let Some(fragment) = reference.strip_prefix('#') else { continue };
-        let to_shelf = SHELVES.iter().any(|shelf| {
-            fragment
-                .strip_prefix('/')
-                .and_then(|rest| rest.strip_prefix(shelf))
-                .is_some_and(|rest| rest.starts_with('/'))
-        });
-        if (fragment.is_empty() || fragment.starts_with('/')) && !to_shelf {
-            *reference = format!("#{place}{fragment}");
-            if keyword == "$recursiveRef" {
-                // A recursive reference can only name the root; the plain one says where it led.
-                let reference = reference.clone();
-                keywords.shift_remove(keyword);
-                keywords.insert("$ref".to_owned(), json!(reference));
-            }
+/// The places of all schemas that have references, also where only a reference leads.
+fn referring_places(root: &Value) -> Vec<String> {
+    let references = References::collect(root);
+    let mut places = Vec::new();
+    let mut seen = HashSet::new();
+    let mut pending = vec![String::new()];
+    while let Some(place) = pending.pop() {
+        let Some(schema) = root.pointer(&place).filter(|schema| seen.insert(std::ptr::from_ref(*schema)))
+        else {
+            continue;
+        };
+        let Some(keywords) = schema.as_object() else { continue };
+        let outgoing: Vec<&str> =
+            REFERENCE_KEYWORDS.iter().filter_map(|keyword| keywords.get(*keyword)?.as_str()).collect();
+        pending.extend(outgoing.iter().filter_map(|reference| references.pointer(root, reference)));
+        subschemas(keywords, |relative, _, _| pending.push(format!("{place}{relative}")));
+        if !outgoing.is_empty() {
+            places.push(place);
         }
     }
-    subschemas_mut(keywords, |child| {
-        let is_document = child.get("$id").or_else(|| child.get("id")).and_then(Value::as_str);
-        if is_document.is_none_or(|id| id.starts_with('#')) {
-            relocate(child, place);
+    places
+}
+
+/// Rewrites the references of one schema that has moved to `place`, except those to definitions.
+fn relocate(keywords: &mut Map<String, Value>, identifier: &str, place: &str) {
+    for keyword in REFERENCE_KEYWORDS {
+        let Some(Value::String(reference)) = keywords.get_mut(keyword) else { continue };
+        let Some(fragment) = local_fragment(reference, identifier) else { continue };
+        let first = fragment.split('/').nth(1).unwrap_or_default();
+        if !(fragment.is_empty() || fragment.starts_with('/')) || SHELVES.contains(&first) {
+            continue;
         }
-    });
+        *reference = format!("#{place}{fragment}");
+        if keyword == "$recursiveRef" {
+            // A recursive reference can only name the root; the plain one says where it led.
+            let reference = reference.clone();
+            keywords.shift_remove(keyword);
+            keywords.insert("$ref".to_owned(), json!(reference));
+        }
+    }
+}
+
+/// What follows `#` in a reference to the document itself, by its identifier or without.
+fn local_fragment<'r>(reference: &'r str, identifier: &str) -> Option<&'r str> {
+    let rest = reference.strip_prefix(identifier).unwrap_or(reference);
+    rest.strip_prefix('#').or_else(|| (rest.is_empty() && !identifier.is_empty()).then_some(rest))
 }
 
 /// The schema of the value at a place, as a document of its own with the definitions that it refers to.

@@ -15,6 +15,7 @@ const SMALL_VALUES_MAX: usize = 12;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: HashMap<String, String>,
+    taken: HashSet<String>,
     mentioned: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ impl Names {
         let base = if plain.is_empty() { "Root".to_owned() } else { plain };
         let mut name = base.clone();
         let mut count = 1;
-        while self.names.values().any(|taken| *taken == name) {
+        while !self.taken.insert(name.clone()) {
             count += 1;
             name = format!("{base}_{count}");
         }

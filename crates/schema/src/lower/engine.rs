@@ -9,12 +9,12 @@ use super::draft::{ANNOTATIONS, Edition, says_nothing};
 use super::rules::{Limits, Rules};
 use crate::limits::is_recursive;
 use crate::path::unescape_pointer;
-use crate::refs::References;
+use crate::refs::{References, is_rebased};
 use crate::walk::subschemas;
 
 /// How many values may be copied and subschemas written for one document. Joining schemas through
 /// references can multiply them without end; beyond this the schema is sent as it is, unenforced.
-const WORK_MAX: usize = 2_000_000;
+const WORK_MAX: usize = 200_000;
 
 /// How deep definitions may be written in place inside one another. It bounds the stack together with the
 /// depth of the document; deeper ones stay references.
@@ -59,7 +59,7 @@ impl<'a> Engine<'a> {
             hopeless: false,
             tuples: false,
             open: Vec::new(),
-            rebased: refers_inside_identified_parts(root),
+            rebased: is_rebased(root),
             names: HashMap::new(),
             pending: Vec::new(),
             work: 0,
@@ -268,26 +268,6 @@ fn size(value: &Value) -> usize {
         Value::Object(members) => 1 + members.values().map(size).sum::<usize>(),
         _ => 1,
     }
-}
-
-/// Whether a reference stands below a part that has an identifier of its own.
-fn refers_inside_identified_parts(root: &Value) -> bool {
-    let mut pending = vec![(root, false)];
-    while let Some((schema, inside)) = pending.pop() {
-        let Some(keywords) = schema.as_object() else { continue };
-        let names_itself = ["$id", "id"].iter().any(|name| {
-            keywords
-                .get(*name)
-                .and_then(Value::as_str)
-                .is_some_and(|id| !id.is_empty() && !id.starts_with('#'))
-        });
-        let inside = inside || (names_itself && !std::ptr::eq(schema, root));
-        if inside && keywords.contains_key("$ref") {
-            return true;
-        }
-        subschemas(keywords, |_, child, _| pending.push((child, inside)));
-    }
-    false
 }
 
 /// Whether a lowered document is larger than its backend accepts.
