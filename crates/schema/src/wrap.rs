@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::check_depth;
 use crate::path::{Segment, escape_pointer, unescape_pointer};
-use crate::refs::{REFERENCE_KEYWORDS, References, is_rebased};
+use crate::refs::{REFERENCE_KEYWORDS, References, identifier_keyword, identifies_itself};
 use crate::shape::{Additional, Shape, Types};
 use crate::walk::{subschemas, subschemas_mut};
 
@@ -46,17 +46,18 @@ fn promises_object(shape: &Shape<'_>, depth: usize) -> bool {
 pub fn wrap_root(schema: &Value) -> Value {
     let mut inner = schema.clone();
     let mut wrapped = Map::new();
-    let moves = check_depth(schema).is_ok() && !is_rebased(schema);
+    let moves = check_depth(schema).is_ok();
+    let identifier_keyword = identifier_keyword(schema);
     if let Value::Object(keywords) = &mut inner {
         // The identifier goes with the references that resolve against it.
-        for name in ["$schema", "$id", "id"] {
+        for name in ["$schema", identifier_keyword] {
             if (moves || name == "$schema") && keywords.get(name).is_some_and(Value::is_string) {
                 wrapped.extend(keywords.shift_remove(name).map(|value| (name.to_owned(), value)));
             }
         }
     }
     if moves {
-        let identifier = wrapped.get("$id").or_else(|| wrapped.get("id")).and_then(Value::as_str);
+        let identifier = wrapped.get(identifier_keyword).and_then(Value::as_str);
         let identifier = identifier.unwrap_or_default().trim_end_matches('#').to_owned();
         for place in referring_places(schema) {
             if let Some(Value::Object(keywords)) = inner.pointer_mut(&place) {
@@ -102,7 +103,12 @@ fn referring_places(root: &Value) -> Vec<String> {
         let outgoing: Vec<&str> =
             REFERENCE_KEYWORDS.iter().filter_map(|keyword| keywords.get(*keyword)?.as_str()).collect();
         pending.extend(outgoing.iter().filter_map(|reference| references.pointer(root, reference)));
-        subschemas(keywords, |relative, _, _| pending.push(format!("{place}{relative}")));
+        subschemas(keywords, |relative, child, _| {
+            // A part with an identifier of its own keeps its references: they resolve against it.
+            if !child.as_object().is_some_and(|keywords| identifies_itself(root, keywords)) {
+                pending.push(format!("{place}{relative}"));
+            }
+        });
         if !outgoing.is_empty() {
             places.push(place);
         }

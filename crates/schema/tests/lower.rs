@@ -39,10 +39,34 @@ fn review() -> Value {
 
 #[test]
 fn a_review_in_every_dialect() {
-    check(&review(), Dialect::OpenAi, expect![]);
-    check(&review(), Dialect::Anthropic, expect![]);
-    check(&review(), Dialect::LlamaCpp, expect![]);
-    check(&review(), Dialect::Vllm, expect![]);
+    check(
+        &review(),
+        Dialect::OpenAi,
+        expect![[r##"
+        strict, nulls, lost ["format", "maxLength", "minLength", "not", "oneOf", "uniqueItems"]
+        {"type":"object","properties":{"summary":{"type":"string","description":"One sentence"},"score":{"type":"number","minimum":0,"maximum":10},"line":{"type":["integer","null"],"minimum":1},"verdict":{"type":"string","enum":["approve","reject"]},"code":{"type":["string","null"],"pattern":"^[A-Z]+$"},"site":{"type":["string","null"]},"tags":{"type":["array","null"],"items":{"type":"string"},"maxItems":5000},"author":{"anyOf":[{"$ref":"#/definitions/person"},{"type":"null"}]},"kind":{"type":["string","null"]}},"required":["summary","score","line","verdict","code","site","tags","author","kind"],"additionalProperties":false,"definitions":{"person":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}}}"##]],
+    );
+    check(
+        &review(),
+        Dialect::Anthropic,
+        expect![[r##"
+        strict, lost ["exclusiveMinimum", "maxItems", "maxLength", "maximum", "minLength", "minimum", "not", "oneOf", "uniqueItems"]
+        {"type":"object","properties":{"summary":{"type":"string","description":"One sentence"},"score":{"type":"number"},"line":{"type":"integer"},"verdict":{"type":"string","enum":["approve","reject"]},"code":{"type":"string","pattern":"^[A-Z]+$"},"site":{"type":"string","format":"uri"},"tags":{"type":"array","items":{"type":"string"}},"author":{"$ref":"#/definitions/person"},"kind":{"type":"string"}},"required":["summary","score","verdict"],"additionalProperties":false,"definitions":{"person":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}}}"##]],
+    );
+    check(
+        &review(),
+        Dialect::LlamaCpp,
+        expect![[r##"
+        strict, lost ["format", "maxItems", "maxLength", "maximum", "minimum", "not", "oneOf", "uniqueItems"]
+        {"type":"object","title":"Review","properties":{"summary":{"type":"string","description":"One sentence","minLength":10},"score":{"type":"number","default":5},"line":{"type":"integer","minimum":1},"verdict":{"type":"string","enum":["approve","reject"]},"code":{"type":"string","pattern":"^[A-Z]+$"},"site":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"author":{"$ref":"#/definitions/person"},"kind":{"oneOf":[{"type":"string"},{"type":"string","maxLength":3}]}},"required":["summary","score","verdict"],"definitions":{"person":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}"##]],
+    );
+    check(
+        &review(),
+        Dialect::Vllm,
+        expect![[r##"
+        strict, lost ["maxLength", "not", "oneOf", "uniqueItems"]
+        {"type":"object","title":"Review","properties":{"summary":{"type":"string","description":"One sentence","minLength":10},"score":{"type":"number","default":5,"minimum":0,"maximum":10},"line":{"type":"integer","minimum":1},"verdict":{"type":"string","enum":["approve","reject"]},"code":{"type":"string","pattern":"^[A-Z]+$"},"site":{"type":"string","format":"uri"},"tags":{"type":"array","items":{"type":"string"},"maxItems":5000},"author":{"$ref":"#/definitions/person"},"kind":{"oneOf":[{"type":"string"},{"type":"string","maxLength":3}]}},"required":["summary","score","verdict"],"definitions":{"person":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}"##]],
+    );
     assert_eq!(lower(&review(), Dialect::LmStudio), lower(&review(), Dialect::LlamaCpp));
     assert_eq!(lower(&review(), Dialect::Ollama), lower(&review(), Dialect::LlamaCpp));
     let generic = lower(&review(), Dialect::Generic);
@@ -76,8 +100,20 @@ fn what_cannot_be_strict_is_sent_whole() {
         "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
         "required": ["children"],
     });
-    check(&recursive, Dialect::OpenAi, expect![]);
-    check(&recursive, Dialect::Anthropic, expect![]);
+    check(
+        &recursive,
+        Dialect::OpenAi,
+        expect![[r##"
+        strict, lost []
+        {"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#"}}},"required":["children"],"additionalProperties":false}"##]],
+    );
+    check(
+        &recursive,
+        Dialect::Anthropic,
+        expect![[r##"
+        not strict, lost ["$ref", "items", "properties", "required", "type"]
+        {"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#"}}},"required":["children"]}"##]],
+    );
 }
 
 #[test]
@@ -102,13 +138,25 @@ fn all_of_is_joined_where_it_can_be() {
         ],
         "$defs": {"base": {"type": "object", "properties": {"age": {"type": "number", "maximum": 99}}}},
     });
-    check(&schema, Dialect::OpenAi, expect![]);
+    check(
+        &schema,
+        Dialect::OpenAi,
+        expect![[r#"
+        strict, lost []
+        {"type":"object","properties":{"age":{"type":"integer","minimum":18,"maximum":99}},"required":["age"],"additionalProperties":false}"#]],
+    );
     let clash = json!({
         "type": "object",
         "properties": {"code": {"type": "string", "allOf": [{"pattern": "^a"}, {"pattern": "z$"}]}},
         "required": ["code"],
     });
-    check(&clash, Dialect::OpenAi, expect![]);
+    check(
+        &clash,
+        Dialect::OpenAi,
+        expect![[r#"
+        strict, lost ["allOf"]
+        {"type":"object","properties":{"code":{"type":"string","pattern":"^a"}},"required":["code"],"additionalProperties":false}"#]],
+    );
 }
 
 #[test]
@@ -118,7 +166,13 @@ fn keywords_beside_a_union_reach_every_branch() {
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"type": "string"}],
     });
-    check(&schema, Dialect::Vllm, expect![]);
+    check(
+        &schema,
+        Dialect::Vllm,
+        expect![[r#"
+        strict, lost []
+        {"anyOf":[{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a"]},{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["b"]}]}"#]],
+    );
 }
 
 #[test]
@@ -149,15 +203,33 @@ fn older_and_newer_drafts_keep_their_meaning() {
         "required": ["n"],
         "additionalProperties": false,
     });
-    check(&old, Dialect::LlamaCpp, expect![]);
+    check(
+        &old,
+        Dialect::LlamaCpp,
+        expect![[r#"
+        strict, lost []
+        {"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"],"additionalProperties":false}"#]],
+    );
     let new = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "properties": {"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false}},
         "unevaluatedProperties": false,
     });
-    check(&new, Dialect::LlamaCpp, expect![]);
-    check(&new, Dialect::Vllm, expect![]);
+    check(
+        &new,
+        Dialect::LlamaCpp,
+        expect![[r#"
+        strict, lost []
+        {"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"pair":{"type":"array","prefixItems":[{"type":"string"},{"type":"integer"}],"minItems":2,"maxItems":2}},"additionalProperties":false}"#]],
+    );
+    check(
+        &new,
+        Dialect::Vllm,
+        expect![[r#"
+        strict, lost []
+        {"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"pair":{"type":"array","prefixItems":[{"type":"string"},{"type":"integer"}],"items":false}},"additionalProperties":false}"#]],
+    );
 }
 
 #[test]
@@ -193,7 +265,7 @@ fn roots_are_wrapped_with_their_references() {
     });
     assert!(needs_wrapping(&schema));
     let wrapped = wrap_root(&schema);
-    expect![].assert_eq(&wrapped.to_string());
+    expect![[r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"result":{"type":"array","items":{"anyOf":[{"$ref":"#/properties/result"},{"$ref":"#/$defs/leaf"},{"$ref":"#/properties/result/items"}]}}},"required":["result"],"additionalProperties":false,"$defs":{"leaf":{"type":"string"}}}"##]].assert_eq(&wrapped.to_string());
     assert!(!needs_wrapping(&wrapped));
     let nested = json!({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}});
     let compiled = Schema::compile(&wrap_root(&nested)).unwrap();
