@@ -1,5 +1,5 @@
 //! Skeletons for models, and schemas narrowed for them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Lowering over real-world schemas: what a lowered schema admits, the contract admits, unless the keyword
 //! that forbids it is listed as lost.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
@@ -95,7 +95,9 @@ fn nothing_is_weakened_silently() {
         for line in fs::read_to_string(file).unwrap().lines() {
             let row: Value = serde_json::from_str(line).unwrap();
             let Ok(contract) = Schema::compile(&row["schema"]) else {
-                DIALECTS.map(|dialect| lower(&row["schema"], dialect));
+                for dialect in DIALECTS {
+                    lower(&row["schema"], dialect);
+                }
                 continue;
             };
             for (dialect, tally) in &mut tallies {
