@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::check_depth;
 use crate::path::{Segment, escape_pointer, unescape_pointer};
-use crate::refs::{REFERENCE_KEYWORDS, References, identifier_keyword, identifies_itself};
+use crate::refs::{REFERENCE_KEYWORDS, References, identifier_keyword, identifies_itself, is_rebased};
 use crate::shape::{Additional, Shape, Types};
 use crate::walk::{subschemas, subschemas_mut};
 
@@ -46,7 +46,7 @@ fn promises_object(shape: &Shape<'_>, depth: usize) -> bool {
 pub fn wrap_root(schema: &Value) -> Value {
     let mut inner = schema.clone();
     let mut wrapped = Map::new();
-    let moves = check_depth(schema).is_ok();
+    let moves = check_depth(schema).is_ok() && !stands_alone(schema);
     let identifier_keyword = identifier_keyword(schema);
     if let Value::Object(keywords) = &mut inner {
         // The identifier goes with the references that resolve against it.
@@ -78,6 +78,22 @@ pub fn wrap_root(schema: &Value) -> Value {
     Value::Object(wrapped)
 }
 
+/// Whether a document with an identifier has references that depend on more than their own place. Under its
+/// identifier it stays a document of its own wherever it stands.
+fn stands_alone(root: &Value) -> bool {
+    let Some(keywords) = root.as_object().filter(|keywords| identifies_itself(root, keywords)) else {
+        return false;
+    };
+    let mut pending = vec![keywords];
+    while let Some(keywords) = pending.pop() {
+        if keywords.contains_key("$recursiveRef") || keywords.contains_key("$dynamicRef") {
+            return true;
+        }
+        subschemas(keywords, |_, child, _| pending.extend(child.as_object()));
+    }
+    is_rebased(root)
+}
+
 /// Moves the definitions of a wrapped schema to the root.
 fn hoist(inner: &mut Value, wrapped: &mut Map<String, Value>) {
     let Value::Object(keywords) = inner else { return };
@@ -100,15 +116,14 @@ fn referring_places(root: &Value) -> Vec<String> {
             continue;
         };
         let Some(keywords) = schema.as_object() else { continue };
+        // A part with an identifier of its own keeps its references: they resolve against it.
+        if !place.is_empty() && identifies_itself(root, keywords) {
+            continue;
+        }
         let outgoing: Vec<&str> =
             REFERENCE_KEYWORDS.iter().filter_map(|keyword| keywords.get(*keyword)?.as_str()).collect();
         pending.extend(outgoing.iter().filter_map(|reference| references.pointer(root, reference)));
-        subschemas(keywords, |relative, child, _| {
-            // A part with an identifier of its own keeps its references: they resolve against it.
-            if !child.as_object().is_some_and(|keywords| identifies_itself(root, keywords)) {
-                pending.push(format!("{place}{relative}"));
-            }
-        });
+        subschemas(keywords, |relative, _, _| pending.push(format!("{place}{relative}")));
         if !outgoing.is_empty() {
             places.push(place);
         }

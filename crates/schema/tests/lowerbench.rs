@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use formwork_schema::{Dialect, Schema, lower, restore};
+use formwork_schema::{Dialect, Schema, lower, restore, wrap_root};
 use serde_json::{Value, json};
 
 /// Instances made from one by changing one place.
@@ -168,4 +168,64 @@ fn check(row: &Value, contract: &Schema, dialect: Dialect, tally: &mut Tally, we
             }
         }
     }
+}
+
+/// The official suite reaches every keyword in every draft; wrapped, so that all backends take it.
+#[test]
+fn nothing_of_the_official_suite_is_weakened_silently() {
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/json-schema-test-suite/tests");
+    if !root.is_dir() {
+        println!("SKIPPED: the JSON-Schema-Test-Suite is not beside this checkout ({})", root.display());
+        return;
+    }
+    let mut weakened = Vec::new();
+    let mut tally = Tally::default();
+    for folder in ["draft7", "draft2019-09", "draft2020-12", "draft7/optional/format"] {
+        let mut files: Vec<_> =
+            fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        for file in files.into_iter().filter(|path| path.is_file()) {
+            let groups: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+            for group in groups.as_array().unwrap() {
+                let wrapped = wrap_root(&group["schema"]);
+                let Ok(plain) = Schema::compile(&group["schema"]) else { continue };
+                let contract = Schema::compile(&wrapped)
+                    .unwrap_or_else(|error| panic!("{folder} {group:#}: {error}\n{wrapped:#}"));
+                for test in group["tests"].as_array().unwrap() {
+                    let value = json!({"result": test["data"]});
+                    if plain.is_valid(&test["data"]) != contract.is_valid(&value) {
+                        weakened
+                            .push(format!("{folder} {}: {value} differs in {wrapped}", group["description"]));
+                    }
+                }
+                for dialect in DIALECTS {
+                    let lowered = lower(&wrapped, dialect);
+                    tally.schemas += 1;
+                    let name =
+                        format!("{folder} {}: {}", file.file_stem().unwrap().display(), group["description"]);
+                    let backend = Schema::compile(&lowered.schema).unwrap_or_else(|error| {
+                        panic!("{name} for {dialect}: {error}\n{:#}", lowered.schema)
+                    });
+                    tally.strict += usize::from(lowered.strict);
+                    if !lowered.strict || !lowered.lost.is_empty() {
+                        continue;
+                    }
+                    tally.whole += 1;
+                    for test in group["tests"].as_array().unwrap() {
+                        let mut value = json!({"result": test["data"]});
+                        let admitted = backend.is_valid(&value);
+                        if lowered.nulls {
+                            restore(&wrapped, &mut value);
+                        }
+                        if admitted && !contract.is_valid(&value) {
+                            weakened.push(format!("{name} for {dialect}: {value}\n    {}", lowered.schema));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("{} schemas, {} strict, {} of them whole", tally.schemas, tally.strict, tally.whole);
+    assert!(weakened.is_empty(), "{} slip through:\n{}", weakened.len(), weakened.join("\n"));
 }
