@@ -95,9 +95,26 @@ impl<'s> Writer<'s> {
             join_choices(choices)
         } else {
             let shape = Shape::of(self.root, self.references, schema);
-            self.shape(&shape, indent)
+            self.composed(keywords, &shape, indent)
         };
         self.depth -= 1;
+        text
+    }
+
+    /// A schema with everything that it is composed of; by name alone where it contains itself.
+    fn composed(&mut self, keywords: &Map<String, Value>, shape: &Shape<'s>, indent: usize) -> String {
+        let members = keywords.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        let references = members.filter_map(|member| member.get("$ref")).chain(keywords.get("$ref"));
+        let pointers: Vec<String> = references
+            .filter_map(|reference| self.references.pointer(self.root, reference.as_str()?))
+            .collect();
+        if let Some(within) = pointers.iter().find(|pointer| self.open.contains(pointer)) {
+            return self.names.mention(within).unwrap_or_else(|| "any".to_owned());
+        }
+        let outer = self.open.len();
+        self.open.extend(pointers);
+        let text = self.shape(shape, indent);
+        self.open.truncate(outer);
         text
     }
 

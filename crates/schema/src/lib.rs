@@ -10,7 +10,7 @@
 //!   in an answer what that took.
 //! - [`wrap_root`] puts a schema under a root object, for backends that take nothing else, and
 //!   [`subschema_document`] takes the schema of one place out of a document.
-//! - [`compact`] shows a schema to a model as a typed skeleton.
+//! - [`compact`] shows a schema to a model as a typed skeleton; [`narrow`] bounds what it may write.
 //! - [`Cache`] keeps compiled schemas by hash.
 //!
 //! ```

@@ -67,19 +67,25 @@ pub(crate) fn is_rebased(root: &Value) -> bool {
     let mut pending = vec![(root, false)];
     while let Some((schema, inside)) = pending.pop() {
         let Some(keywords) = schema.as_object() else { continue };
-        let names_itself = ["$id", "id"].iter().any(|name| {
-            keywords
-                .get(*name)
-                .and_then(Value::as_str)
-                .is_some_and(|id| !id.is_empty() && !id.starts_with('#'))
-        });
-        let inside = inside || (names_itself && !std::ptr::eq(schema, root));
+        let inside = inside || (identifies_itself(root, keywords) && !std::ptr::eq(schema, root));
         if inside && keywords.contains_key("$ref") {
             return true;
         }
         subschemas(keywords, |_, child, _| pending.push((child, inside)));
     }
     false
+}
+
+/// The keyword by which the schemas of a document identify themselves.
+pub(crate) fn identifier_keyword(root: &Value) -> &'static str {
+    let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    if draft.contains("draft-04") { "id" } else { "$id" }
+}
+
+/// Whether a schema has an identifier, so that references inside resolve against it.
+pub(crate) fn identifies_itself(root: &Value, keywords: &Map<String, Value>) -> bool {
+    let identifier = keywords.get(identifier_keyword(root)).and_then(Value::as_str);
+    identifier.is_some_and(|identifier| !identifier.is_empty() && !identifier.starts_with('#'))
 }
 
 fn percent_decode(text: &str) -> String {

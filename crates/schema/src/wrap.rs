@@ -1,14 +1,15 @@
 //! Schemas moved to another place: under a root object, or out of a document.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::check_depth;
 use crate::path::{Segment, escape_pointer, unescape_pointer};
-use crate::refs::{REFERENCE_KEYWORDS, References, is_rebased};
+use crate::refs::{REFERENCE_KEYWORDS, References, identifier_keyword, identifies_itself, is_rebased};
 use crate::shape::{Additional, Shape, Types};
-use crate::walk::subschemas_mut;
+use crate::walk::{subschemas, subschemas_mut};
 
 /// The property that holds a wrapped answer.
 const PROPERTY: &str = "result";
@@ -45,19 +46,24 @@ fn promises_object(shape: &Shape<'_>, depth: usize) -> bool {
 pub fn wrap_root(schema: &Value) -> Value {
     let mut inner = schema.clone();
     let mut wrapped = Map::new();
-    let moves = check_depth(schema).is_ok() && !is_rebased(schema);
+    let moves = check_depth(schema).is_ok() && !stands_alone(schema);
+    let identifier_keyword = identifier_keyword(schema);
     if let Value::Object(keywords) = &mut inner {
         // The identifier goes with the references that resolve against it.
-        for name in ["$schema", "$id", "id"] {
+        for name in ["$schema", identifier_keyword] {
             if (moves || name == "$schema") && keywords.get(name).is_some_and(Value::is_string) {
                 wrapped.extend(keywords.shift_remove(name).map(|value| (name.to_owned(), value)));
             }
         }
     }
     if moves {
-        let identifier = wrapped.get("$id").or_else(|| wrapped.get("id")).and_then(Value::as_str);
+        let identifier = wrapped.get(identifier_keyword).and_then(Value::as_str);
         let identifier = identifier.unwrap_or_default().trim_end_matches('#').to_owned();
-        relocate(&mut inner, &identifier, &format!("/properties/{PROPERTY}"));
+        for place in referring_places(schema) {
+            if let Some(Value::Object(keywords)) = inner.pointer_mut(&place) {
+                relocate(keywords, &identifier, &format!("/properties/{PROPERTY}"));
+            }
+        }
         hoist(&mut inner, &mut wrapped);
     }
     let shelves: Vec<(String, Value)> = SHELVES
@@ -72,6 +78,22 @@ pub fn wrap_root(schema: &Value) -> Value {
     Value::Object(wrapped)
 }
 
+/// Whether a document with an identifier has references that depend on more than their own place. Under its
+/// identifier it stays a document of its own wherever it stands.
+fn stands_alone(root: &Value) -> bool {
+    let Some(keywords) = root.as_object().filter(|keywords| identifies_itself(root, keywords)) else {
+        return false;
+    };
+    let mut pending = vec![keywords];
+    while let Some(keywords) = pending.pop() {
+        if keywords.contains_key("$recursiveRef") || keywords.contains_key("$dynamicRef") {
+            return true;
+        }
+        subschemas(keywords, |_, child, _| pending.extend(child.as_object()));
+    }
+    is_rebased(root)
+}
+
 /// Moves the definitions of a wrapped schema to the root.
 fn hoist(inner: &mut Value, wrapped: &mut Map<String, Value>) {
     let Value::Object(keywords) = inner else { return };
@@ -82,9 +104,35 @@ fn hoist(inner: &mut Value, wrapped: &mut Map<String, Value>) {
     }
 }
 
-/// Rewrites the references of a schema that has moved to `place`, except those to its definitions.
-fn relocate(schema: &mut Value, identifier: &str, place: &str) {
-    let Value::Object(keywords) = schema else { return };
+/// The places of all schemas that have references, also where only a reference leads.
+fn referring_places(root: &Value) -> Vec<String> {
+    let references = References::collect(root);
+    let mut places = Vec::new();
+    let mut seen = HashSet::new();
+    let mut pending = vec![String::new()];
+    while let Some(place) = pending.pop() {
+        let Some(schema) = root.pointer(&place).filter(|schema| seen.insert(std::ptr::from_ref(*schema)))
+        else {
+            continue;
+        };
+        let Some(keywords) = schema.as_object() else { continue };
+        // A part with an identifier of its own keeps its references: they resolve against it.
+        if !place.is_empty() && identifies_itself(root, keywords) {
+            continue;
+        }
+        let outgoing: Vec<&str> =
+            REFERENCE_KEYWORDS.iter().filter_map(|keyword| keywords.get(*keyword)?.as_str()).collect();
+        pending.extend(outgoing.iter().filter_map(|reference| references.pointer(root, reference)));
+        subschemas(keywords, |relative, _, _| pending.push(format!("{place}{relative}")));
+        if !outgoing.is_empty() {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// Rewrites the references of one schema that has moved to `place`, except those to definitions.
+fn relocate(keywords: &mut Map<String, Value>, identifier: &str, place: &str) {
     for keyword in REFERENCE_KEYWORDS {
         let Some(Value::String(reference)) = keywords.get_mut(keyword) else { continue };
         let Some(fragment) = local_fragment(reference, identifier) else { continue };
@@ -100,7 +148,6 @@ fn relocate(schema: &mut Value, identifier: &str, place: &str) {
             keywords.insert("$ref".to_owned(), json!(reference));
         }
     }
-    subschemas_mut(keywords, |child| relocate(child, identifier, place));
 }
 
 /// What follows `#` in a reference to the document itself, by its identifier or without.

@@ -166,7 +166,7 @@ fn spread_additional(left: &mut Map<String, Value>, right: &mut Map<String, Valu
     }
     // A pattern on one side exempts names from that side's rule only, which one schema cannot say.
     let has_patterns = |side: &Map<String, Value>| side.contains_key("patternProperties");
-    !((has_patterns(left) && !is_open(right)) || (has_patterns(right) && !is_open(left)))
+    (is_open(left) || !has_patterns(right)) && (is_open(right) || !has_patterns(left))
 }
 
 /// The values that a schema lists, if it does.

@@ -135,7 +135,6 @@ const FORMATS: [&str; 19] = [
 
 /// Whether a keyword with this value lets everything pass.
 fn is_trivial(keyword: &str, value: &Value) -> bool {
-    let is_any = |schema: &Value| is_any(schema);
     match keyword {
         "uniqueItems" => value == &Value::Bool(false),
         "minLength" | "minItems" | "minProperties" => value.as_f64() == Some(0.0),

@@ -14,7 +14,7 @@ use crate::walk::subschemas;
 
 /// How many values may be copied and subschemas written for one document. Joining schemas through
 /// references can multiply them without end; beyond this the schema is sent as it is, unenforced.
-const WORK_MAX: usize = 2_000_000;
+const WORK_MAX: usize = 200_000;
 
 /// How deep definitions may be written in place inside one another. It bounds the stack together with the
 /// depth of the document; deeper ones stay references.
@@ -208,7 +208,8 @@ impl<'a> Engine<'a> {
         }
         let tokens: Vec<&str> = pointer.split('/').skip(1).collect();
         let place = match tokens.as_slice() {
-            [shelf @ ("$defs" | "definitions"), name] => format!("{shelf}/{name}"),
+            // Some backends do not decode what a reference has to escape.
+            [shelf @ ("$defs" | "definitions"), name] if is_plain(name) => format!("{shelf}/{name}"),
             _ => self.fresh_place(tokens.last().copied().unwrap_or_default()),
         };
         self.names.insert(pointer.clone(), place.clone());
@@ -218,7 +219,7 @@ impl<'a> Engine<'a> {
 
     /// A place for a definition that has none of its own.
     fn fresh_place(&self, hint: &str) -> String {
-        let plain: String = hint.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect();
+        let plain: String = hint.chars().filter(char::is_ascii_alphanumeric).collect();
         let is_taken = |place: &String| {
             self.names.values().any(|taken| taken == place)
                 || self.root.pointer(&format!("/{place}")).is_some()
@@ -235,7 +236,6 @@ impl<'a> Engine<'a> {
     /// The pointer that a reference leads to, if that can be told.
     pub(super) fn resolve(&self, reference: &str) -> Option<String> {
         let pointer = self.references.pointer(self.root, reference).filter(|_| !self.rebased)?;
-        // A pointer escapes anew, because references may be written with percent signs.
         self.root.pointer(&pointer).filter(|target| target.is_object() || target.is_boolean())?;
         Some(pointer)
     }
@@ -260,6 +260,10 @@ pub(super) struct Flat {
     pub(super) opened: Vec<String>,
     /// Whether no value can satisfy it.
     pub(super) impossible: bool,
+}
+
+fn is_plain(name: &str) -> bool {
+    name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'))
 }
 
 fn size(value: &Value) -> usize {
