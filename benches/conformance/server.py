@@ -43,15 +43,16 @@ def command(model: str, port: int, seed: int, threads: int) -> list[str]:
     ]
 
 
-def wait_until_ready(base_url: str, child: subprocess.Popen) -> None:
+def wait_until_ready(base_url: str, child: subprocess.Popen) -> bool:
+    """False when the server ended: requests may come, and crash it, before it was seen to be ready."""
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline:
         if child.poll() is not None:
-            raise SystemExit(f"the server ended with status {child.returncode} before it was ready; see its output above")
+            return False
         try:
             with urllib.request.urlopen(f"{base_url}/models", timeout=2) as response:
                 if response.status == 200:
-                    return
+                    return True
         except (urllib.error.URLError, OSError):
             time.sleep(0.3)
     raise SystemExit(f"the server did not answer {base_url}/models within {READY_SECONDS_MAX} s")
@@ -86,8 +87,8 @@ def main() -> int:
         child = subprocess.Popen(arguments, env=environment, stdout=sys.stderr)
         children[:] = [child]
         try:
-            wait_until_ready(base_url, child)
-            print(f"ready {base_url}", flush=True)
+            if wait_until_ready(base_url, child):
+                print(f"ready {base_url}", flush=True)
             child.wait()
         finally:
             if child.poll() is None:
