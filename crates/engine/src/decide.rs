@@ -242,9 +242,13 @@ impl State {
             CallErrorKind::Rejected => (RunErrorType::BackendRejected, error.message.clone()),
         };
         let trouble = Trouble { kind, why: Why::NoAnswer, errors: vec![format!("$: {message}")], message };
-        // A backend that stumbles over a format or a tool may well take plain words.
-        let about_the_way = matches!(error.status, Some(400 | 404 | 405 | 415 | 422 | 500 | 501));
-        match self.next_way(plan.way).filter(|_| about_the_way) {
+        // A backend that stumbles over a format or a tool may well take plain words. Some break off in the
+        // middle of a reply, or fall over, rather than refuse.
+        let about_the_way = match (error.kind, error.status) {
+            (_, Some(status)) => matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501 | 502),
+            (kind, None) => kind == CallErrorKind::Unavailable,
+        };
+        match about_the_way.then(|| self.next_way(plan.way)).flatten() {
             Some(way) => self.retry(trouble, Plan { way, ask: Ask::First, narrow: None, ..plan }),
             None => self.give_up(trouble),
         }

@@ -40,7 +40,8 @@ pub(super) struct Rules {
     pub(super) item_counts: bool,
     /// A tuple is generated with exactly its items, no fewer and no more.
     pub(super) exact_tuples: bool,
-    /// Patterns are enforced only if they span the whole string.
+    /// Patterns are enforced only if they span the whole string and escape nothing: not every server that
+    /// speaks GBNF survives an escape.
     pub(super) anchored_patterns: bool,
     /// Of these keywords on one string only the first present is enforced, and then no lengths are.
     pub(super) string_precedence: Option<[&'static str; 2]>,
@@ -63,8 +64,9 @@ pub(super) struct Limits {
 /// As OpenAI documents them.
 const OPENAI_LIMITS: Limits = Limits { nesting_max: 10, properties_max: 5_000, values_max: 1_000 };
 
-/// The grammar compiler of llama.cpp refuses more repetitions of one rule than this.
-const GBNF_REPETITIONS_MAX: u64 = 2_000;
+/// More repetitions of one rule than this make llama.cpp's grammar compiler refuse the schema, and some
+/// servers around it fall over.
+const GBNF_REPETITIONS_MAX: u64 = 1_000;
 
 const OPENAI_FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
@@ -168,7 +170,7 @@ impl Rules {
     /// Whether the backend enforces a pattern as it is written.
     pub(super) fn enforces_pattern(&self, pattern: &Value) -> bool {
         let Some(pattern) = pattern.as_str() else { return false };
-        is_regular(pattern) && (!self.anchored_patterns || is_anchored(pattern))
+        is_regular(pattern) && (!self.anchored_patterns || is_anchored(pattern) && !pattern.contains('\\'))
     }
 }
 
