@@ -113,7 +113,7 @@ impl State {
         }
         let receipt = self.ledger.receipt(plan.way.strategy(), self.contract(), accepted.repairs);
         let success = Success { result_text: None, result_data: Some(accepted.value), receipt };
-        self.outcome = Some(Outcome::Completed(success));
+        self.outcome = Some(Outcome::Completed(Box::new(success)));
     }
 
     /// A reply to a plain question: any text will do that is complete.
@@ -129,8 +129,8 @@ impl State {
             _ => {
                 let receipt = self.ledger.receipt(None, None, Vec::new());
                 let text = Some(reply.text.clone());
-                self.outcome =
-                    Some(Outcome::Completed(Success { result_text: text, result_data: None, receipt }));
+                let success = Success { result_text: text, result_data: None, receipt };
+                self.outcome = Some(Outcome::Completed(Box::new(success)));
                 return;
             }
         };
