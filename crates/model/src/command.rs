@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::BackendConfig;
 use crate::error::Error;
-use crate::openai::estimated;
+use crate::usage::estimated;
 use crate::{Backend, Call, CallFuture, Invocation};
 
 /// The version of the invocation document.
