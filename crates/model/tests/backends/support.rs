@@ -6,6 +6,7 @@ use std::time::Duration;
 use formwork_model::{Backend, BackendConfig, Call, Error, Watch, connect};
 use formwork_testkit::{ScriptedServer, Step};
 use formwork_types::{BackendKind, Message, Reply, Request};
+use tokio::sync::Notify;
 
 /// Settings for a server of this kind, with no wait before a repeat.
 pub(crate) fn config(kind: BackendKind, server: &ScriptedServer) -> BackendConfig {
@@ -47,10 +48,26 @@ pub(crate) async fn reply(kind: BackendKind, step: Step) -> Result<Reply, Error>
 
 /// Keeps the waits that it is told of.
 #[derive(Default)]
-pub(crate) struct Waits(pub(crate) Mutex<Vec<Duration>>);
+pub(crate) struct Waits {
+    told: Mutex<Vec<Duration>>,
+    changed: Notify,
+}
+
+impl Waits {
+    /// All of them so far.
+    pub(crate) fn all(&self) -> Vec<Duration> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Ends when there is one.
+    pub(crate) async fn first(&self) {
+        self.changed.notified().await;
+    }
+}
 
 impl Watch for Waits {
     fn waiting(&self, wait: Duration, _: &Error) {
-        self.0.lock().unwrap().push(wait);
+        self.told.lock().unwrap().push(wait);
+        self.changed.notify_one();
     }
 }
