@@ -245,10 +245,12 @@ fn error_event(body: &Value) -> Error {
     }
 }
 
+/// An object: nothing else is ever sent, and nothing else has members to set.
 fn parsed(data: &[u8]) -> Result<Value, Error> {
-    serde_json::from_slice(data).map_err(|error| Error::Incomplete {
+    let members: Map<String, Value> = serde_json::from_slice(data).map_err(|error| Error::Incomplete {
         reason: format!("a part of the reply is not the JSON the protocol wants ({error})"),
-    })
+    })?;
+    Ok(Value::Object(members))
 }
 
 impl Assemble for Assembly {

@@ -44,6 +44,8 @@ async fn what_is_not_json_is_no_answer() {
     for kind in KINDS {
         check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: {\"choices\":[{")).await;
         check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: {\"choices\":7,\"type\":}")).await;
+        check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: \"words\"")).await;
+        check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: [[[]]]")).await;
         check_incomplete(kind, Step::status(200).body("{\"choices\": [")).await;
     }
 }
