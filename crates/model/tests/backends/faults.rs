@@ -11,8 +11,8 @@ use crate::support::{Waits, backend, call, config, hello, once};
 const OPENAI: BackendKind = BackendKind::OpenAi;
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
 
-/// Short enough not to slow a test down. What it bounds never comes at all.
-const SHORT_SECONDS: f64 = 0.05;
+/// Short enough not to slow a test down, long enough for a busy machine to send what does come.
+const SHORT_SECONDS: f64 = 0.4;
 
 fn setting(error: &Error) -> &str {
     match error {
@@ -49,7 +49,11 @@ async fn silence_in_the_middle_ends_the_idle_timeout_and_is_tried_again() {
 #[tokio::test]
 async fn a_model_that_reads_its_prompt_for_long_is_not_idle() {
     let server = ScriptedServer::start(Step::text("never").stall_after(0));
-    let config = BackendConfig { idle_timeout_seconds: 0.001, timeout_seconds: 0.2, ..once(OPENAI, &server) };
+    let config = BackendConfig {
+        idle_timeout_seconds: 0.001,
+        timeout_seconds: SHORT_SECONDS,
+        ..once(OPENAI, &server)
+    };
     assert_eq!(setting(&call(&config).await.unwrap_err()), "timeout_seconds");
 }
 
@@ -68,7 +72,7 @@ async fn the_total_timeout_ends_silence_and_is_not_tried_again() {
 async fn the_total_timeout_ends_an_answer_that_trickles_for_ever() {
     let pause = std::time::Duration::from_millis(1);
     let server = ScriptedServer::start(Step::endless().trickle(1, pause));
-    let config = BackendConfig { timeout_seconds: 0.2, ..config(OPENAI, &server) };
+    let config = BackendConfig { timeout_seconds: SHORT_SECONDS, ..config(OPENAI, &server) };
     assert_eq!(setting(&call(&config).await.unwrap_err()), "timeout_seconds");
     assert_eq!(server.requests().len(), 1);
     server.wait_for_abandoned_async(1).await;

@@ -47,8 +47,7 @@ async fn an_error_never_shows_the_key() {
             Step::text("x").malformed_chunk(1, &format!("data: \"{CANARY}\"")),
         ] {
             let server = ScriptedServer::start(step);
-            let error = keyed(kind, &server).call(Call::new(&hello())).await;
-            let Err(error) = error else { continue };
+            let error = keyed(kind, &server).call(Call::new(&hello())).await.unwrap_err();
             check("Display", &error.to_string());
             check("Debug", &format!("{error:?}"));
             check("journal", &format!("{:?}", error.to_call_error()));
