@@ -2,8 +2,8 @@
 
 use formwork_types::Stop;
 use formwork_types::{
-    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Reply, RunError, RunErrorType,
-    Rung as Step, SchemaForm, Strategy, Success,
+    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Repair, Reply, RunError,
+    RunErrorType, Rung as Step, SchemaForm, Strategy, Success,
 };
 use serde_json::Value;
 
@@ -81,7 +81,7 @@ impl State {
                 };
                 self.ask_again(plan, reply, trouble, Some(flawed));
             }
-            Verdict::Truncated { candidate } => self.cut_off(plan, reply, candidate),
+            Verdict::Truncated { candidate, repairs } => self.cut_off(plan, reply, candidate, repairs),
             other => {
                 let trouble = no_answer(&other);
                 self.ask_again(plan, reply, trouble, None);
@@ -123,7 +123,7 @@ impl State {
                 let message = "the backend's content filter cut the reply off".to_owned();
                 return self.end(RunErrorType::Refused, message);
             }
-            Stop::Length => return self.cut_off(plan, reply, None),
+            Stop::Length => return self.cut_off(plan, reply, None, Vec::new()),
             _ if reply.text.trim().is_empty() => "it was empty",
             _ => {
                 let receipt = self.ledger.receipt(None, None, Vec::new());
@@ -144,7 +144,7 @@ impl State {
     }
 
     /// A reply that ran out of tokens: a larger budget, and only for what is still missing.
-    fn cut_off(&mut self, plan: Plan, reply: &Reply, candidate: Option<Value>) {
+    fn cut_off(&mut self, plan: Plan, reply: &Reply, candidate: Option<Value>, repairs: Vec<Repair>) {
         let message = "Output was cut off by the token limit".to_owned();
         let errors = vec!["$: the response was cut off by the token limit".to_owned()];
         let trouble = Trouble { kind: RunErrorType::OutputTruncated, why: Why::CutOff, errors, message };
@@ -165,7 +165,7 @@ impl State {
         });
         let (why, errors) = (trouble.why, trouble.errors.clone());
         let ask = match rest {
-            Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
+            Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts.after(repairs)) },
             None if self.contract().is_none() => Ask::First,
             None => Ask::Full { why, errors, previous: String::new() },
         };
@@ -177,7 +177,9 @@ impl State {
     fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<Flawed>) {
         let mut plan = plan;
         let (why, errors) = (trouble.why, trouble.errors.clone());
-        if flawed.is_none() && why == Why::NoAnswer {
+        // Arguments that cannot be read are a call all the same, and are answered as one.
+        let called = plan.way == Way::Tool && trouble.kind != RunErrorType::ResultNotSubmitted;
+        if flawed.is_none() && why == Why::NoAnswer && !called {
             if let Some(way) = self.next_way(plan.way) {
                 plan.way = way;
                 plan.ask = Ask::Full { why, errors, previous: words(reply) };
@@ -192,10 +194,13 @@ impl State {
                 return self.retry(trouble, plan);
             }
         }
-        if echoes_schema(self.contract().map(|contract| &contract.contract.schema), &reply.text) {
+        let echoed = echoes_schema(self.contract().map(|contract| &contract.contract.schema), &reply.text);
+        let wanted = self.contract().map(|contract| contract.options().schema_form);
+        if echoed && wanted == Some(SchemaForm::Auto) {
             plan.form = Form::Compact;
         }
-        plan.ask = match self.parts(&plan, flawed) {
+        // Parts of an echo are parts of the schema, not of an answer.
+        plan.ask = match self.parts(&plan, flawed.filter(|_| !echoed)) {
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
             None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => {
                 Ask::ToolResult { why, errors, content: reply.text.clone(), calls: reply.tool_calls.clone() }
@@ -221,8 +226,7 @@ impl State {
             Correction::Auto if self.rung.patched || plan.way == Way::Tool => return None,
             Correction::Auto => false,
         };
-        let mut parts = Parts::of(&contract.schema, &candidate, &violations)?;
-        parts.repairs = repairs;
+        let parts = Parts::of(&contract.schema, &candidate, &violations)?.after(repairs);
         let whole = candidate.to_string().len();
         let shown = contract.contract.schema.to_string().len();
         let saved = 2 * whole + shown;
@@ -290,13 +294,26 @@ impl State {
     }
 
     /// Ends the run for a reason that no retry helps against.
-    pub(crate) fn end(&mut self, kind: RunErrorType, message: String) {
-        self.notes.clear();
+    fn end(&mut self, kind: RunErrorType, message: String) {
         self.fail(kind, message, Vec::new());
     }
 
+    /// Ends the run from outside. What was decided by then stands.
+    pub(crate) fn cut_short(&mut self, kind: RunErrorType, message: String) {
+        if self.outcome.is_none() {
+            self.notes.clear();
+            self.end(kind, message);
+        }
+    }
+
+    /// A failure once more, with what came in since.
+    pub(crate) fn refresh_failure(&mut self) {
+        if let Some(Outcome::Failed(failure)) = self.outcome.take() {
+            self.fail(failure.error.kind, failure.error.message, failure.error.validation_errors);
+        }
+    }
+
     fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
-        let strategy = self.rung.ways.get(self.rung.at).and_then(|way| way.strategy());
         let failure = Failure {
             error: RunError {
                 kind,
@@ -307,9 +324,8 @@ impl State {
                 retry_count: self.ledger.retries,
             },
             salvage: self.ledger.salvage(self.contract()),
-            receipt: self.ledger.receipt(strategy, self.contract(), Vec::new()),
+            receipt: self.ledger.receipt(self.ledger.strategy, self.contract(), Vec::new()),
         };
-        self.plan = None;
         self.outcome = Some(Outcome::Failed(Box::new(failure)));
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Every strategy ends here, native ones too: whatever a backend promised, the value is validated in full.
 
-use formwork_extract::{Mode, Options, Outcome, extract};
-use formwork_schema::{Schema, Violations, restore};
+use formwork_extract::{Mode, Options, Outcome, RepairKind, extract};
+use formwork_schema::{Schema, Violations, escape_pointer, restore};
 use formwork_types::{Repair, Reply, Stop};
 use serde_json::{Value, json};
 
 use crate::contract::Enforced;
-use crate::patch::Parts;
+use crate::patch::{Parts, below};
 use crate::way::Way;
 
 /// The name of the tool that a result is submitted with.
@@ -32,6 +32,8 @@ pub(crate) enum Verdict {
     Truncated {
         /// What had been written by then, closed, if that can be told.
         candidate: Option<Value>,
+        /// The changes that this took.
+        repairs: Vec<Repair>,
     },
     /// There is nothing.
     Empty {
@@ -58,7 +60,6 @@ pub(crate) struct Accepted {
 pub(crate) struct Flawed {
     pub(crate) candidate: Value,
     pub(crate) violations: Violations,
-    /// What reading it took.
     pub(crate) repairs: Vec<Repair>,
 }
 
@@ -78,7 +79,10 @@ pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Ve
         Stop::Filtered => {
             return Verdict::Refused { message: "the backend's content filter cut the reply off".to_owned() };
         }
-        Stop::Length => return Verdict::Truncated { candidate: partial(enforced, asked, reply) },
+        Stop::Length => {
+            let (candidate, repairs) = partial(enforced, asked, reply).unzip();
+            return Verdict::Truncated { candidate, repairs: repairs.unwrap_or_default() };
+        }
         Stop::Finished | Stop::ToolCalls => {}
     }
     if asked.way == Way::Tool {
@@ -127,12 +131,13 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
 fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
     let options = enforced.extraction();
     if let Some(parts) = asked.parts
-        && let Some(merged) = parts.read(text, &options)
+        && let Some((merged, mut repairs)) = parts.read(text, &options)
     {
         let mut verdict = whole(enforced, &merged.to_string(), &options);
         if let Verdict::Valid(accepted) = &mut verdict {
+            repairs.append(&mut accepted.repairs);
+            accepted.repairs = repairs;
             accepted.flags.push("patched");
-            accepted.repairs.splice(0..0, parts.repairs.iter().cloned());
         }
         return verdict;
     }
@@ -190,23 +195,37 @@ fn unwrapped(enforced: &Enforced, wrapped: &Schema, text: &str, options: &Option
     match extract(text, Some(wrapped), options) {
         Outcome::Valid(mut extraction) => {
             let value = extraction.value.get_mut("result").map(Value::take).unwrap_or_default();
-            let repairs = extraction.repairs.into_iter().map(repair).map(|mut repair| {
-                if let Some(below) = repair.pointer.strip_prefix("/result") {
-                    repair.pointer = below.to_owned();
-                }
-                repair
-            });
+            let repairs = extraction.repairs.into_iter().map(repair).map(unwrapped_place);
             Verdict::Valid(Accepted { value, repairs: repairs.collect(), flags: vec!["wrapped_root"] })
+        }
+        Outcome::Invalid { candidate, .. } if candidate.value.get("result").is_some() => {
+            let mut inner = whole(enforced, &candidate.value["result"].to_string(), options);
+            if let Verdict::Valid(accepted) = &mut inner {
+                accepted.repairs.splice(0..0, candidate.repairs.into_iter().map(repair).map(unwrapped_place));
+                accepted.flags.push("wrapped_root");
+            }
+            inner
         }
         // The model may as well have left the wrapping out.
         _ => whole(enforced, text, options),
     }
 }
 
+/// A change at its place without the wrapping.
+fn unwrapped_place(mut repair: Repair) -> Repair {
+    if let Some(below) = repair.pointer.strip_prefix("/result") {
+        repair.pointer = below.to_owned();
+    }
+    repair
+}
+
 /// A result that travels in the `custom_fields` of the universal response.
 fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     let direct = whole(enforced, text, options);
-    if matches!(direct, Verdict::Valid(_)) {
+    // An undemanding contract is satisfied by the carrier itself; only where the contract knows the
+    // member can that be meant.
+    let knows_member = enforced.contract.schema["properties"].get("custom_fields").is_some();
+    if knows_member && matches!(direct, Verdict::Valid(_)) {
         return direct;
     }
     let carrier = Schema::compile(&json!({
@@ -228,7 +247,7 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
 }
 
 /// What had been written of a document when it was cut off, as far as that can be told.
-fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Value> {
+fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<(Value, Vec<Repair>)> {
     let text = match reply.tool_calls.iter().rfind(|call| call.name == SUBMIT) {
         Some(call) => &call.arguments,
         None => &reply.text,
@@ -238,13 +257,26 @@ fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Valu
         return None;
     }
     let options = Options { mode: Mode::Lenient, ..enforced.extraction() };
-    match extract(text, Some(&enforced.schema), &options) {
-        Outcome::Valid(extraction) => Some(extraction.value),
-        Outcome::Invalid { candidate, .. } => Some(candidate.value),
-        Outcome::NotFound { .. } | Outcome::TooLong { .. } => None,
+    let strict = enforced.extraction().mode == Mode::Strict;
+    // Without a schema nothing is coerced, which strict contracts do not allow.
+    let extraction = match extract(text, (!strict).then_some(&enforced.schema), &options) {
+        Outcome::Valid(extraction) => extraction,
+        Outcome::Invalid { candidate, .. } => candidate,
+        Outcome::NotFound { .. } | Outcome::TooLong { .. } => return None,
+    };
+    // What was cut off is closed here and asked for again; any other guess would be kept.
+    let mut kept = extraction.repairs;
+    kept.retain(|repair| repair.kind != RepairKind::Completed);
+    if let Some(last) = extraction.value.as_object().and_then(|members| members.keys().next_back()) {
+        let last = format!("/{}", escape_pointer(last));
+        kept.retain(|repair| below(&last, &repair.pointer).is_none());
     }
+    if strict && kept.iter().any(|repair| !repair.kind.is_lossless()) {
+        return None;
+    }
+    Some((extraction.value, kept.into_iter().map(repair).collect()))
 }
 
-fn repair(repair: formwork_extract::Repair) -> Repair {
+pub(crate) fn repair(repair: formwork_extract::Repair) -> Repair {
     Repair { kind: repair.kind.name().to_owned(), pointer: repair.pointer, from: repair.from, to: repair.to }
 }

@@ -1,9 +1,13 @@
 //! Corrections that ask only for what is wrong: the failing parts of a document that is nearly right.
 
 use formwork_extract::{Options, Outcome, extract};
-use formwork_schema::{Schema, Segment, Violations, json_pointer, parse_json_path, subschema_document};
+use formwork_schema::{
+    Schema, Segment, Violations, escape_pointer, json_pointer, parse_json_path, subschema_document,
+};
 use formwork_types::Repair;
 use serde_json::{Map, Value, json};
+
+use crate::judge::repair;
 
 /// The most parts that are asked for at once; beyond it the document is not nearly right.
 const PARTS_MAX: usize = 8;
@@ -19,8 +23,8 @@ pub(crate) struct Parts {
     pub(crate) list: Vec<Part>,
     /// An object with one member a part, named by its pointer.
     pub(crate) schema: Schema,
-    /// What reading the document took; it is part of the result's history.
-    pub(crate) repairs: Vec<Repair>,
+    /// The changes that led to the document.
+    repairs: Vec<Repair>,
 }
 
 /// One part.
@@ -96,6 +100,14 @@ impl Parts {
         Some(Parts { base, list, schema, repairs: Vec::new() })
     }
 
+    /// The same parts of a document that these changes led to. Changes inside the parts go with them.
+    pub(crate) fn after(mut self, repairs: Vec<Repair>) -> Parts {
+        let is_kept =
+            |repair: &Repair| !self.list.iter().any(|part| below(&part.pointer, &repair.pointer).is_some());
+        self.repairs = repairs.into_iter().filter(is_kept).collect();
+        self
+    }
+
     /// How much of the document they are, in characters.
     pub(crate) fn size(&self) -> usize {
         self.list.iter().map(|part| part.current.as_ref().map_or(40, |value| value.to_string().len())).sum()
@@ -103,19 +115,32 @@ impl Parts {
 
     /// The document with the parts that a reply gives, if it gives any. A reply may be the object that was
     /// asked for, a JSON Patch, or the bare value where only one part was asked for.
-    pub(crate) fn read(&self, text: &str, options: &Options) -> Option<Value> {
-        if let Outcome::Valid(found) = extract(text, Some(&self.schema), options) {
-            return self.with_members(found.value.as_object()?);
-        }
-        let value = match extract(text, None, options) {
-            Outcome::Valid(found) => found.value,
-            _ => return None,
+    /// With it come the changes that led to it.
+    pub(crate) fn read(&self, text: &str, options: &Options) -> Option<(Value, Vec<Repair>)> {
+        let (merged, made) = match extract(text, Some(&self.schema), options) {
+            Outcome::Valid(found) => (self.with_members(found.value.as_object()?)?, found.repairs),
+            _ => {
+                let Outcome::Valid(found) = extract(text, None, options) else { return None };
+                let merged = match &found.value {
+                    Value::Array(operations) if is_json_patch(operations) => self.with_operations(operations),
+                    Value::Object(members) if self.names_a_part(members) => self.with_members(members),
+                    value => self.with_bare_value(value),
+                };
+                (merged?, found.repairs)
+            }
         };
-        match &value {
-            Value::Array(operations) if is_json_patch(operations) => self.with_operations(operations),
-            Value::Object(members) if self.names_a_part(members) => self.with_members(members),
-            _ => self.with_bare_value(&value),
-        }
+        let made = made.into_iter().map(|made| self.in_the_document(repair(made)));
+        Some((merged, self.repairs.iter().cloned().chain(made).collect()))
+    }
+
+    /// A change in a reply, at its place in the document.
+    fn in_the_document(&self, mut repair: Repair) -> Repair {
+        let place = self.list.iter().find_map(|part| {
+            let rest = below(&format!("/{}", escape_pointer(&part.pointer)), &repair.pointer)?;
+            Some(format!("{}{rest}", part.pointer))
+        });
+        repair.pointer = place.unwrap_or(repair.pointer);
+        repair
     }
 
     fn names_a_part(&self, members: &Map<String, Value>) -> bool {
@@ -137,7 +162,8 @@ impl Parts {
         for operation in operations {
             let segments = resolve(&merged, operation["path"].as_str()?)?;
             match operation["op"].as_str()? {
-                "add" | "replace" => put(&mut merged, &segments, operation["value"].clone())?,
+                "add" => add(&mut merged, &segments, operation["value"].clone())?,
+                "replace" => put(&mut merged, &segments, operation["value"].clone())?,
                 "remove" => remove(&mut merged, &segments)?,
                 _ => return None,
             }
@@ -228,6 +254,23 @@ fn put(document: &mut Value, place: &[Segment], value: Value) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// Puts a value at a place; in a list, before what stands there.
+fn add(document: &mut Value, place: &[Segment], value: Value) -> Option<()> {
+    if let Some((Segment::Index(index), holder)) = place.split_last()
+        && let Some(Value::Array(items)) = at_mut(document, holder)
+        && *index < items.len()
+    {
+        items.insert(*index, value);
+        return Some(());
+    }
+    put(document, place, value)
+}
+
+/// What a pointer has beyond another that leads to the same place or above it.
+pub(crate) fn below<'p>(above: &str, pointer: &'p str) -> Option<&'p str> {
+    pointer.strip_prefix(above).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Removes what stands at a place.
