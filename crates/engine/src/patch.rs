@@ -36,6 +36,8 @@ pub(crate) struct Part {
     pub(crate) current: Option<Value>,
     /// What has to stand there.
     schema: Value,
+    /// Whether it may be left out.
+    optional: bool,
 }
 
 impl Parts {
@@ -71,7 +73,24 @@ impl Parts {
         if whole {
             return None;
         }
-        Parts::at_places(schema, candidate.clone(), places)
+        let mut parts = Parts::at_places(schema, candidate.clone(), places)?;
+        parts.offer_optional(schema);
+        parts.schema = Schema::compile(&document(&parts.list)).ok()?;
+        Some(parts)
+    }
+
+    /// Offers what the model had no room to come to: optional members are not missed by any schema, and
+    /// would be lost without a word.
+    fn offer_optional(&mut self, schema: &Schema) {
+        let source = schema.source();
+        for name in source["properties"].as_object().into_iter().flat_map(Map::keys) {
+            let place = [Segment::Key(name.clone())];
+            let is_known = self.list.iter().any(|part| part.segments == place);
+            if self.base.get(name).is_none() && !is_known {
+                let part = Part::at(source, &self.base, &place);
+                self.list.extend(part.map(|part| Part { optional: true, ..part }));
+            }
+        }
     }
 
     fn at_places(schema: &Schema, base: Value, places: Vec<Vec<Segment>>) -> Option<Parts> {
@@ -193,6 +212,7 @@ impl Part {
             current: at(base, place).cloned(),
             segments: place.to_vec(),
             schema,
+            optional: false,
         })
     }
 }
@@ -212,7 +232,8 @@ fn document(parts: &[Part]) -> Value {
         }
         properties.insert(part.pointer.clone(), schema);
     }
-    let required: Vec<&String> = properties.keys().collect();
+    let required: Vec<&String> =
+        parts.iter().filter(|part| !part.optional).map(|part| &part.pointer).collect();
     let required = json!(required);
     root.insert("type".to_owned(), json!("object"));
     root.insert("properties".to_owned(), Value::Object(properties));

@@ -164,7 +164,7 @@ fn messages(plan: &Plan, input: &str, shown: &Value, example: Option<&Value>) ->
             vec![Message::user(input), Message::user(correction)]
         }
         Ask::Patch { why, errors, parts } => {
-            let correction = prompt::patch_retry(*why, errors, parts, plan.form);
+            let correction = prompt::patch_retry(*why, errors, parts, plan.form, plan.way);
             vec![Message::user(input), Message::user(correction)]
         }
         Ask::ToolResult { why, errors, content, calls } => {

@@ -159,7 +159,7 @@ pub(crate) fn full_retry(why: Why, errors: &[String], previous: &str, form: Form
 }
 
 /// The patch form of a retry: only the parts that are wrong.
-pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form) -> String {
+pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form, way: Way) -> String {
     let mut text = opening(why, errors);
     let now: Vec<String> = parts
         .list
@@ -171,9 +171,14 @@ pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form
     if !now.is_empty() && why != Why::CutOff {
         text.push_str(&format!("\n\n## Current Values\n{}", now.join("\n")));
     }
+    // Under the tool nothing but a call is read, so that asking for bare JSON would ask for a failure.
+    let last = match way {
+        Way::Tool => format!("Please call {SUBMIT} with that object as its arguments."),
+        _ => "Output ONLY the valid JSON, no additional text.".to_owned(),
+    };
     text.push_str(&format!(
         "\n\n## Parts To Correct\nEverything else is right. Give ONLY the corrected parts, as a JSON object whose keys \
-         are their paths:\n{}\n\nOutput ONLY the valid JSON, no additional text.\n</output-validation-error>",
+         are their paths:\n{}\n\n{last}\n</output-validation-error>",
         form.show(parts.schema.source())
     ));
     text
