@@ -169,8 +169,8 @@ impl Ours {
             claim: Claim {
                 session_id: SessionId::from_random([1; 6]),
                 run_id: RunId::from_random([2; 6]),
-                blueprint,
-                contract,
+                blueprint: Arc::new(blueprint),
+                contract: contract.map(Arc::new),
                 parameters: json!({"prompt": PROMPT}),
                 input: PROMPT.to_owned(),
                 project_dir: ".".to_owned(),

@@ -49,8 +49,8 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit> {
         let claim = Claim {
             session_id,
             run_id,
-            blueprint,
-            contract,
+            blueprint: Arc::new(blueprint),
+            contract: contract.map(Arc::new),
             parameters,
             input,
             project_dir: project.to_string_lossy().into_owned(),

@@ -1,5 +1,7 @@
 //! What a runner is told to do next.
 
+use std::sync::Arc;
+
 use formwork_types::{Body, Outcome, Request};
 
 /// One step. The runner performs it and appends what happened to the journal.
@@ -26,5 +28,5 @@ pub struct ModelCall {
     /// How it is asked, in a few words.
     pub asked: String,
     /// What is asked.
-    pub request: Request,
+    pub request: Arc<Request>,
 }

@@ -1,6 +1,6 @@
 //! A contract, compiled: what a result is held to and the forms in which it is asked for.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use formwork_extract::{Mode, Options};
 use formwork_schema::{Cache, Schema, needs_wrapping, wrap_root};
@@ -17,7 +17,7 @@ static COMPILED: LazyLock<Cache> = LazyLock::new(Cache::default);
 /// The contract in force.
 #[derive(Debug, Clone)]
 pub(crate) struct Enforced {
-    pub(crate) contract: Contract,
+    pub(crate) contract: Arc<Contract>,
     pub(crate) schema: Schema,
     /// The schema inside `{"result": …}`, for backends that only know objects; none where the root is an
     /// object already.
@@ -25,7 +25,7 @@ pub(crate) struct Enforced {
 }
 
 impl Enforced {
-    pub(crate) fn compile(contract: &Contract) -> Result<Enforced, Error> {
+    pub(crate) fn compile(contract: &Arc<Contract>) -> Result<Enforced, Error> {
         let schema = COMPILED.compile(&contract.schema)?;
         let wrapped = needs_wrapping(&contract.schema)
             .then(|| COMPILED.compile(&wrap_root(&contract.schema)))

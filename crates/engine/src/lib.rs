@@ -19,7 +19,7 @@
 //! let blueprint = Blueprint { name: "greeter".into(), ..Blueprint::default() };
 //! state.fold(&Body::RunStart {
 //!     run_type: RunType::StartSession,
-//!     blueprint: Box::new(blueprint),
+//!     blueprint: blueprint.into(),
 //!     contract: None,
 //!     parameters: json!({"prompt": "Hello"}),
 //!     input: "Hello".into(),

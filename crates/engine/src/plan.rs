@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use formwork_schema::{Dialect, Lowered, lower, narrow};
-use formwork_types::{BackendInfo, Blueprint, Format, Message, Request, Support, Tool, ToolCall, ToolChoice};
+use formwork_types::{
+    BackendInfo, BackendKind, Blueprint, Format, Message, Request, Support, Tool, ToolCall, ToolChoice,
+};
 use serde_json::Value;
 
 use crate::contract::Enforced;
@@ -99,7 +101,7 @@ impl Plan {
 /// A request, and the keywords that the backend was not asked to enforce.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    pub(crate) request: Request,
+    pub(crate) request: Arc<Request>,
     pub(crate) unenforced: Vec<String>,
 }
 
@@ -120,7 +122,8 @@ fn prepare(
     let example = enforced.contract.example.as_ref().filter(|_| plan.parts().is_none());
     let mut request = Request {
         max_tokens: plan.budget,
-        schema_hint: Some(enforced.contract.schema.clone()),
+        // Only programs read it.
+        schema_hint: (backend.kind == BackendKind::Command).then(|| enforced.contract.schema.clone()),
         ..Request::default()
     };
     if plan.way == Way::Prompt {
@@ -131,7 +134,7 @@ fn prepare(
     }
     request.messages = messages(plan, input, shown, example);
     let unenforced = constrain(&mut request, enforced, &blueprint.name, backend, plan, shown);
-    Prepared { request, unenforced }
+    Prepared { request: Arc::new(request), unenforced }
 }
 
 fn plain(blueprint: &Blueprint, input: &str, plan: &Plan) -> Prepared {
@@ -145,7 +148,7 @@ fn plain(blueprint: &Blueprint, input: &str, plan: &Plan) -> Prepared {
         max_tokens: plan.budget,
         ..Request::default()
     };
-    Prepared { request, unenforced: Vec::new() }
+    Prepared { request: Arc::new(request), unenforced: Vec::new() }
 }
 
 /// The conversation. It never grows: a correction stands for all that went before it.

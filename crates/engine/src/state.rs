@@ -1,6 +1,7 @@
 //! A journal, folded: all that is needed to say what comes next.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use formwork_types::{
     BackendInfo, Blueprint, Body, CallError, Contract, Event, Outcome, Reply, RunErrorType, RunStatus,
@@ -33,7 +34,7 @@ pub struct State {
 /// What the run is about.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
-    pub(crate) blueprint: Blueprint,
+    pub(crate) blueprint: Arc<Blueprint>,
     pub(crate) contract: Option<Enforced>,
     pub(crate) input: String,
 }
@@ -67,7 +68,7 @@ impl State {
         }
         match body {
             Body::RunStart { blueprint, contract, input, .. } => {
-                self.start(blueprint, contract.as_deref(), input)
+                self.start(blueprint, contract.as_ref(), input)
             }
             Body::AttemptStarted { ladder } => self.attempt(ladder),
             Body::Message { content, reply, .. } => {
@@ -102,8 +103,8 @@ impl State {
 
     fn start(
         &mut self,
-        blueprint: &Blueprint,
-        contract: Option<&Contract>,
+        blueprint: &Arc<Blueprint>,
+        contract: Option<&Arc<Contract>>,
         input: &str,
     ) -> Result<(), Error> {
         if self.task.is_some() {

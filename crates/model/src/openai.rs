@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use formwork_schema::Dialect;
 use formwork_types::{Format, Message, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::config::BackendConfig;
@@ -135,22 +135,48 @@ impl OpenAi {
                 );
             }
         }
-        match &request.format {
-            Format::Text => {}
-            Format::JsonObject { schema } => {
-                let mut format = json!({"type": "json_object"});
-                if let Some(schema) = schema {
-                    format["schema"] = schema.clone();
-                }
-                body.insert("response_format".to_owned(), format);
-            }
-            Format::JsonSchema { name, schema, strict } => {
-                let json_schema = json!({"name": name, "strict": strict, "schema": schema});
-                let format = json!({"type": "json_schema", "json_schema": json_schema});
-                body.insert("response_format".to_owned(), format);
-            }
+        let body = ChatBody { rest: body, response_format: ResponseFormat::of(&request.format) };
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+}
+
+/// The body, with the schema borrowed: it is the largest part of many requests.
+#[derive(Serialize)]
+struct ChatBody<'a> {
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat<'a> {
+    JsonObject {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        schema: Option<&'a Value>,
+    },
+    JsonSchema {
+        json_schema: NamedSchema<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'a str,
+    strict: bool,
+    schema: &'a Value,
+}
+
+impl<'a> ResponseFormat<'a> {
+    fn of(format: &'a Format) -> Option<ResponseFormat<'a>> {
+        match format {
+            Format::Text => None,
+            Format::JsonObject { schema } => Some(ResponseFormat::JsonObject { schema: schema.as_ref() }),
+            Format::JsonSchema { name, schema, strict } => Some(ResponseFormat::JsonSchema {
+                json_schema: NamedSchema { name, strict: *strict, schema },
+            }),
         }
-        Value::Object(body).to_string().into_bytes()
     }
 }
 

@@ -14,9 +14,9 @@ pub struct Claim {
     /// The run.
     pub run_id: RunId,
     /// The agent, placeholders resolved.
-    pub blueprint: Blueprint,
+    pub blueprint: Arc<Blueprint>,
     /// What the result has to satisfy.
-    pub contract: Option<Contract>,
+    pub contract: Option<Arc<Contract>>,
     /// What the caller gave.
     pub parameters: Value,
     /// The same as text for the model.
@@ -40,8 +40,8 @@ impl Claim {
     pub(crate) fn run_start(&self) -> Body {
         Body::RunStart {
             run_type: RunType::StartSession,
-            blueprint: Box::new(self.blueprint.clone()),
-            contract: self.contract.clone().map(Box::new),
+            blueprint: self.blueprint.clone(),
+            contract: self.contract.clone(),
             parameters: self.parameters.clone(),
             input: self.input.clone(),
         }
@@ -51,20 +51,20 @@ impl Claim {
         Body::AttemptStarted { ladder: self.ladder.iter().map(|rung| rung.tier.clone()).collect() }
     }
 
-    pub(crate) fn backend(&self, name: &str) -> Option<&Arc<dyn Backend>> {
-        self.ladder.iter().find(|rung| rung.tier.backend.name == name).map(|rung| &rung.backend)
+    pub(crate) fn rung(&self, backend: &str) -> Option<&Rung> {
+        self.ladder.iter().find(|rung| rung.tier.backend.name == backend)
     }
 
     /// What an executor with sessions of its own is told about the run.
-    pub(crate) fn invocation(&self) -> Invocation {
+    pub(crate) fn invocation(&self, resumed: bool) -> Invocation {
         Invocation {
             session_id: self.session_id.to_string(),
             run_id: self.run_id.to_string(),
             agent_name: self.blueprint.name.clone(),
-            agent_blueprint: serde_json::to_value(&self.blueprint).unwrap_or_default(),
+            agent_blueprint: serde_json::to_value(&*self.blueprint).unwrap_or_default(),
             parameters: self.parameters.clone(),
             project_dir: self.project_dir.clone(),
-            resumed: false,
+            resumed,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use formwork_engine::{Action, ModelCall, State, next};
 use formwork_model::{Call, Watch};
-use formwork_types::{Body, Outcome, Role, RunStatus};
+use formwork_types::{BackendKind, Body, Outcome, Role, RunStatus};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -108,23 +108,24 @@ impl<'a> Drive<'a> {
     }
 
     async fn append(&mut self, bodies: Vec<Body>) -> Result<(), Error> {
-        self.coordinator.append(&self.claim.session_id, &self.claim.run_id, bodies.clone()).await?;
         for body in &bodies {
             self.state.fold(body)?;
             self.progress.happened(body);
         }
-        Ok(())
+        // Nothing follows from the events before they are acknowledged: a refusal ends the drive.
+        self.coordinator.append(&self.claim.session_id, &self.claim.run_id, bodies).await
     }
 
     /// Makes one call, unless the run is stopped or its time is up before the reply is there.
     async fn call(&self, call: &ModelCall, stop: &Stop) -> Result<Body, Error> {
-        let backend =
-            self.claim.backend(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
-        let mut invocation = self.claim.invocation();
-        invocation.resumed = self.state.calls() > 0;
+        let rung = self.claim.rung(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
+        let resumed = self.state.calls() > 0;
+        let is_program = rung.tier.backend.kind == BackendKind::Command;
+        let invocation = is_program.then(|| self.claim.invocation(resumed));
         self.progress.calling(call);
         let watch: &dyn Watch = self.progress;
-        let answer = backend.call(Call { request: &call.request, invocation: Some(&invocation), watch });
+        let answer =
+            rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch });
         let deadline = async {
             match self.deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline).await,

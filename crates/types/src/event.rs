@@ -1,5 +1,7 @@
 //! The journal: everything a run does is an event in its session's journal.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -33,9 +35,9 @@ pub enum Body {
         #[serde(rename = "type")]
         run_type: RunType,
         /// The agent, as it was at that moment.
-        blueprint: Box<Blueprint>,
+        blueprint: Arc<Blueprint>,
         /// What the result has to satisfy, resolved.
-        contract: Option<Box<Contract>>,
+        contract: Option<Arc<Contract>>,
         /// What the caller gave.
         parameters: Value,
         /// The same as the text that the model gets.

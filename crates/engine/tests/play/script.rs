@@ -145,8 +145,8 @@ fn start(case: &Case) -> Result<Body, String> {
     });
     Ok(Body::RunStart {
         run_type: RunType::StartSession,
-        blueprint: Box::new(blueprint),
-        contract: contract.map(Box::new),
+        blueprint: std::sync::Arc::new(blueprint),
+        contract: contract.map(std::sync::Arc::new),
         parameters: json!({"prompt": case.input}),
         input: if case.input.is_empty() { "The question".to_owned() } else { case.input.clone() },
     })

@@ -37,8 +37,8 @@ pub(crate) fn claim(agent: &Value, input: &str, options: Value, ladder: Vec<Rung
     Claim {
         session_id: SessionId::from_random([1; 6]),
         run_id: RunId::from_random([2; 6]),
-        blueprint,
-        contract,
+        blueprint: blueprint.into(),
+        contract: contract.map(Into::into),
         parameters: json!({"prompt": input}),
         input: input.to_owned(),
         project_dir: ".".to_owned(),
