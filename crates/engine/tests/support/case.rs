@@ -29,6 +29,9 @@ pub(crate) struct Case {
     agent: Value,
     input: String,
     contract: Option<Given>,
+    /// Leaves the contract of the defaults out.
+    #[serde(default)]
+    plain: bool,
     #[serde(default)]
     backend: Value,
     #[serde(default)]
@@ -134,7 +137,7 @@ impl Case {
     }
 
     pub(crate) fn contract(&self) -> Option<Contract> {
-        let given = self.contract.as_ref()?;
+        let given = self.contract.as_ref().filter(|_| !self.plain)?;
         let schema = Schema::compile(&given.schema).expect("a usable schema");
         Some(Contract {
             source: ContractSource::Inline,
