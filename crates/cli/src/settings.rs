@@ -220,6 +220,23 @@ mod tests {
     }
 
     #[test]
+    fn the_committed_example_is_right() {
+        let settings = settings(include_str!("../../../examples/formwork.toml"), &[]).unwrap();
+        assert_eq!(settings.tier("large").unwrap().name, "claude");
+        assert_eq!(settings.tier("medium").unwrap().name, "lmstudio");
+        let documented = settings.backend("lmstudio").unwrap();
+        let default = BackendConfig::new("lmstudio", BackendKind::OpenAi);
+        assert_eq!(documented.timeout_seconds, default.timeout_seconds);
+        assert_eq!(documented.idle_timeout_seconds, default.idle_timeout_seconds);
+        assert_eq!(documented.connect_timeout_seconds, default.connect_timeout_seconds);
+        assert_eq!(documented.max_concurrency, default.max_concurrency);
+        assert_eq!(
+            (documented.retries, documented.retry_base_seconds),
+            (default.retries, default.retry_base_seconds)
+        );
+    }
+
+    #[test]
     fn an_agent_climbs_from_its_tier() {
         let ladder = |tier: Option<&str>, escalation: &[&str]| {
             Settings::ladder(&Blueprint {

@@ -1,6 +1,5 @@
 //! What follows from a reply: a result, another call, the next rung, or a typed failure.
 
-use formwork_schema::Violations;
 use formwork_types::Stop;
 use formwork_types::{
     BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Reply, RunError, RunErrorType,
@@ -8,7 +7,7 @@ use formwork_types::{
 };
 use serde_json::Value;
 
-use crate::judge::{Accepted, Asked, Verdict, declined, judge};
+use crate::judge::{Accepted, Asked, Flawed, Verdict, declined, judge};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
@@ -80,7 +79,7 @@ impl State {
                     errors: flawed.violations.lines(),
                     message: "Output did not match schema".to_owned(),
                 };
-                self.ask_again(plan, reply, trouble, Some((flawed.candidate, flawed.violations)));
+                self.ask_again(plan, reply, trouble, Some(flawed));
             }
             Verdict::Truncated { candidate } => self.cut_off(plan, reply, candidate),
             other => {
@@ -113,7 +112,7 @@ impl State {
         }
         let receipt = self.ledger.receipt(plan.way.strategy(), self.contract(), accepted.repairs);
         let success = Success { result_text: None, result_data: Some(accepted.value), receipt };
-        self.outcome = Some(Outcome::Completed(success));
+        self.outcome = Some(Outcome::Completed(Box::new(success)));
     }
 
     /// A reply to a plain question: any text will do that is complete.
@@ -129,8 +128,8 @@ impl State {
             _ => {
                 let receipt = self.ledger.receipt(None, None, Vec::new());
                 let text = Some(reply.text.clone());
-                self.outcome =
-                    Some(Outcome::Completed(Success { result_text: text, result_data: None, receipt }));
+                let success = Success { result_text: text, result_data: None, receipt };
+                self.outcome = Some(Outcome::Completed(Box::new(success)));
                 return;
             }
         };
@@ -175,13 +174,7 @@ impl State {
 
     /// Asks again for a document: in parts where it is nearly right, in full otherwise, and in another
     /// way where this one proves not to work.
-    fn ask_again(
-        &mut self,
-        plan: Plan,
-        reply: &Reply,
-        trouble: Trouble,
-        flawed: Option<(Value, Violations)>,
-    ) {
+    fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<Flawed>) {
         let mut plan = plan;
         let (why, errors) = (trouble.why, trouble.errors.clone());
         if flawed.is_none() && why == Why::NoAnswer {
@@ -214,9 +207,9 @@ impl State {
     }
 
     /// The parts to ask for, where asking for parts is allowed, possible and worth it.
-    fn parts(&self, plan: &Plan, flawed: Option<(Value, Violations)>) -> Option<Parts> {
+    fn parts(&self, plan: &Plan, flawed: Option<Flawed>) -> Option<Parts> {
         let contract = self.contract()?;
-        let (candidate, violations) = flawed?;
+        let Flawed { candidate, violations, repairs } = flawed?;
         let wrapped = contract.wrapped.is_some() && plan.way.wants_object();
         if wrapped || plan.way == Way::Universal {
             return None;
@@ -228,7 +221,8 @@ impl State {
             Correction::Auto if self.rung.patched || plan.way == Way::Tool => return None,
             Correction::Auto => false,
         };
-        let parts = Parts::of(&contract.schema, &candidate, &violations)?;
+        let mut parts = Parts::of(&contract.schema, &candidate, &violations)?;
+        parts.repairs = repairs;
         let whole = candidate.to_string().len();
         let shown = contract.contract.schema.to_string().len();
         let saved = 2 * whole + shown;

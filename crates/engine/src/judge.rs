@@ -58,6 +58,8 @@ pub(crate) struct Accepted {
 pub(crate) struct Flawed {
     pub(crate) candidate: Value,
     pub(crate) violations: Violations,
+    /// What reading it took.
+    pub(crate) repairs: Vec<Repair>,
 }
 
 /// How the reply was asked for.
@@ -130,6 +132,7 @@ fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
         let mut verdict = whole(enforced, &merged.to_string(), &options);
         if let Verdict::Valid(accepted) = &mut verdict {
             accepted.flags.push("patched");
+            accepted.repairs.splice(0..0, parts.repairs.iter().cloned());
         }
         return verdict;
     }
@@ -171,7 +174,7 @@ fn without_nulls(
     let mut value = candidate.clone();
     let removed = restore(schema.source(), &mut value);
     if removed.is_empty() || !schema.is_valid(&value) {
-        return Verdict::Invalid(Flawed { candidate, violations });
+        return Verdict::Invalid(Flawed { candidate, violations, repairs });
     }
     repairs.extend(removed.into_iter().map(|pointer| Repair {
         kind: "null_omitted".to_owned(),

@@ -2,6 +2,7 @@
 
 use formwork_extract::{Options, Outcome, extract};
 use formwork_schema::{Schema, Segment, Violations, json_pointer, parse_json_path, subschema_document};
+use formwork_types::Repair;
 use serde_json::{Map, Value, json};
 
 /// The most parts that are asked for at once; beyond it the document is not nearly right.
@@ -18,6 +19,8 @@ pub(crate) struct Parts {
     pub(crate) list: Vec<Part>,
     /// An object with one member a part, named by its pointer.
     pub(crate) schema: Schema,
+    /// What reading the document took; it is part of the result's history.
+    pub(crate) repairs: Vec<Repair>,
 }
 
 /// One part.
@@ -90,7 +93,7 @@ impl Parts {
             return None;
         }
         let schema = Schema::compile(&document(&list)).ok()?;
-        Some(Parts { base, list, schema })
+        Some(Parts { base, list, schema, repairs: Vec::new() })
     }
 
     /// How much of the document they are, in characters.

@@ -9,7 +9,7 @@ use crate::Receipt;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// There is a result, and it satisfies the contract.
-    Completed(Success),
+    Completed(Box<Success>),
     /// There is none.
     Failed(Box<Failure>),
 }
