@@ -80,6 +80,8 @@ impl State {
                 .pop_front()
                 .map(|_| ())
                 .ok_or(Error::Journal("a decision was noted that was never made")),
+            // What was decided stays decided: a result that is there is not thrown away.
+            Body::DeadlineReached | Body::StopRequested if self.outcome.is_some() => Ok(()),
             Body::DeadlineReached => {
                 let limit = self.task.as_ref().and_then(|task| task.blueprint.limits.timeout_seconds);
                 let limit = limit.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
