@@ -157,11 +157,11 @@ fn messages(plan: &Plan, input: &str, shown: &Value, example: Option<&Value>) ->
     match &plan.ask {
         Ask::First | Ask::Plain { .. } => vec![first()],
         Ask::Full { why, errors, previous } => {
-            let correction = prompt::full_retry(*why, errors, previous, plan.form, shown);
+            let correction = prompt::full_retry(*why, errors, previous, plan.way, plan.form, shown);
             vec![Message::user(input), Message::user(correction)]
         }
         Ask::Patch { why, errors, parts } => {
-            let correction = prompt::patch_retry(*why, errors, parts, plan.form);
+            let correction = prompt::patch_retry(*why, errors, parts, plan.way, plan.form);
             vec![Message::user(input), Message::user(correction)]
         }
         Ask::ToolResult { why, errors, content, calls } => {
