@@ -2,7 +2,7 @@
 //!
 //! Every strategy ends here, native ones too: whatever a backend promised, the value is validated in full.
 
-use formwork_extract::{Mode, Options, Outcome, extract};
+use formwork_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
 use formwork_schema::{Schema, Violations, restore};
 use formwork_types::{Repair, Reply, Stop};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
     /// The token budget ran out.
     Truncated {
         /// What had been written by then, closed, if that can be told.
-        candidate: Option<Value>,
+        candidate: Option<Partial>,
     },
     /// There is nothing.
     Empty {
@@ -60,6 +60,16 @@ pub(crate) struct Flawed {
     pub(crate) violations: Violations,
     /// What reading it took.
     pub(crate) repairs: Vec<Repair>,
+}
+
+/// What had been written of a document when it was cut off.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Partial {
+    pub(crate) value: Value,
+    /// What reading it took, but for the cut itself.
+    pub(crate) repairs: Vec<Repair>,
+    /// JSON Pointers of places that this contract does not allow to be read as they were read.
+    pub(crate) unsure: Vec<String>,
 }
 
 /// How the reply was asked for.
@@ -127,12 +137,16 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
 fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
     let options = enforced.extraction();
     if let Some(parts) = asked.parts
-        && let Some(merged) = parts.read(text, &options)
+        && let Some(merged) = parts.read(text, &options, &enforced.schema)
     {
-        let mut verdict = whole(enforced, &merged.to_string(), &options);
-        if let Verdict::Valid(accepted) = &mut verdict {
-            accepted.flags.push("patched");
-            accepted.repairs.splice(0..0, parts.repairs.iter().cloned());
+        let mut verdict = whole(enforced, asked.way, &merged.value.to_string(), &options);
+        match &mut verdict {
+            Verdict::Valid(accepted) => {
+                accepted.flags.push("patched");
+                accepted.repairs.splice(0..0, merged.repairs);
+            }
+            Verdict::Invalid(flawed) => drop(flawed.repairs.splice(0..0, merged.repairs)),
+            _ => {}
         }
         return verdict;
     }
@@ -140,12 +154,12 @@ fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
         return universal(enforced, text, &options);
     }
     if let (true, Some(wrapped)) = (asked.way.wants_object(), &enforced.wrapped) {
-        return unwrapped(enforced, wrapped, text, &options);
+        return unwrapped(enforced, wrapped, asked.way, text, &options);
     }
-    whole(enforced, text, &options)
+    whole(enforced, asked.way, text, &options)
 }
 
-fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
+fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdict {
     match extract(text, Some(&enforced.schema), options) {
         Outcome::Valid(extraction) => Verdict::Valid(Accepted {
             value: extraction.value,
@@ -153,8 +167,7 @@ fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
             flags: Vec::new(),
         }),
         Outcome::Invalid { candidate, violations } => {
-            let repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
-            without_nulls(&enforced.schema, candidate.value, repairs, violations)
+            without_nulls(&enforced.schema, way, candidate, violations, options)
         }
         Outcome::NotFound { reason } => Verdict::NoJson { reason },
         Outcome::TooLong { bytes, limit } => Verdict::NoJson {
@@ -163,72 +176,108 @@ fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     }
 }
 
-/// Backends that know no optional properties say null for "left out"; so do many models. A null where
-/// the contract allows leaving out and does not allow null can only mean that.
+/// Backends that know no optional properties are sent nullable ones, and say null for "left out". There a
+/// null where the contract allows leaving out and does not allow null can only mean that. Everywhere else
+/// it is the model's own word, and taking it away is for lenient mode, which does so by itself.
 fn without_nulls(
     schema: &Schema,
-    candidate: Value,
-    mut repairs: Vec<Repair>,
+    way: Way,
+    candidate: Extraction,
     violations: Violations,
+    options: &Options,
 ) -> Verdict {
-    let mut value = candidate.clone();
-    let removed = restore(schema.source(), &mut value);
-    if removed.is_empty() || !schema.is_valid(&value) {
-        return Verdict::Invalid(Flawed { candidate, violations, repairs });
+    let sure = options.mode == Mode::Lenient || candidate.repairs.iter().all(|it| it.kind.is_lossless());
+    let mut repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
+    let mut value = candidate.value;
+    if !(sure && (way.is_native() || way == Way::Tool)) {
+        return Verdict::Invalid(Flawed { candidate: value, violations, repairs });
     }
+    let removed = restore(schema.source(), &mut value);
+    let violations = if removed.is_empty() { violations } else { schema.violations(&value) };
     repairs.extend(removed.into_iter().map(|pointer| Repair {
         kind: "null_omitted".to_owned(),
         pointer,
         from: Value::Null,
         to: Value::Null,
     }));
-    Verdict::Valid(Accepted { value, repairs, flags: Vec::new() })
+    if violations.is_empty() {
+        return Verdict::Valid(Accepted { value, repairs, flags: Vec::new() });
+    }
+    Verdict::Invalid(Flawed { candidate: value, violations, repairs })
 }
 
 /// A result that travels as `{"result": …}`.
-fn unwrapped(enforced: &Enforced, wrapped: &Schema, text: &str, options: &Options) -> Verdict {
+fn unwrapped(enforced: &Enforced, wrapped: &Schema, way: Way, text: &str, options: &Options) -> Verdict {
+    let is_wrapping =
+        |value: &Value| value.as_object().is_some_and(|it| it.len() == 1) && value.get("result").is_some();
     match extract(text, Some(wrapped), options) {
-        Outcome::Valid(mut extraction) => {
-            let value = extraction.value.get_mut("result").map(Value::take).unwrap_or_default();
-            let repairs = extraction.repairs.into_iter().map(repair).map(|mut repair| {
-                if let Some(below) = repair.pointer.strip_prefix("/result") {
-                    repair.pointer = below.to_owned();
+        Outcome::Valid(extraction) => {
+            let Extraction { value, repairs } = inside(extraction, "result");
+            let repairs = repairs.into_iter().map(repair).collect();
+            Verdict::Valid(Accepted { value, repairs, flags: vec!["wrapped_root"] })
+        }
+        // What is wrong with the content is told at the contract's own places.
+        Outcome::Invalid { candidate, mut violations } if is_wrapping(&candidate.value) => {
+            for violation in &mut violations.list {
+                if let Some(below) = violation.path.strip_prefix("$.result") {
+                    violation.path = format!("${below}");
                 }
-                repair
-            });
-            Verdict::Valid(Accepted { value, repairs: repairs.collect(), flags: vec!["wrapped_root"] })
+            }
+            let inner = inside(candidate, "result");
+            let mut verdict = without_nulls(&enforced.schema, way, inner, violations, options);
+            if let Verdict::Valid(accepted) = &mut verdict {
+                accepted.flags.push("wrapped_root");
+            }
+            verdict
         }
         // The model may as well have left the wrapping out.
-        _ => whole(enforced, text, options),
+        _ => whole(enforced, way, text, options),
     }
+}
+
+/// One member of what was extracted, with its own repairs at its own places.
+fn inside(mut extraction: Extraction, member: &str) -> Extraction {
+    for repair in &mut extraction.repairs {
+        let below = repair.pointer.strip_prefix('/').and_then(|pointer| pointer.strip_prefix(member));
+        if let Some(below) = below.filter(|below| below.is_empty() || below.starts_with('/')) {
+            repair.pointer = below.to_owned();
+        }
+    }
+    extraction.value = extraction.value.get_mut(member).map(Value::take).unwrap_or_default();
+    extraction
 }
 
 /// A result that travels in the `custom_fields` of the universal response.
 fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
-    let direct = whole(enforced, text, options);
-    if matches!(direct, Verdict::Valid(_)) {
+    let direct = whole(enforced, Way::Universal, text, options);
+    let is_valid = |verdict: &Verdict| matches!(verdict, Verdict::Valid(_));
+    // A contract with `custom_fields` of its own is about the universal response itself. Any other that
+    // asks for little would be satisfied by the envelope as well, which is not the answer.
+    if is_valid(&direct) && enforced.schema.source()["properties"].get("custom_fields").is_some() {
         return direct;
     }
     let carrier = Schema::compile(&json!({
         "type": "object",
-        "required": ["custom_fields"],
+        "required": ["response_type", "custom_fields"],
         "properties": {"custom_fields": {"type": "object"}},
     }));
     let Ok(carrier) = carrier else { return direct };
-    let Outcome::Valid(mut extraction) = extract(text, Some(&carrier), options) else { return direct };
-    let fields = extraction.value.get_mut("custom_fields").map(Value::take).unwrap_or_default();
+    let Outcome::Valid(extraction) = extract(text, Some(&carrier), options) else { return direct };
+    let Extraction { value, repairs } = inside(extraction, "custom_fields");
+    let fields = value.to_string();
     let mut inner = match &enforced.wrapped {
-        Some(wrapped) => unwrapped(enforced, wrapped, &fields.to_string(), options),
-        None => whole(enforced, &fields.to_string(), options),
+        Some(wrapped) => unwrapped(enforced, wrapped, Way::Universal, &fields, options),
+        None => whole(enforced, Way::Universal, &fields, options),
     };
     if let Verdict::Valid(accepted) = &mut inner {
         accepted.flags.push("universal_response");
+        accepted.repairs.splice(0..0, repairs.into_iter().map(repair));
     }
-    inner
+    if is_valid(&direct) && !is_valid(&inner) { direct } else { inner }
 }
 
 /// What had been written of a document when it was cut off, as far as that can be told.
-fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Value> {
+fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Partial> {
     let text = match reply.tool_calls.iter().rfind(|call| call.name == SUBMIT) {
         Some(call) => &call.arguments,
         None => &reply.text,
@@ -237,14 +286,20 @@ fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Valu
     if asked.parts.is_some() || wrapped || asked.way == Way::Universal {
         return None;
     }
-    let options = Options { mode: Mode::Lenient, ..enforced.extraction() };
-    match extract(text, Some(&enforced.schema), &options) {
-        Outcome::Valid(extraction) => Some(extraction.value),
-        Outcome::Invalid { candidate, .. } => Some(candidate.value),
-        Outcome::NotFound { .. } | Outcome::TooLong { .. } => None,
-    }
+    let options = enforced.extraction();
+    let mut found = match extract(text, Some(&enforced.schema), &options) {
+        Outcome::Valid(extraction) => extraction,
+        Outcome::Invalid { candidate, .. } => candidate,
+        Outcome::NotFound { .. } | Outcome::TooLong { .. } => return None,
+    };
+    // What was cut is asked for again, so that how it was closed does not matter.
+    found.repairs.retain(|it| it.kind != RepairKind::Completed);
+    let is_unsure = |kind: RepairKind| options.mode == Mode::Strict && !kind.is_lossless();
+    let unsure = found.repairs.iter().filter(|it| is_unsure(it.kind)).map(|it| it.pointer.clone()).collect();
+    let repairs = found.repairs.into_iter().map(repair).collect();
+    Some(Partial { value: found.value, repairs, unsure })
 }
 
-fn repair(repair: formwork_extract::Repair) -> Repair {
+pub(crate) fn repair(repair: formwork_extract::Repair) -> Repair {
     Repair { kind: repair.kind.name().to_owned(), pointer: repair.pointer, from: repair.from, to: repair.to }
 }

@@ -1,9 +1,11 @@
 //! Corrections that ask only for what is wrong: the failing parts of a document that is nearly right.
 
-use formwork_extract::{Options, Outcome, extract};
+use formwork_extract::{Mode, Options, Outcome, extract};
 use formwork_schema::{Schema, Segment, Violations, json_pointer, parse_json_path, subschema_document};
 use formwork_types::Repair;
 use serde_json::{Map, Value, json};
+
+use crate::judge::{Partial, repair};
 
 /// The most parts that are asked for at once; beyond it the document is not nearly right.
 const PARTS_MAX: usize = 8;
@@ -19,7 +21,14 @@ pub(crate) struct Parts {
     pub(crate) list: Vec<Part>,
     /// An object with one member a part, named by its pointer.
     pub(crate) schema: Schema,
-    /// What reading the document took; it is part of the result's history.
+    /// What reading the rest of the document took; it is part of the result's history.
+    repairs: Vec<Repair>,
+}
+
+/// A document with the parts that a reply gave.
+pub(crate) struct Merged {
+    pub(crate) value: Value,
+    /// What reading the document and the parts took, by places of the whole.
     pub(crate) repairs: Vec<Repair>,
 }
 
@@ -36,7 +45,12 @@ pub(crate) struct Part {
 
 impl Parts {
     /// The parts to ask for, if the document is right but for a few places.
-    pub(crate) fn of(schema: &Schema, candidate: &Value, violations: &Violations) -> Option<Parts> {
+    pub(crate) fn of(
+        schema: &Schema,
+        candidate: &Value,
+        violations: &Violations,
+        repairs: &[Repair],
+    ) -> Option<Parts> {
         if violations.more > 0 || violations.is_empty() {
             return None;
         }
@@ -51,13 +65,21 @@ impl Parts {
             }
             Some(place)
         });
-        Parts::at_places(schema, candidate.clone(), places.collect::<Option<Vec<_>>>()?)
+        Parts::at_places(schema, candidate.clone(), repairs, places.collect::<Option<Vec<_>>>()?)
     }
 
-    /// The rest of a document that was cut off: what is missing, and the member it was cut in.
-    pub(crate) fn rest(schema: &Schema, candidate: &Value) -> Option<Parts> {
+    /// The rest of a document that was cut off: what is missing, what could not be read for sure, and the
+    /// member it was cut in.
+    pub(crate) fn rest(schema: &Schema, partial: &Partial) -> Option<Parts> {
+        let candidate = &partial.value;
         let (last, _) = candidate.as_object()?.iter().next_back()?;
         let mut places = vec![vec![Segment::Key(last.clone())]];
+        for pointer in &partial.unsure {
+            // What is unsure about the document as a whole leaves nothing to go on with.
+            let mut place = resolve(candidate, pointer)?;
+            place.truncate(1);
+            places.push(place);
+        }
         for violation in schema.violations(candidate).list {
             let mut place = parse_json_path(&violation.path)?;
             place.truncate(1);
@@ -67,10 +89,15 @@ impl Parts {
         if whole {
             return None;
         }
-        Parts::at_places(schema, candidate.clone(), places)
+        Parts::at_places(schema, candidate.clone(), &partial.repairs, places)
     }
 
-    fn at_places(schema: &Schema, base: Value, places: Vec<Vec<Segment>>) -> Option<Parts> {
+    fn at_places(
+        schema: &Schema,
+        base: Value,
+        repairs: &[Repair],
+        places: Vec<Vec<Segment>>,
+    ) -> Option<Parts> {
         let mut list: Vec<Part> = Vec::new();
         for mut place in places {
             let part = loop {
@@ -93,7 +120,9 @@ impl Parts {
             return None;
         }
         let schema = Schema::compile(&document(&list)).ok()?;
-        Some(Parts { base, list, schema, repairs: Vec::new() })
+        let is_replaced = |repair: &Repair| list.iter().any(|part| covers(&part.pointer, &repair.pointer));
+        let repairs = repairs.iter().filter(|repair| !is_replaced(repair)).cloned().collect();
+        Some(Parts { base, list, schema, repairs })
     }
 
     /// How much of the document they are, in characters.
@@ -102,37 +131,56 @@ impl Parts {
     }
 
     /// The document with the parts that a reply gives, if it gives any. A reply may be the object that was
-    /// asked for, a JSON Patch, or the bare value where only one part was asked for.
-    pub(crate) fn read(&self, text: &str, options: &Options) -> Option<Value> {
-        if let Outcome::Valid(found) = extract(text, Some(&self.schema), options) {
-            return self.with_members(found.value.as_object()?);
+    /// asked for, a JSON Patch, or the bare value where only one part was asked for. What satisfies the
+    /// `whole` schema as it stands is not a part.
+    pub(crate) fn read(&self, text: &str, options: &Options, whole: &Schema) -> Option<Merged> {
+        let strict = Options { mode: Mode::Strict, ..*options };
+        if let Some(merged) = self.read_members(text, &strict) {
+            return Some(merged);
         }
-        let value = match extract(text, None, options) {
-            Outcome::Valid(found) => found.value,
-            _ => return None,
+        let Outcome::Valid(found) = extract(text, None, options) else { return None };
+        let repairs: Vec<Repair> = found.repairs.into_iter().map(repair).collect();
+        let merged = match &found.value {
+            Value::Array(operations) if is_json_patch(operations) => {
+                self.with_operations(operations, repairs)
+            }
+            Value::Object(members) if self.names_a_part(members) => {
+                self.read_members(text, options).or_else(|| self.with_members(members, repairs))
+            }
+            value => self.with_bare_value(value, repairs, whole),
         };
-        match &value {
-            Value::Array(operations) if is_json_patch(operations) => self.with_operations(operations),
-            Value::Object(members) if self.names_a_part(members) => self.with_members(members),
-            _ => self.with_bare_value(&value),
+        let may_guess = merged.is_none() && options.mode == Mode::Lenient;
+        if may_guess && extract(text, Some(whole), options).valid().is_none() {
+            return self.read_members(text, options);
         }
+        merged
+    }
+
+    fn read_members(&self, text: &str, options: &Options) -> Option<Merged> {
+        let Outcome::Valid(found) = extract(text, Some(&self.schema), options) else { return None };
+        self.with_members(found.value.as_object()?, found.repairs.into_iter().map(repair).collect())
     }
 
     fn names_a_part(&self, members: &Map<String, Value>) -> bool {
         self.list.iter().any(|part| members.contains_key(&part.pointer))
     }
 
-    fn with_members(&self, members: &Map<String, Value>) -> Option<Value> {
+    fn with_members(&self, members: &Map<String, Value>, repairs: Vec<Repair>) -> Option<Merged> {
         let mut merged = self.base.clone();
         for part in &self.list {
             if let Some(value) = members.get(&part.pointer) {
                 put(&mut merged, &part.segments, value.clone())?;
             }
         }
-        Some(merged)
+        // The name of a member is the place of its part.
+        let place = |pointer: &str| {
+            let (name, below) = split_first(pointer);
+            format!("{}{below}", formwork_schema::unescape_pointer(name))
+        };
+        Some(self.merged(merged, repairs, place))
     }
 
-    fn with_operations(&self, operations: &[Value]) -> Option<Value> {
+    fn with_operations(&self, operations: &[Value], repairs: Vec<Repair>) -> Option<Merged> {
         let mut merged = self.base.clone();
         for operation in operations {
             let segments = resolve(&merged, operation["path"].as_str()?)?;
@@ -142,19 +190,47 @@ impl Parts {
                 _ => return None,
             }
         }
-        Some(merged)
+        let place = |pointer: &str| {
+            let (index, below) = split_first(pointer);
+            let operation = index.parse().ok().and_then(|index: usize| operations.get(index));
+            match (operation.and_then(|operation| operation["path"].as_str()), below.strip_prefix("/value")) {
+                (Some(path), Some(below)) => format!("{path}{below}"),
+                _ => String::new(),
+            }
+        };
+        Some(self.merged(merged, repairs, place))
     }
 
-    fn with_bare_value(&self, value: &Value) -> Option<Value> {
+    fn with_bare_value(&self, value: &Value, repairs: Vec<Repair>, whole: &Schema) -> Option<Merged> {
         let [part] = &self.list[..] else { return None };
         // An object could as well be the whole document, which is judged elsewhere.
-        if value.is_object() || !Schema::compile(&part.schema).ok()?.is_valid(value) {
+        let is_part = !value.is_object() && !whole.is_valid(value);
+        if !is_part || !Schema::compile(&part.schema).ok()?.is_valid(value) {
             return None;
         }
         let mut merged = self.base.clone();
         put(&mut merged, &part.segments, value.clone())?;
-        Some(merged)
+        Some(self.merged(merged, repairs, |pointer| format!("{}{pointer}", part.pointer)))
     }
+
+    /// The merged document; `place` tells where in it a place of the reply is.
+    fn merged(&self, value: Value, mut given: Vec<Repair>, place: impl Fn(&str) -> String) -> Merged {
+        for repair in given.iter_mut().filter(|repair| !repair.pointer.is_empty()) {
+            repair.pointer = place(&repair.pointer);
+        }
+        Merged { value, repairs: self.repairs.iter().cloned().chain(given).collect() }
+    }
+}
+
+/// The first token of a pointer, still escaped, and the rest.
+fn split_first(pointer: &str) -> (&str, &str) {
+    let tokens = pointer.strip_prefix('/').unwrap_or(pointer);
+    tokens.split_at(tokens.find('/').unwrap_or(tokens.len()))
+}
+
+/// Whether a place is at another or below it.
+fn covers(pointer: &str, below: &str) -> bool {
+    below.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl Part {
