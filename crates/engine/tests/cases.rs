@@ -9,6 +9,8 @@ mod case;
 mod drive;
 #[path = "support/expect.rs"]
 mod expect;
+#[path = "support/journals.rs"]
+mod journals;
 
 use formwork_engine::{State, next};
 use formwork_types::{Body, Event};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use formwork_schema::Schema;
 use formwork_types::{
-    Blueprint, Body, CallError, Contract, ContractOptions, ContractSource, OptionsPatch, Reply, Role, RunType,
-    Stop, TierBackend, ToolCall, Usage,
+    Blueprint, Body, CallError, Contract, ContractOptions, ContractSource, OptionsPatch, Reply, Role,
+    RunType, Stop, TierBackend, ToolCall, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -32,7 +32,8 @@ fn holds(wanted: &Value, given: &Value) -> bool {
             wanted.iter().all(|(key, value)| holds(value, given.get(key).unwrap_or(&Value::Null)))
         }
         (Value::Array(wanted), Value::Array(given)) => {
-            wanted.len() == given.len() && wanted.iter().zip(given).all(|(wanted, given)| holds(wanted, given))
+            wanted.len() == given.len()
+                && wanted.iter().zip(given).all(|(wanted, given)| holds(wanted, given))
         }
         (Value::String(wanted), Value::String(given)) => match wanted.strip_prefix('…') {
             Some(part) => given.contains(part),

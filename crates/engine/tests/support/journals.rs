@@ -1,13 +1,11 @@
 //! Journals that no runner would write: folding them gives an error or a state, never a panic.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-#[path = "support/case.rs"]
-mod case;
-#[path = "support/drive.rs"]
-mod drive;
+use formwork_engine::{Action, State, next};
+use formwork_schema::Schema;
+use formwork_types::{Body, Outcome};
+use serde_json::Value;
 
-use formwork_engine::{State, next};
-use formwork_types::Body;
+use crate::{case, drive};
 
 /// How many random journals are tried.
 const JOURNALS: usize = 2_000;
@@ -63,7 +61,7 @@ fn any_replies_end_a_run_within_its_budget() {
         .collect();
     let mut random = Random(2);
     for case in &cases {
-        let schema = case.contract().map(|contract| formwork_schema::Schema::compile(&contract.schema).unwrap());
+        let schema = case.contract().map(|contract| Schema::compile(&contract.schema).unwrap());
         let retries = case.contract().map_or(1, |contract| contract.options.max_retries);
         let most = case.ladder().len() * (retries as usize + 1);
         for _ in 0..20 {
@@ -78,9 +76,7 @@ fn any_replies_end_a_run_within_its_budget() {
     }
 }
 
-fn run(case: &case::Case, replies: &[Body], random: &mut Random) -> (usize, Option<serde_json::Value>) {
-    use formwork_engine::Action;
-    use formwork_types::Outcome;
+fn run(case: &case::Case, replies: &[Body], random: &mut Random) -> (usize, Option<Value>) {
     let mut state = State::default();
     for body in case.opening() {
         state.fold(&body).expect("the opening of a case");
@@ -100,4 +96,25 @@ fn run(case: &case::Case, replies: &[Body], random: &mut Random) -> (usize, Opti
             other => panic!("{}: nothing to do: {other:?}", case.label()),
         }
     }
+}
+
+/// A stop or a deadline that comes when the answer is already there does not undo it.
+#[test]
+fn what_is_decided_stays_decided() {
+    let mut tried = 0;
+    for case in case::all() {
+        let Ok(driven) = drive::drive(&case) else { continue };
+        let Outcome::Completed(_) = &driven.outcome else { continue };
+        let is_ending = |body: &Body| matches!(body, Body::Result { .. } | Body::RunCompleted { .. });
+        for late in [Body::StopRequested, Body::DeadlineReached] {
+            let mut state = State::default();
+            for event in driven.journal.iter().filter(|event| !is_ending(&event.body)) {
+                state.fold(&event.body).expect("the journal of a case");
+            }
+            state.fold(&late).expect("a late event");
+            assert_eq!(state.outcome(), Some(&driven.outcome), "{}", case.label());
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "only {tried} were tried");
 }
