@@ -9,7 +9,9 @@ fn main() -> Result<()> {
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     match arguments.first().map(String::as_str) {
         Some("overhead") => return overhead::run(arguments.get(1).map(std::path::Path::new)),
-        Some("overhead-server") => return overhead::serve(),
+        Some("overhead-server") => {
+            return overhead::serve(arguments.get(1).is_some_and(|form| form == "whole"));
+        }
         _ => {}
     }
     let Some(folder) = corpus::folder() else {

@@ -2,12 +2,12 @@
 
 use formwork_types::Stop;
 use formwork_types::{
-    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Reply, RunError, RunErrorType,
-    Rung as Step, SchemaForm, Strategy, Success,
+    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Repair, Reply, RunError,
+    RunErrorType, Rung as Step, SchemaForm, Strategy, Success,
 };
 use serde_json::Value;
 
-use crate::judge::{Accepted, Asked, Flawed, Partial, Verdict, declined, judge};
+use crate::judge::{Accepted, Asked, Flawed, Verdict, declined, judge};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
@@ -81,7 +81,7 @@ impl State {
                 };
                 self.ask_again(plan, reply, trouble, Some(flawed));
             }
-            Verdict::Truncated { candidate } => self.cut_off(plan, reply, candidate),
+            Verdict::Truncated { candidate, repairs } => self.cut_off(plan, reply, candidate, repairs),
             other => {
                 let trouble = no_answer(&other);
                 self.ask_again(plan, reply, trouble, None);
@@ -123,7 +123,7 @@ impl State {
                 let message = "the backend's content filter cut the reply off".to_owned();
                 return self.end(RunErrorType::Refused, message);
             }
-            Stop::Length => return self.cut_off(plan, reply, None),
+            Stop::Length => return self.cut_off(plan, reply, None, Vec::new()),
             _ if reply.text.trim().is_empty() => "it was empty",
             _ => {
                 let receipt = self.ledger.receipt(None, None, Vec::new());
@@ -144,7 +144,7 @@ impl State {
     }
 
     /// A reply that ran out of tokens: a larger budget, and only for what is still missing.
-    fn cut_off(&mut self, plan: Plan, reply: &Reply, partial: Option<Partial>) {
+    fn cut_off(&mut self, plan: Plan, reply: &Reply, candidate: Option<Value>, repairs: Vec<Repair>) {
         let message = "Output was cut off by the token limit".to_owned();
         let errors = vec!["$: the response was cut off by the token limit".to_owned()];
         let trouble = Trouble { kind: RunErrorType::OutputTruncated, why: Why::CutOff, errors, message };
@@ -155,17 +155,17 @@ impl State {
         let tight = !grows || backend.small;
         let constrained = plan.way.is_native() || plan.way == Way::Tool;
         let narrow = (tight && constrained).then_some(budget as usize * CHARACTERS_A_TOKEN);
-        if let (Some(contract), Some(partial)) = (self.contract(), &partial) {
-            let violations = contract.schema.violations(&partial.value);
-            self.ledger.failed(&partial.value, &violations);
+        if let (Some(contract), Some(candidate)) = (self.contract(), &candidate) {
+            let violations = contract.schema.violations(candidate);
+            self.ledger.failed(candidate, &violations);
         }
         let rest = self.contract().and_then(|contract| {
             let wanted = contract.options().correction != Correction::Full && plan.way != Way::Tool;
-            Parts::rest(&contract.schema, partial.as_ref().filter(|_| wanted)?)
+            Parts::rest(&contract.schema, candidate.as_ref().filter(|_| wanted)?)
         });
         let (why, errors) = (trouble.why, trouble.errors.clone());
         let ask = match rest {
-            Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
+            Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts.after(repairs)) },
             None if self.contract().is_none() => Ask::First,
             None => Ask::Full { why, errors, previous: String::new() },
         };
@@ -176,10 +176,10 @@ impl State {
     /// way where this one proves not to work.
     fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<Flawed>) {
         let mut plan = plan;
-        let (why, errors) = (trouble.why, self.as_asked(&plan, &trouble));
-        // Arguments that cannot be read were submitted all the same, and are answered like any others.
-        let submitted = plan.way == Way::Tool && trouble.kind != RunErrorType::ResultNotSubmitted;
-        if flawed.is_none() && why == Why::NoAnswer && !submitted {
+        let (why, errors) = (trouble.why, trouble.errors.clone());
+        // Arguments that cannot be read are a call all the same, and are answered as one.
+        let called = plan.way == Way::Tool && trouble.kind != RunErrorType::ResultNotSubmitted;
+        if flawed.is_none() && why == Why::NoAnswer && !called {
             if let Some(way) = self.next_way(plan.way) {
                 plan.way = way;
                 plan.ask = Ask::Full { why, errors, previous: words(reply) };
@@ -194,34 +194,21 @@ impl State {
                 return self.retry(trouble, plan);
             }
         }
-        let echo = self.contract().filter(|contract| echoes_schema(&contract.contract.schema, &reply.text));
-        if echo.is_some_and(|contract| contract.options().schema_form == SchemaForm::Auto) {
+        let echoed = echoes_schema(self.contract().map(|contract| &contract.contract.schema), &reply.text);
+        let wanted = self.contract().map(|contract| contract.options().schema_form);
+        if echoed && wanted == Some(SchemaForm::Auto) {
             plan.form = Form::Compact;
         }
-        // A patch without its document says nothing to a model that is asked for all of it.
-        let previous = match (&flawed, plan.parts()) {
-            (Some(flawed), Some(_)) => flawed.candidate.to_string(),
-            _ => words(reply),
-        };
-        // An echo is no document to be corrected: its patched form would still hold the schema.
-        plan.ask = match self.parts(&plan, flawed.filter(|_| echo.is_none())) {
+        // Parts of an echo are parts of the schema, not of an answer.
+        plan.ask = match self.parts(&plan, flawed.filter(|_| !echoed)) {
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
             None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => {
                 Ask::ToolResult { why, errors, content: reply.text.clone(), calls: reply.tool_calls.clone() }
             }
-            None => Ask::Full { why, errors, previous },
+            None => Ask::Full { why, errors, previous: words(reply) },
         };
         self.rung.patched |= matches!(plan.ask, Ask::Patch { .. });
         self.retry(trouble, plan);
-    }
-
-    /// Errors at the places of what is asked for, which has the result inside where it is wrapped.
-    fn as_asked(&self, plan: &Plan, trouble: &Trouble) -> Vec<String> {
-        let wrapped = self.contract().is_some_and(|contract| contract.wrapped.is_some());
-        if !wrapped || !plan.way.wants_object() || trouble.why == Why::NoAnswer {
-            return trouble.errors.clone();
-        }
-        trouble.errors.iter().map(|error| error.replacen('$', "$.result", 1)).collect()
     }
 
     /// The parts to ask for, where asking for parts is allowed, possible and worth it.
@@ -239,7 +226,7 @@ impl State {
             Correction::Auto if self.rung.patched || plan.way == Way::Tool => return None,
             Correction::Auto => false,
         };
-        let parts = Parts::of(&contract.schema, &candidate, &violations, &repairs)?;
+        let parts = Parts::of(&contract.schema, &candidate, &violations)?.after(repairs);
         let whole = candidate.to_string().len();
         let shown = contract.contract.schema.to_string().len();
         let saved = 2 * whole + shown;
@@ -266,9 +253,13 @@ impl State {
     }
 
     /// The way after one that proved not to work. Only ways that lean on the backend can prove that.
-    fn next_way(&self, way: Way) -> Option<Way> {
-        let leans = way.is_native() || way == Way::Tool;
-        self.rung.ways.get(self.rung.at + 1).copied().filter(|_| leans)
+    fn next_way(&mut self, way: Way) -> Option<Way> {
+        if !way.is_native() && way != Way::Tool {
+            return None;
+        }
+        let next = *self.rung.ways.get(self.rung.at + 1)?;
+        self.rung.at += 1;
+        Some(next)
     }
 
     /// Makes the call if the budget has room for it.
@@ -277,10 +268,6 @@ impl State {
         let most = self.retries_max();
         if used > most {
             return self.give_up(trouble);
-        }
-        // Only a way that is really gone counts as tried.
-        if let Some(at) = self.rung.ways.iter().position(|way| *way == plan.way) {
-            self.rung.at = at;
         }
         let consequence = format!("retry {used} of {most}: {}", plan.describe());
         self.notes.push_back(Body::ValidationFailed { errors: trouble.errors, consequence });
@@ -307,13 +294,26 @@ impl State {
     }
 
     /// Ends the run for a reason that no retry helps against.
-    pub(crate) fn end(&mut self, kind: RunErrorType, message: String) {
-        self.notes.clear();
+    fn end(&mut self, kind: RunErrorType, message: String) {
         self.fail(kind, message, Vec::new());
     }
 
+    /// Ends the run from outside. What was decided by then stands.
+    pub(crate) fn cut_short(&mut self, kind: RunErrorType, message: String) {
+        if self.outcome.is_none() {
+            self.notes.clear();
+            self.end(kind, message);
+        }
+    }
+
+    /// A failure once more, with what came in since.
+    pub(crate) fn refresh_failure(&mut self) {
+        if let Some(Outcome::Failed(failure)) = self.outcome.take() {
+            self.fail(failure.error.kind, failure.error.message, failure.error.validation_errors);
+        }
+    }
+
     fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
-        let strategy = self.rung.ways.get(self.rung.at).and_then(|way| way.strategy());
         let failure = Failure {
             error: RunError {
                 kind,
@@ -324,9 +324,8 @@ impl State {
                 retry_count: self.ledger.retries,
             },
             salvage: self.ledger.salvage(self.contract()),
-            receipt: self.ledger.receipt(strategy, self.contract(), Vec::new()),
+            receipt: self.ledger.receipt(self.ledger.strategy, self.contract(), Vec::new()),
         };
-        self.plan = None;
         self.outcome = Some(Outcome::Failed(Box::new(failure)));
     }
 }
@@ -369,7 +368,7 @@ fn larger(budget: Option<u32>, written: u64, most: Option<u32>) -> u32 {
 }
 
 /// Whether a reply repeats the schema instead of answering it, as weak models do.
-fn echoes_schema(schema: &Value, text: &str) -> bool {
-    let asks_for_it = schema["properties"].get("properties").is_some();
+fn echoes_schema(schema: Option<&Value>, text: &str) -> bool {
+    let asks_for_it = schema.is_some_and(|schema| schema["properties"].get("properties").is_some());
     !asks_for_it && text.contains("\"properties\"") && text.contains("\"type\"")
 }

@@ -2,13 +2,13 @@
 //!
 //! Every strategy ends here, native ones too: whatever a backend promised, the value is validated in full.
 
-use formwork_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
-use formwork_schema::{Schema, Violations, restore};
+use formwork_extract::{Mode, Options, Outcome, RepairKind, extract};
+use formwork_schema::{Schema, Violations, escape_pointer, restore};
 use formwork_types::{Repair, Reply, Stop};
 use serde_json::{Value, json};
 
 use crate::contract::Enforced;
-use crate::patch::Parts;
+use crate::patch::{Parts, below};
 use crate::way::Way;
 
 /// The name of the tool that a result is submitted with.
@@ -31,7 +31,9 @@ pub(crate) enum Verdict {
     /// The token budget ran out.
     Truncated {
         /// What had been written by then, closed, if that can be told.
-        candidate: Option<Partial>,
+        candidate: Option<Value>,
+        /// The changes that this took.
+        repairs: Vec<Repair>,
     },
     /// There is nothing.
     Empty {
@@ -58,18 +60,7 @@ pub(crate) struct Accepted {
 pub(crate) struct Flawed {
     pub(crate) candidate: Value,
     pub(crate) violations: Violations,
-    /// What reading it took.
     pub(crate) repairs: Vec<Repair>,
-}
-
-/// What had been written of a document when it was cut off.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Partial {
-    pub(crate) value: Value,
-    /// What reading it took, but for the cut itself.
-    pub(crate) repairs: Vec<Repair>,
-    /// JSON Pointers of places that this contract does not allow to be read as they were read.
-    pub(crate) unsure: Vec<String>,
 }
 
 /// How the reply was asked for.
@@ -88,7 +79,10 @@ pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Ve
         Stop::Filtered => {
             return Verdict::Refused { message: "the backend's content filter cut the reply off".to_owned() };
         }
-        Stop::Length => return Verdict::Truncated { candidate: partial(enforced, asked, reply) },
+        Stop::Length => {
+            let (candidate, repairs) = partial(enforced, asked, reply).unzip();
+            return Verdict::Truncated { candidate, repairs: repairs.unwrap_or_default() };
+        }
         Stop::Finished | Stop::ToolCalls => {}
     }
     if asked.way == Way::Tool {
@@ -137,16 +131,13 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
 fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
     let options = enforced.extraction();
     if let Some(parts) = asked.parts
-        && let Some(merged) = parts.read(text, &options, &enforced.schema)
+        && let Some((merged, mut repairs)) = parts.read(text, &options)
     {
-        let mut verdict = whole(enforced, asked.way, &merged.value.to_string(), &options);
-        match &mut verdict {
-            Verdict::Valid(accepted) => {
-                accepted.flags.push("patched");
-                accepted.repairs.splice(0..0, merged.repairs);
-            }
-            Verdict::Invalid(flawed) => drop(flawed.repairs.splice(0..0, merged.repairs)),
-            _ => {}
+        let mut verdict = whole(enforced, &merged.to_string(), &options);
+        if let Verdict::Valid(accepted) = &mut verdict {
+            repairs.append(&mut accepted.repairs);
+            accepted.repairs = repairs;
+            accepted.flags.push("patched");
         }
         return verdict;
     }
@@ -154,12 +145,12 @@ fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
         return universal(enforced, text, &options);
     }
     if let (true, Some(wrapped)) = (asked.way.wants_object(), &enforced.wrapped) {
-        return unwrapped(enforced, wrapped, asked.way, text, &options);
+        return unwrapped(enforced, wrapped, text, &options);
     }
-    whole(enforced, asked.way, text, &options)
+    whole(enforced, text, &options)
 }
 
-fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdict {
+fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     match extract(text, Some(&enforced.schema), options) {
         Outcome::Valid(extraction) => Verdict::Valid(Accepted {
             value: extraction.value,
@@ -167,7 +158,8 @@ fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdic
             flags: Vec::new(),
         }),
         Outcome::Invalid { candidate, violations } => {
-            without_nulls(&enforced.schema, way, candidate, violations, options)
+            let repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
+            without_nulls(&enforced.schema, candidate.value, repairs, violations)
         }
         Outcome::NotFound { reason } => Verdict::NoJson { reason },
         Outcome::TooLong { bytes, limit } => Verdict::NoJson {
@@ -176,108 +168,86 @@ fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdic
     }
 }
 
-/// Backends that know no optional properties are sent nullable ones, and say null for "left out". There a
-/// null where the contract allows leaving out and does not allow null can only mean that. Everywhere else
-/// it is the model's own word, and taking it away is for lenient mode, which does so by itself.
+/// Backends that know no optional properties say null for "left out"; so do many models. A null where
+/// the contract allows leaving out and does not allow null can only mean that.
 fn without_nulls(
     schema: &Schema,
-    way: Way,
-    candidate: Extraction,
+    candidate: Value,
+    mut repairs: Vec<Repair>,
     violations: Violations,
-    options: &Options,
 ) -> Verdict {
-    let sure = options.mode == Mode::Lenient || candidate.repairs.iter().all(|it| it.kind.is_lossless());
-    let mut repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
-    let mut value = candidate.value;
-    if !(sure && (way.is_native() || way == Way::Tool)) {
-        return Verdict::Invalid(Flawed { candidate: value, violations, repairs });
-    }
+    let mut value = candidate.clone();
     let removed = restore(schema.source(), &mut value);
-    let violations = if removed.is_empty() { violations } else { schema.violations(&value) };
+    if removed.is_empty() || !schema.is_valid(&value) {
+        return Verdict::Invalid(Flawed { candidate, violations, repairs });
+    }
     repairs.extend(removed.into_iter().map(|pointer| Repair {
         kind: "null_omitted".to_owned(),
         pointer,
         from: Value::Null,
         to: Value::Null,
     }));
-    if violations.is_empty() {
-        return Verdict::Valid(Accepted { value, repairs, flags: Vec::new() });
-    }
-    Verdict::Invalid(Flawed { candidate: value, violations, repairs })
+    Verdict::Valid(Accepted { value, repairs, flags: Vec::new() })
 }
 
 /// A result that travels as `{"result": …}`.
-fn unwrapped(enforced: &Enforced, wrapped: &Schema, way: Way, text: &str, options: &Options) -> Verdict {
-    let is_wrapping =
-        |value: &Value| value.as_object().is_some_and(|it| it.len() == 1) && value.get("result").is_some();
+fn unwrapped(enforced: &Enforced, wrapped: &Schema, text: &str, options: &Options) -> Verdict {
     match extract(text, Some(wrapped), options) {
-        Outcome::Valid(extraction) => {
-            let Extraction { value, repairs } = inside(extraction, "result");
-            let repairs = repairs.into_iter().map(repair).collect();
-            Verdict::Valid(Accepted { value, repairs, flags: vec!["wrapped_root"] })
+        Outcome::Valid(mut extraction) => {
+            let value = extraction.value.get_mut("result").map(Value::take).unwrap_or_default();
+            let repairs = extraction.repairs.into_iter().map(repair).map(unwrapped_place);
+            Verdict::Valid(Accepted { value, repairs: repairs.collect(), flags: vec!["wrapped_root"] })
         }
-        // What is wrong with the content is told at the contract's own places.
-        Outcome::Invalid { candidate, mut violations } if is_wrapping(&candidate.value) => {
-            for violation in &mut violations.list {
-                if let Some(below) = violation.path.strip_prefix("$.result") {
-                    violation.path = format!("${below}");
-                }
-            }
-            let inner = inside(candidate, "result");
-            let mut verdict = without_nulls(&enforced.schema, way, inner, violations, options);
-            if let Verdict::Valid(accepted) = &mut verdict {
+        Outcome::Invalid { candidate, .. } if candidate.value.get("result").is_some() => {
+            let mut inner = whole(enforced, &candidate.value["result"].to_string(), options);
+            if let Verdict::Valid(accepted) = &mut inner {
+                accepted.repairs.splice(0..0, candidate.repairs.into_iter().map(repair).map(unwrapped_place));
                 accepted.flags.push("wrapped_root");
             }
-            verdict
+            inner
         }
         // The model may as well have left the wrapping out.
-        _ => whole(enforced, way, text, options),
+        _ => whole(enforced, text, options),
     }
 }
 
-/// One member of what was extracted, with its own repairs at its own places.
-fn inside(mut extraction: Extraction, member: &str) -> Extraction {
-    for repair in &mut extraction.repairs {
-        let below = repair.pointer.strip_prefix('/').and_then(|pointer| pointer.strip_prefix(member));
-        if let Some(below) = below.filter(|below| below.is_empty() || below.starts_with('/')) {
-            repair.pointer = below.to_owned();
-        }
+/// A change at its place without the wrapping.
+fn unwrapped_place(mut repair: Repair) -> Repair {
+    if let Some(below) = repair.pointer.strip_prefix("/result") {
+        repair.pointer = below.to_owned();
     }
-    extraction.value = extraction.value.get_mut(member).map(Value::take).unwrap_or_default();
-    extraction
+    repair
 }
 
 /// A result that travels in the `custom_fields` of the universal response.
 fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
-    let direct = whole(enforced, Way::Universal, text, options);
-    let is_valid = |verdict: &Verdict| matches!(verdict, Verdict::Valid(_));
-    // A contract with `custom_fields` of its own is about the universal response itself. Any other that
-    // asks for little would be satisfied by the envelope as well, which is not the answer.
-    if is_valid(&direct) && enforced.schema.source()["properties"].get("custom_fields").is_some() {
+    let direct = whole(enforced, text, options);
+    // An undemanding contract is satisfied by the carrier itself; only where the contract knows the
+    // member can that be meant.
+    let knows_member = enforced.contract.schema["properties"].get("custom_fields").is_some();
+    if knows_member && matches!(direct, Verdict::Valid(_)) {
         return direct;
     }
     let carrier = Schema::compile(&json!({
         "type": "object",
-        "required": ["response_type", "custom_fields"],
+        "required": ["custom_fields"],
         "properties": {"custom_fields": {"type": "object"}},
     }));
     let Ok(carrier) = carrier else { return direct };
-    let Outcome::Valid(extraction) = extract(text, Some(&carrier), options) else { return direct };
-    let Extraction { value, repairs } = inside(extraction, "custom_fields");
-    let fields = value.to_string();
+    let Outcome::Valid(mut extraction) = extract(text, Some(&carrier), options) else { return direct };
+    let fields = extraction.value.get_mut("custom_fields").map(Value::take).unwrap_or_default();
     let mut inner = match &enforced.wrapped {
-        Some(wrapped) => unwrapped(enforced, wrapped, Way::Universal, &fields, options),
-        None => whole(enforced, Way::Universal, &fields, options),
+        Some(wrapped) => unwrapped(enforced, wrapped, &fields.to_string(), options),
+        None => whole(enforced, &fields.to_string(), options),
     };
     if let Verdict::Valid(accepted) = &mut inner {
         accepted.flags.push("universal_response");
-        accepted.repairs.splice(0..0, repairs.into_iter().map(repair));
     }
-    if is_valid(&direct) && !is_valid(&inner) { direct } else { inner }
+    inner
 }
 
 /// What had been written of a document when it was cut off, as far as that can be told.
-fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Partial> {
+fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<(Value, Vec<Repair>)> {
     let text = match reply.tool_calls.iter().rfind(|call| call.name == SUBMIT) {
         Some(call) => &call.arguments,
         None => &reply.text,
@@ -286,18 +256,25 @@ fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<Part
     if asked.parts.is_some() || wrapped || asked.way == Way::Universal {
         return None;
     }
-    let options = enforced.extraction();
-    let mut found = match extract(text, Some(&enforced.schema), &options) {
+    let options = Options { mode: Mode::Lenient, ..enforced.extraction() };
+    let strict = enforced.extraction().mode == Mode::Strict;
+    // Without a schema nothing is coerced, which strict contracts do not allow.
+    let extraction = match extract(text, (!strict).then_some(&enforced.schema), &options) {
         Outcome::Valid(extraction) => extraction,
         Outcome::Invalid { candidate, .. } => candidate,
         Outcome::NotFound { .. } | Outcome::TooLong { .. } => return None,
     };
-    // What was cut is asked for again, so that how it was closed does not matter.
-    found.repairs.retain(|it| it.kind != RepairKind::Completed);
-    let is_unsure = |kind: RepairKind| options.mode == Mode::Strict && !kind.is_lossless();
-    let unsure = found.repairs.iter().filter(|it| is_unsure(it.kind)).map(|it| it.pointer.clone()).collect();
-    let repairs = found.repairs.into_iter().map(repair).collect();
-    Some(Partial { value: found.value, repairs, unsure })
+    // What was cut off is closed here and asked for again; any other guess would be kept.
+    let mut kept = extraction.repairs;
+    kept.retain(|repair| repair.kind != RepairKind::Completed);
+    if let Some(last) = extraction.value.as_object().and_then(|members| members.keys().next_back()) {
+        let last = format!("/{}", escape_pointer(last));
+        kept.retain(|repair| below(&last, &repair.pointer).is_none());
+    }
+    if strict && kept.iter().any(|repair| !repair.kind.is_lossless()) {
+        return None;
+    }
+    Some((extraction.value, kept.into_iter().map(repair).collect()))
 }
 
 pub(crate) fn repair(repair: formwork_extract::Repair) -> Repair {

@@ -13,6 +13,8 @@ pub(crate) struct Ledger {
     pub(crate) calls: u32,
     pub(crate) retries: u32,
     pub(crate) tokens: Tokens,
+    /// How the latest call asked; none before the first.
+    pub(crate) strategy: Option<&'static str>,
     pub(crate) rungs: Vec<Rung>,
     /// Every reply as it was written.
     pub(crate) replies: Vec<String>,

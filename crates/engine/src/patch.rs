@@ -1,11 +1,13 @@
 //! Corrections that ask only for what is wrong: the failing parts of a document that is nearly right.
 
-use formwork_extract::{Mode, Options, Outcome, extract};
-use formwork_schema::{Schema, Segment, Violations, json_pointer, parse_json_path, subschema_document};
+use formwork_extract::{Options, Outcome, extract};
+use formwork_schema::{
+    Schema, Segment, Violations, escape_pointer, json_pointer, parse_json_path, subschema_document,
+};
 use formwork_types::Repair;
 use serde_json::{Map, Value, json};
 
-use crate::judge::{Partial, repair};
+use crate::judge::repair;
 
 /// The most parts that are asked for at once; beyond it the document is not nearly right.
 const PARTS_MAX: usize = 8;
@@ -21,15 +23,8 @@ pub(crate) struct Parts {
     pub(crate) list: Vec<Part>,
     /// An object with one member a part, named by its pointer.
     pub(crate) schema: Schema,
-    /// What reading the rest of the document took; it is part of the result's history.
+    /// The changes that led to the document.
     repairs: Vec<Repair>,
-}
-
-/// A document with the parts that a reply gave.
-pub(crate) struct Merged {
-    pub(crate) value: Value,
-    /// What reading the document and the parts took, by places of the whole.
-    pub(crate) repairs: Vec<Repair>,
 }
 
 /// One part.
@@ -41,16 +36,13 @@ pub(crate) struct Part {
     pub(crate) current: Option<Value>,
     /// What has to stand there.
     schema: Value,
+    /// Whether it may be left out.
+    optional: bool,
 }
 
 impl Parts {
     /// The parts to ask for, if the document is right but for a few places.
-    pub(crate) fn of(
-        schema: &Schema,
-        candidate: &Value,
-        violations: &Violations,
-        repairs: &[Repair],
-    ) -> Option<Parts> {
+    pub(crate) fn of(schema: &Schema, candidate: &Value, violations: &Violations) -> Option<Parts> {
         if violations.more > 0 || violations.is_empty() {
             return None;
         }
@@ -65,21 +57,13 @@ impl Parts {
             }
             Some(place)
         });
-        Parts::at_places(schema, candidate.clone(), repairs, places.collect::<Option<Vec<_>>>()?)
+        Parts::at_places(schema, candidate.clone(), places.collect::<Option<Vec<_>>>()?)
     }
 
-    /// The rest of a document that was cut off: what is missing, what could not be read for sure, and the
-    /// member it was cut in.
-    pub(crate) fn rest(schema: &Schema, partial: &Partial) -> Option<Parts> {
-        let candidate = &partial.value;
+    /// The rest of a document that was cut off: what is missing, and the member it was cut in.
+    pub(crate) fn rest(schema: &Schema, candidate: &Value) -> Option<Parts> {
         let (last, _) = candidate.as_object()?.iter().next_back()?;
         let mut places = vec![vec![Segment::Key(last.clone())]];
-        for pointer in &partial.unsure {
-            // What is unsure about the document as a whole leaves nothing to go on with.
-            let mut place = resolve(candidate, pointer)?;
-            place.truncate(1);
-            places.push(place);
-        }
         for violation in schema.violations(candidate).list {
             let mut place = parse_json_path(&violation.path)?;
             place.truncate(1);
@@ -89,15 +73,27 @@ impl Parts {
         if whole {
             return None;
         }
-        Parts::at_places(schema, candidate.clone(), &partial.repairs, places)
+        let mut parts = Parts::at_places(schema, candidate.clone(), places)?;
+        parts.offer_optional(schema);
+        parts.schema = Schema::compile(&document(&parts.list)).ok()?;
+        Some(parts)
     }
 
-    fn at_places(
-        schema: &Schema,
-        base: Value,
-        repairs: &[Repair],
-        places: Vec<Vec<Segment>>,
-    ) -> Option<Parts> {
+    /// Offers what the model had no room to come to: optional members are not missed by any schema, and
+    /// would be lost without a word.
+    fn offer_optional(&mut self, schema: &Schema) {
+        let source = schema.source();
+        for name in source["properties"].as_object().into_iter().flat_map(Map::keys) {
+            let place = [Segment::Key(name.clone())];
+            let is_known = self.list.iter().any(|part| part.segments == place);
+            if self.base.get(name).is_none() && !is_known {
+                let part = Part::at(source, &self.base, &place);
+                self.list.extend(part.map(|part| Part { optional: true, ..part }));
+            }
+        }
+    }
+
+    fn at_places(schema: &Schema, base: Value, places: Vec<Vec<Segment>>) -> Option<Parts> {
         let mut list: Vec<Part> = Vec::new();
         for mut place in places {
             let part = loop {
@@ -120,9 +116,15 @@ impl Parts {
             return None;
         }
         let schema = Schema::compile(&document(&list)).ok()?;
-        let is_replaced = |repair: &Repair| list.iter().any(|part| covers(&part.pointer, &repair.pointer));
-        let repairs = repairs.iter().filter(|repair| !is_replaced(repair)).cloned().collect();
-        Some(Parts { base, list, schema, repairs })
+        Some(Parts { base, list, schema, repairs: Vec::new() })
+    }
+
+    /// The same parts of a document that these changes led to. Changes inside the parts go with them.
+    pub(crate) fn after(mut self, repairs: Vec<Repair>) -> Parts {
+        let is_kept =
+            |repair: &Repair| !self.list.iter().any(|part| below(&part.pointer, &repair.pointer).is_some());
+        self.repairs = repairs.into_iter().filter(is_kept).collect();
+        self
     }
 
     /// How much of the document they are, in characters.
@@ -131,106 +133,73 @@ impl Parts {
     }
 
     /// The document with the parts that a reply gives, if it gives any. A reply may be the object that was
-    /// asked for, a JSON Patch, or the bare value where only one part was asked for. What satisfies the
-    /// `whole` schema as it stands is not a part.
-    pub(crate) fn read(&self, text: &str, options: &Options, whole: &Schema) -> Option<Merged> {
-        let strict = Options { mode: Mode::Strict, ..*options };
-        if let Some(merged) = self.read_members(text, &strict) {
-            return Some(merged);
-        }
-        let Outcome::Valid(found) = extract(text, None, options) else { return None };
-        let repairs: Vec<Repair> = found.repairs.into_iter().map(repair).collect();
-        let merged = match &found.value {
-            Value::Array(operations) if is_json_patch(operations) => {
-                self.with_operations(operations, repairs)
+    /// asked for, a JSON Patch, or the bare value where only one part was asked for.
+    /// With it come the changes that led to it.
+    pub(crate) fn read(&self, text: &str, options: &Options) -> Option<(Value, Vec<Repair>)> {
+        let (merged, made) = match extract(text, Some(&self.schema), options) {
+            Outcome::Valid(found) => (self.with_members(found.value.as_object()?)?, found.repairs),
+            _ => {
+                let Outcome::Valid(found) = extract(text, None, options) else { return None };
+                let merged = match &found.value {
+                    Value::Array(operations) if is_json_patch(operations) => self.with_operations(operations),
+                    Value::Object(members) if self.names_a_part(members) => self.with_members(members),
+                    value => self.with_bare_value(value),
+                };
+                (merged?, found.repairs)
             }
-            Value::Object(members) if self.names_a_part(members) => {
-                self.read_members(text, options).or_else(|| self.with_members(members, repairs))
-            }
-            value => self.with_bare_value(value, repairs, whole),
         };
-        let may_guess = merged.is_none() && options.mode == Mode::Lenient;
-        if may_guess && extract(text, Some(whole), options).valid().is_none() {
-            return self.read_members(text, options);
-        }
-        merged
+        let made = made.into_iter().map(|made| self.in_the_document(repair(made)));
+        Some((merged, self.repairs.iter().cloned().chain(made).collect()))
     }
 
-    fn read_members(&self, text: &str, options: &Options) -> Option<Merged> {
-        let Outcome::Valid(found) = extract(text, Some(&self.schema), options) else { return None };
-        self.with_members(found.value.as_object()?, found.repairs.into_iter().map(repair).collect())
+    /// A change in a reply, at its place in the document.
+    fn in_the_document(&self, mut repair: Repair) -> Repair {
+        let place = self.list.iter().find_map(|part| {
+            let rest = below(&format!("/{}", escape_pointer(&part.pointer)), &repair.pointer)?;
+            Some(format!("{}{rest}", part.pointer))
+        });
+        repair.pointer = place.unwrap_or(repair.pointer);
+        repair
     }
 
     fn names_a_part(&self, members: &Map<String, Value>) -> bool {
         self.list.iter().any(|part| members.contains_key(&part.pointer))
     }
 
-    fn with_members(&self, members: &Map<String, Value>, repairs: Vec<Repair>) -> Option<Merged> {
+    fn with_members(&self, members: &Map<String, Value>) -> Option<Value> {
         let mut merged = self.base.clone();
         for part in &self.list {
             if let Some(value) = members.get(&part.pointer) {
                 put(&mut merged, &part.segments, value.clone())?;
             }
         }
-        // The name of a member is the place of its part.
-        let place = |pointer: &str| {
-            let (name, below) = split_first(pointer);
-            format!("{}{below}", formwork_schema::unescape_pointer(name))
-        };
-        Some(self.merged(merged, repairs, place))
+        Some(merged)
     }
 
-    fn with_operations(&self, operations: &[Value], repairs: Vec<Repair>) -> Option<Merged> {
+    fn with_operations(&self, operations: &[Value]) -> Option<Value> {
         let mut merged = self.base.clone();
         for operation in operations {
             let segments = resolve(&merged, operation["path"].as_str()?)?;
             match operation["op"].as_str()? {
-                "add" | "replace" => put(&mut merged, &segments, operation["value"].clone())?,
+                "add" => add(&mut merged, &segments, operation["value"].clone())?,
+                "replace" => put(&mut merged, &segments, operation["value"].clone())?,
                 "remove" => remove(&mut merged, &segments)?,
                 _ => return None,
             }
         }
-        let place = |pointer: &str| {
-            let (index, below) = split_first(pointer);
-            let operation = index.parse().ok().and_then(|index: usize| operations.get(index));
-            match (operation.and_then(|operation| operation["path"].as_str()), below.strip_prefix("/value")) {
-                (Some(path), Some(below)) => format!("{path}{below}"),
-                _ => String::new(),
-            }
-        };
-        Some(self.merged(merged, repairs, place))
+        Some(merged)
     }
 
-    fn with_bare_value(&self, value: &Value, repairs: Vec<Repair>, whole: &Schema) -> Option<Merged> {
+    fn with_bare_value(&self, value: &Value) -> Option<Value> {
         let [part] = &self.list[..] else { return None };
         // An object could as well be the whole document, which is judged elsewhere.
-        let is_part = !value.is_object() && !whole.is_valid(value);
-        if !is_part || !Schema::compile(&part.schema).ok()?.is_valid(value) {
+        if value.is_object() || !Schema::compile(&part.schema).ok()?.is_valid(value) {
             return None;
         }
         let mut merged = self.base.clone();
         put(&mut merged, &part.segments, value.clone())?;
-        Some(self.merged(merged, repairs, |pointer| format!("{}{pointer}", part.pointer)))
+        Some(merged)
     }
-
-    /// The merged document; `place` tells where in it a place of the reply is.
-    fn merged(&self, value: Value, mut given: Vec<Repair>, place: impl Fn(&str) -> String) -> Merged {
-        for repair in given.iter_mut().filter(|repair| !repair.pointer.is_empty()) {
-            repair.pointer = place(&repair.pointer);
-        }
-        Merged { value, repairs: self.repairs.iter().cloned().chain(given).collect() }
-    }
-}
-
-/// The first token of a pointer, still escaped, and the rest.
-fn split_first(pointer: &str) -> (&str, &str) {
-    let tokens = pointer.strip_prefix('/').unwrap_or(pointer);
-    tokens.split_at(tokens.find('/').unwrap_or(tokens.len()))
-}
-
-/// Whether a place is at another or below it.
-fn covers(pointer: &str, below: &str) -> bool {
-    below.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl Part {
@@ -243,6 +212,7 @@ impl Part {
             current: at(base, place).cloned(),
             segments: place.to_vec(),
             schema,
+            optional: false,
         })
     }
 }
@@ -262,7 +232,8 @@ fn document(parts: &[Part]) -> Value {
         }
         properties.insert(part.pointer.clone(), schema);
     }
-    let required: Vec<&String> = properties.keys().collect();
+    let required: Vec<&String> =
+        parts.iter().filter(|part| !part.optional).map(|part| &part.pointer).collect();
     let required = json!(required);
     root.insert("type".to_owned(), json!("object"));
     root.insert("properties".to_owned(), Value::Object(properties));
@@ -304,6 +275,23 @@ fn put(document: &mut Value, place: &[Segment], value: Value) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// Puts a value at a place; in a list, before what stands there.
+fn add(document: &mut Value, place: &[Segment], value: Value) -> Option<()> {
+    if let Some((Segment::Index(index), holder)) = place.split_last()
+        && let Some(Value::Array(items)) = at_mut(document, holder)
+        && *index < items.len()
+    {
+        items.insert(*index, value);
+        return Some(());
+    }
+    put(document, place, value)
+}
+
+/// What a pointer has beyond another that leads to the same place or above it.
+pub(crate) fn below<'p>(above: &str, pointer: &'p str) -> Option<&'p str> {
+    pointer.strip_prefix(above).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Removes what stands at a place.

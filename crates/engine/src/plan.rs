@@ -157,11 +157,14 @@ fn messages(plan: &Plan, input: &str, shown: &Value, example: Option<&Value>) ->
     match &plan.ask {
         Ask::First | Ask::Plain { .. } => vec![first()],
         Ask::Full { why, errors, previous } => {
-            let correction = prompt::full_retry(*why, errors, previous, plan.way, plan.form, shown);
+            let correction = match plan.way {
+                Way::Tool => prompt::tool_retry(*why, errors),
+                _ => prompt::full_retry(*why, errors, previous, plan.form, shown),
+            };
             vec![Message::user(input), Message::user(correction)]
         }
         Ask::Patch { why, errors, parts } => {
-            let correction = prompt::patch_retry(*why, errors, parts, plan.way, plan.form);
+            let correction = prompt::patch_retry(*why, errors, parts, plan.form, plan.way);
             vec![Message::user(input), Message::user(correction)]
         }
         Ask::ToolResult { why, errors, content, calls } => {

@@ -145,33 +145,21 @@ impl Why {
 }
 
 /// The full form of a retry: errors, previous response, schema.
-pub(crate) fn full_retry(
-    why: Why,
-    errors: &[String],
-    previous: &str,
-    way: Way,
-    form: Form,
-    schema: &Value,
-) -> String {
+pub(crate) fn full_retry(why: Why, errors: &[String], previous: &str, form: Form, schema: &Value) -> String {
     let mut text = opening(why, errors);
     if !previous.trim().is_empty() {
         text.push_str(&format!("\n\n## Your Previous Response\n{}", shortened(previous.trim())));
     }
-    let closing = match way {
-        Way::Tool => format!("Please call {SUBMIT} again with arguments that match the schema exactly."),
-        _ => "Please provide a corrected response that matches the schema exactly.\n\
-              Output ONLY the valid JSON, no additional text."
-            .to_owned(),
-    };
     text.push_str(&format!(
-        "\n\n## Required Schema\n{}\n\n{closing}\n</output-validation-error>",
+        "\n\n## Required Schema\n{}\n\nPlease provide a corrected response that matches the schema exactly.\n\
+         Output ONLY the valid JSON, no additional text.\n</output-validation-error>",
         form.show(schema)
     ));
     text
 }
 
 /// The patch form of a retry: only the parts that are wrong.
-pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, way: Way, form: Form) -> String {
+pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form, way: Way) -> String {
     let mut text = opening(why, errors);
     let now: Vec<String> = parts
         .list
@@ -183,13 +171,14 @@ pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, way: Way, 
     if !now.is_empty() && why != Why::CutOff {
         text.push_str(&format!("\n\n## Current Values\n{}", now.join("\n")));
     }
-    let closing = match way {
-        Way::Tool => format!("Please call {SUBMIT} again with this object as its arguments."),
+    // Under the tool nothing but a call is read, so that asking for bare JSON would ask for a failure.
+    let last = match way {
+        Way::Tool => format!("Please call {SUBMIT} with that object as its arguments."),
         _ => "Output ONLY the valid JSON, no additional text.".to_owned(),
     };
     text.push_str(&format!(
         "\n\n## Parts To Correct\nEverything else is right. Give ONLY the corrected parts, as a JSON object whose keys \
-         are their paths:\n{}\n\n{closing}\n</output-validation-error>",
+         are their paths:\n{}\n\n{last}\n</output-validation-error>",
         form.show(parts.schema.source())
     ));
     text

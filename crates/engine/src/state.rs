@@ -75,21 +75,21 @@ impl State {
                 self.replied(&reply)
             }
             Body::CallFailed { error } => self.call_failed(error),
+            // Whoever stopped the run may have come before the runner's last word on it.
+            Body::ValidationFailed { .. } | Body::Escalated { .. } if self.was_cut_short() => Ok(()),
             Body::ValidationFailed { .. } | Body::Escalated { .. } => self
                 .notes
                 .pop_front()
                 .map(|_| ())
                 .ok_or(Error::Journal("a decision was noted that was never made")),
-            // What was decided stays decided: a result that is there is not thrown away.
-            Body::DeadlineReached | Body::StopRequested if self.outcome.is_some() => Ok(()),
             Body::DeadlineReached => {
                 let limit = self.task.as_ref().and_then(|task| task.blueprint.limits.timeout_seconds);
                 let limit = limit.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
-                self.end(RunErrorType::Timeout, format!("the run's time limit{limit} was reached"));
+                self.cut_short(RunErrorType::Timeout, format!("the run's time limit{limit} was reached"));
                 Ok(())
             }
             Body::StopRequested => {
-                self.end(RunErrorType::Stopped, "the run was stopped".to_owned());
+                self.cut_short(RunErrorType::Stopped, "the run was stopped".to_owned());
                 Ok(())
             }
             Body::Result { .. } => Ok(()),
@@ -133,7 +133,10 @@ impl State {
         };
         self.account(&planned);
         self.ledger.replied(reply);
-        if self.outcome.is_none() {
+        if self.was_cut_short() {
+            // It was under way when the run was stopped: paid for, kept, and not acted upon.
+            self.refresh_failure();
+        } else {
             self.decide_on_reply(planned.plan, reply);
         }
         Ok(())
@@ -144,14 +147,22 @@ impl State {
             return Err(Error::Journal("a call failed that was never made"));
         };
         self.account(&planned);
-        if self.outcome.is_none() {
+        if self.was_cut_short() {
+            self.refresh_failure();
+        } else {
             self.decide_on_failure(planned.plan, error);
         }
         Ok(())
     }
 
+    /// Whether the run ended from outside, perhaps in the middle of a call.
+    fn was_cut_short(&self) -> bool {
+        self.outcome.is_some()
+    }
+
     fn account(&mut self, planned: &Planned) {
         self.ledger.called();
+        self.ledger.strategy = planned.plan.way.strategy();
         if let (Some(task), Some(backend)) = (&self.task, self.backend()) {
             let unenforced = planned.prepared(task, backend).unenforced.clone();
             self.ledger.unenforced(unenforced);

@@ -1,84 +1,111 @@
-//! Cases as data: each file in `cases/` is a list of runs, what the models answer in them, what the engine
-//! asks, and how they end. See `support/case.rs` for the form and `support/expect.rs` for what can be
-//! expected and for what has to hold always.
+//! Cases as data: each file in `cases/` has `schemas` and a list of runs, with what has to come of each.
+//!
+//! A case has a `name`, bits of a `blueprint`, an `input`, a `contract` (`schema`, by name or in full,
+//! `options`, `example`), a `ladder` of bits of backends, and `replies` in order: a text, an object with
+//! the members of a reply, `{"call_error": …}` or `{"event": "stop_requested"}`. What `expect` says has
+//! to hold: `status`, `result_data`, `result_text`; `error`, `receipt` and `salvage` as far as they are
+//! given; `noted`, parts of what was noted, in order; and `calls`, one for each request.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-#[path = "support/case.rs"]
-mod case;
-#[path = "support/drive.rs"]
-mod drive;
-#[path = "support/expect.rs"]
+#[path = "play/script.rs"]
+mod script;
+
+#[path = "play/expect.rs"]
 mod expect;
-#[path = "support/journals.rs"]
-mod journals;
+
+use std::fs;
+use std::path::Path;
 
 use formwork_engine::{State, next};
-use formwork_types::{Body, Event};
+use formwork_types::{Body, Event, RunId, SessionId};
+use script::{Case, Played};
 
-fn report(failures: &[String], total: usize) {
-    assert!(failures.is_empty(), "{} of {total} fail:\n\n{}", failures.len(), failures.join("\n\n"));
+fn cases() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+        .iter()
+        .flat_map(|file| {
+            let text = fs::read_to_string(file).unwrap();
+            script::parse(&text).unwrap_or_else(|problem| panic!("{}: {problem}", file.display()))
+        })
+        .collect()
+}
+
+/// Holds every case against a check, and tells of all that fail.
+fn hold(check: impl Fn(&Case) -> Result<(), String>) {
+    let cases = cases();
+    assert!(cases.len() > 100, "only {} cases were found", cases.len());
+    let failures: Vec<String> = cases
+        .iter()
+        .filter_map(|case| check(case).err().map(|problem| format!("{}\n  {problem}", case.name)))
+        .collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases fail:\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n")
+    );
 }
 
 #[test]
 fn every_case_holds() {
-    let cases = case::all();
-    let failures: Vec<String> = cases
-        .iter()
-        .filter_map(|case| {
-            let checked = drive::drive(case).and_then(|driven| expect::check(case, &driven));
-            checked.err().map(|problem| format!("{}\n{problem}", case.label()))
-        })
-        .collect();
-    report(&failures, cases.len());
-    assert!(cases.len() > 100, "only {} cases were found", cases.len());
+    hold(|case| {
+        let played = script::play(case)?;
+        expect::always(case, &played)?;
+        expect::check(&case.expect, &played)
+    });
 }
 
-/// A run may be taken over by another runner after any event: it goes on as if nothing had happened.
 #[test]
-fn a_journal_may_be_cut_anywhere() {
-    let cases = case::all();
-    let mut failures = Vec::new();
-    let mut cuts = 0;
-    for case in &cases {
-        let Ok(driven) = drive::drive(case) else { continue };
-        let stored: Vec<Event> = driven.journal.iter().map(stored).collect();
-        assert_eq!(stored, driven.journal, "{}", case.label());
-        for cut in 0..stored.len() {
-            cuts += 1;
-            if let Err(problem) = check_cut(&stored, cut, &driven) {
-                failures.push(format!("{} cut after {cut}\n{problem}", case.label()));
-            }
-        }
-    }
-    report(&failures, cuts);
-    assert!(cuts > 500, "only {cuts} cuts were tried");
+fn a_run_can_be_continued_from_every_event() {
+    hold(|case| {
+        let whole = script::play(case)?;
+        (0..=whole.bodies.len()).try_for_each(|cut| {
+            continues(case, &whole, cut).map_err(|problem| format!("cut after {cut} events: {problem}"))
+        })
+    });
 }
 
-/// The event as it comes back from where journals are kept.
-fn stored(event: &Event) -> Event {
-    let text = serde_json::to_string(event).expect("an event that can be written");
-    serde_json::from_str(&text).expect("an event that can be read")
-}
-
-fn check_cut(journal: &[Event], cut: usize, driven: &drive::Driven) -> Result<(), String> {
-    let (before, after) = journal.split_at(cut);
-    let mut state = State::from_journal(before).map_err(|error| error.to_string())?;
-    let wanted = &driven.wanted[cut];
-    if next(&state) != *wanted {
-        return Err(format!("expected {wanted:?}\ngiven {:?}", next(&state)));
+/// Someone else reads the journal up to the cut and goes on.
+fn continues(case: &Case, whole: &Played, cut: usize) -> Result<(), String> {
+    let stored = whole.bodies[..cut].iter().enumerate().map(|(index, body)| stored(index, body));
+    let events: Vec<Event> = stored.collect::<Result<_, _>>()?;
+    let mut state = State::from_journal(&events).map_err(|error| error.to_string())?;
+    let action = next(&state);
+    if action != whole.actions[cut] {
+        return Err(format!("the next action is {action:?}, uncut it is {:?}", whole.actions[cut]));
     }
-    // Whoever goes on begins an attempt of its own, which changes nothing.
-    if let Some(attempt) = before.iter().find(|event| matches!(event.body, Body::AttemptStarted { .. })) {
-        state.fold(&attempt.body).map_err(|error| error.to_string())?;
-        if next(&state) != *wanted {
-            return Err(format!("another attempt changed it to {:?}", next(&state)));
+    let ends = action.is_none() && cut > 1;
+    if cut >= 2 && !ends {
+        // Whoever goes on says so first, and that must change nothing.
+        state.fold(&whole.bodies[1]).map_err(|error| error.to_string())?;
+        if next(&state) != action {
+            return Err("a second attempt changes what comes next".to_owned());
         }
     }
-    for event in after {
-        state.fold(&event.body).map_err(|error| error.to_string())?;
+    let rest = script::go_on(case, state, &whole.bodies[..cut])?;
+    if rest.outcome != whole.outcome {
+        return Err(format!("it ends in {:?}, uncut in {:?}", rest.outcome, whole.outcome));
     }
-    match state.outcome() {
-        Some(outcome) if *outcome == driven.outcome => Ok(()),
-        other => Err(format!("expected {:?}\ngiven {other:?}", driven.outcome)),
+    if rest.bodies != whole.bodies[cut..] {
+        return Err("it goes on with other events".to_owned());
     }
+    Ok(())
+}
+
+/// The event as it comes back from storage.
+fn stored(index: usize, body: &Body) -> Result<Event, String> {
+    let event = Event {
+        seq: index as u64 + 1,
+        session_id: SessionId::from_random([1; 6]),
+        run_id: RunId::from_random([2; 6]),
+        timestamp: "2026-01-01T00:00:00.000Z".to_owned(),
+        body: body.clone(),
+    };
+    let text = serde_json::to_string(&event).map_err(|error| error.to_string())?;
+    let read: Event = serde_json::from_str(&text).map_err(|error| format!("{error} in {text}"))?;
+    if read == event { Ok(read) } else { Err(format!("an event changes in storage: {text}")) }
 }

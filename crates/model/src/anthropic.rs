@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::http::{Assemble, Http, server_words};
-use crate::openai::{TOOL_CALLS_MAX, estimated, merged};
+use crate::openai::{TOOL_CALLS_MAX, merged};
 use crate::secret::Secret;
 use crate::sse::Event;
+use crate::usage::{prompted, written};
 use crate::{Backend, Call, CallFuture};
 
 /// The version of the protocol that is spoken.
@@ -79,7 +80,10 @@ impl Anthropic {
 impl Backend for Anthropic {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         let body = self.body(call.request);
-        Box::pin(async move { self.http.call::<Assembly>(&self.url, &body, call.watch).await })
+        Box::pin(async move {
+            let reply = self.http.call::<Assembly>(&self.url, &body, call.watch).await?;
+            Ok(prompted(reply, call.request))
+        })
     }
 }
 
@@ -93,19 +97,27 @@ fn tool(tool: &Tool) -> Value {
 }
 
 fn messages(request: &Request) -> Value {
-    let list = merged(&request.messages);
-    list.iter()
-        .map(|message| match message.role {
-            Role::User => json!({"role": "user", "content": message.content}),
+    let mut list: Vec<Value> = Vec::with_capacity(request.messages.len());
+    let mut after_tool = false;
+    for message in merged(&request.messages) {
+        let is_tool = message.role == Role::Tool;
+        match message.role {
+            Role::User => list.push(json!({"role": "user", "content": message.content})),
+            Role::Assistant => list.push(json!({"role": "assistant", "content": assistant_blocks(&message)})),
             Role::Tool => {
                 let block = json!({
                     "type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content,
                 });
-                json!({"role": "user", "content": [block]})
+                // The results of calls that were made together go back together, as the protocol wants it.
+                match list.last_mut().and_then(|last| last["content"].as_array_mut()).filter(|_| after_tool) {
+                    Some(blocks) => blocks.push(block),
+                    None => list.push(json!({"role": "user", "content": [block]})),
+                }
             }
-            Role::Assistant => json!({"role": "assistant", "content": assistant_blocks(message)}),
-        })
-        .collect()
+        }
+        after_tool = is_tool;
+    }
+    Value::Array(list)
 }
 
 fn assistant_blocks(message: &formwork_types::Message) -> Vec<Value> {
@@ -233,10 +245,12 @@ fn error_event(body: &Value) -> Error {
     }
 }
 
+/// An object: nothing else is ever sent, and nothing else has members to set.
 fn parsed(data: &[u8]) -> Result<Value, Error> {
-    serde_json::from_slice(data).map_err(|error| Error::Incomplete {
+    let members: Map<String, Value> = serde_json::from_slice(data).map_err(|error| Error::Incomplete {
         reason: format!("a part of the reply is not the JSON the protocol wants ({error})"),
-    })
+    })?;
+    Ok(Value::Object(members))
 }
 
 impl Assemble for Assembly {
@@ -265,6 +279,10 @@ impl Assemble for Assembly {
         Ok(())
     }
 
+    fn is_done(&self) -> bool {
+        self.stopped
+    }
+
     fn tokens(&self) -> u64 {
         self.pieces
     }
@@ -288,7 +306,7 @@ impl Assemble for Assembly {
             _ => Stop::Finished,
         };
         if self.reply.usage == Usage::default() {
-            self.reply.usage = Usage { input: 0, output: estimated(&self.reply.text), estimated: true };
+            self.reply.usage = written(&self.reply);
         }
         Ok(self.reply)
     }

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::BackendConfig;
 use crate::error::Error;
-use crate::openai::estimated;
+use crate::usage::estimated;
 use crate::{Backend, Call, CallFuture, Invocation};
 
 /// The version of the invocation document.
@@ -21,7 +21,7 @@ const SCHEMA_VERSION: &str = "2.2";
 /// The longest answer that is read from a program; more means that it runs wild.
 const STDOUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How much of what a program says on stderr is read, and how much of it an error shows.
+/// How much of the end of what a program says on stderr is kept, and how much of it an error shows.
 const STDERR_BYTES_MAX: usize = 64 * 1024;
 const STDERR_CHARACTERS_SHOWN: usize = 600;
 
@@ -59,8 +59,8 @@ impl Program {
     async fn answer(&self, document: &Value) -> Result<Reply, Error> {
         let _slot = self.slots.acquire().await.map_err(|_| self.failed("was closed"))?;
         let mut child = self.start()?;
-        let group = Group(child.id());
-        let work = self.talk(&mut child, document.to_string());
+        let mut group = Group(child.id());
+        let work = self.talk(&mut child, &mut group, document.to_string());
         let outcome = tokio::time::timeout(self.total, work).await;
         if outcome.is_err() {
             drop(group);
@@ -100,6 +100,7 @@ impl Program {
     async fn talk(
         &self,
         child: &mut Child,
+        group: &mut Group,
         document: String,
     ) -> Result<(std::process::ExitStatus, Vec<u8>, Vec<u8>), Error> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -111,15 +112,20 @@ impl Program {
             }
         };
         let read = read_all(stdout, STDOUT_BYTES_MAX);
-        let complain = read_all(stderr, STDERR_BYTES_MAX);
-        let ((), stdout, stderr) = tokio::join!(write, read, complain);
+        let complain = read_tail(stderr, STDERR_BYTES_MAX);
+        let exit = async {
+            let status = child.wait().await;
+            // Whoever the program leaves behind may hold its output open for ever.
+            group.end();
+            status
+        };
+        let ((), stdout, stderr, status) = tokio::join!(write, read, complain, exit);
         let (stdout, whole) = stdout;
         if !whole {
             return Err(Error::TooLarge { limit: STDOUT_BYTES_MAX });
         }
-        let status =
-            child.wait().await.map_err(|error| self.failed(&format!("cannot be waited for: {error}")))?;
-        Ok((status, stdout, stderr.0))
+        let status = status.map_err(|error| self.failed(&format!("cannot be waited for: {error}")))?;
+        Ok((status, stdout, stderr))
     }
 
     fn failed(&self, reason: &str) -> Error {
@@ -131,13 +137,21 @@ impl Program {
 /// Ends the program's whole process group when the call ends in any way.
 struct Group(Option<u32>);
 
-impl Drop for Group {
-    fn drop(&mut self) {
-        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+impl Group {
+    /// Only once: when the program is gone, its number may soon be somebody else's.
+    fn end(&mut self) {
+        let pid =
+            self.0.take().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
             // The group is usually gone by now, which is what is wanted.
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -151,6 +165,19 @@ async fn read_all(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> (Vec<
     let mut rest = bounded.into_inner();
     let more = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
     (bytes, read.is_ok() && more.is_ok_and(|more| more == 0))
+}
+
+/// Reads to the end and keeps what came last: programs say at the end why they failed.
+async fn read_tail(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let Some(mut stream) = stream else { return bytes };
+    while let Ok(1..) = stream.read_buf(&mut bytes).await {
+        // Twice the limit, so that bytes are moved seldom.
+        if bytes.len() > 2 * limit {
+            bytes.drain(..bytes.len() - limit);
+        }
+    }
+    bytes
 }
 
 fn tail(stderr: &[u8]) -> String {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::http::Http;
-use crate::openai::{Chat, Defaults, bearer, merged};
+use crate::openai::{Defaults, ask, bearer, merged};
 use crate::secret::Secret;
 use crate::{Backend, Call, CallFuture};
 
@@ -64,7 +64,6 @@ fn prompt(request: &Request) -> String {
 
 impl Backend for Completions {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        let body = self.body(call.request);
-        Box::pin(async move { self.http.call::<Chat>(&self.url, &body, call.watch).await })
+        Box::pin(ask(&self.http, &self.url, &self.defaults, call, |request| self.body(request)))
     }
 }

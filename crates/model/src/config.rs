@@ -32,7 +32,7 @@ pub struct BackendConfig {
     /// Whose rules for schemas the server follows; told from the address or the probe when left out.
     #[serde(default)]
     pub dialect: Option<String>,
-    /// The longest a whole call may take.
+    /// The longest a whole call may take, repeats and the waits between them included.
     #[serde(default = "timeout_seconds")]
     pub timeout_seconds: f64,
     /// The longest a connection may take.
@@ -62,7 +62,7 @@ pub struct BackendConfig {
     /// The program of a `command` backend and its arguments.
     #[serde(default)]
     pub command: Vec<String>,
-    /// Variables that a `command` backend's program may see besides PATH, HOME and LANG.
+    /// Variables that a `command` backend's program may see besides PATH, HOME, LANG and TMPDIR.
     #[serde(default)]
     pub env: Vec<String>,
 }
@@ -172,9 +172,9 @@ impl BackendConfig {
             (None, BackendKind::Embedded | BackendKind::Command) => return Ok(String::new()),
         };
         let parsed = reqwest::Url::parse(&url)
-            .map_err(|error| Error::Settings(format!("'{url}' is not an address ({error})")))?;
+            .map_err(|error| Error::Settings(format!("{} is not an address ({error})", shown(&url))))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-            return Err(Error::Settings(format!("'{url}' does not begin with http:// or https://")));
+            return Err(Error::Settings(format!("{} does not begin with http:// or https://", shown(&url))));
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
             let message =
@@ -215,6 +215,14 @@ impl BackendConfig {
 
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs_f64(self.idle_timeout_seconds)
+    }
+}
+
+/// An address for people to read. What stands before an `@` may be a password, well-formed or not.
+fn shown(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((_, rest)) => format!("'…@{rest}'"),
+        None => format!("'{url}'"),
     }
 }
 

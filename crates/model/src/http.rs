@@ -19,11 +19,12 @@ use crate::sse::{Event, Events};
 /// longer would only fill the memory.
 pub(crate) const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How much of a server's words is kept for an error message.
-const MESSAGE_CHARACTERS_MAX: usize = 1_000;
-
 /// The most of an error's body that is read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// How long to wait for the end of a stream that has said all. Most servers send it at once, and then the connection
+/// can be used again; some never send it, and the reply must not wait for them.
+const END_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// Puts a reply together from what a protocol sends.
 pub(crate) trait Assemble: Default {
@@ -31,6 +32,8 @@ pub(crate) trait Assemble: Default {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Error>;
     /// Takes a reply that came whole.
     fn whole(&mut self, body: &[u8]) -> Result<(), Error>;
+    /// Whether the protocol's own end has come, behind which nothing follows.
+    fn is_done(&self) -> bool;
     /// How many tokens have come so far, roughly.
     fn tokens(&self) -> u64;
     /// The reply, or what is missing from it.
@@ -81,9 +84,10 @@ impl Http {
     ) -> Result<Reply, Error> {
         let _slot =
             self.slots.acquire().await.map_err(|_| Error::Settings("the backend was closed".to_owned()))?;
+        let deadline = Instant::now() + self.total;
         let mut again = 0;
         loop {
-            let error = match self.once::<A>(url, body, watch).await {
+            let error = match self.once::<A>(url, body, deadline, watch).await {
                 Ok(reply) => {
                     self.retry.succeeded();
                     return Ok(self.secret.redact_reply(reply));
@@ -95,13 +99,16 @@ impl Http {
                 Error::Busy { retry_after, .. } => *retry_after,
                 _ => None,
             };
-            match self.retry.wait(again, asked_for).filter(|_| error.is_passing()) {
-                Some(wait) => {
-                    watch.waiting(wait, &error);
-                    tokio::time::sleep(wait).await;
-                }
-                None => return Err(error),
+            if !error.is_passing() {
+                return Err(error);
             }
+            // Where the wait alone would use up the call's time, the server's words say more than a timeout would.
+            let wait = self.retry.wait(again, asked_for);
+            let Some(wait) = wait.filter(|wait| Instant::now() + *wait < deadline) else {
+                return Err(error);
+            };
+            watch.waiting(wait, &error);
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -117,8 +124,13 @@ impl Http {
             .map_err(|error| Error::Incomplete { reason: format!("not JSON: {error}") })
     }
 
-    async fn once<A: Assemble>(&self, url: &str, body: &[u8], watch: &dyn Watch) -> Result<Reply, Error> {
-        let deadline = Instant::now() + self.total;
+    async fn once<A: Assemble>(
+        &self,
+        url: &str,
+        body: &[u8],
+        deadline: Instant,
+        watch: &dyn Watch,
+    ) -> Result<Reply, Error> {
         let request = self
             .client
             .post(url)
@@ -127,12 +139,13 @@ impl Http {
         let response =
             self.bounded(deadline, request.send()).await?.map_err(|error| self.network(url, &error))?;
         let response = self.accepted(deadline, response).await?;
-        let content_type = header(response.headers(), &CONTENT_TYPE).to_ascii_lowercase();
-        if content_type.starts_with("text/event-stream") {
+        let content_type = header(response.headers(), &CONTENT_TYPE).to_owned();
+        let kind = content_type.to_ascii_lowercase();
+        if kind.starts_with("text/event-stream") {
             return self.read_stream::<A>(url, deadline, response, watch).await;
         }
         let body = self.body(deadline, response, REPLY_BYTES_MAX).await?;
-        if content_type.contains("json") || content_type.is_empty() && body.starts_with(b"{") {
+        if kind.contains("json") || content_type.is_empty() && body.starts_with(b"{") {
             let mut reply = A::default();
             reply.whole(&body)?;
             return reply.finish();
@@ -140,7 +153,7 @@ impl Http {
         if content_type.is_empty() && (body.starts_with(b"data:") || body.starts_with(b"event:")) {
             return whole_stream::<A>(&body);
         }
-        Err(Error::ContentType { content_type, start: shortened(&String::from_utf8_lossy(&body), 200) })
+        Err(Error::ContentType { content_type, start: String::from_utf8_lossy(&body).into_owned() })
     }
 
     async fn read_stream<A: Assemble>(
@@ -162,6 +175,10 @@ impl Http {
             }
             events.feed(&chunk, |event| reply.event(&event))?;
             watch.tokens(reply.tokens());
+            if reply.is_done() {
+                let _ = timeout(END_WAIT_MAX, response.chunk()).await;
+                break;
+            }
         }
         events.finish(|event| reply.event(&event))?;
         reply.finish()
@@ -175,7 +192,7 @@ impl Http {
         deadline: Instant,
         begun: bool,
         response: &mut Response,
-    ) -> Result<Option<impl std::ops::Deref<Target = [u8]>>, Error> {
+    ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>, Error> {
         let idle = if begun { self.idle } else { self.total };
         match timeout(idle, self.bounded(deadline, response.chunk())).await {
             Ok(Ok(Ok(chunk))) => Ok(chunk),
@@ -274,7 +291,8 @@ fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// The words of a server's error: its `error.message` where it has one, else the start of the text.
+/// The words of a server's error: its `error.message` where it has one, else the text. Where the server names the field
+/// it complains of, the name is among the words.
 pub(crate) fn server_words(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let parsed: Option<serde_json::Value> = serde_json::from_str(&text).ok();
@@ -284,18 +302,13 @@ pub(crate) fn server_words(body: &[u8]) -> String {
             .find_map(|pointer| value.pointer(pointer))
             .map(|found| found.as_str().map_or_else(|| found.to_string(), str::to_owned))
     });
-    let words = shortened(said.as_deref().unwrap_or(&text), MESSAGE_CHARACTERS_MAX);
-    if words.is_empty() { "(no message)".to_owned() } else { words }
-}
-
-/// A text on one line and no longer than `limit` characters.
-fn shortened(text: &str, limit: usize) -> String {
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((cut, _)) = words.char_indices().nth(limit) {
-        words.truncate(cut);
-        words.push('…');
+    let words = said.unwrap_or_else(|| text.into_owned());
+    let field = parsed.as_ref().and_then(|value| value.pointer("/error/param")?.as_str());
+    match field.filter(|field| !words.contains(field)) {
+        Some(field) => format!("{words} ({field})"),
+        None if words.trim().is_empty() => "(no message)".to_owned(),
+        None => words,
     }
-    words
 }
 
 /// An error and its causes on one line, without the address: the caller names it.

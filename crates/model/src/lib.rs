@@ -2,7 +2,8 @@
 //!
 //! - One file a protocol: `openai` (chat completions), `completions`, `anthropic`, `command`.
 //! - `http` carries the calls: streaming, timeouts, size bounds, repeats with backoff, no redirects, a
-//!   limit on calls at the same time. `sse` reads event streams, `retry` decides when to ask again.
+//!   limit on calls at the same time. `sse` reads event streams, `retry` decides when to ask again,
+//!   `usage` estimates what a backend does not count.
 //! - [`probe`] puts a backend's promises to the test with schemas that the prompt argues against.
 //! - Keys come from named environment variables and appear in no error, reply or debug output.
 //!
@@ -34,6 +35,7 @@ pub mod probe;
 mod retry;
 mod secret;
 mod sse;
+mod usage;
 
 use std::path::Path;
 use std::pin::Pin;

@@ -1,6 +1,7 @@
 //! Chat completions: OpenAI, LM Studio, Ollama, vLLM, llama.cpp and everyone who speaks like them.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use formwork_schema::Dialect;
 use formwork_types::{Format, Message, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage};
@@ -13,6 +14,7 @@ use crate::error::Error;
 use crate::http::{Assemble, Http, server_words};
 use crate::secret::Secret;
 use crate::sse::Event;
+use crate::usage::{prompted, written};
 use crate::{Backend, Call, CallFuture};
 
 /// The most tool calls in one reply; a model that makes more is out of its mind.
@@ -28,7 +30,7 @@ pub(crate) struct OpenAi {
 }
 
 /// What the configuration says where a request does not.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Defaults {
     pub(crate) model: String,
     pub(crate) temperature: Option<f64>,
@@ -36,6 +38,8 @@ pub(crate) struct Defaults {
     pub(crate) max_tokens: Option<u32>,
     /// OpenAI's newer models refuse `max_tokens`; other servers know nothing else.
     pub(crate) max_tokens_name: &'static str,
+    /// Whether the server has refused `stream_options`, which older ones do not know.
+    pub(crate) refuses_stream_options: AtomicBool,
 }
 
 impl Defaults {
@@ -48,6 +52,7 @@ impl Defaults {
             seed: config.seed,
             max_tokens: config.max_tokens,
             max_tokens_name: if official { "max_completion_tokens" } else { "max_tokens" },
+            refuses_stream_options: AtomicBool::new(false),
         }
     }
 
@@ -66,8 +71,31 @@ impl Defaults {
             body.insert("seed".to_owned(), json!(seed));
         }
         body.insert("stream".to_owned(), json!(true));
-        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        if !self.refuses_stream_options.load(Ordering::Relaxed) {
+            body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        }
     }
+}
+
+/// Asks a server that speaks like OpenAI's. One that refuses `stream_options` is asked without it, now and from then on:
+/// a count of tokens is not worth losing the answer over.
+pub(crate) async fn ask(
+    http: &Http,
+    url: &str,
+    defaults: &Defaults,
+    call: Call<'_>,
+    body: impl Fn(&Request) -> Vec<u8>,
+) -> Result<Reply, Error> {
+    let sent = !defaults.refuses_stream_options.load(Ordering::Relaxed);
+    let mut outcome = http.call::<Chat>(url, &body(call.request), call.watch).await;
+    if let Err(Error::Rejected { status: 400 | 422, message }) = &outcome
+        && sent
+        && message.contains("stream_options")
+    {
+        defaults.refuses_stream_options.store(true, Ordering::Relaxed);
+        outcome = http.call::<Chat>(url, &body(call.request), call.watch).await;
+    }
+    outcome.map(|reply| prompted(reply, call.request))
 }
 
 /// The header that carries a key to OpenAI-like servers.
@@ -128,8 +156,7 @@ impl OpenAi {
 
 impl Backend for OpenAi {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        let body = self.body(call.request);
-        Box::pin(async move { self.http.call::<Chat>(&self.url, &body, call.watch).await })
+        Box::pin(ask(&self.http, &self.url, &self.defaults, call, |request| self.body(request)))
     }
 
     fn about(&self) -> std::pin::Pin<Box<dyn Future<Output = Option<Value>> + Send + '_>> {
@@ -209,7 +236,7 @@ struct Body<'a> {
     #[serde(borrow, default)]
     model: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    choices: Vec<Choice<'a>>,
+    choices: Option<Vec<Choice<'a>>>,
     #[serde(default)]
     usage: Option<Counts>,
     #[serde(default)]
@@ -231,8 +258,11 @@ struct Choice<'a> {
 struct Piece<'a> {
     #[serde(borrow, default)]
     content: Option<Cow<'a, str>>,
-    #[serde(borrow, default, alias = "reasoning")]
+    #[serde(borrow, default)]
     reasoning_content: Option<Cow<'a, str>>,
+    /// The newer name; some servers send the same text under both.
+    #[serde(borrow, default)]
+    reasoning: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     refusal: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -259,10 +289,8 @@ struct FunctionPiece<'a> {
 
 #[derive(Deserialize)]
 struct Counts {
-    #[serde(default)]
-    prompt_tokens: u64,
-    #[serde(default)]
-    completion_tokens: u64,
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
 }
 
 impl Chat {
@@ -279,11 +307,12 @@ impl Chat {
             self.reply.model = model.into_owned();
         }
         if let Some(counts) = body.usage {
+            let (input, output) = (counts.prompt_tokens, counts.completion_tokens);
             self.reply.usage =
-                Usage { input: counts.prompt_tokens, output: counts.completion_tokens, estimated: false };
+                Usage { input: input.unwrap_or(0), output: output.unwrap_or(0), estimated: false };
         }
         // Only the first choice is asked for.
-        if let Some(choice) = body.choices.into_iter().next() {
+        if let Some(choice) = body.choices.into_iter().flatten().next() {
             self.choice(choice)?;
         }
         Ok(())
@@ -298,7 +327,7 @@ impl Chat {
             if let Some(content) = piece.content {
                 self.reply.text.push_str(&content);
             }
-            if let Some(reasoning) = piece.reasoning_content {
+            if let Some(reasoning) = piece.reasoning_content.or(piece.reasoning) {
                 self.reply.reasoning.push_str(&reasoning);
             }
             if let Some(refusal) = piece.refusal {
@@ -364,11 +393,6 @@ pub(crate) fn error_inside(error: &Value) -> Error {
     }
 }
 
-/// Tokens by rule of thumb, where a backend does not count.
-pub(crate) fn estimated(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(4)
-}
-
 impl Assemble for Chat {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Error> {
         if event.data == b"[DONE]" {
@@ -385,6 +409,10 @@ impl Assemble for Chat {
         }
         self.done = true;
         Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
     }
 
     fn tokens(&self) -> u64 {
@@ -405,10 +433,7 @@ impl Assemble for Chat {
             _ => Stop::Finished,
         };
         if self.reply.usage == Usage::default() {
-            let written = estimated(&self.reply.text)
-                + estimated(&self.reply.reasoning)
-                + self.reply.tool_calls.iter().map(|call| estimated(&call.arguments)).sum::<u64>();
-            self.reply.usage = Usage { input: 0, output: written, estimated: true };
+            self.reply.usage = written(&self.reply);
         }
         Ok(self.reply)
     }

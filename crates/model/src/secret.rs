@@ -1,6 +1,6 @@
 //! A provider's key: read from a named variable, used in one header, shown nowhere.
 
-use formwork_types::Reply;
+use formwork_types::{Reply, Stop};
 
 /// What stands where a key stood.
 const REDACTED: &str = "[redacted]";
@@ -46,6 +46,9 @@ impl Secret {
         reply.text = self.redact(reply.text);
         reply.reasoning = self.redact(reply.reasoning);
         reply.model = self.redact(reply.model);
+        if let Stop::Refused { message } = &mut reply.stop {
+            *message = self.redact(std::mem::take(message));
+        }
         for call in &mut reply.tool_calls {
             call.id = self.redact(std::mem::take(&mut call.id));
             call.name = self.redact(std::mem::take(&mut call.name));

@@ -55,7 +55,19 @@ pub async fn drive(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Outcome, Error> {
-    Drive::new(claim, coordinator, progress).await?.run(stop).await
+    let journal = coordinator.journal(&claim.run_id).await?;
+    let state = State::from_journal(&journal)?;
+    // A run that has ended stays as it is: nothing may follow its last event.
+    if let (Some(outcome), None) = (state.outcome(), next(&state)) {
+        return Ok(outcome.clone());
+    }
+    let fresh = journal.is_empty();
+    let mut drive = Drive::new(claim, coordinator, progress, state);
+    if fresh {
+        drive.append(vec![claim.run_start()]).await?;
+    }
+    drive.append(vec![claim.attempt_started()]).await?;
+    drive.run(stop).await
 }
 
 struct Drive<'a> {
@@ -67,22 +79,15 @@ struct Drive<'a> {
 }
 
 impl<'a> Drive<'a> {
-    async fn new(
+    fn new(
         claim: &'a Claim,
         coordinator: &'a dyn Coordinator,
         progress: &'a dyn Progress,
-    ) -> Result<Drive<'a>, Error> {
-        let journal = coordinator.journal(&claim.run_id).await?;
-        let fresh = journal.is_empty();
-        let state = State::from_journal(&journal)?;
+        state: State,
+    ) -> Drive<'a> {
         let seconds = claim.blueprint.limits.timeout_seconds;
         let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
-        let mut drive = Drive { claim, coordinator, progress, state, deadline };
-        if fresh {
-            drive.append(vec![claim.run_start()]).await?;
-        }
-        drive.append(vec![claim.attempt_started()]).await?;
-        Ok(drive)
+        Drive { claim, coordinator, progress, state, deadline }
     }
 
     async fn run(mut self, stop: &Stop) -> Result<Outcome, Error> {

@@ -28,7 +28,12 @@ pub struct Memory {
 impl Memory {
     /// An empty journal.
     pub fn new(clock: Arc<dyn Clock>) -> Memory {
-        Memory { clock, events: Mutex::new(Vec::new()) }
+        Memory::holding(clock, Vec::new())
+    }
+
+    /// A journal that someone else began.
+    pub fn holding(clock: Arc<dyn Clock>, events: Vec<Event>) -> Memory {
+        Memory { clock, events: Mutex::new(events) }
     }
 
     /// Everything that happened so far.

@@ -1,159 +1,163 @@
-//! Recorded outputs of real models, replayed through the engine. Read in place from the shared corpora.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+//! Recorded outputs of real models, replayed as the replies of whole runs.
+//!
+//! A retry gets another model's output for the same task where one was recorded, else the same text
+//! again, so that the rates are what recorded text alone can show: a model that reads its errors does better.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "the rates are what this test is read for")]
+
+#[path = "play/claims.rs"]
+#[allow(dead_code, reason = "shared with tests that have servers")]
+mod claims;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use formwork_engine::{Action, State, next};
+use formwork_model::{Backend, Call, CallFuture};
+use formwork_runner::{Rung, Stop, drive};
 use formwork_schema::Schema;
-use formwork_types::{
-    BackendInfo, BackendKind, Blueprint, Body, Capabilities, Contract, ContractOptions, ContractSource,
-    Outcome, Reply, Role, RunType, Strategy, StructuredOutput, TierBackend, ValidationMode,
-};
+use formwork_types::{Outcome, Reply, TierBackend};
 use serde_json::{Value, json};
 
-/// One recorded output.
+/// The retries that are tried; the last is the most that any contract has unless it says so.
+const RETRIES: [usize; 3] = [0, 1, 2];
+
+/// Answers with texts in order, and with the last one from then on.
+#[derive(Debug)]
+struct Recorded {
+    texts: Vec<String>,
+    asked: AtomicUsize,
+}
+
+impl Backend for Recorded {
+    fn call<'a>(&'a self, _: Call<'a>) -> CallFuture<'a> {
+        let index = self.asked.fetch_add(1, Ordering::Relaxed).min(self.texts.len() - 1);
+        let reply = Reply { text: self.texts[index].clone(), ..Reply::default() };
+        Box::pin(std::future::ready(Ok(reply)))
+    }
+}
+
+/// One output, and what it was asked for.
 struct Row {
+    id: String,
+    task: String,
+    model: String,
     text: String,
     schema: Value,
-    /// What was asked, where several models were asked the same.
-    task: String,
 }
 
+/// The rows of a corpus; none where it is not on this machine.
 fn rows(corpus: &str) -> Option<Vec<Row>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/text");
-    let path = folder.join(format!("{corpus}.jsonl"));
-    let Ok(text) = fs::read_to_string(&path) else {
-        println!("SKIPPED: the recorded outputs are not beside this checkout ({})", path.display());
-        return None;
-    };
-    let rows = text.lines().map(|line| {
-        let row: Value = serde_json::from_str(line).expect("a row of the corpus");
-        // Where no schema was recorded, any call or list of calls will do.
-        let schema = row.get("schema").filter(|schema| schema.is_object()).cloned();
-        Row {
-            text: row["input"].as_str().unwrap().to_owned(),
-            schema: schema.unwrap_or_else(|| json!({"type": ["object", "array"]})),
-            task: task(&row),
-        }
-    });
-    Some(rows.collect())
+    let text = std::fs::read_to_string(folder.join(format!("{corpus}.jsonl"))).ok()?;
+    Some(text.lines().map(|line| row(&serde_json::from_str(line).unwrap())).collect())
 }
 
-/// The name of the task, from where the output was recorded.
-fn task(row: &Value) -> String {
-    if let Some(id) = row["bfcl_id"].as_str() {
+fn row(line: &Value) -> Row {
+    let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    let schema = match line.get("schema") {
+        // Some tasks were recorded without one; then any JSON will do.
+        Some(Value::Null) => json!(true),
+        Some(schema) => schema.clone(),
+        None => calls(line["expected"].is_array()),
+    };
+    Row { id: text("id"), task: task(line), model: text("model"), text: text("input"), schema }
+}
+
+/// What BFCL takes: a function call or a list of them, by name with arguments or as a member whose name
+/// is the function's, since models were asked in the words of their own makers.
+fn calls(several: bool) -> Value {
+    let named = |arguments: &str| {
+        json!({
+            "properties": {"name": {"type": "string", "minLength": 1}, arguments: {"type": "object"}},
+            "required": ["name", arguments],
+        })
+    };
+    let member = json!({"minProperties": 1, "maxProperties": 1, "additionalProperties": {"type": "object"}});
+    let call = json!({"type": "object", "anyOf": [named("arguments"), named("parameters"), member]});
+    if several { json!({"type": "array", "items": call, "minItems": 1}) } else { call }
+}
+
+/// What tells that two outputs answer the same question.
+fn task(line: &Value) -> String {
+    if let Some(id) = line["bfcl_id"].as_str() {
         return id.to_owned();
     }
-    let source = row["source"].as_str().unwrap_or_default();
-    let number = source.split("_id").nth(1).and_then(|rest| rest.split('_').next());
-    number.map_or_else(|| source.to_owned(), |number| format!("{number} {}", row["schema"]))
+    let source = line["source"].as_str().unwrap_or_default();
+    let case = source
+        .split('_')
+        .find(|part| part.strip_prefix("id").is_some_and(|digits| digits.parse::<u32>().is_ok()));
+    let named = line["id"].as_str().and_then(|id| id.split('/').nth(1)).unwrap_or_default();
+    case.unwrap_or(named).to_owned()
 }
 
-/// What a run gives whose model says these texts, one after the other, the last one again and again.
-fn replay(schema: &Value, mode: ValidationMode, retries: u32, texts: &[&str]) -> Outcome {
-    let mut state = State::default();
-    for body in opening(schema, mode, retries) {
-        state.fold(&body).unwrap();
-    }
-    let mut replies = 0;
-    loop {
-        let body = match next(&state).expect("something to do") {
-            Action::Note(body) => *body,
-            Action::Call(_) => {
-                let text = texts[replies.min(texts.len() - 1)];
-                replies += 1;
-                let reply = Box::new(Reply::default());
-                Body::Message { role: Role::Assistant, content: text.to_owned(), reply, asked: None }
-            }
-            Action::Finish(outcome) => return *outcome,
-            other => panic!("{other:?}"),
-        };
-        state.fold(&body).unwrap();
-    }
+/// What is said at the first call and at the retries.
+fn script(by_task: &BTreeMap<&str, Vec<&Row>>, row: &Row) -> Vec<String> {
+    let others = by_task[row.task.as_str()]
+        .iter()
+        .filter(|other| other.model != row.model && other.schema == row.schema);
+    let texts = others.map(|other| other.text.clone()).take(RETRIES.len() - 1);
+    std::iter::once(row.text.clone()).chain(texts).collect()
 }
 
-fn opening(schema: &Value, mode: ValidationMode, retries: u32) -> [Body; 2] {
-    let options = ContractOptions {
-        max_retries: retries,
-        strategy: Strategy::Prompt,
-        validation_mode: mode,
-        ..ContractOptions::default()
-    };
-    let contract = Contract {
-        source: ContractSource::Inline,
-        schema_name: None,
-        schema: schema.clone(),
-        hash: "sha256:recorded".to_owned(),
-        options,
-        example: None,
-    };
-    let backend = BackendInfo {
-        name: "recorded".to_owned(),
-        kind: BackendKind::OpenAi,
-        model: "recorded".to_owned(),
-        structured_output: StructuredOutput::Auto,
-        dialect: "generic".to_owned(),
-        capabilities: Capabilities::default(),
-        small: false,
-        max_tokens: None,
-    };
-    let start = Body::RunStart {
-        run_type: RunType::StartSession,
-        blueprint: Box::new(Blueprint { name: "recorded".to_owned(), ..Blueprint::default() }),
-        contract: Some(Box::new(contract)),
-        parameters: json!({"prompt": "Go on."}),
-        input: "Go on.".to_owned(),
-    };
-    [start, Body::AttemptStarted { ladder: vec![TierBackend { tier: "default".to_owned(), backend }] }]
-}
-
-fn measure(corpus: &str) {
-    let Some(rows) = rows(corpus) else { return };
-    let mut tasks: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (index, row) in rows.iter().enumerate() {
-        tasks.entry(&row.task).or_default().push(index);
-    }
-    for mode in [ValidationMode::Strict, ValidationMode::Lenient] {
-        let mut valid = [0_usize; 3];
-        for (index, row) in rows.iter().enumerate() {
-            let schema = Schema::compile(&row.schema).expect("a usable schema");
-            let others = tasks[row.task.as_str()].iter().filter(|other| **other != index);
-            let texts: Vec<&str> =
-                [index].iter().chain(others).map(|other| rows[*other].text.as_str()).collect();
-            for (retries, valid) in valid.iter_mut().enumerate() {
-                let outcome = replay(&row.schema, mode, u32::try_from(retries).unwrap(), &texts);
-                if let Outcome::Completed(success) = outcome {
-                    let result = success.result_data.expect("a result");
-                    assert!(schema.is_valid(&result), "{corpus} row {index}: an invalid success {result}");
-                    *valid += 1;
-                }
-            }
+async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
+    let backend = json!({
+        "name": "recorded", "kind": "openai", "model": row.model, "dialect": "generic",
+        "structured_output": "prompt",
+    });
+    let tier: TierBackend = serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap();
+    let ladder = vec![Rung { tier, backend: Arc::new(Recorded { texts, asked: AtomicUsize::new(0) }) }];
+    let agent = json!({"name": "replay", "output_schema": row.schema});
+    let claim = claims::claim(&agent, "The recorded task", json!({"max_retries": retries}), ladder);
+    match drive(&claim, &claims::journal(), &Stop::default(), &()).await.unwrap() {
+        Outcome::Completed(success) => {
+            let schema = Schema::compile(&row.schema).unwrap();
+            let data = success.result_data.as_ref().expect("a contract gives data");
+            assert_eq!(schema.violations(data).lines(), [""; 0], "{}", row.id);
+            true
         }
-        let rate = |count: usize| 100.0 * count as f64 / rows.len() as f64;
-        println!(
-            "{corpus} ({} outputs, {mode:?}): valid {:.1} % with no retry, {:.1} % with one, {:.1} % with two",
-            rows.len(),
-            rate(valid[0]),
-            rate(valid[1]),
-            rate(valid[2])
-        );
-        assert!(valid.is_sorted(), "{corpus}: fewer valid results with more retries: {valid:?}");
+        Outcome::Failed(failure) => {
+            assert_eq!(failure.error.calls as usize, retries + 1, "{}", row.id);
+            assert_eq!(failure.salvage.replies.len(), retries + 1, "{}", row.id);
+            false
+        }
     }
 }
 
-#[test]
-fn recorded_function_calls() {
-    measure("bfcl_real");
+async fn replay(corpus: &str) {
+    let Some(rows) = rows(corpus) else {
+        println!("{corpus}: the corpus is not on this machine; nothing was replayed");
+        return;
+    };
+    let mut by_task: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in &rows {
+        by_task.entry(&row.task).or_default().push(row);
+    }
+    let mut valid = [0; RETRIES.len()];
+    for row in &rows {
+        for (count, retries) in valid.iter_mut().zip(RETRIES) {
+            *count += usize::from(run(row, script(&by_task, row), retries).await);
+        }
+    }
+    for (count, retries) in valid.iter().zip(RETRIES) {
+        let rate = 100.0 * *count as f64 / rows.len() as f64;
+        println!("{corpus}: {count} of {} valid ({rate:.1} %) with {retries} retries", rows.len());
+    }
+    assert!(valid.is_sorted(), "{corpus}: retries lose results: {valid:?}");
 }
 
-#[test]
-fn recorded_structured_outputs() {
-    measure("ollama_real");
+#[tokio::test]
+async fn function_calls_of_many_models() {
+    replay("bfcl_real").await;
 }
 
-#[test]
-fn recorded_api_outputs() {
-    measure("pydantic_ai_real");
+#[tokio::test]
+async fn judgements_of_many_models() {
+    replay("ollama_real").await;
+}
+
+#[tokio::test]
+async fn tool_arguments_of_many_models() {
+    replay("pydantic_ai_real").await;
 }

@@ -1,0 +1,195 @@
+//! A case, and the run that comes of it.
+
+use std::collections::BTreeMap;
+
+use formwork_engine::{Action, ModelCall, State, next};
+use formwork_types::{
+    Blueprint, Body, CallError, Contract, ContractOptions, ContractSource, OptionsPatch, Outcome, Reply,
+    Role, RunStatus, RunType, TierBackend,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::expect::Expect;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    schemas: BTreeMap<String, Value>,
+    cases: Vec<Case>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    #[serde(default)]
+    blueprint: Value,
+    #[serde(default)]
+    input: String,
+    pub(crate) contract: Option<Asked>,
+    #[serde(default)]
+    ladder: Vec<Value>,
+    replies: Vec<Value>,
+    pub(crate) expect: Expect,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Asked {
+    pub(crate) schema: Value,
+    #[serde(default)]
+    options: OptionsPatch,
+    source: Option<ContractSource>,
+    schema_name: Option<String>,
+    example: Option<Value>,
+}
+
+/// What happened in a run, or in the rest of one.
+pub(crate) struct Played {
+    /// The journal.
+    pub(crate) bodies: Vec<Body>,
+    /// What the engine said before each event and after the last.
+    pub(crate) actions: Vec<Option<Action>>,
+    pub(crate) calls: Vec<ModelCall>,
+    pub(crate) outcome: Outcome,
+}
+
+pub(crate) fn parse(text: &str) -> Result<Vec<Case>, String> {
+    let mut file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    for case in &mut file.cases {
+        if let Some(contract) = &mut case.contract
+            && let Some(name) = contract.schema.as_str()
+        {
+            contract.schema = file.schemas.get(name).cloned().ok_or(format!("no schema {name}"))?;
+        }
+    }
+    Ok(file.cases)
+}
+
+/// The run, from its first event to its last.
+pub(crate) fn play(case: &Case) -> Result<Played, String> {
+    go_on(case, State::default(), &[])
+}
+
+/// The rest of the run whose journal so far is `before`.
+pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Played, String> {
+    let told = |body: &&Body| {
+        use Body::{CallFailed, DeadlineReached, Message, StopRequested};
+        matches!(body, Message { .. } | CallFailed { .. } | DeadlineReached | StopRequested)
+    };
+    let mut replies = case.replies.iter().skip(before.iter().filter(told).count());
+    let mut played = (Vec::new(), Vec::new(), Vec::new());
+    let (bodies, actions, calls) = (&mut played.0, &mut played.1, &mut played.2);
+    loop {
+        let action = next(&state);
+        actions.push(action.clone());
+        let body = match action {
+            None if before.is_empty() && bodies.is_empty() => start(case)?,
+            None if before.len() + bodies.len() == 1 => Body::AttemptStarted { ladder: case.ladder()? },
+            None => break,
+            Some(Action::Note(body)) => *body,
+            Some(Action::Call(call)) => {
+                let reply = replies.next().ok_or_else(|| format!("no reply is left for {}", call.asked))?;
+                let body = answer(reply, &call)?;
+                calls.push(*call);
+                body
+            }
+            Some(Action::Finish(outcome)) => {
+                let last = bodies.last().or(before.last());
+                let is_told = matches!(last, Some(Body::Result { .. }));
+                ending(&outcome, is_told)
+            }
+            Some(other) => return Err(format!("an unknown action: {other:?}")),
+        };
+        state.fold(&body).map_err(|error| format!("{error} at {body:?}"))?;
+        bodies.push(body);
+    }
+    if let Some(reply) = replies.next() {
+        return Err(format!("nobody asked for the reply {reply}"));
+    }
+    let outcome = state.outcome().cloned().ok_or("the run has no outcome")?;
+    Ok(Played { bodies: played.0, actions: played.1, calls: played.2, outcome })
+}
+
+/// The events that end a run, one after the other.
+fn ending(outcome: &Outcome, is_told: bool) -> Body {
+    match outcome {
+        Outcome::Completed(success) if !is_told => Body::Result {
+            result_text: success.result_text.clone(),
+            result_data: success.result_data.clone(),
+            receipt: Box::new(success.receipt.clone()),
+        },
+        Outcome::Completed(_) => {
+            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None }
+        }
+        Outcome::Failed(failure) => Body::RunCompleted {
+            status: State::status(outcome),
+            error: Some(Box::new(failure.error.clone())),
+            salvage: Some(Box::new(failure.salvage.clone())),
+        },
+    }
+}
+
+fn start(case: &Case) -> Result<Body, String> {
+    let blueprint = with(json!({"name": "agent"}), &case.blueprint);
+    let blueprint: Blueprint = serde_json::from_value(blueprint).map_err(|error| error.to_string())?;
+    let contract = case.contract.as_ref().map(|asked| Contract {
+        source: asked.source.unwrap_or(ContractSource::Inline),
+        schema_name: asked.schema_name.clone(),
+        schema: asked.schema.clone(),
+        hash: "sha256:0".to_owned(),
+        options: asked.options.resolve(&ContractOptions::default()),
+        example: asked.example.clone(),
+    });
+    Ok(Body::RunStart {
+        run_type: RunType::StartSession,
+        blueprint: Box::new(blueprint),
+        contract: contract.map(Box::new),
+        parameters: json!({"prompt": case.input}),
+        input: if case.input.is_empty() { "The question".to_owned() } else { case.input.clone() },
+    })
+}
+
+impl Case {
+    fn ladder(&self) -> Result<Vec<TierBackend>, String> {
+        let one = [json!({})];
+        let list = if self.ladder.is_empty() { &one[..] } else { &self.ladder };
+        let rung = |bits: &Value| {
+            let backend = json!({"name": "b", "kind": "openai", "model": "m", "dialect": "generic"});
+            let mut backend = with(backend, bits);
+            let tier = backend.as_object_mut().and_then(|members| members.remove("tier"));
+            json!({"tier": tier.unwrap_or(json!("default")), "backend": backend})
+        };
+        let ladder: Vec<Value> = list.iter().map(rung).collect();
+        serde_json::from_value(json!(ladder)).map_err(|error| error.to_string())
+    }
+}
+
+fn with(mut base: Value, bits: &Value) -> Value {
+    for (key, value) in bits.as_object().into_iter().flatten() {
+        base[key] = value.clone();
+    }
+    base
+}
+
+/// What a case says is answered, as the event that a runner would append.
+fn answer(reply: &Value, call: &ModelCall) -> Result<Body, String> {
+    if let Some(error) = reply.get("call_error") {
+        let error: CallError = serde_json::from_value(error.clone()).map_err(|error| error.to_string())?;
+        return Ok(Body::CallFailed { error });
+    }
+    if let Some(event) = reply.get("event") {
+        return serde_json::from_value(json!({"event_type": event})).map_err(|error| error.to_string());
+    }
+    let text = if reply.is_string() { json!({"text": reply}) } else { reply.clone() };
+    let whole = with(json!({"text": "", "stop": {"reason": "finished"}}), &text);
+    let mut reply: Reply = serde_json::from_value(whole).map_err(|error| format!("{error} in {text}"))?;
+    Ok(Body::Message {
+        role: Role::Assistant,
+        content: std::mem::take(&mut reply.text),
+        reply: Box::new(reply),
+        asked: Some(call.asked.clone()),
+    })
+}

@@ -1,0 +1,60 @@
+//! Claims for tests: an agent, and the servers that answer it.
+
+use std::sync::Arc;
+
+use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use formwork_model::{BackendConfig, connect};
+use formwork_runner::{Claim, Clock, Memory, Rung};
+use formwork_testkit::ScriptedServer;
+use formwork_types::{
+    BackendKind, Blueprint, Capabilities, OptionsPatch, RunId, SessionId, StructuredOutput, TierBackend,
+};
+use serde_json::{Value, json};
+
+/// A clock that stands still.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> String {
+        "2026-01-01T00:00:00.000Z".to_owned()
+    }
+}
+
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(Still)
+}
+
+pub(crate) fn journal() -> Memory {
+    Memory::new(clock())
+}
+
+/// A claim of a run of this agent, with these options of its contract.
+pub(crate) fn claim(agent: &Value, input: &str, options: Value, ladder: Vec<Rung>) -> Claim {
+    let blueprint: Blueprint = serde_json::from_value(agent.clone()).unwrap();
+    let options: OptionsPatch = serde_json::from_value(options).unwrap();
+    let request = ContractRequest { options, ..ContractRequest::default() };
+    let contract = resolve(&blueprint, &request, &EnvironmentDefaults::default()).unwrap();
+    Claim {
+        session_id: SessionId::from_random([1; 6]),
+        run_id: RunId::from_random([2; 6]),
+        blueprint,
+        contract,
+        parameters: json!({"prompt": input}),
+        input: input.to_owned(),
+        project_dir: ".".to_owned(),
+        ladder,
+    }
+}
+
+/// A rung with this server behind it. Calls are not repeated below the engine.
+pub(crate) fn rung(tier: &str, kind: BackendKind, server: &ScriptedServer, asked: StructuredOutput) -> Rung {
+    let mut config = BackendConfig::new(tier, kind);
+    let is_messages = kind == BackendKind::Anthropic;
+    config.base_url = Some(if is_messages { server.root_url() } else { server.base_url() });
+    config.model = Some("m".to_owned());
+    config.structured_output = asked;
+    config.retries = 0;
+    let backend = connect(&config, &|_| None).unwrap();
+    let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
+    Rung { tier, backend }
+}
