@@ -199,13 +199,18 @@ impl State {
         if echoed && wanted == Some(SchemaForm::Auto) {
             plan.form = Form::Compact;
         }
+        // A patch without its document says nothing to a model that is asked for all of it.
+        let previous = match (&flawed, plan.parts()) {
+            (Some(flawed), Some(_)) => flawed.candidate.to_string(),
+            _ => words(reply),
+        };
         // Parts of an echo are parts of the schema, not of an answer.
         plan.ask = match self.parts(&plan, flawed.filter(|_| !echoed)) {
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
             None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => {
                 Ask::ToolResult { why, errors, content: reply.text.clone(), calls: reply.tool_calls.clone() }
             }
-            None => Ask::Full { why, errors, previous: words(reply) },
+            None => Ask::Full { why, errors, previous },
         };
         self.rung.patched |= matches!(plan.ask, Ask::Patch { .. });
         self.retry(trouble, plan);

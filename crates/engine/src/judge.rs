@@ -2,7 +2,7 @@
 //!
 //! Every strategy ends here, native ones too: whatever a backend promised, the value is validated in full.
 
-use formwork_extract::{Mode, Options, Outcome, RepairKind, extract};
+use formwork_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
 use formwork_schema::{Schema, Violations, escape_pointer, restore};
 use formwork_types::{Repair, Reply, Stop};
 use serde_json::{Value, json};
@@ -131,9 +131,9 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
 fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
     let options = enforced.extraction();
     if let Some(parts) = asked.parts
-        && let Some((merged, mut repairs)) = parts.read(text, &options)
+        && let Some((merged, mut repairs)) = parts.read(text, &options, &enforced.schema)
     {
-        let mut verdict = whole(enforced, &merged.to_string(), &options);
+        let mut verdict = whole(enforced, asked.way, &merged.to_string(), &options);
         if let Verdict::Valid(accepted) = &mut verdict {
             repairs.append(&mut accepted.repairs);
             accepted.repairs = repairs;
@@ -145,12 +145,12 @@ fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
         return universal(enforced, text, &options);
     }
     if let (true, Some(wrapped)) = (asked.way.wants_object(), &enforced.wrapped) {
-        return unwrapped(enforced, wrapped, text, &options);
+        return unwrapped(enforced, wrapped, asked.way, text, &options);
     }
-    whole(enforced, text, &options)
+    whole(enforced, asked.way, text, &options)
 }
 
-fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
+fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdict {
     match extract(text, Some(&enforced.schema), options) {
         Outcome::Valid(extraction) => Verdict::Valid(Accepted {
             value: extraction.value,
@@ -158,8 +158,7 @@ fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
             flags: Vec::new(),
         }),
         Outcome::Invalid { candidate, violations } => {
-            let repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
-            without_nulls(&enforced.schema, candidate.value, repairs, violations)
+            without_nulls(&enforced.schema, way, candidate, violations, options)
         }
         Outcome::NotFound { reason } => Verdict::NoJson { reason },
         Outcome::TooLong { bytes, limit } => Verdict::NoJson {
@@ -168,60 +167,80 @@ fn whole(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     }
 }
 
-/// Backends that know no optional properties say null for "left out"; so do many models. A null where
-/// the contract allows leaving out and does not allow null can only mean that.
+/// Backends that know no optional properties are sent nullable ones, and say null for "left out". There a
+/// null where the contract allows leaving out and does not allow null can only mean that. Everywhere else
+/// it is the model's own word, and taking it away is for lenient mode, which does so by itself.
 fn without_nulls(
     schema: &Schema,
-    candidate: Value,
-    mut repairs: Vec<Repair>,
+    way: Way,
+    candidate: Extraction,
     violations: Violations,
+    options: &Options,
 ) -> Verdict {
-    let mut value = candidate.clone();
-    let removed = restore(schema.source(), &mut value);
-    if removed.is_empty() || !schema.is_valid(&value) {
-        return Verdict::Invalid(Flawed { candidate, violations, repairs });
+    let sure = options.mode == Mode::Lenient || candidate.repairs.iter().all(|it| it.kind.is_lossless());
+    let mut repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
+    let mut value = candidate.value;
+    if !(sure && (way.is_native() || way == Way::Tool)) {
+        return Verdict::Invalid(Flawed { candidate: value, violations, repairs });
     }
+    let removed = restore(schema.source(), &mut value);
+    let violations = if removed.is_empty() { violations } else { schema.violations(&value) };
     repairs.extend(removed.into_iter().map(|pointer| Repair {
         kind: "null_omitted".to_owned(),
         pointer,
         from: Value::Null,
         to: Value::Null,
     }));
-    Verdict::Valid(Accepted { value, repairs, flags: Vec::new() })
+    if violations.is_empty() {
+        return Verdict::Valid(Accepted { value, repairs, flags: Vec::new() });
+    }
+    Verdict::Invalid(Flawed { candidate: value, violations, repairs })
 }
 
 /// A result that travels as `{"result": …}`.
-fn unwrapped(enforced: &Enforced, wrapped: &Schema, text: &str, options: &Options) -> Verdict {
+fn unwrapped(enforced: &Enforced, wrapped: &Schema, way: Way, text: &str, options: &Options) -> Verdict {
+    let is_wrapping =
+        |value: &Value| value.as_object().is_some_and(|it| it.len() == 1) && value.get("result").is_some();
     match extract(text, Some(wrapped), options) {
-        Outcome::Valid(mut extraction) => {
-            let value = extraction.value.get_mut("result").map(Value::take).unwrap_or_default();
-            let repairs = extraction.repairs.into_iter().map(repair).map(unwrapped_place);
-            Verdict::Valid(Accepted { value, repairs: repairs.collect(), flags: vec!["wrapped_root"] })
+        Outcome::Valid(extraction) => {
+            let Extraction { value, repairs } = inside(extraction, "result");
+            let repairs = repairs.into_iter().map(repair).collect();
+            Verdict::Valid(Accepted { value, repairs, flags: vec!["wrapped_root"] })
         }
-        Outcome::Invalid { candidate, .. } if candidate.value.get("result").is_some() => {
-            let mut inner = whole(enforced, &candidate.value["result"].to_string(), options);
-            if let Verdict::Valid(accepted) = &mut inner {
-                accepted.repairs.splice(0..0, candidate.repairs.into_iter().map(repair).map(unwrapped_place));
+        // What is wrong with the content is told at the contract's own places.
+        Outcome::Invalid { candidate, mut violations } if is_wrapping(&candidate.value) => {
+            for violation in &mut violations.list {
+                if let Some(below) = violation.path.strip_prefix("$.result") {
+                    violation.path = format!("${below}");
+                }
+            }
+            let inner = inside(candidate, "result");
+            let mut verdict = without_nulls(&enforced.schema, way, inner, violations, options);
+            if let Verdict::Valid(accepted) = &mut verdict {
                 accepted.flags.push("wrapped_root");
             }
-            inner
+            verdict
         }
         // The model may as well have left the wrapping out.
-        _ => whole(enforced, text, options),
+        _ => whole(enforced, way, text, options),
     }
 }
 
-/// A change at its place without the wrapping.
-fn unwrapped_place(mut repair: Repair) -> Repair {
-    if let Some(below) = repair.pointer.strip_prefix("/result") {
-        repair.pointer = below.to_owned();
+/// One member of what was extracted, with the changes at its own places.
+fn inside(mut extraction: Extraction, member: &str) -> Extraction {
+    let above = format!("/{member}");
+    for repair in &mut extraction.repairs {
+        if let Some(rest) = below(&above, &repair.pointer) {
+            repair.pointer = rest.to_owned();
+        }
     }
-    repair
+    extraction.value = extraction.value.get_mut(member).map(Value::take).unwrap_or_default();
+    extraction
 }
 
 /// A result that travels in the `custom_fields` of the universal response.
 fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
-    let direct = whole(enforced, text, options);
+    let direct = whole(enforced, Way::Universal, text, options);
     // An undemanding contract is satisfied by the carrier itself; only where the contract knows the
     // member can that be meant.
     let knows_member = enforced.contract.schema["properties"].get("custom_fields").is_some();
@@ -234,13 +253,15 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
         "properties": {"custom_fields": {"type": "object"}},
     }));
     let Ok(carrier) = carrier else { return direct };
-    let Outcome::Valid(mut extraction) = extract(text, Some(&carrier), options) else { return direct };
-    let fields = extraction.value.get_mut("custom_fields").map(Value::take).unwrap_or_default();
+    let Outcome::Valid(extraction) = extract(text, Some(&carrier), options) else { return direct };
+    let Extraction { value, repairs } = inside(extraction, "custom_fields");
+    let fields = value.to_string();
     let mut inner = match &enforced.wrapped {
-        Some(wrapped) => unwrapped(enforced, wrapped, &fields.to_string(), options),
-        None => whole(enforced, &fields.to_string(), options),
+        Some(wrapped) => unwrapped(enforced, wrapped, Way::Universal, &fields, options),
+        None => whole(enforced, Way::Universal, &fields, options),
     };
     if let Verdict::Valid(accepted) = &mut inner {
+        accepted.repairs.splice(0..0, repairs.into_iter().map(repair));
         accepted.flags.push("universal_response");
     }
     inner

@@ -1,6 +1,6 @@
 //! Corrections that ask only for what is wrong: the failing parts of a document that is nearly right.
 
-use formwork_extract::{Options, Outcome, extract};
+use formwork_extract::{Extraction, Mode, Options, Outcome, extract};
 use formwork_schema::{
     Schema, Segment, Violations, escape_pointer, json_pointer, parse_json_path, subschema_document,
 };
@@ -134,22 +134,34 @@ impl Parts {
 
     /// The document with the parts that a reply gives, if it gives any. A reply may be the object that was
     /// asked for, a JSON Patch, or the bare value where only one part was asked for.
-    /// With it come the changes that led to it.
-    pub(crate) fn read(&self, text: &str, options: &Options) -> Option<(Value, Vec<Repair>)> {
-        let (merged, made) = match extract(text, Some(&self.schema), options) {
-            Outcome::Valid(found) => (self.with_members(found.value.as_object()?)?, found.repairs),
-            _ => {
+    /// With it come the changes that led to it. What satisfies the `whole` schema is not a part.
+    pub(crate) fn read(&self, text: &str, options: &Options, whole: &Schema) -> Option<(Value, Vec<Repair>)> {
+        let (merged, made) = match self.asked_for(text, options, whole) {
+            Some(found) => (self.with_members(found.value.as_object()?)?, found.repairs),
+            None => {
                 let Outcome::Valid(found) = extract(text, None, options) else { return None };
                 let merged = match &found.value {
                     Value::Array(operations) if is_json_patch(operations) => self.with_operations(operations),
                     Value::Object(members) if self.names_a_part(members) => self.with_members(members),
-                    value => self.with_bare_value(value),
+                    value => self.with_bare_value(value, whole),
                 };
                 (merged?, found.repairs)
             }
         };
         let made = made.into_iter().map(|made| self.in_the_document(repair(made)));
         Some((merged, self.repairs.iter().cloned().chain(made).collect()))
+    }
+
+    /// The object that was asked for. Coercion could make one of nearly anything, so that it has to wait
+    /// until the reply is known not to be the whole document.
+    fn asked_for(&self, text: &str, options: &Options, whole: &Schema) -> Option<Extraction> {
+        let as_it_stands = Options { mode: Mode::Strict, ..*options };
+        let read = |options: &Options| match extract(text, Some(&self.schema), options) {
+            Outcome::Valid(found) => Some(found),
+            _ => None,
+        };
+        let is_document = || extract(text, Some(whole), &as_it_stands).valid().is_some();
+        read(&as_it_stands).or_else(|| read(options).filter(|_| !is_document()))
     }
 
     /// A change in a reply, at its place in the document.
@@ -190,10 +202,11 @@ impl Parts {
         Some(merged)
     }
 
-    fn with_bare_value(&self, value: &Value) -> Option<Value> {
+    fn with_bare_value(&self, value: &Value, whole: &Schema) -> Option<Value> {
         let [part] = &self.list[..] else { return None };
-        // An object could as well be the whole document, which is judged elsewhere.
-        if value.is_object() || !Schema::compile(&part.schema).ok()?.is_valid(value) {
+        // An object could as well be the whole document, which is judged elsewhere; so could a list.
+        if value.is_object() || whole.is_valid(value) || !Schema::compile(&part.schema).ok()?.is_valid(value)
+        {
             return None;
         }
         let mut merged = self.base.clone();
