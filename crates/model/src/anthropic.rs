@@ -1,16 +1,16 @@
 //! Anthropic's messages API.
 
-use formwork_types::{Format, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage};
+use formwork_types::{Format, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use crate::config::BackendConfig;
 use crate::error::Error;
-use crate::http::{Assemble, Http, server_words};
+use crate::http::{Assemble, Http, Post};
 use crate::openai::{TOOL_CALLS_MAX, merged};
 use crate::secret::Secret;
 use crate::sse::Event;
-use crate::usage::{prompted, written};
+use crate::words::server_words;
 use crate::{Backend, Call, CallFuture};
 
 /// The version of the protocol that is spoken.
@@ -18,6 +18,9 @@ const VERSION: &str = "2023-06-01";
 
 /// The protocol requires a bound; this one is used where neither request nor settings give one.
 const MAX_TOKENS_DEFAULT: u32 = 4096;
+
+/// What stands for a turn in which the model said nothing.
+const EMPTY_TURN: &str = "(nothing)";
 
 /// A messages server.
 #[derive(Debug)]
@@ -53,7 +56,9 @@ impl Anthropic {
 
     fn body(&self, request: &Request) -> Vec<u8> {
         let mut body = Map::new();
-        body.insert("model".to_owned(), json!(self.model));
+        if !self.model.is_empty() {
+            body.insert("model".to_owned(), json!(self.model));
+        }
         body.insert("max_tokens".to_owned(), json!(request.max_tokens.unwrap_or(self.max_tokens)));
         body.insert("stream".to_owned(), json!(true));
         if let Some(system) = &request.system {
@@ -78,11 +83,15 @@ impl Anthropic {
 }
 
 impl Backend for Anthropic {
+    fn features(&self) -> &'static [&'static str] {
+        &["json_schema", "tools", "forced_tools"]
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         let body = self.body(call.request);
         Box::pin(async move {
-            let reply = self.http.call::<Assembly>(&self.url, &body, call.watch).await?;
-            Ok(prompted(reply, call.request))
+            let post = Post { url: &self.url, body: &body, request: call.request, watch: call.watch };
+            self.http.call::<Assembly>(post).await
         })
     }
 }
@@ -98,32 +107,35 @@ fn tool(tool: &Tool) -> Value {
 
 fn messages(request: &Request) -> Value {
     let mut list: Vec<Value> = Vec::with_capacity(request.messages.len());
-    let mut after_tool = false;
     for message in merged(&request.messages) {
-        let is_tool = message.role == Role::Tool;
         match message.role {
             Role::User => list.push(json!({"role": "user", "content": message.content})),
-            Role::Assistant => list.push(json!({"role": "assistant", "content": assistant_blocks(&message)})),
+            Role::Assistant => {
+                list.push(json!({"role": "assistant", "content": assistant_blocks(&message)}));
+            }
             Role::Tool => {
                 let block = json!({
                     "type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content,
                 });
-                // The results of calls that were made together go back together, as the protocol wants it.
-                match list.last_mut().and_then(|last| last["content"].as_array_mut()).filter(|_| after_tool) {
+                // The protocol wants the results of calls made together in one message.
+                let blocks = list.last_mut().and_then(|last| last["content"].as_array_mut());
+                match blocks.filter(|blocks| blocks[0]["type"] == "tool_result") {
                     Some(blocks) => blocks.push(block),
                     None => list.push(json!({"role": "user", "content": [block]})),
                 }
             }
         }
-        after_tool = is_tool;
     }
     Value::Array(list)
 }
 
 fn assistant_blocks(message: &formwork_types::Message) -> Vec<Value> {
     let mut blocks = Vec::new();
-    if !message.content.is_empty() || message.tool_calls.is_empty() {
+    if !message.content.is_empty() {
         blocks.push(json!({"type": "text", "text": message.content}));
+    } else if message.tool_calls.is_empty() {
+        // The protocol refuses empty texts, and a turn left out would break the alternation.
+        blocks.push(json!({"type": "text", "text": EMPTY_TURN}));
     }
     for call in &message.tool_calls {
         // The protocol wants an object here; arguments that are none are shown as text inside one.
@@ -199,11 +211,12 @@ impl Assembly {
             "thinking" => self.reply.reasoning.push_str(text("thinking")),
             "tool_use" => {
                 call = Some(self.reply.tool_calls.len());
-                let input = &block["input"];
-                let arguments = if input.as_object().is_none_or(Map::is_empty) {
-                    String::new()
-                } else {
-                    input.to_string()
+                // A stream opens with an empty object, and some servers pass the model's text on as it is.
+                let arguments = match &block["input"] {
+                    Value::Null => String::new(),
+                    Value::Object(input) if input.is_empty() => String::new(),
+                    Value::String(input) => input.clone(),
+                    input => input.to_string(),
                 };
                 let made = ToolCall { id: text("id").to_owned(), name: text("name").to_owned(), arguments };
                 self.reply.tool_calls.push(made);
@@ -245,17 +258,22 @@ fn error_event(body: &Value) -> Error {
     }
 }
 
-/// An object: nothing else is ever sent, and nothing else has members to set.
+/// A part of a reply, which is an object.
 fn parsed(data: &[u8]) -> Result<Value, Error> {
-    let members: Map<String, Value> = serde_json::from_slice(data).map_err(|error| Error::Incomplete {
-        reason: format!("a part of the reply is not the JSON the protocol wants ({error})"),
-    })?;
-    Ok(Value::Object(members))
+    serde_json::from_slice::<Map<String, Value>>(data).map(Value::Object).map_err(|error| {
+        let reason = format!("a part of the reply is not the JSON the protocol wants ({error})");
+        Error::Incomplete { reason }
+    })
 }
 
 impl Assemble for Assembly {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Error> {
-        let mut body = parsed(event.data)?;
+        let data = event.data.trim_ascii();
+        // Gateways in front of other models end and keep alive their streams as chat completions do.
+        if data.is_empty() || data == b"[DONE]" {
+            return Ok(());
+        }
+        let mut body = parsed(data)?;
         if body["type"].is_null() {
             body["type"] = json!(event.name);
         }
@@ -279,12 +297,20 @@ impl Assemble for Assembly {
         Ok(())
     }
 
-    fn is_done(&self) -> bool {
-        self.stopped
-    }
-
     fn tokens(&self) -> u64 {
         self.pieces
+    }
+
+    fn reply(&self) -> &Reply {
+        &self.reply
+    }
+
+    fn is_complete(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn is_done(&self) -> bool {
+        self.stopped
     }
 
     fn finish(mut self) -> Result<Reply, Error> {
@@ -305,9 +331,6 @@ impl Assemble for Assembly {
             _ if !self.reply.tool_calls.is_empty() => Stop::ToolCalls,
             _ => Stop::Finished,
         };
-        if self.reply.usage == Usage::default() {
-            self.reply.usage = written(&self.reply);
-        }
         Ok(self.reply)
     }
 }

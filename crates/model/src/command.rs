@@ -12,7 +12,8 @@ use tokio::sync::Semaphore;
 
 use crate::config::BackendConfig;
 use crate::error::Error;
-use crate::usage::estimated;
+use crate::estimate;
+use crate::secret::Secret;
 use crate::{Backend, Call, CallFuture, Invocation};
 
 /// The version of the invocation document.
@@ -22,7 +23,7 @@ const SCHEMA_VERSION: &str = "2.2";
 const STDOUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How much of the end of what a program says on stderr is kept, and how much of it an error shows.
-const STDERR_BYTES_MAX: usize = 64 * 1024;
+const STDERR_BYTES_MAX: usize = 8 * 1024;
 const STDERR_CHARACTERS_SHOWN: usize = 600;
 
 /// Variables that every program needs to find other programs, its settings and its language.
@@ -32,23 +33,45 @@ const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 #[derive(Debug)]
 pub(crate) struct Program {
     command: Vec<String>,
-    environment: Vec<(String, String)>,
+    environment: Vec<Variable>,
+    secret: Secret,
     folder: PathBuf,
     model: String,
     total: Duration,
     slots: Semaphore,
 }
 
+/// A variable that the program sees. What the settings list is mostly keys, so that it is not shown.
+struct Variable {
+    name: String,
+    value: String,
+    secret: Secret,
+}
+
+impl std::fmt::Debug for Variable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.name)
+    }
+}
+
 impl Program {
     pub(crate) fn new(
         config: &BackendConfig,
+        secret: Secret,
         environment: &dyn Fn(&str) -> Option<String>,
         folder: &Path,
     ) -> Program {
-        let names = ENVIRONMENT.iter().map(|name| (*name).to_owned()).chain(config.env.iter().cloned());
+        let variable = |name: &str, listed: bool| {
+            let value = environment(name)?;
+            let secret = Secret::new(Some(value.clone()).filter(|_| listed));
+            Some(Variable { name: name.to_owned(), value, secret })
+        };
+        let common = ENVIRONMENT.iter().filter_map(|name| variable(name, false));
+        let listed = config.env.iter().chain(&config.api_key_env).filter_map(|name| variable(name, true));
         Program {
             command: config.command.clone(),
-            environment: names.filter_map(|name| environment(&name).map(|value| (name, value))).collect(),
+            environment: common.chain(listed).collect(),
+            secret,
             folder: folder.to_owned(),
             model: config.model.clone().unwrap_or_default(),
             total: config.total(),
@@ -56,26 +79,31 @@ impl Program {
         }
     }
 
-    async fn answer(&self, document: &Value) -> Result<Reply, Error> {
+    async fn answer(&self, document: String) -> Result<Reply, Error> {
         let _slot = self.slots.acquire().await.map_err(|_| self.failed("was closed"))?;
         let mut child = self.start()?;
-        let mut group = Group(child.id());
-        let work = self.talk(&mut child, &mut group, document.to_string());
-        let outcome = tokio::time::timeout(self.total, work).await;
-        if outcome.is_err() {
-            drop(group);
-            let what = "the program";
-            return Err(Error::Timeout { what, setting: "timeout_seconds", limit: self.total });
+        let group = Group(child.id());
+        let work = self.talk(&mut child, &group, document.as_bytes());
+        let said = tokio::time::timeout(self.total, work).await.map_err(|_| Error::Timeout {
+            what: "the program",
+            setting: "timeout_seconds",
+            limit: self.total,
+        })??;
+        if !said.status.success() {
+            let tail = self.redacted(tail(&said.stderr));
+            return Err(self.failed(&format!("failed ({}){tail}", said.status)));
         }
-        let (status, stdout, stderr) = outcome.unwrap_or_else(|_| Err(self.failed("took too long")))?;
-        if !status.success() {
-            let said = tail(&stderr);
-            return Err(self.failed(&format!("failed ({status}){said}")));
-        }
-        let text = String::from_utf8_lossy(&stdout).trim().to_owned();
+        let text = String::from_utf8_lossy(&said.stdout).trim().to_owned();
         let usage =
-            Usage { input: estimated(&document.to_string()), output: estimated(&text), estimated: true };
-        Ok(Reply { text, stop: Stop::Finished, usage, model: self.model.clone(), ..Reply::default() })
+            Usage { input: estimate::tokens(&document), output: estimate::tokens(&text), estimated: true };
+        let model = self.model.clone();
+        let reply = Reply { text, stop: Stop::Finished, usage, model, ..Reply::default() };
+        Ok(self.secret.redact_reply(reply))
+    }
+
+    /// What the program said without the values of the variables that were listed for it.
+    fn redacted(&self, text: String) -> String {
+        self.environment.iter().fold(text, |text, variable| variable.secret.redact(text))
     }
 
     fn start(&self) -> Result<Child, Error> {
@@ -88,7 +116,7 @@ impl Program {
             .args(arguments)
             .current_dir(&self.folder)
             .env_clear()
-            .envs(self.environment.iter().cloned())
+            .envs(self.environment.iter().map(|variable| (&variable.name, &variable.value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -97,35 +125,26 @@ impl Program {
         command.spawn().map_err(|error| self.failed(&format!("cannot be started: {error}")))
     }
 
-    async fn talk(
-        &self,
-        child: &mut Child,
-        group: &mut Group,
-        document: String,
-    ) -> Result<(std::process::ExitStatus, Vec<u8>, Vec<u8>), Error> {
+    /// Hands the document over and listens until the program has ended and nobody else holds its pipes.
+    async fn talk(&self, child: &mut Child, group: &Group, document: &[u8]) -> Result<Said, Error> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
             if let Some(mut stdin) = stdin {
                 // A program that does not read its input closes the pipe; its answer is what counts.
-                let _ = stdin.write_all(document.as_bytes()).await;
+                let _ = stdin.write_all(document).await;
                 let _ = stdin.shutdown().await;
             }
+            Ok(())
         };
-        let read = read_all(stdout, STDOUT_BYTES_MAX);
-        let complain = read_tail(stderr, STDERR_BYTES_MAX);
-        let exit = async {
+        let end = async {
             let status = child.wait().await;
-            // Whoever the program leaves behind may hold its output open for ever.
-            group.end();
-            status
+            // What it left running would keep the pipes open, and its answer is given.
+            group.kill();
+            status.map_err(|error| self.failed(&format!("cannot be waited for: {error}")))
         };
-        let ((), stdout, stderr, status) = tokio::join!(write, read, complain, exit);
-        let (stdout, whole) = stdout;
-        if !whole {
-            return Err(Error::TooLarge { limit: STDOUT_BYTES_MAX });
-        }
-        let status = status.map_err(|error| self.failed(&format!("cannot be waited for: {error}")))?;
-        Ok((status, stdout, stderr))
+        let ((), stdout, stderr, status) =
+            tokio::try_join!(write, read_answer(stdout), read_end(stderr), end)?;
+        Ok(Said { status, stdout, stderr })
     }
 
     fn failed(&self, reason: &str) -> Error {
@@ -134,14 +153,19 @@ impl Program {
     }
 }
 
-/// Ends the program's whole process group when the call ends in any way.
+/// How a program ended and what it said.
+struct Said {
+    status: std::process::ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+/// The program's whole process group, ended when the call ends in any way.
 struct Group(Option<u32>);
 
 impl Group {
-    /// Only once: when the program is gone, its number may soon be somebody else's.
-    fn end(&mut self) {
-        let pid =
-            self.0.take().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+    fn kill(&self) {
+        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
             // The group is usually gone by now, which is what is wanted.
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
@@ -151,33 +175,34 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }
 
-/// Reads to the end or to the limit; tells whether it was the end. Reading goes on behind the limit so
-/// that the program is not stopped by a full pipe before it can fail by itself.
-async fn read_all(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> (Vec<u8>, bool) {
-    let Some(stream) = stream else { return (Vec::new(), true) };
+/// Reads to the end, or fails at the limit: a program that never stops writing is not waited for.
+async fn read_answer(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let mut bounded = stream.take(limit as u64);
-    let read = bounded.read_to_end(&mut bytes).await;
-    let mut rest = bounded.into_inner();
-    let more = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
-    (bytes, read.is_ok() && more.is_ok_and(|more| more == 0))
+    if let Some(stream) = stream {
+        // A pipe that breaks has ended; whether the answer is whole is for its reader to say.
+        let _ = stream.take(STDOUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await;
+    }
+    if bytes.len() > STDOUT_BYTES_MAX {
+        return Err(Error::TooLarge { limit: STDOUT_BYTES_MAX });
+    }
+    Ok(bytes)
 }
 
-/// Reads to the end and keeps what came last: programs say at the end why they failed.
-async fn read_tail(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let Some(mut stream) = stream else { return bytes };
-    while let Ok(1..) = stream.read_buf(&mut bytes).await {
-        // Twice the limit, so that bytes are moved seldom.
-        if bytes.len() > 2 * limit {
-            bytes.drain(..bytes.len() - limit);
+/// Reads to the end and keeps the last of it: complaints end with what matters.
+async fn read_end(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Error> {
+    let mut kept = Vec::with_capacity(2 * STDERR_BYTES_MAX);
+    if let Some(mut stream) = stream {
+        while let Ok(1..) = stream.read_buf(&mut kept).await {
+            if kept.len() > 2 * STDERR_BYTES_MAX {
+                kept.drain(..kept.len() - STDERR_BYTES_MAX);
+            }
         }
     }
-    bytes
+    Ok(kept)
 }
 
 fn tail(stderr: &[u8]) -> String {
@@ -194,11 +219,11 @@ fn tail(stderr: &[u8]) -> String {
 /// session with the new message as its prompt.
 fn document(request: &Request, invocation: &Invocation) -> Value {
     let last = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
-    let mut blueprint = invocation.agent_blueprint.clone();
+    let mut blueprint = or_empty(&invocation.agent_blueprint);
     if let (Some(system), Some(blueprint)) = (&request.system, blueprint.as_object_mut()) {
         blueprint.insert("system_prompt".to_owned(), json!(system));
     }
-    let mut parameters = if invocation.resumed { json!({}) } else { invocation.parameters.clone() };
+    let mut parameters = if invocation.resumed { json!({}) } else { or_empty(&invocation.parameters) };
     if let Some(parameters) = parameters.as_object_mut() {
         parameters.insert("prompt".to_owned(), json!(last));
     }
@@ -216,10 +241,19 @@ fn document(request: &Request, invocation: &Invocation) -> Value {
     })
 }
 
+/// A call outside any run has neither parameters nor blueprint, and still a prompt.
+fn or_empty(value: &Value) -> Value {
+    if value.is_null() { json!({}) } else { value.clone() }
+}
+
 impl Backend for Program {
+    fn features(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         let nobody = Invocation::default();
         let document = document(call.request, call.invocation.unwrap_or(&nobody));
-        Box::pin(async move { self.answer(&document).await })
+        Box::pin(self.answer(document.to_string()))
     }
 }

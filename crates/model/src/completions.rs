@@ -1,12 +1,11 @@
 //! The older `/v1/completions`: one text in, one text out.
 
-use formwork_types::{Format, Request, Role};
+use formwork_types::{Request, Role};
 use serde_json::{Map, Value, json};
 
 use crate::config::BackendConfig;
 use crate::error::Error;
-use crate::http::Http;
-use crate::openai::{Defaults, ask, bearer, merged};
+use crate::openai::{Defaults, Endpoint, merged};
 use crate::secret::Secret;
 use crate::{Backend, Call, CallFuture};
 
@@ -17,32 +16,22 @@ const ASSISTANT: &str = "### Assistant:";
 /// A completions server.
 #[derive(Debug)]
 pub(crate) struct Completions {
-    http: Http,
-    url: String,
+    endpoint: Endpoint,
     defaults: Defaults,
 }
 
 impl Completions {
     pub(crate) fn new(config: &BackendConfig, secret: Secret) -> Result<Completions, Error> {
         let url = format!("{}/completions", config.url()?);
-        let headers = bearer(&secret)?;
-        Ok(Completions { http: Http::new(config, secret, headers)?, url, defaults: Defaults::new(config) })
+        Ok(Completions { endpoint: Endpoint::new(config, secret, url)?, defaults: Defaults::new(config) })
     }
 
-    fn body(&self, request: &Request) -> Vec<u8> {
+    fn body(&self, request: &Request) -> Map<String, Value> {
         let mut body = Map::new();
         self.defaults.apply(request, &mut body);
         body.insert("prompt".to_owned(), json!(prompt(request)));
         body.insert("stop".to_owned(), json!([format!("\n{USER}")]));
-        // llama.cpp and vLLM take a schema here too; without one of them it has no effect.
-        if let Format::JsonSchema { name, schema, strict } = &request.format {
-            let json_schema = json!({"name": name, "strict": strict, "schema": schema});
-            body.insert(
-                "response_format".to_owned(),
-                json!({"type": "json_schema", "json_schema": json_schema}),
-            );
-        }
-        Value::Object(body).to_string().into_bytes()
+        body
     }
 }
 
@@ -63,7 +52,12 @@ fn prompt(request: &Request) -> String {
 }
 
 impl Backend for Completions {
+    fn features(&self) -> &'static [&'static str] {
+        &["json_schema"]
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        Box::pin(ask(&self.http, &self.url, &self.defaults, call, |request| self.body(request)))
+        let body = self.body(call.request);
+        Box::pin(self.endpoint.ask(call, body))
     }
 }

@@ -32,7 +32,7 @@ pub struct BackendConfig {
     /// Whose rules for schemas the server follows; told from the address or the probe when left out.
     #[serde(default)]
     pub dialect: Option<String>,
-    /// The longest a whole call may take, repeats and the waits between them included.
+    /// The longest one try of a call may take; after it no other try begins.
     #[serde(default = "timeout_seconds")]
     pub timeout_seconds: f64,
     /// The longest a connection may take.
@@ -171,15 +171,23 @@ impl BackendConfig {
             (None, BackendKind::OpenAi | BackendKind::Completions) => "https://api.openai.com/v1".to_owned(),
             (None, BackendKind::Embedded | BackendKind::Command) => return Ok(String::new()),
         };
-        let parsed = reqwest::Url::parse(&url)
-            .map_err(|error| Error::Settings(format!("{} is not an address ({error})", shown(&url))))?;
+        // Whatever is wrong with it, an address that may hold a password is not repeated.
+        let shown = if url.contains(['@', '?']) { "it".to_owned() } else { format!("'{url}'") };
+        let refused = |problem: String| Err(Error::Settings(problem));
+        let parsed = match reqwest::Url::parse(&url) {
+            Ok(parsed) => parsed,
+            Err(error) => return refused(format!("{shown} is not an address ({error})")),
+        };
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-            return Err(Error::Settings(format!("{} does not begin with http:// or https://", shown(&url))));
+            return refused(format!("{shown} does not begin with http:// or https://"));
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
             let message =
                 "must not hold a name or password; put the key into a variable and name it in api_key_env";
-            return Err(Error::Settings(message.to_owned()));
+            return refused(message.to_owned());
+        }
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return refused("must end with its path: paths are added to it".to_owned());
         }
         Ok(url)
     }
@@ -215,14 +223,6 @@ impl BackendConfig {
 
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs_f64(self.idle_timeout_seconds)
-    }
-}
-
-/// An address for people to read. What stands before an `@` may be a password, well-formed or not.
-fn shown(url: &str) -> String {
-    match url.rsplit_once('@') {
-        Some((_, rest)) => format!("'…@{rest}'"),
-        None => format!("'{url}'"),
     }
 }
 

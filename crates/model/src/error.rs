@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use formwork_types::{CallError, CallErrorKind};
 
-/// How much of a server's words an error keeps; the rest tells people nothing new.
-const MESSAGE_CHARACTERS_MAX: usize = 1_000;
+use crate::secret::Secret;
+use crate::words::{MESSAGE_CHARACTERS_MAX, shortened};
 
-/// How much is shown of a page that is no reply at all: enough to recognise it.
+/// How much is shown of a page that is not an answer: enough to recognise it.
 const START_CHARACTERS_MAX: usize = 200;
 
 /// Why a call gave no reply.
@@ -113,37 +113,25 @@ impl Error {
         CallError { kind, status, message: self.to_string() }
     }
 
-    /// The same error with a secret taken out of every text in it, and a server's words cut to a length that people
-    /// read. In this order: a secret that the cut goes through would not be found any more.
-    pub(crate) fn redacted(self, secret: &crate::secret::Secret) -> Error {
-        let clean = |text: String| secret.redact(text);
-        let words = |text: String| shortened(&secret.redact(text), MESSAGE_CHARACTERS_MAX);
+    /// The same error with a secret taken out of every text in it, and with texts short enough to be shown.
+    pub(crate) fn redacted(self, secret: &Secret) -> Error {
+        let clean = |text: String| shortened(secret.redact(text), MESSAGE_CHARACTERS_MAX);
         match self {
             Error::Unreachable { url, reason } => {
                 Error::Unreachable { url: clean(url), reason: clean(reason) }
             }
             Error::Busy { status, message, retry_after } => {
-                Error::Busy { status, message: words(message), retry_after }
+                Error::Busy { status, message: clean(message), retry_after }
             }
-            Error::Rejected { status, message } => Error::Rejected { status, message: words(message) },
-            Error::Incomplete { reason } => Error::Incomplete { reason: words(reason) },
-            Error::Redirected { status, location } => Error::Redirected { status, location: words(location) },
-            Error::ContentType { content_type, start } => {
-                let start = shortened(&clean(start), START_CHARACTERS_MAX);
-                Error::ContentType { content_type: clean(content_type), start }
-            }
+            Error::Rejected { status, message } => Error::Rejected { status, message: clean(message) },
+            Error::Incomplete { reason } => Error::Incomplete { reason: clean(reason) },
+            Error::Redirected { status, location } => Error::Redirected { status, location: clean(location) },
+            Error::ContentType { content_type, start } => Error::ContentType {
+                content_type: clean(content_type),
+                start: shortened(clean(start), START_CHARACTERS_MAX),
+            },
             Error::Program { program, reason } => Error::Program { program, reason: clean(reason) },
             other @ (Error::Timeout { .. } | Error::TooLarge { .. } | Error::Settings(_)) => other,
         }
     }
-}
-
-/// A text on one line and no longer than `limit` characters.
-fn shortened(text: &str, limit: usize) -> String {
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((cut, _)) = words.char_indices().nth(limit) {
-        words.truncate(cut);
-        words.push('…');
-    }
-    words
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use formwork_types::Reply;
+use formwork_types::{Reply, Request};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use tokio::sync::Semaphore;
@@ -11,20 +11,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::Watch;
 use crate::config::BackendConfig;
 use crate::error::Error;
+use crate::estimate;
 use crate::retry::{Retry, retry_after};
 use crate::secret::Secret;
 use crate::sse::{Event, Events};
+use crate::words::{blames_request, cause, on_one_line, server_words};
 
-/// The largest reply that is read. The longest answers of today's models are a tenth of it; what is
+/// The largest reply that is kept. The longest answers of today's models are a tenth of it; what is
 /// longer would only fill the memory.
-pub(crate) const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
+const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The most bytes of a stream. A token's event takes some 300 bytes, so that the longest answers come to
+/// 40 MB, of which the reply keeps a hundredth.
+const STREAM_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The most of an error's body that is read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
-
-/// How long to wait for the end of a stream that has said all. Most servers send it at once, and then the connection
-/// can be used again; some never send it, and the reply must not wait for them.
-const END_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// Puts a reply together from what a protocol sends.
 pub(crate) trait Assemble: Default {
@@ -32,12 +34,26 @@ pub(crate) trait Assemble: Default {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Error>;
     /// Takes a reply that came whole.
     fn whole(&mut self, body: &[u8]) -> Result<(), Error>;
-    /// Whether the protocol's own end has come, behind which nothing follows.
-    fn is_done(&self) -> bool;
     /// How many tokens have come so far, roughly.
     fn tokens(&self) -> u64;
+    /// What has come so far.
+    fn reply(&self) -> &Reply;
+    /// Whether the model has said why it ended: what may follow is the count of tokens.
+    fn is_complete(&self) -> bool;
+    /// Whether the server has said that nothing follows.
+    fn is_done(&self) -> bool;
     /// The reply, or what is missing from it.
     fn finish(self) -> Result<Reply, Error>;
+}
+
+/// A request on its way to a model.
+#[derive(Clone, Copy)]
+pub(crate) struct Post<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) body: &'a [u8],
+    /// What is asked, for servers that do not count what it takes.
+    pub(crate) request: &'a Request,
+    pub(crate) watch: &'a dyn Watch,
 }
 
 /// An HTTP backend's connection: client, limits, key.
@@ -63,7 +79,7 @@ impl Http {
             .tcp_nodelay(true)
             .user_agent(concat!("formwork/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| Error::Settings(format!("cannot set up the connection: {}", causes(&error))))?;
+            .map_err(|error| Error::Settings(format!("cannot set up the connection: {}", cause(&error))))?;
         Ok(Http {
             client,
             secret,
@@ -75,40 +91,38 @@ impl Http {
         })
     }
 
-    /// Posts a request and assembles the reply, asking again while that may help.
-    pub(crate) async fn call<A: Assemble>(
-        &self,
-        url: &str,
-        body: &[u8],
-        watch: &dyn Watch,
-    ) -> Result<Reply, Error> {
+    /// Posts a request and assembles the reply, asking again while that may help. `timeout_seconds` bounds
+    /// each try, and no try begins after it, so that a call takes at most twice as long whatever happens.
+    pub(crate) async fn call<A: Assemble>(&self, post: Post<'_>) -> Result<Reply, Error> {
         let _slot =
             self.slots.acquire().await.map_err(|_| Error::Settings("the backend was closed".to_owned()))?;
-        let deadline = Instant::now() + self.total;
+        let begun = Instant::now();
         let mut again = 0;
         loop {
-            let error = match self.once::<A>(url, body, deadline, watch).await {
-                Ok(reply) => {
+            let error = match self.once::<A>(post).await {
+                Ok(mut reply) => {
                     self.retry.succeeded();
+                    estimate::fill(&mut reply, post.request);
                     return Ok(self.secret.redact_reply(reply));
                 }
                 Err(error) => error.redacted(&self.secret),
             };
+            if !error.is_passing() {
+                return Err(error);
+            }
             again += 1;
             let asked_for = match &error {
                 Error::Busy { retry_after, .. } => *retry_after,
                 _ => None,
             };
-            if !error.is_passing() {
-                return Err(error);
+            let left = self.total.saturating_sub(begun.elapsed());
+            match self.retry.wait(again, asked_for, left) {
+                Some(wait) => {
+                    post.watch.waiting(wait, &error);
+                    tokio::time::sleep(wait).await;
+                }
+                None => return Err(error),
             }
-            // Where the wait alone would use up the call's time, the server's words say more than a timeout would.
-            let wait = self.retry.wait(again, asked_for);
-            let Some(wait) = wait.filter(|wait| Instant::now() + *wait < deadline) else {
-                return Err(error);
-            };
-            watch.waiting(wait, &error);
-            tokio::time::sleep(wait).await;
         }
     }
 
@@ -124,28 +138,23 @@ impl Http {
             .map_err(|error| Error::Incomplete { reason: format!("not JSON: {error}") })
     }
 
-    async fn once<A: Assemble>(
-        &self,
-        url: &str,
-        body: &[u8],
-        deadline: Instant,
-        watch: &dyn Watch,
-    ) -> Result<Reply, Error> {
+    async fn once<A: Assemble>(&self, post: Post<'_>) -> Result<Reply, Error> {
+        let deadline = Instant::now() + self.total;
         let request = self
             .client
-            .post(url)
+            .post(post.url)
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-            .body(body.to_vec());
+            .body(post.body.to_vec());
         let response =
-            self.bounded(deadline, request.send()).await?.map_err(|error| self.network(url, &error))?;
+            self.bounded(deadline, request.send()).await?.map_err(|error| self.network(post.url, &error))?;
         let response = self.accepted(deadline, response).await?;
-        let content_type = header(response.headers(), &CONTENT_TYPE).to_owned();
-        let kind = content_type.to_ascii_lowercase();
-        if kind.starts_with("text/event-stream") {
-            return self.read_stream::<A>(url, deadline, response, watch).await;
+        let said = header(response.headers(), &CONTENT_TYPE).to_owned();
+        let content_type = said.to_ascii_lowercase();
+        if content_type.starts_with("text/event-stream") {
+            return self.read_stream::<A>(post, deadline, response).await;
         }
         let body = self.body(deadline, response, REPLY_BYTES_MAX).await?;
-        if kind.contains("json") || content_type.is_empty() && body.starts_with(b"{") {
+        if content_type.contains("json") || content_type.is_empty() && body.starts_with(b"{") {
             let mut reply = A::default();
             reply.whole(&body)?;
             return reply.finish();
@@ -153,32 +162,37 @@ impl Http {
         if content_type.is_empty() && (body.starts_with(b"data:") || body.starts_with(b"event:")) {
             return whole_stream::<A>(&body);
         }
-        Err(Error::ContentType { content_type, start: String::from_utf8_lossy(&body).into_owned() })
+        // As it was sent: a key in it is found only if its case is kept.
+        Err(Error::ContentType { content_type: said, start: on_one_line(&String::from_utf8_lossy(&body)) })
     }
 
     async fn read_stream<A: Assemble>(
         &self,
-        url: &str,
+        post: Post<'_>,
         deadline: Instant,
         mut response: Response,
-        watch: &dyn Watch,
     ) -> Result<Reply, Error> {
         let mut reply = A::default();
         let mut events = Events::default();
         let mut read = 0;
-        let mut begun = false;
-        while let Some(chunk) = self.next_chunk(url, deadline, begun, &mut response).await? {
-            begun = true;
+        // Some servers keep the connection open when all is said.
+        while !reply.is_done() {
+            let chunk = match self.next_chunk(post.url, deadline, read > 0, &mut response).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                // What is lost is the end of the stream, not of the reply.
+                Err(_) if reply.is_complete() => break,
+                Err(error) => return Err(error),
+            };
             read += chunk.len();
-            if read > REPLY_BYTES_MAX {
-                return Err(Error::TooLarge { limit: REPLY_BYTES_MAX });
+            if read > STREAM_BYTES_MAX {
+                return Err(Error::TooLarge { limit: STREAM_BYTES_MAX });
             }
             events.feed(&chunk, |event| reply.event(&event))?;
-            watch.tokens(reply.tokens());
-            if reply.is_done() {
-                let _ = timeout(END_WAIT_MAX, response.chunk()).await;
-                break;
+            if estimate::written_bytes(reply.reply()) > REPLY_BYTES_MAX {
+                return Err(Error::TooLarge { limit: REPLY_BYTES_MAX });
             }
+            post.watch.tokens(reply.tokens());
         }
         events.finish(|event| reply.event(&event))?;
         reply.finish()
@@ -192,12 +206,12 @@ impl Http {
         deadline: Instant,
         begun: bool,
         response: &mut Response,
-    ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>, Error> {
+    ) -> Result<Option<impl std::ops::Deref<Target = [u8]>>, Error> {
         let idle = if begun { self.idle } else { self.total };
         match timeout(idle, self.bounded(deadline, response.chunk())).await {
             Ok(Ok(Ok(chunk))) => Ok(chunk),
             Ok(Ok(Err(error))) if error.is_body() || error.is_decode() => {
-                Err(Error::Incomplete { reason: format!("the connection broke off ({})", causes(&error)) })
+                Err(Error::Incomplete { reason: format!("the connection broke off ({})", cause(&error)) })
             }
             Ok(Ok(Err(error))) => Err(self.network(url, &error)),
             Ok(Err(error)) => Err(error),
@@ -225,7 +239,7 @@ impl Http {
                 limit: self.connect,
             };
         }
-        Error::Unreachable { url: url.to_owned(), reason: causes(error) }
+        Error::Unreachable { url: url.to_owned(), reason: cause(error) }
     }
 
     /// The response if its status is a success, else what the server said.
@@ -241,7 +255,11 @@ impl Http {
         let wait = retry_after(header(response.headers(), &RETRY_AFTER), SystemTime::now());
         let body = self.error_body(deadline, response).await;
         let message = server_words(&body);
+        let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         Err(match status {
+            StatusCode::INTERNAL_SERVER_ERROR if blames_request(&said["error"]) => {
+                Error::Rejected { status: status.as_u16(), message }
+            }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
                 Error::Busy { status: status.as_u16(), message, retry_after: wait }
             }
@@ -256,7 +274,7 @@ impl Http {
         let url = response.url().to_string();
         let mut body =
             Vec::with_capacity(response.content_length().unwrap_or_default().min(64 * 1024) as usize);
-        while let Some(chunk) = self.next_chunk(&url, deadline, true, &mut response).await? {
+        while let Some(chunk) = self.next_chunk(&url, deadline, !body.is_empty(), &mut response).await? {
             if body.len() + chunk.len() > limit {
                 return Err(Error::TooLarge { limit });
             }
@@ -289,33 +307,4 @@ fn whole_stream<A: Assemble>(body: &[u8]) -> Result<Reply, Error> {
 
 fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-}
-
-/// The words of a server's error: its `error.message` where it has one, else the text. Where the server names the field
-/// it complains of, the name is among the words.
-pub(crate) fn server_words(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    let parsed: Option<serde_json::Value> = serde_json::from_str(&text).ok();
-    let said = parsed.as_ref().and_then(|value| {
-        ["/error/message", "/message", "/detail", "/error"]
-            .iter()
-            .find_map(|pointer| value.pointer(pointer))
-            .map(|found| found.as_str().map_or_else(|| found.to_string(), str::to_owned))
-    });
-    let words = said.unwrap_or_else(|| text.into_owned());
-    let field = parsed.as_ref().and_then(|value| value.pointer("/error/param")?.as_str());
-    match field.filter(|field| !words.contains(field)) {
-        Some(field) => format!("{words} ({field})"),
-        None if words.trim().is_empty() => "(no message)".to_owned(),
-        None => words,
-    }
-}
-
-/// An error and its causes on one line, without the address: the caller names it.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut deepest = error;
-    while let Some(cause) = deepest.source() {
-        deepest = cause;
-    }
-    deepest.to_string()
 }

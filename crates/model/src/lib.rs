@@ -3,7 +3,7 @@
 //! - One file a protocol: `openai` (chat completions), `completions`, `anthropic`, `command`.
 //! - `http` carries the calls: streaming, timeouts, size bounds, repeats with backoff, no redirects, a
 //!   limit on calls at the same time. `sse` reads event streams, `retry` decides when to ask again,
-//!   `usage` estimates what a backend does not count.
+//!   `words` finds what a server says, `estimate` counts tokens where it does not.
 //! - [`probe`] puts a backend's promises to the test with schemas that the prompt argues against.
 //! - Keys come from named environment variables and appear in no error, reply or debug output.
 //!
@@ -29,13 +29,14 @@ mod command;
 mod completions;
 mod config;
 mod error;
+mod estimate;
 mod http;
 mod openai;
 pub mod probe;
 mod retry;
 mod secret;
 mod sse;
-mod usage;
+mod words;
 
 use std::path::Path;
 use std::pin::Pin;
@@ -55,6 +56,11 @@ pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Se
 pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Answers one request.
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a>;
+
+    /// The features that its protocol has a place for, by the names of [`probe::Finding::feature`].
+    fn features(&self) -> &'static [&'static str] {
+        &probe::FEATURES
+    }
 
     /// What the server says of itself (`GET /models`), where it has a way to say it.
     fn about(&self) -> Pin<Box<dyn Future<Output = Option<Value>> + Send + '_>> {
@@ -126,7 +132,7 @@ pub fn connect(
         BackendKind::OpenAi => Arc::new(openai::OpenAi::new(config, secret)?),
         BackendKind::Completions => Arc::new(completions::Completions::new(config, secret)?),
         BackendKind::Anthropic => Arc::new(anthropic::Anthropic::new(config, secret)?),
-        BackendKind::Command => Arc::new(command::Program::new(config, environment, Path::new("."))),
+        BackendKind::Command => Arc::new(command::Program::new(config, secret, environment, Path::new("."))),
         BackendKind::Embedded => {
             return Err(Error::Settings(
                 "this build has no embedded model; configure a backend in formwork.toml or set OPENAI_BASE_URL, \
@@ -142,12 +148,16 @@ fn secret(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<secret::Secret, Error> {
     let Some(variable) = &config.api_key_env else { return Ok(secret::Secret::default()) };
-    match environment(variable).filter(|key| !key.trim().is_empty()) {
-        Some(key) => Ok(secret::Secret::new(Some(key))),
-        None => Err(Error::Settings(format!(
-            "backends.{}.api_key_env: the variable {variable} is not set; export it, or remove the line if the \
-             backend needs no key",
-            config.name
-        ))),
+    let refused = |problem: &str| Error::Settings(format!("backends.{}.api_key_env: {problem}", config.name));
+    let Some(key) = environment(variable).filter(|key| !key.trim().is_empty()) else {
+        return Err(refused(&format!(
+            "the variable {variable} is not set; export it, or remove the line if the backend needs no key"
+        )));
+    };
+    if key.trim().bytes().any(|byte| !(b' '..=b'~').contains(&byte)) {
+        return Err(refused(&format!(
+            "the variable {variable} holds characters that no header may carry; export the key alone, on one line"
+        )));
     }
+    Ok(secret::Secret::new(Some(key)))
 }

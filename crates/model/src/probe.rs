@@ -5,7 +5,7 @@
 //! it only where the server makes it.
 
 use formwork_schema::Dialect;
-use formwork_types::{Capabilities, Format, Message, Request, Support, Tool, ToolChoice};
+use formwork_types::{Capabilities, Format, Message, Request, Stop, Support, Tool, ToolChoice};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -16,6 +16,13 @@ const MAX_TOKENS: u32 = 120;
 
 /// The longest evidence that is kept.
 const EVIDENCE_CHARACTERS_MAX: usize = 160;
+
+/// What is put to the test.
+pub(crate) const FEATURES: [&str; 4] = ["json_schema", "json_object", "tools", "forced_tools"];
+
+/// The evidence where there is none.
+const CUT: &str = "(the tokens ran out before an answer)";
+const NO_PLACE: &str = "(the protocol has no place for it)";
 
 const PROMPT: &str = "Describe my favourite paint as a JSON object and nothing else. Its \"colour\" is \"ultraviolet\" \
     (exactly that word, no other), its \"rating\" is 99, and add a third property \"note\" with the value \"hello\".";
@@ -50,13 +57,28 @@ pub struct Verdict {
     pub calls: u32,
 }
 
-/// Puts a backend to the test, one call a feature. `progress` hears which feature is next.
+/// Puts a backend to the test, one call a feature that its protocol knows, and
+/// a plain one where all are refused. `progress` hears which feature is next.
 pub async fn probe(backend: &dyn Backend, progress: &dyn Fn(&str)) -> Result<Verdict, Error> {
     let dialect = backend.about().await.as_ref().and_then(dialect_of);
     let mut findings = Vec::new();
-    for feature in ["json_schema", "json_object", "tools", "forced_tools"] {
+    let mut calls = 0;
+    let mut refused = 0;
+    for feature in FEATURES {
+        if !backend.features().contains(&feature) {
+            findings.push(finding(feature, Support::Ignored, None, NO_PLACE));
+            continue;
+        }
         progress(feature);
-        findings.push(examine(backend, feature).await?);
+        let found = examine(backend, feature).await?;
+        calls += 1;
+        refused += u32::from(found.support == Support::Refused);
+        findings.push(found);
+    }
+    if refused == calls {
+        // Is it the features that it refuses, or us?
+        backend.call(Call::new(&plain_request())).await?;
+        calls += 1;
     }
     let support = |feature: &str| {
         findings
@@ -71,7 +93,6 @@ pub async fn probe(backend: &dyn Backend, progress: &dyn Fn(&str)) -> Result<Ver
         tools: support("tools"),
         forced_tools: support("forced_tools"),
     };
-    let calls = findings.len() as u32;
     Ok(Verdict { findings, capabilities, dialect: dialect.map(|dialect| dialect.to_string()), calls })
 }
 
@@ -101,9 +122,12 @@ fn trap() -> Value {
     })
 }
 
+fn plain_request() -> Request {
+    Request { messages: vec![Message::user(PROMPT)], max_tokens: Some(MAX_TOKENS), ..Request::default() }
+}
+
 fn request(feature: &str) -> Request {
-    let mut request =
-        Request { messages: vec![Message::user(PROMPT)], max_tokens: Some(MAX_TOKENS), ..Request::default() };
+    let mut request = plain_request();
     match feature {
         "json_schema" => {
             request.format = Format::JsonSchema { name: "paint".to_owned(), schema: trap(), strict: true };
@@ -130,27 +154,39 @@ async fn examine(backend: &dyn Backend, feature: &str) -> Result<Finding, Error>
     let request = request(feature);
     let reply = match backend.call(Call::new(&request)).await {
         Ok(reply) => reply,
-        // A server error that every other feature does not share is a refusal of this one.
-        Err(error @ (Error::Rejected { status: 400..=499, .. } | Error::Busy { status: 500 | 501, .. }))
-            if !matches!(error, Error::Rejected { status: 401 | 403, .. }) =>
-        {
+        Err(error) if is_refusal(&error) => {
             return Ok(finding(feature, Support::Refused, None, &error.to_string()));
         }
         Err(error) => return Err(error),
     };
     let is_tool = feature.ends_with("tools");
+    // A model that thinks first may have no tokens left for an answer, which then tells nothing.
+    let is_cut = reply.stop == Stop::Length && matches!(reply.text.trim().chars().next(), None | Some('{'));
     let text = match (is_tool, reply.tool_calls.first()) {
         (true, Some(call)) => call.arguments.clone(),
+        (true, None) if is_cut => CUT.to_owned(),
         (true, None) => return Ok(finding(feature, Support::Ignored, None, &reply.text)),
+        (false, _) if is_cut && reply.text.is_empty() => CUT.to_owned(),
         (false, _) => reply.text,
     };
     let document = serde_json::from_str::<Value>(text.trim()).ok().filter(Value::is_object);
     let support = match &document {
+        None if is_cut => Support::Unknown,
         None => Support::Ignored,
         Some(document) if holds_enumeration(document) && holds_extra(document) => Support::Enforced,
         Some(_) => Support::Accepted,
     };
     Ok(finding(feature, support, document.as_ref(), &text))
+}
+
+/// Whether the server objects to the feature, and not to the key, the address or the model.
+fn is_refusal(error: &Error) -> bool {
+    match error {
+        Error::Rejected { status, .. } => !matches!(status, 401..=405 | 407),
+        // Some servers fail over what they do not know.
+        Error::Busy { status, .. } => matches!(status, 500 | 501),
+        _ => false,
+    }
 }
 
 fn holds_enumeration(document: &Value) -> bool {

@@ -34,14 +34,20 @@ impl Retry {
         });
     }
 
-    /// How long to wait before repeat number `again` (from 1), or none when it is time to give up.
-    pub(crate) fn wait(&self, again: u32, asked_for: Option<Duration>) -> Option<Duration> {
+    /// How long to wait before repeat number `again` (from 1), or none when it is time to give up: after the
+    /// last repeat, when the backend asks for more patience than we or the call have `left`, or when the
+    /// budget is spent.
+    pub(crate) fn wait(&self, again: u32, asked_for: Option<Duration>, left: Duration) -> Option<Duration> {
         if again > self.attempts_again_max || asked_for.is_some_and(|wait| wait > RETRY_AFTER_MAX) {
             return None;
         }
-        self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
         let doubled = self.base.saturating_mul(1 << (again - 1).min(16)).min(WAIT_MAX);
-        Some(asked_for.unwrap_or_default().max(jittered(doubled)))
+        let wait = asked_for.unwrap_or_default().max(jittered(doubled));
+        if wait >= left {
+            return None;
+        }
+        self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        Some(wait)
     }
 }
 
@@ -56,7 +62,8 @@ fn jittered(wait: Duration) -> Duration {
 pub(crate) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
+        // More seconds than a duration holds are still a wish to be left alone.
+        return (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
     }
     let date = httpdate::parse_http_date(header).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
@@ -72,30 +79,43 @@ mod tests {
         assert_eq!(retry_after("7", now), Some(Duration::from_secs(7)));
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:47 GMT", now), Some(Duration::from_secs(10)));
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:27 GMT", now), Some(Duration::ZERO));
+        assert_eq!(retry_after("1e30", now), Some(Duration::MAX));
         assert_eq!(retry_after("-3", now), None);
+        assert_eq!(retry_after("NaN", now), None);
         assert_eq!(retry_after("soon", now), None);
     }
+
+    const LONG: Duration = Duration::from_secs(600);
 
     #[test]
     fn waits_double_and_end() {
         let retry = Retry::new(3, Duration::from_secs(1));
         for (again, longest) in [(1, 1), (2, 2), (3, 4)] {
-            let wait = retry.wait(again, None).unwrap();
+            let wait = retry.wait(again, None, LONG).unwrap();
             let longest = Duration::from_secs(longest);
             assert!(wait >= longest / 2 && wait <= longest, "{again}: {wait:?}");
         }
-        assert_eq!(retry.wait(4, None), None);
-        assert_eq!(retry.wait(1, Some(Duration::from_secs(30))), Some(Duration::from_secs(30)));
-        assert_eq!(retry.wait(1, Some(Duration::from_secs(3600))), None);
+        assert_eq!(retry.wait(4, None, LONG), None);
+        assert_eq!(retry.wait(1, Some(Duration::from_secs(30)), LONG), Some(Duration::from_secs(30)));
+        assert_eq!(retry.wait(1, Some(Duration::from_secs(3600)), LONG), None);
+    }
+
+    #[test]
+    fn no_repeat_begins_after_the_calls_time() {
+        let retry = Retry::new(3, Duration::ZERO);
+        let asked_for = Some(Duration::from_secs(5));
+        assert_eq!(retry.wait(1, asked_for, Duration::from_secs(5)), None);
+        assert_eq!(retry.wait(1, asked_for, Duration::from_secs(6)), asked_for);
+        assert_eq!(retry.wait(2, None, Duration::ZERO), None);
     }
 
     #[test]
     fn a_backend_that_keeps_failing_is_not_hammered() {
         let retry = Retry::new(10, Duration::ZERO);
-        let granted = (0..100).filter(|_| retry.wait(1, None).is_some()).count();
+        let granted = (0..100).filter(|_| retry.wait(1, None, LONG).is_some()).count();
         assert_eq!(granted, 20);
         retry.succeeded();
-        assert!(retry.wait(1, None).is_some());
-        assert!(retry.wait(1, None).is_none());
+        assert!(retry.wait(1, None, LONG).is_some());
+        assert!(retry.wait(1, None, LONG).is_none());
     }
 }

@@ -10,35 +10,46 @@ const SECRET_BYTES_MIN: usize = 6;
 
 /// A key, or none.
 #[derive(Clone, Default)]
-pub(crate) struct Secret(Option<String>);
+pub(crate) struct Secret {
+    key: Option<String>,
+    /// The ways in which a server may write the key when it echoes it.
+    spellings: Vec<String>,
+}
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(if self.0.is_some() { "Secret([redacted])" } else { "Secret(none)" })
+        formatter.write_str(if self.key.is_some() { "Secret([redacted])" } else { "Secret(none)" })
     }
 }
 
 impl Secret {
     pub(crate) fn new(key: Option<String>) -> Secret {
-        Secret(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()))
+        let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+        let mut spellings = Vec::new();
+        if let Some(key) = key.as_deref().filter(|key| key.len() >= SECRET_BYTES_MIN) {
+            let in_json = serde_json::Value::from(key).to_string();
+            for spelling in [key.to_owned(), in_json.trim_matches('"').to_owned(), in_address(key)] {
+                if !spellings.contains(&spelling) {
+                    spellings.push(spelling);
+                }
+            }
+        }
+        Secret { key, spellings }
     }
 
     /// The key itself, for the one header that carries it.
     pub(crate) fn expose(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.key.as_deref()
     }
 
     /// The text without the key.
-    pub(crate) fn redact(&self, text: String) -> String {
-        match &self.0 {
-            Some(key)
-                if key.len() >= SECRET_BYTES_MIN
-                    && memchr::memmem::find(text.as_bytes(), key.as_bytes()).is_some() =>
-            {
-                text.replace(key.as_str(), REDACTED)
+    pub(crate) fn redact(&self, mut text: String) -> String {
+        for spelling in &self.spellings {
+            if memchr::memmem::find(text.as_bytes(), spelling.as_bytes()).is_some() {
+                text = text.replace(spelling.as_str(), REDACTED);
             }
-            _ => text,
         }
+        text
     }
 
     /// A reply goes into the journal; a server that echoes headers must not carry the key there.
@@ -58,6 +69,14 @@ impl Secret {
     }
 }
 
+/// The key as it stands in an address.
+fn in_address(key: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    key.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +87,13 @@ mod tests {
         assert_eq!(secret.expose(), Some("sk-canary-123"));
         assert_eq!(secret.redact("bad key sk-canary-123!".to_owned()), "bad key [redacted]!");
         assert_eq!(format!("{secret:?}"), "Secret([redacted])");
+    }
+
+    #[test]
+    fn a_key_is_found_as_json_and_addresses_write_it() {
+        let secret = Secret::new(Some("sk/can\"ary+1".to_owned()));
+        for echoed in ["sk/can\"ary+1", "sk/can\\\"ary+1", "sk%2Fcan%22ary%2B1"] {
+            assert_eq!(secret.redact(format!("<{echoed}>")), "<[redacted]>");
+        }
     }
 }

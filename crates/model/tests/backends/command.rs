@@ -1,84 +1,81 @@
-//! Programs that answer.
+//! Programs as backends: what they are given and what their answers become.
 
-use std::io::Read as _;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
-use formwork_model::{Backend, BackendConfig, Call, Error, Invocation, connect};
-use formwork_types::{BackendKind, Message, Reply, Request, Stop};
+use formwork_model::{BackendConfig, Call, Error, Invocation, connect};
+use formwork_types::{BackendKind, Message, Reply, Request};
 use serde_json::{Value, json};
 
-use crate::support::hello;
+use crate::support::{ask, question, shown};
 
-fn program(command: &[&str]) -> BackendConfig {
+/// A backend that runs this program, and has a minute to do so.
+pub(crate) fn config(command: &[&str]) -> BackendConfig {
     let mut config = BackendConfig::new("mine", BackendKind::Command);
-    config.command = command.iter().map(|word| (*word).to_owned()).collect();
-    config.model = Some("executor".to_owned());
+    config.command = command.iter().map(|&word| word.to_owned()).collect();
+    config.timeout_seconds = 60.0;
     config
 }
 
-fn shell(script: &str) -> BackendConfig {
-    program(&["sh", "-c", script])
+/// Programs are looked for where this test would look for them.
+pub(crate) fn environment(name: &str) -> Option<String> {
+    (name == "PATH").then(|| std::env::var("PATH").unwrap())
 }
 
-fn start(config: &BackendConfig) -> Arc<dyn Backend> {
-    connect(config, &|name| (name == "PATH").then(|| std::env::var("PATH").unwrap())).unwrap()
-}
-
-async fn run(config: &BackendConfig) -> Result<Reply, Error> {
-    start(config).call(Call::new(&hello())).await
-}
-
-/// The document that the program finds on its input.
-async fn check_document(request: &Request, invocation: &Invocation, expected: Expect) {
-    let call = Call { request, invocation: Some(invocation), watch: &() };
-    let reply = start(&program(&["cat"])).call(call).await.unwrap();
-    let document: Value = serde_json::from_str(&reply.text).unwrap();
-    expected.assert_eq(&format!("{document:#}"));
+/// Runs a shell script in place of a model.
+pub(crate) async fn run(script: &str) -> Result<Reply, Error> {
+    ask(connect(&config(&["sh", "-c", script]), &environment).unwrap().as_ref()).await
 }
 
 fn invocation(resumed: bool) -> Invocation {
     Invocation {
         session_id: "ses_1".to_owned(),
         run_id: "run_1".to_owned(),
-        agent_name: "reviewer".to_owned(),
-        agent_blueprint: json!({"name": "reviewer", "system_prompt": "old"}),
-        parameters: json!({"prompt": "Review it", "depth": 2}),
-        project_dir: "/project".to_owned(),
+        agent_name: "painter".to_owned(),
+        agent_blueprint: json!({"name": "painter", "tier": "small"}),
+        parameters: json!({"wall": "north", "prompt": "Paint it."}),
+        project_dir: "/srv/project".to_owned(),
         resumed,
     }
 }
 
-#[tokio::test]
-async fn a_first_call_starts_a_session_with_the_callers_parameters() {
+/// What `cat` was given.
+async fn check_document(invocation: Option<&Invocation>, expect: Expect) {
     let request = Request {
-        system: Some("Be brief.".to_owned()),
-        messages: vec![Message::user("Review it\n\nAnswer in JSON.")],
-        max_tokens: Some(64),
+        system: Some("You know paint.".to_owned()),
+        messages: vec![Message::user("Paint the wall."), Message::user("As JSON.")],
+        max_tokens: Some(9),
         schema_hint: Some(json!({"type": "object"})),
         ..Request::default()
     };
+    let backend = connect(&config(&["cat"]), &environment).unwrap();
+    let reply = backend.call(Call { request: &request, invocation, watch: &() }).await.unwrap();
+    let document: Value = serde_json::from_str(&reply.text).unwrap();
+    expect.assert_eq(&format!("{document:#}"));
+}
+
+#[tokio::test]
+async fn a_first_call_starts_a_session() {
     check_document(
-        &request,
-        &invocation(false),
+        Some(&invocation(false)),
         expect![[r#"
         {
           "schema_version": "2.2",
           "mode": "start",
           "session_id": "ses_1",
           "parameters": {
-            "prompt": "Review it\n\nAnswer in JSON.",
-            "depth": 2
+            "wall": "north",
+            "prompt": "As JSON."
           },
-          "project_dir": "/project",
-          "agent_name": "reviewer",
+          "project_dir": "/srv/project",
+          "agent_name": "painter",
           "agent_blueprint": {
-            "name": "reviewer",
-            "system_prompt": "Be brief."
+            "name": "painter",
+            "tier": "small",
+            "system_prompt": "You know paint."
           },
           "executor_config": {
-            "max_tokens": 64
+            "max_tokens": 9
           },
           "output_schema_hint": {
             "type": "object"
@@ -92,36 +89,30 @@ async fn a_first_call_starts_a_session_with_the_callers_parameters() {
 }
 
 #[tokio::test]
-async fn a_correction_resumes_the_session_with_the_last_message() {
-    let request = Request {
-        messages: vec![
-            Message::user("Review it"),
-            Message::assistant("{", Vec::new()),
-            Message::user("That is not JSON."),
-        ],
-        ..Request::default()
-    };
+async fn a_correction_resumes_it() {
     check_document(
-        &request,
-        &invocation(true),
+        Some(&invocation(true)),
         expect![[r#"
         {
           "schema_version": "2.2",
           "mode": "resume",
           "session_id": "ses_1",
           "parameters": {
-            "prompt": "That is not JSON."
+            "prompt": "As JSON."
           },
-          "project_dir": "/project",
-          "agent_name": "reviewer",
+          "project_dir": "/srv/project",
+          "agent_name": "painter",
           "agent_blueprint": {
-            "name": "reviewer",
-            "system_prompt": "old"
+            "name": "painter",
+            "tier": "small",
+            "system_prompt": "You know paint."
           },
           "executor_config": {
-            "max_tokens": null
+            "max_tokens": 9
           },
-          "output_schema_hint": null,
+          "output_schema_hint": {
+            "type": "object"
+          },
           "metadata": {
             "run_id": "run_1"
           }
@@ -131,132 +122,115 @@ async fn a_correction_resumes_the_session_with_the_last_message() {
 }
 
 #[tokio::test]
-async fn what_is_written_is_the_answer() {
-    let reply = run(&shell("cat > /dev/null; echo; echo '{\"a\": 1}'; echo aside >&2")).await.unwrap();
-    assert_eq!(
-        (reply.text.as_str(), &reply.stop, reply.model.as_str()),
-        ("{\"a\": 1}", &Stop::Finished, "executor")
-    );
-    assert!(reply.usage.estimated && reply.usage.input > 0 && reply.usage.output == 2, "{:?}", reply.usage);
+async fn a_call_outside_any_run_has_a_prompt_all_the_same() {
+    check_document(
+        None,
+        expect![[r#"
+        {
+          "schema_version": "2.2",
+          "mode": "start",
+          "session_id": "",
+          "parameters": {
+            "prompt": "As JSON."
+          },
+          "project_dir": "",
+          "agent_name": "",
+          "agent_blueprint": {
+            "system_prompt": "You know paint."
+          },
+          "executor_config": {
+            "max_tokens": 9
+          },
+          "output_schema_hint": {
+            "type": "object"
+          },
+          "metadata": {
+            "run_id": ""
+          }
+        }"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn a_program_that_fails_is_shown_with_the_end_of_its_words() {
-    let error =
-        run(&shell("echo half an answer; echo first >&2; echo 'no licence' >&2; exit 3")).await.unwrap_err();
-    assert_eq!(error.to_string(), "sh failed (exit status: 3): first\nno licence");
-    let error = run(&shell("exit 4")).await.unwrap_err();
-    assert_eq!(error.to_string(), "sh failed (exit status: 4)");
-    // What went wrong stands at the end, however much was said before.
-    let error =
-        run(&shell("yes chatter | head -c 300000 >&2; echo 'the reason' >&2; exit 1")).await.unwrap_err();
-    assert!(error.to_string().ends_with("chatter\nthe reason"), "{error}");
-    assert!(error.to_string().len() < 700, "{error}");
+async fn the_answer_is_what_stands_on_stdout() {
+    let reply = run("echo; echo '{\"a\": 1}'; echo; echo noise >&2").await.unwrap();
+    assert_eq!(reply.text, "{\"a\": 1}");
+    assert!(reply.usage.estimated && reply.usage.output == 2 && reply.usage.input > 0, "{:?}", reply.usage);
+}
+
+#[tokio::test]
+async fn a_program_sees_its_own_variables_and_no_others() {
+    let given: BTreeMap<&str, String> = [
+        ("PATH", std::env::var("PATH").unwrap()),
+        ("HOME", "/home/me".to_owned()),
+        ("LANG", "C".to_owned()),
+        ("TMPDIR", "/tmp".to_owned()),
+        ("LISTED", "yes".to_owned()),
+        ("TOKEN", "sk-1234567".to_owned()),
+        ("OTHER", "secret".to_owned()),
+    ]
+    .into();
+    let mut config = config(&["env"]);
+    config.env = vec!["LISTED".to_owned(), "MISSING".to_owned()];
+    config.api_key_env = Some("TOKEN".to_owned());
+    let backend = connect(&config, &|name| given.get(name).cloned()).unwrap();
+    let reply = ask(backend.as_ref()).await.unwrap();
+    let mut names: Vec<&str> = reply.text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["HOME", "LANG", "LISTED", "PATH", "TMPDIR", "TOKEN"]);
+    assert!(reply.text.contains("TOKEN=[redacted]"), "{}", reply.text);
+}
+
+#[tokio::test]
+async fn what_a_program_may_see_is_not_shown() {
+    let mut config = config(&["sh", "-c", "echo \"bad key $TOKEN\" >&2; exit 1"]);
+    config.env = vec!["TOKEN".to_owned()];
+    let value = |name: &str| if name == "TOKEN" { Some("sk-1234567".to_owned()) } else { environment(name) };
+    let backend = connect(&config, &value).unwrap();
+    let outcome = ask(backend.as_ref()).await;
+    assert_eq!(shown(&outcome), "Program: sh failed (exit status: 1): bad key [redacted]");
+    assert!(!format!("{backend:?}").contains("sk-1234567"), "{backend:?}");
+}
+
+#[tokio::test]
+async fn failures_come_with_the_end_of_stderr() {
+    let check = async |script: &str, expected: &str| {
+        let script = format!("cat > /dev/null; {script}");
+        assert_eq!(shown(&run(&script).await), format!("Program: sh {expected}"));
+    };
+    check("echo half; echo 'no model loaded' >&2; exit 3", "failed (exit status: 3): no model loaded").await;
+    check("exit 1", "failed (exit status: 1)").await;
+    check("kill -9 $$", "failed (signal: 9 (SIGKILL))").await;
+
+    let error = run("yes noise | head -c 300000 >&2; echo 'the real reason' >&2; exit 1").await.unwrap_err();
+    let words = error.to_string();
+    assert!(words.ends_with("noise\nthe real reason"), "{words}");
+    assert!(words.len() < 700, "{} bytes", words.len());
 }
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let error = run(&program(&["/nowhere/executor"])).await.unwrap_err();
-    assert!(error.to_string().starts_with("/nowhere/executor cannot be started: "), "{error}");
+    let backend = connect(&config(&["/no/such/program"]), &environment).unwrap();
+    let words = shown(&ask(backend.as_ref()).await);
+    assert!(words.starts_with("Program: /no/such/program cannot be started: "), "{words}");
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_read_its_input_still_answers() {
-    let request = Request { messages: vec![Message::user("x".repeat(1024 * 1024))], ..Request::default() };
-    for script in ["echo done", "exec <&-; echo done"] {
-        let reply = start(&shell(script)).call(Call::new(&request)).await.unwrap();
-        assert_eq!(reply.text, "done", "{script}");
+async fn a_program_need_not_read_what_it_is_given() {
+    let request = Request { messages: vec![Message::user("x".repeat(4 << 20))], ..question() };
+    for (script, expected) in
+        [("echo green", Ok("green")), ("exec <&-; echo green", Ok("green")), ("exit 4", Err(()))]
+    {
+        let backend = connect(&config(&["sh", "-c", script]), &environment).unwrap();
+        let outcome = backend.call(Call::new(&request)).await;
+        assert_eq!(outcome.as_ref().map(|reply| reply.text.as_str()).map_err(|_| ()), expected, "{script}");
     }
 }
 
 #[tokio::test]
-async fn a_program_that_runs_wild_is_not_kept() {
-    let error = run(&shell("head -c 17000000 /dev/zero")).await.unwrap_err();
-    assert_eq!(error, Error::TooLarge { limit: 16 * 1024 * 1024 });
-}
-
-#[tokio::test]
-async fn a_program_sees_the_variables_it_was_given_and_no_others() {
-    let mut config = program(&["env"]);
-    config.env = vec!["LISTED".to_owned(), "UNSET".to_owned()];
-    let environment = |name: &str| match name {
-        "PATH" => Some(std::env::var("PATH").unwrap()),
-        "UNSET" => None,
-        _ => Some(format!("value of {name}")),
-    };
-    let backend = connect(&config, &environment).unwrap();
-    let reply = backend.call(Call::new(&hello())).await.unwrap();
-    let mut lines: Vec<&str> = reply.text.lines().filter(|line| !line.starts_with("PATH=")).collect();
-    lines.sort_unstable();
-    let others = ["HOME", "LANG", "LISTED", "TMPDIR"].map(|name| format!("{name}=value of {name}"));
-    assert_eq!(lines, others);
-    assert_eq!(reply.text.lines().count(), 5, "{}", reply.text);
-}
-
-/// A pipe with a name, through which a program's descendants show that they live.
-struct Pipe(PathBuf);
-
-impl Pipe {
-    fn new(name: &str) -> Pipe {
-        let path = std::env::temp_dir().join(format!("formwork-{}-{name}", std::process::id()));
-        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
-        assert!(made.success());
-        Pipe(path)
-    }
-
-    /// A program with a child that keeps the pipe open and outlives the test, unless it is ended.
-    fn holder(&self) -> BackendConfig {
-        shell(&format!("(echo alive; sleep 30; echo survived) > '{}' & wait", self.0.display()))
-    }
-
-    /// All that is written until the last writer is gone. Says when the first of it has come.
-    fn read(&self, begun: tokio::sync::oneshot::Sender<()>) -> tokio::task::JoinHandle<String> {
-        let path = self.0.clone();
-        tokio::task::spawn_blocking(move || {
-            let mut file = std::fs::File::open(path).unwrap();
-            let mut first = [0];
-            file.read_exact(&mut first).unwrap();
-            let _ = begun.send(());
-            let mut rest = String::new();
-            file.read_to_string(&mut rest).unwrap();
-            format!("{}{rest}", char::from(first[0]))
-        })
-    }
-}
-
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-#[tokio::test]
-async fn a_call_that_is_dropped_ends_the_program_and_its_children() {
-    let pipe = Pipe::new("dropped");
-    let (begun, has_begun) = tokio::sync::oneshot::channel();
-    let written = pipe.read(begun);
-    let config = pipe.holder();
-    tokio::select! {
-        outcome = run(&config) => panic!("it ended by itself: {outcome:?}"),
-        _ = has_begun => {}
-    }
-    assert_eq!(written.await.unwrap(), "alive\n");
-}
-
-#[tokio::test]
-async fn a_timeout_ends_the_program_and_its_children() {
-    let pipe = Pipe::new("timeout");
-    let (begun, has_begun) = tokio::sync::oneshot::channel();
-    let written = pipe.read(begun);
-    let config = BackendConfig { timeout_seconds: 2.0, ..pipe.holder() };
-    let error = run(&config).await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { setting: "timeout_seconds", .. }), "{error}");
-    has_begun.await.unwrap();
-    assert_eq!(written.await.unwrap(), "alive\n");
-}
-
-#[tokio::test]
-async fn a_child_that_stays_behind_does_not_hold_the_answer_back() {
-    let reply = run(&shell("(sleep 30; echo survived) & echo done")).await.unwrap();
-    assert_eq!(reply.text, "done");
+async fn a_program_that_runs_wild_is_stopped() {
+    let expected = "TooLarge: the reply is larger than 16777216 bytes";
+    assert_eq!(shown(&run("exec yes").await), expected);
+    assert_eq!(shown(&run("yes | cat").await), expected);
 }

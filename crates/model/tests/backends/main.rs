@@ -1,12 +1,17 @@
-//! Backends against a server that does what a test says, and programs that really run.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+//! Backends against scripted servers and real programs: what they send, what they make of what comes back,
+//! and how they end when it does not come.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod command;
-mod faults;
+mod command_ends;
+mod concurrency;
+mod keys;
 mod probe;
 mod quirks;
 mod replies;
 mod requests;
-mod secrets;
+mod settings;
+mod statuses;
 mod streams;
 mod support;
+mod timeouts;

@@ -1,134 +1,321 @@
-//! What the probe finds out about servers that keep, bend or refuse what they are asked for.
+//! The probe tells servers that enforce from servers that pretend.
 
+use expect_test::{Expect, expect};
+use formwork_model::Error;
 use formwork_model::probe::{Verdict, probe};
-use formwork_model::{BackendConfig, Error};
 use formwork_testkit::{Recorded, Script, ScriptedServer, Step};
-use formwork_types::{BackendKind, Capabilities, Support};
+use formwork_types::BackendKind::{self, Anthropic, Completions, OpenAi};
 use serde_json::{Value, json};
 
-use crate::support::{backend, config, once};
+use crate::support::{config, kind_of, open};
 
-async fn verdict(server: &ScriptedServer) -> Result<Verdict, Error> {
-    probe(&*backend(&once(BackendKind::OpenAi, server)), &|_| {}).await
+/// What a request asks the server to enforce.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Feature {
+    Schema,
+    Object,
+    Tools,
+    ForcedTools,
+    Nothing,
 }
 
-fn all(support: Support) -> Capabilities {
-    Capabilities { json_schema: support, json_object: support, tools: support, forced_tools: support }
-}
-
-/// Says a document in the way that was asked for.
-fn document(request: &Recorded, document: &Value) -> Step {
-    match request.body["tools"][0]["function"]["name"].as_str() {
-        Some(name) => Step::tool(name, document.clone()),
-        None => Step::json(document),
+fn feature(request: &Recorded) -> Feature {
+    let body = &request.body;
+    match body["response_format"]["type"].as_str() {
+        Some("json_schema") => Feature::Schema,
+        Some(_) => Feature::Object,
+        None if body["output_config"].is_object() => Feature::Schema,
+        None if body["tool_choice"].is_object() => Feature::ForcedTools,
+        None if body["tools"].is_array() => Feature::Tools,
+        None => Feature::Nothing,
     }
 }
 
-/// What the prompt talks a model into where nothing holds it.
+async fn examine(kind: BackendKind, script: Script) -> Result<Verdict, Error> {
+    let server = ScriptedServer::start(script);
+    let mut config = config(&server, kind);
+    config.retries = 0;
+    probe(open(&config).as_ref(), &|_| {}).await
+}
+
+/// The verdict on a server that answers like this, a feature a line.
+async fn check(kind: BackendKind, mut answer: impl FnMut(Feature) -> Step + Send + 'static, expect: Expect) {
+    let script = Script::respond(move |request, _| answer(feature(request)));
+    let verdict = examine(kind, script).await.unwrap();
+    let held = |held: Option<bool>| held.map_or("-", |held| if held { "held" } else { "broken" });
+    let mut lines: Vec<String> = verdict
+        .findings
+        .iter()
+        .map(|finding| {
+            let (name, support) = (&finding.feature, finding.support.name());
+            let marks = [finding.enumeration, finding.extra_property, finding.number_bound].map(held);
+            format!("{name}: {support} ({}) {}", marks.join(", "), finding.evidence)
+        })
+        .collect();
+    lines.push(format!("calls: {}", verdict.calls));
+    let capabilities = &verdict.capabilities;
+    let all =
+        [capabilities.json_schema, capabilities.json_object, capabilities.tools, capabilities.forced_tools];
+    let supports: Vec<_> = verdict.findings.iter().map(|finding| finding.support).collect();
+    assert_eq!(all.to_vec(), supports, "the short form says the same");
+    expect.assert_eq(&lines.join("\n"));
+}
+
+fn kept() -> Value {
+    json!({"colour": "red", "rating": 5})
+}
+
+/// What the prompt asks for against the schema.
 fn lured() -> Value {
     json!({"colour": "ultraviolet", "rating": 99, "note": "hello"})
 }
 
-#[tokio::test]
-async fn a_server_that_enforces_is_told_from_its_answer() {
-    let server =
-        ScriptedServer::respond(|request, _| document(request, &json!({"colour": "red", "rating": 5})));
-    let verdict = verdict(&server).await.unwrap();
-    assert_eq!(verdict.capabilities, all(Support::Enforced));
-    assert_eq!(verdict.calls, 4);
-    for finding in &verdict.findings {
-        let held = (finding.enumeration, finding.extra_property, finding.number_bound);
-        assert_eq!(held, (Some(true), Some(true), Some(true)), "{finding:?}");
+fn enforce(feature: Feature) -> Step {
+    match feature {
+        Feature::Tools | Feature::ForcedTools => Step::tool("describe_paint", kept()),
+        _ => Step::json(&kept()),
     }
 }
 
 #[tokio::test]
-async fn a_bound_that_does_not_hold_is_told_beside_what_does() {
-    let server =
-        ScriptedServer::respond(|request, _| document(request, &json!({"colour": "green", "rating": 99})));
-    let verdict = verdict(&server).await.unwrap();
-    assert_eq!(verdict.capabilities, all(Support::Enforced));
-    assert!(verdict.findings.iter().all(|finding| finding.number_bound == Some(false)));
+async fn a_server_that_enforces() {
+    check(
+        OpenAi,
+        enforce,
+        expect![[r#"
+        json_schema: enforced (held, held, held) {"colour":"red","rating":5}
+        json_object: enforced (held, held, held) {"colour":"red","rating":5}
+        tools: enforced (held, held, held) {"colour":"red","rating":5}
+        forced_tools: enforced (held, held, held) {"colour":"red","rating":5}
+        calls: 4"#]],
+    )
+    .await;
+    check(
+        Anthropic,
+        enforce,
+        expect![[r#"
+            json_schema: enforced (held, held, held) {"colour":"red","rating":5}
+            json_object: ignored (-, -, -) (the protocol has no place for it)
+            tools: enforced (held, held, held) {"colour":"red","rating":5}
+            forced_tools: enforced (held, held, held) {"colour":"red","rating":5}
+            calls: 3"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn a_form_whose_constraints_do_not_hold_is_only_accepted() {
-    let server = ScriptedServer::respond(|request, _| document(request, &lured()));
-    let verdict = verdict(&server).await.unwrap();
-    assert_eq!(verdict.capabilities, all(Support::Accepted));
-    for finding in &verdict.findings {
-        assert_eq!((finding.enumeration, finding.extra_property), (Some(false), Some(false)));
-        assert_eq!(finding.evidence, lured().to_string());
-    }
+async fn what_the_protocol_cannot_say_is_not_asked() {
+    check(
+        Completions,
+        enforce,
+        expect![[r#"
+        json_schema: enforced (held, held, held) {"colour":"red","rating":5}
+        json_object: ignored (-, -, -) (the protocol has no place for it)
+        tools: ignored (-, -, -) (the protocol has no place for it)
+        forced_tools: ignored (-, -, -) (the protocol has no place for it)
+        calls: 1"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn a_server_that_does_as_if_nothing_was_asked_ignores() {
-    let server = ScriptedServer::respond(|_, _| Step::text("Sure!  Ultraviolet it is."));
-    let verdict = verdict(&server).await.unwrap();
-    assert_eq!(verdict.capabilities, all(Support::Ignored));
-    assert!(verdict.findings.iter().all(|finding| finding.evidence == "Sure! Ultraviolet it is."));
-}
-
-#[tokio::test]
-async fn a_server_may_refuse_one_thing_and_enforce_another() {
-    let server = ScriptedServer::respond(|request, _| match &request.body["response_format"]["type"] {
-        Value::String(kind) if kind == "json_object" => Step::status(400),
-        Value::String(_) => document(request, &json!({"colour": "red", "rating": 1})),
-        _ if request.body["tool_choice"].is_null() => document(request, &lured()),
-        // Some servers break over what they do not know.
-        _ => Step::status(500),
-    });
-    let verdict = verdict(&server).await.unwrap();
-    let expected = Capabilities {
-        json_schema: Support::Enforced,
-        json_object: Support::Refused,
-        tools: Support::Accepted,
-        forced_tools: Support::Refused,
+async fn a_program_is_only_tried() {
+    let verdict = |script: &'static str| async move {
+        let config = crate::command::config(&["sh", "-c", script]);
+        let backend = formwork_model::connect(&config, &crate::command::environment).unwrap();
+        probe(backend.as_ref(), &|_| {}).await
     };
-    assert_eq!(verdict.capabilities, expected);
-    assert!(verdict.findings[1].evidence.ends_with("scripted status 400"), "{:?}", verdict.findings[1]);
+    assert_eq!(verdict("echo ultraviolet").await.unwrap().calls, 1);
+    assert_eq!(kind_of(&verdict("exit 1").await.unwrap_err()), "Program");
 }
 
 #[tokio::test]
-async fn the_schema_is_sent_through_the_feature_alone() {
-    let server = ScriptedServer::respond(|request, _| document(request, &lured()));
-    verdict(&server).await.unwrap();
-    for request in server.requests() {
-        assert!(!request.prompt().contains("green"), "{}", request.prompt());
-        assert!(request.body.to_string().contains("green"));
+async fn a_server_that_ignores_everything() {
+    check(
+        OpenAi,
+        |_| Step::text("My favourite paint is ultraviolet!"),
+        expect![[r#"
+        json_schema: ignored (-, -, -) My favourite paint is ultraviolet!
+        json_object: ignored (-, -, -) My favourite paint is ultraviolet!
+        tools: ignored (-, -, -) My favourite paint is ultraviolet!
+        forced_tools: ignored (-, -, -) My favourite paint is ultraviolet!
+        calls: 4"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_formats() {
+    let answer = |feature| match feature {
+        Feature::Schema => Step::status(400).body("'response_format' is not supported"),
+        Feature::Object => Step::status(500).body("internal error"),
+        other => enforce(other),
+    };
+    check(OpenAi, answer, expect![[r#"
+        json_schema: refused (-, -, -) the backend refused the request with 400: 'response_format' is not supported
+        json_object: refused (-, -, -) the backend answered 500: internal error
+        tools: enforced (held, held, held) {"colour":"red","rating":5}
+        forced_tools: enforced (held, held, held) {"colour":"red","rating":5}
+        calls: 4"#]]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_tools() {
+    let answer = |feature| match feature {
+        Feature::Tools | Feature::ForcedTools => Step::json(&kept()),
+        other => enforce(other),
+    };
+    check(
+        OpenAi,
+        answer,
+        expect![[r#"
+        json_schema: enforced (held, held, held) {"colour":"red","rating":5}
+        json_object: enforced (held, held, held) {"colour":"red","rating":5}
+        tools: ignored (-, -, -) {"colour":"red","rating":5}
+        forced_tools: ignored (-, -, -) {"colour":"red","rating":5}
+        calls: 4"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_gives_the_form_without_the_constraints() {
+    let answer = |feature| match feature {
+        Feature::Tools | Feature::ForcedTools => Step::tool("describe_paint", lured()),
+        _ => Step::json(&lured()),
+    };
+    check(
+        OpenAi,
+        answer,
+        expect![[r#"
+        json_schema: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
+        json_object: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
+        tools: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
+        forced_tools: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
+        calls: 4"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn one_broken_constraint_is_enough() {
+    let answer = |feature| match feature {
+        Feature::Schema => Step::json(&json!({"colour": "green", "rating": 1, "note": "hello"})),
+        Feature::Object => Step::json(&json!({"colour": "blue", "rating": 1})),
+        // Bounds of numbers are known to be left out by servers that enforce the rest.
+        _ => Step::tool("describe_paint", json!({"colour": "green", "rating": 99})),
+    };
+    check(
+        OpenAi,
+        answer,
+        expect![[r#"
+        json_schema: accepted (held, broken, held) {"colour":"green","rating":1,"note":"hello"}
+        json_object: accepted (broken, held, held) {"colour":"blue","rating":1}
+        tools: enforced (held, held, broken) {"colour":"green","rating":99}
+        forced_tools: enforced (held, held, broken) {"colour":"green","rating":99}
+        calls: 4"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_that_only_thought_says_nothing_about_the_server() {
+    check(
+        OpenAi,
+        |_| Step::reasoning("Hm, ultraviolet…").finish("length"),
+        expect![[r#"
+            json_schema: unknown (-, -, -) (the tokens ran out before an answer)
+            json_object: unknown (-, -, -) (the tokens ran out before an answer)
+            tools: unknown (-, -, -) (the tokens ran out before an answer)
+            forced_tools: unknown (-, -, -) (the tokens ran out before an answer)
+            calls: 4"#]],
+    )
+    .await;
+    check(
+        OpenAi,
+        |_| Step::text("{\"colour\": \"r").finish("length"),
+        expect![[r#"
+        json_schema: unknown (-, -, -) {"colour": "r
+        json_object: unknown (-, -, -) {"colour": "r
+        tools: unknown (-, -, -) (the tokens ran out before an answer)
+        forced_tools: unknown (-, -, -) (the tokens ran out before an answer)
+        calls: 4"#]],
+    )
+    .await;
+    check(
+        OpenAi,
+        |_| Step::text("Well, my favourite").finish("length"),
+        expect![[r#"
+        json_schema: ignored (-, -, -) Well, my favourite
+        json_object: ignored (-, -, -) Well, my favourite
+        tools: ignored (-, -, -) Well, my favourite
+        forced_tools: ignored (-, -, -) Well, my favourite
+        calls: 4"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_all_features_is_asked_a_plain_question() {
+    let answer = |feature| match feature {
+        Feature::Nothing => Step::text("Ultraviolet."),
+        _ => Step::status(422),
+    };
+    check(
+        OpenAi,
+        answer,
+        expect![[r#"
+        json_schema: refused (-, -, -) the backend refused the request with 422: scripted status 422
+        json_object: refused (-, -, -) the backend refused the request with 422: scripted status 422
+        tools: refused (-, -, -) the backend refused the request with 422: scripted status 422
+        forced_tools: refused (-, -, -) the backend refused the request with 422: scripted status 422
+        calls: 5"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_has_nothing_to_do_with_features_is_an_error() {
+    for (status, expected) in [
+        (400, "Rejected"),
+        (401, "Rejected"),
+        (403, "Rejected"),
+        (404, "Rejected"),
+        (429, "Busy"),
+        (500, "Busy"),
+        (503, "Busy"),
+    ] {
+        let error = examine(OpenAi, Script::new([Step::status(status)]).repeat_last()).await.unwrap_err();
+        assert_eq!(kind_of(&error), expected, "{status}");
+        assert!(error.to_string().contains(&format!("scripted status {status}")), "{error}");
     }
+    let late = Script::new([Step::json(&kept()), Step::status(401)]);
+    assert_eq!(kind_of(&examine(OpenAi, late).await.unwrap_err()), "Rejected", "a key that is withdrawn");
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_says_nothing_of_features() {
-    for status in [401, 403] {
-        let server = ScriptedServer::respond(move |_, _| Step::status(status));
-        let error = verdict(&server).await.unwrap_err();
-        assert!(matches!(error, Error::Rejected { .. }), "{error:?}");
-        assert_eq!(server.requests().len(), 1);
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_is_away_says_nothing_of_features() {
-    let server = ScriptedServer::start([]);
-    let config = BackendConfig { retries: 1, ..config(BackendKind::OpenAi, &server) };
+async fn a_server_that_is_down_is_an_error() {
+    let server = ScriptedServer::start(Step::text("never"));
+    let mut config = config(&server, OpenAi);
+    config.retries = 0;
     drop(server);
-    let error = probe(&*backend(&config), &|_| {}).await.unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
-    let server = ScriptedServer::respond(|_, _| Step::status(503));
-    let error = verdict(&server).await.unwrap_err();
-    assert!(matches!(error, Error::Busy { status: 503, .. }), "{error:?}");
+    let error = probe(open(&config).as_ref(), &|_| {}).await.unwrap_err();
+    assert_eq!(kind_of(&error), "Unreachable");
 }
 
 #[tokio::test]
-async fn the_owner_of_the_models_tells_whose_rules_apply() {
-    for (owner, dialect) in [("vllm", Some("vllm")), ("llamacpp", Some("llama.cpp")), ("somebody", None)] {
-        let script = Script::respond(|_, _| Step::text("x")).serving("model-7b", owner);
-        let verdict = verdict(&ScriptedServer::start(script)).await.unwrap();
-        assert_eq!(verdict.dialect.as_deref(), dialect, "{owner}");
+async fn servers_say_whose_rules_they_follow() {
+    let dialect = async |script: Script| examine(OpenAi, script).await.unwrap().dialect;
+    let script = || Script::respond(|request, _| enforce(feature(request)));
+    for (owner, expected) in [
+        ("vllm", Some("vllm")),
+        ("llamacpp", Some("llama.cpp")),
+        ("library", Some("ollama")),
+        ("organization_owner", Some("lmstudio")),
+        ("somebody", None),
+    ] {
+        assert_eq!(dialect(script().serving("m", owner)).await.as_deref(), expected, "{owner}");
     }
-    let script = Script::respond(|_, _| Step::text("x")).route("GET", "/v1/models", Step::status(404));
-    assert_eq!(verdict(&ScriptedServer::start(script)).await.unwrap().dialect, None);
+    assert_eq!(dialect(script().route("GET", "/v1/models", Step::status(404))).await, None);
+    assert_eq!(dialect(script().route("GET", "/v1/models", Step::html())).await, None);
 }

@@ -1,184 +1,231 @@
-//! Servers that speak a protocol nearly as it is written down.
+//! Habits of servers that are wrong by the book and common in the field.
 
-use formwork_model::{Call, Error};
-use formwork_testkit::{Recorded, ScriptedServer, Step};
-use formwork_types::{BackendKind, Message, Reply, Request, Stop, Tool, ToolCall, Usage};
+use expect_test::{Expect, expect};
+use formwork_model::Call;
+use formwork_testkit::{ScriptedServer, Step};
+use formwork_types::{BackendKind, Format, Message, Request, Tool, ToolCall};
 use serde_json::{Value, json};
 
-use crate::support::{backend, call, config, hello, once, reply};
+use crate::support::{ask, ask_script, config, open, question, shown};
 
-const OPENAI: BackendKind = BackendKind::OpenAi;
-
-/// A stream of these deltas and a proper end.
-fn deltas(deltas: &[Value]) -> Step {
-    let mut body = String::new();
-    for delta in deltas {
-        body.push_str(&format!("data: {}\n\n", json!({"choices": [{"delta": delta}]})));
-    }
-    body.push_str("data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n");
+/// A stream of chat completions with these choices, and then the usual end.
+fn stream(choices: &[Value]) -> Step {
+    let mut body: String =
+        choices.iter().map(|choice| format!("data: {}\n\n", json!({"choices": [choice]}))).collect();
+    body.push_str("data: [DONE]\n\n");
     Step::status(200).content_type("text/event-stream").body(body)
 }
 
-async fn calls(step: Step) -> Vec<(String, String)> {
-    let reply: Reply = reply(OPENAI, step).await.unwrap();
-    assert_eq!(reply.stop, Stop::ToolCalls);
-    reply.tool_calls.into_iter().map(|call| (call.name, call.arguments)).collect()
+fn whole(message: &Value) -> Step {
+    Step::status(200).body(json!({"choices": [{"message": message, "finish_reason": "stop"}]}).to_string())
 }
 
-fn function(index: usize, name: Value, arguments: Value) -> Value {
-    json!({"tool_calls": [{"index": index, "id": null, "function": {"name": name, "arguments": arguments}}]})
+/// What chat completions make of a reply, the estimated usage aside.
+async fn check(step: Step, expect: Expect) {
+    let (server, outcome) = ask_script(BackendKind::OpenAi, step, |_| {}).await;
+    assert_eq!(server.requests().len(), 1, "{}", shown(&outcome));
+    let outcome = outcome.map(|mut reply| {
+        reply.usage = formwork_types::Usage::default();
+        reply
+    });
+    expect.assert_eq(&shown(&outcome));
+}
+
+fn pieces(calls: &[Value]) -> Step {
+    stream(&calls.iter().map(|call| json!({"delta": {"tool_calls": [call]}})).collect::<Vec<_>>())
 }
 
 #[tokio::test]
-async fn a_name_that_comes_with_every_part_is_one_name() {
-    let parts = ["", "{\"a\"", ":1}"].map(|arguments| function(0, json!("read"), json!(arguments)));
-    assert_eq!(calls(deltas(&parts)).await, [("read".to_owned(), "{\"a\":1}".to_owned())]);
+async fn a_name_may_come_with_every_piece() {
+    let piece = |part: &str| json!({"index": 0, "id": "a", "function": {"name": "look", "arguments": part}});
+    check(pieces(&[piece(""), piece("{\"at\":"), piece("\"wall\"}")]), expect![[r#"{"text":"","tool_calls":[{"id":"a","name":"look","arguments":"{\"at\":\"wall\"}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
 }
 
 #[tokio::test]
-async fn a_name_in_pieces_is_one_name() {
-    let parts = [
-        function(0, json!("re"), json!("")),
-        function(0, json!("ad"), Value::Null),
-        function(0, Value::Null, json!("{}")),
-    ];
-    assert_eq!(calls(deltas(&parts)).await, [("read".to_owned(), "{}".to_owned())]);
+async fn a_name_may_come_in_pieces() {
+    let named = |part: &str| json!({"index": 0, "function": {"name": part}});
+    let arguments = json!({"index": 0, "function": {"arguments": "{}"}});
+    check(pieces(&[named("lo"), named("ok"), arguments]), expect![[r#"{"text":"","tool_calls":[{"id":"call_0","name":"look","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
+}
+
+#[tokio::test]
+async fn calls_may_lack_an_index() {
+    let piece = |id: &str, part: &str| json!({"id": id, "function": {"name": "look", "arguments": part}});
+    check(pieces(&[piece("a", "{\"at\":"), piece("a", "1}"), piece("b", "{}")]), expect![[r#"{"text":"","tool_calls":[{"id":"a","name":"look","arguments":"{\"at\":1}"},{"id":"b","name":"look","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
+}
+
+#[tokio::test]
+async fn calls_may_lack_index_and_id() {
+    let piece = |part: &str| json!({"function": {"name": "look", "arguments": part}});
+    check(pieces(&[piece("{\"at\":"), piece("1}"), piece("{}")]), expect![[r#"{"text":"","tool_calls":[{"id":"call_0","name":"look","arguments":"{\"at\":1}"},{"id":"call_1","name":"look","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
+    let call = |name: &str| json!({"function": {"name": name, "arguments": "{}"}});
+    check(whole(&json!({"content": null, "tool_calls": [call("look"), call("paint")]})), expect![[r#"{"text":"","tool_calls":[{"id":"call_0","name":"look","arguments":"{}"},{"id":"call_1","name":"paint","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
+}
+
+#[tokio::test]
+async fn calls_may_be_counted_from_one() {
+    let call = json!({"index": 1, "id": "a", "function": {"name": "look", "arguments": "{}"}});
+    check(pieces(&[call]), expect![[r#"{"text":"","tool_calls":[{"id":"a","name":"look","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
+}
+
+#[tokio::test]
+async fn too_many_calls_are_no_reply() {
+    let call = json!({"index": 4_000_000_000_u64, "function": {"name": "look", "arguments": "{}"}});
+    let (_, outcome) = ask_script(BackendKind::OpenAi, pieces(&[call]), |config| config.retries = 0).await;
+    assert_eq!(shown(&outcome), "Incomplete: the reply is incomplete: more than 128 tool calls");
 }
 
 #[tokio::test]
 async fn arguments_may_be_an_object() {
-    let part = function(0, json!("read"), json!({"b": 1, "a": [2]}));
-    let expected = [("read".to_owned(), "{\"b\":1,\"a\":[2]}".to_owned())];
-    assert_eq!(calls(deltas(std::slice::from_ref(&part))).await, expected);
-    let whole = json!({"choices": [{"message": part, "finish_reason": "tool_calls"}]});
-    assert_eq!(calls(Step::status(200).body(whole.to_string())).await, expected);
+    let call = json!({"id": "a", "function": {"name": "look", "arguments": {"at": "wall"}}});
+    check(whole(&json!({"content": null, "tool_calls": [call]})), expect![[r#"{"text":"","tool_calls":[{"id":"a","name":"look","arguments":"{\"at\":\"wall\"}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
+    check(pieces(&[call]), expect![[r#"{"text":"","tool_calls":[{"id":"a","name":"look","arguments":"{\"at\":\"wall\"}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
 }
 
 #[tokio::test]
-async fn calls_without_an_index_are_told_apart_by_their_ids() {
-    let call = |id: Option<&str>, name: Option<&str>, arguments: &str| json!({"tool_calls": [{"id": id, "function": {"name": name, "arguments": arguments}}]});
-    let parts =
-        [call(Some("x"), Some("read"), "{"), call(None, None, "}"), call(Some("y"), Some("stop"), "{}")];
-    let expected = [("read".to_owned(), "{}".to_owned()), ("stop".to_owned(), "{}".to_owned())];
-    assert_eq!(calls(deltas(&parts)).await, expected);
+async fn content_may_be_null_or_parts() {
+    check(
+        whole(&json!({"content": null})),
+        expect![[r#"{"text":"","stop":{"reason":"finished"},"usage":{"input":0,"output":0}}"#]],
+    )
+    .await;
+    let parts = json!([
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "green"},
+    ]);
+    check(
+        whole(&json!({"content": parts})),
+        expect![[r#"{"text":"green","stop":{"reason":"finished"},"usage":{"input":0,"output":0}}"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn a_call_far_beyond_the_others_does_not_fill_the_memory() {
-    let error = reply(OPENAI, deltas(&[function(1 << 40, json!("read"), json!("{}"))])).await.unwrap_err();
-    assert_eq!(error, Error::Incomplete { reason: "more than 128 tool calls".to_owned() });
-}
-
-#[tokio::test]
-async fn nothing_may_be_null() {
-    let parts = [
-        json!({"role": "assistant", "content": null, "tool_calls": null, "refusal": null, "reasoning": null}),
-        json!({"content": "x"}),
-    ];
-    assert_eq!(reply(OPENAI, deltas(&parts)).await.unwrap().text, "x");
-    let lines = "data: {\"choices\":null,\"usage\":null,\"error\":null,\"model\":null}\n\n\
-                 data: {\"choices\":[{\"delta\":null,\"finish_reason\":\"stop\"}]}\n\n\
-                 data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":null}}\n\n";
-    let step = Step::status(200).content_type("text/event-stream").body(lines);
-    let reply = reply(OPENAI, step).await.unwrap();
-    assert_eq!((reply.text.as_str(), reply.usage.input), ("", 3));
-}
-
-#[tokio::test]
-async fn reasoning_under_either_name_or_both_is_read_once() {
-    for names in [&["reasoning"][..], &["reasoning_content"], &["reasoning", "reasoning_content"]] {
-        let delta: Value = names.iter().map(|name| ((*name).to_owned(), json!("hm"))).collect();
-        let reply = reply(OPENAI, deltas(&[delta])).await.unwrap();
-        assert_eq!(reply.reasoning, "hm", "{names:?}");
+async fn reasoning_may_come_under_either_name_or_both() {
+    for message in [json!({"reasoning": "hm"}), json!({"reasoning_content": "hm"})] {
+        let (_, outcome) = ask_script(BackendKind::OpenAi, whole(&message), |_| {}).await;
+        assert_eq!(outcome.unwrap().reasoning, "hm", "{message}");
     }
+    check(
+        whole(&json!({"content": "green", "reasoning": "hm", "reasoning_content": "hm"})),
+        expect![[
+            r#"{"text":"green","reasoning":"hm","stop":{"reason":"finished"},"usage":{"input":0,"output":0}}"#
+        ]],
+    )
+    .await;
+    check(
+        whole(&json!({"content": "green", "reasoning": {"effort": "low"}})),
+        expect![[r#"{"text":"green","stop":{"reason":"finished"},"usage":{"input":0,"output":0}}"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn what_nobody_counted_is_estimated() {
-    // 40 bytes of prompt, tools and all, are 10 tokens.
-    let made = ToolCall { id: "c".to_owned(), name: "read".to_owned(), arguments: "{}".to_owned() };
+async fn an_empty_reason_and_empty_events_say_nothing() {
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":\"gre\"},\"finish_reason\":\"\"}]}\n\n\
+                data:\n\n\
+                data: {\"choices\":[{\"delta\":{\"content\":\"en\"},\"finish_reason\":\"\"}]}\n\n\
+                data: [DONE] \n\n";
+    let step = Step::status(200).content_type("text/event-stream").body(body);
+    check(step, expect![[r#"{"text":"green","stop":{"reason":"finished"},"usage":{"input":0,"output":0}}"#]])
+        .await;
+}
+
+#[tokio::test]
+async fn a_stream_may_come_without_a_content_type() {
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":\"green\"}}]}\n\ndata: [DONE]\n\n";
+    check(
+        Step::raw(format!("HTTP/1.1 200 OK\r\n\r\n{body}")),
+        expect![[r#"{"text":"green","stop":{"reason":"finished"},"usage":{"input":0,"output":0}}"#]],
+    )
+    .await;
+    let body = "{\"choices\":[{\"message\":{\"content\":\"green\"}}]}";
+    check(
+        Step::raw(format!("HTTP/1.1 200 OK\r\n\r\n{body}")),
+        expect![[r#"{"text":"green","stop":{"reason":"finished"},"usage":{"input":0,"output":0}}"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn messages_may_end_like_chat_completions() {
+    let step = Step::text("green").malformed_chunk(9, "data: [DONE]").malformed_chunk(1, "data:");
+    let (_, outcome) = ask_script(BackendKind::Anthropic, step, |_| {}).await;
+    assert_eq!(outcome.unwrap().text, "green");
+}
+
+#[tokio::test]
+async fn the_estimate_counts_all_that_is_read() {
+    let text = |tokens: usize| "x".repeat(4 * tokens);
+    // As JSON two bytes longer.
+    let schema = |tokens: usize| json!("x".repeat(4 * tokens - 2));
+    let call = ToolCall { id: "a".to_owned(), name: text(4), arguments: text(8) };
+    let tool = Tool { name: text(16), description: text(32), parameters: schema(64), strict: false };
     let request = Request {
-        system: Some("12345678".to_owned()),
-        messages: vec![
-            Message::user("1234567"),
-            Message::user("8"),
-            Message::assistant("", vec![made]),
-            Message::tool("c", "12"),
-        ],
-        tools: vec![Tool {
-            name: "read".to_owned(),
-            description: "12345678".to_owned(),
-            parameters: json!({}),
-            strict: false,
-        }],
+        system: Some(text(1)),
+        messages: vec![Message::user(text(2)), Message::assistant("", vec![call]), Message::tool("a", "")],
+        tools: vec![tool],
+        format: Format::JsonSchema { name: "s".to_owned(), schema: schema(128), strict: true },
         ..Request::default()
     };
-    for kind in [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic] {
-        for step in [Step::text("123456789"), Step::text("123456789").plain_only()] {
-            let server = ScriptedServer::start(step.without_usage());
-            let reply = backend(&once(kind, &server)).call(Call::new(&request)).await.unwrap();
-            assert_eq!(reply.usage, Usage { input: 10, output: 3, estimated: true }, "{kind:?}");
-        }
+    for kind in crate::support::HTTP {
+        let server = ScriptedServer::start(Step::text(text(3)).without_usage());
+        let reply = open(&config(&server, kind)).call(Call::new(&request)).await.unwrap();
+        assert_eq!(
+            (reply.usage.input, reply.usage.output, reply.usage.estimated),
+            (255, 3, true),
+            "{kind:?}"
+        );
     }
 }
 
-#[tokio::test]
-async fn what_a_tool_was_told_counts_as_written() {
-    for kind in [BackendKind::OpenAi, BackendKind::Anthropic] {
-        let step = Step::reasoning("1234").and_tool("read", "{\"a\":123}").without_usage();
-        let reply = reply(kind, step).await.unwrap();
-        assert_eq!(reply.usage, Usage { input: 2, output: 4, estimated: true }, "{kind:?}");
-    }
-}
-
-/// Answers as servers do that do not know `stream_options`.
-fn old_server(status: u16, body: &'static str) -> ScriptedServer {
-    ScriptedServer::respond(move |request: &Recorded, _| {
-        if request.body["stream_options"].is_null() {
-            Step::text("fine")
+/// A server that does not know `stream_options` and says so in these words.
+fn strict_server(status: u16, words: &'static str) -> ScriptedServer {
+    ScriptedServer::respond(move |request, _| {
+        if request.body.get("stream_options").is_some() {
+            Step::status(status).body(words)
         } else {
-            Step::status(status).body(body)
+            Step::text("green").without_usage()
         }
     })
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_stream_options_is_asked_without_them_from_then_on() {
-    for (status, body) in [
-        (400, r#"{"error":{"message":"Unrecognized request argument supplied: stream_options"}}"#),
-        (400, r#"{"error":{"message":"Unknown field","param":"stream_options"}}"#),
-        (422, r#"{"detail":[{"loc":["body","stream_options"],"msg":"extra fields not permitted"}]}"#),
-    ] {
-        for kind in [BackendKind::OpenAi, BackendKind::Completions] {
-            let server = old_server(status, body);
-            let backend = backend(&config(kind, &server));
+async fn a_server_that_refuses_to_count_is_asked_without_from_then_on() {
+    let cases = [
+        (400, r#"{"error": {"message": "Unrecognized request argument: stream_options"}}"#),
+        (422, r#"{"detail": [{"loc": ["body", "stream_options"], "msg": "extra fields not permitted"}]}"#),
+    ];
+    for kind in [BackendKind::OpenAi, BackendKind::Completions] {
+        for (status, words) in cases {
+            let server = strict_server(status, words);
+            let backend = open(&config(&server, kind));
             for _ in 0..2 {
-                let reply = backend.call(Call::new(&hello())).await.unwrap();
-                assert_eq!(reply.text, "fine");
-                assert!(reply.usage.estimated && reply.usage.input > 0, "{:?}", reply.usage);
+                let reply = ask(backend.as_ref()).await.unwrap();
+                assert!(reply.text == "green" && reply.usage.estimated, "{reply:?}");
             }
-            let sent: Vec<bool> = server
-                .requests()
-                .iter()
-                .map(|request| request.body.get("stream_options").is_some())
-                .collect();
-            assert_eq!(sent, [true, false, false], "{kind:?}: {body}");
+            let counted = |index: usize| server.requests()[index].body.get("stream_options").is_some();
+            assert_eq!([counted(0), counted(1), counted(2)], [true, false, false], "{kind:?} {status}");
+            assert_eq!(server.requests().len(), 3);
         }
     }
 }
 
 #[tokio::test]
-async fn other_refusals_are_not_repeated_without_stream_options() {
-    for (status, body) in [(400, "max_tokens is too large"), (403, "stream_options are for paying customers")]
-    {
-        let server = old_server(status, body);
-        let error = call(&config(OPENAI, &server)).await.unwrap_err();
-        assert_eq!(error, Error::Rejected { status, message: body.to_owned() });
-        assert_eq!(server.requests().len(), 1);
+async fn a_complaint_that_repeats_the_request_is_not_a_refusal_to_count() {
+    let server = ScriptedServer::respond(|request, _| {
+        Step::status(400).body(format!("no such model in {}", String::from_utf8_lossy(&request.raw)))
+    });
+    let backend = open(&config(&server, BackendKind::OpenAi));
+    for _ in 0..2 {
+        ask(backend.as_ref()).await.unwrap_err();
     }
-    let body = "neither stream_options nor you";
-    let server = ScriptedServer::respond(move |_, _| Step::status(400).body(body));
-    let error = call(&config(OPENAI, &server)).await.unwrap_err();
-    assert_eq!(error, Error::Rejected { status: 400, message: body.to_owned() });
-    assert_eq!(server.requests().len(), 2);
+    let counted = |index: usize| server.requests()[index].body.get("stream_options").is_some();
+    assert_eq!([counted(0), counted(1), counted(2)], [true, false, true]);
+}
+
+#[tokio::test]
+async fn another_refusal_is_final() {
+    let server = strict_server(400, "no such model");
+    open(&config(&server, BackendKind::OpenAi)).call(Call::new(&question())).await.unwrap_err();
+    assert_eq!(server.requests().len(), 1);
 }

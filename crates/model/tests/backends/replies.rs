@@ -1,185 +1,101 @@
-//! What comes back: each protocol's replies, streamed and in one piece.
+//! Proper replies: a stream and a plain reply say the same, and mean the same in every protocol.
 
-use formwork_model::{BackendConfig, Call, Watch};
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{BackendKind, Reply, Stop, ToolCall, Usage};
+use expect_test::{Expect, expect};
+use formwork_testkit::Step;
+use formwork_types::BackendKind;
 use serde_json::json;
 
-use crate::support::{backend, call, config, hello, reply};
+use crate::support::{HTTP, ask_script, shown};
 
-const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
-const WITH_TOOLS: [BackendKind; 2] = [BackendKind::OpenAi, BackendKind::Anthropic];
-
-/// The same reply must come out of a stream and of a whole body.
-async fn both(kind: BackendKind, step: Step) -> Reply {
-    let streamed = reply(kind, step.clone()).await.unwrap();
-    let whole = reply(kind, step.plain_only()).await.unwrap();
-    assert_eq!(streamed, whole, "{kind:?}");
-    streamed
+/// Asks each backend with the step as a stream and in one piece, and compares what comes of it.
+async fn check(step: Step, expect: Expect) {
+    let mut lines = Vec::new();
+    for kind in HTTP {
+        let (_, streamed) = ask_script(kind, step.clone(), |_| {}).await;
+        let (_, plain) = ask_script(kind, step.clone().plain_only(), |_| {}).await;
+        assert_eq!(shown(&streamed), shown(&plain), "{kind:?}: a stream and a plain reply");
+        lines.push(format!("{}: {}", kind.name(), shown(&streamed)));
+    }
+    expect.assert_eq(&lines.join("\n"));
 }
 
 #[tokio::test]
-async fn text_comes_out_as_it_was_said() {
-    for kind in KINDS {
-        let text = "{\"name\": \"Zoë — 日本\\n\", \"n\": 1.50}\n";
-        let reply = both(kind, Step::text(text).chunk_bytes(3).usage(21, 8)).await;
-        let usage = Usage { input: 21, output: 8, estimated: false };
-        let expected =
-            Reply { text: text.to_owned(), usage, model: "model-7b".to_owned(), ..Reply::default() };
-        assert_eq!(reply, expected, "{kind:?}");
-    }
+async fn a_text_with_its_usage_and_model() {
+    check(Step::text("The colour is green, surely.").usage(12, 7).model("big-1"), expect![[r#"
+        openai: {"text":"The colour is green, surely.","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"big-1"}
+        completions: {"text":"The colour is green, surely.","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"big-1"}
+        anthropic: {"text":"The colour is green, surely.","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"big-1"}"#]]).await;
 }
 
 #[tokio::test]
-async fn the_model_is_the_one_that_answered() {
-    for kind in KINDS {
-        assert_eq!(
-            both(kind, Step::text("x").model("model-7b-0613")).await.model,
-            "model-7b-0613",
-            "{kind:?}"
-        );
-    }
+async fn cached_tokens_are_input() {
+    check(Step::text("green").usage(12, 7).cached(5), expect![[r#"
+        openai: {"text":"green","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"m"}
+        completions: {"text":"green","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"m"}
+        anthropic: {"text":"green","stop":{"reason":"finished"},"usage":{"input":17,"output":7},"model":"m"}"#]]).await;
 }
 
 #[tokio::test]
-async fn reasoning_is_kept_apart_from_the_answer() {
-    for kind in WITH_TOOLS {
-        let reply = both(kind, Step::reasoning("Let me think: {\"a\": 0}").and_text("{\"a\":1}")).await;
-        assert_eq!(
-            (reply.reasoning.as_str(), reply.text.as_str()),
-            ("Let me think: {\"a\": 0}", "{\"a\":1}")
-        );
-    }
+async fn reasoning_is_kept_apart() {
+    check(Step::reasoning("They like plants.").and_text("green"), expect![[r#"
+        openai: {"text":"green","reasoning":"They like plants.","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}
+        completions: {"text":"green","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}
+        anthropic: {"text":"green","reasoning":"They like plants.","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}"#]]).await;
 }
 
 #[tokio::test]
-async fn tool_calls_are_joined_from_their_parts() {
-    for kind in WITH_TOOLS {
-        let arguments = "{\"path\":\"src/main.rs\",\"line\":12}";
-        let step = Step::text("Reading.")
-            .and_tool("read", arguments)
-            .and_tool("submit", json!({"ok": true}))
-            .chunk_bytes(5);
-        let reply = both(kind, step).await;
-        assert_eq!(reply.text, "Reading.");
-        assert_eq!(reply.stop, Stop::ToolCalls);
-        let calls: Vec<_> =
-            reply.tool_calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
-        assert_eq!(calls, [("read", arguments), ("submit", "{\"ok\":true}")], "{kind:?}");
-        let [first, second] = &reply.tool_calls[..] else { panic!("two calls") };
-        assert!(!first.id.is_empty() && first.id != second.id, "{kind:?}");
-    }
+async fn tool_calls_in_order() {
+    let step = Step::text("Let me look.")
+        .and_tool("look", json!({"at": "the wall", "times": 2}))
+        .and_tool("paint", json!({}));
+    check(step, expect![[r#"
+        openai: {"text":"Let me look.","tool_calls":[{"id":"call_0_0","name":"look","arguments":"{\"at\":\"the wall\",\"times\":2}"},{"id":"call_0_1","name":"paint","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":10,"output":5},"model":"m"}
+        completions: {"text":"Let me look.","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}
+        anthropic: {"text":"Let me look.","tool_calls":[{"id":"toolu_0_1","name":"look","arguments":"{\"at\":\"the wall\",\"times\":2}"},{"id":"toolu_0_2","name":"paint","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":10,"output":5},"model":"m"}"#]]).await;
 }
 
 #[tokio::test]
-async fn a_call_without_arguments_is_an_empty_object_in_messages() {
-    let reply = both(BackendKind::Anthropic, Step::tool("stop", json!({}))).await;
-    let expected =
-        ToolCall { id: "toolu_0_0".to_owned(), name: "stop".to_owned(), arguments: "{}".to_owned() };
-    assert_eq!(reply.tool_calls, [expected]);
+async fn arguments_that_are_no_json_arrive_as_written() {
+    let (_, outcome) = ask_script(BackendKind::OpenAi, Step::tool("look", "{\"at\": wall"), |_| {}).await;
+    assert_eq!(outcome.unwrap().tool_calls[0].arguments, "{\"at\": wall");
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_with_its_words() {
-    for kind in WITH_TOOLS {
-        let reply = both(kind, Step::refusal("I can't help with that.")).await;
-        assert_eq!(reply.stop, Stop::Refused { message: "I can't help with that.".to_owned() }, "{kind:?}");
-    }
+async fn a_refusal_is_not_an_answer() {
+    check(Step::refusal("I would rather not."), expect![[r#"
+        openai: {"text":"","stop":{"reason":"refused","message":"I would rather not."},"usage":{"input":10,"output":5},"model":"m"}
+        completions: {"text":"I would rather not.","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}
+        anthropic: {"text":"I would rather not.","stop":{"reason":"refused","message":"I would rather not."},"usage":{"input":10,"output":5},"model":"m"}"#]]).await;
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_is_told_from_one_that_ended() {
-    for kind in KINDS {
-        let cut = both(kind, Step::text("{\"a\":").finish("length")).await;
-        assert_eq!((cut.stop, cut.text.as_str()), (Stop::Length, "{\"a\":"), "{kind:?}");
-        assert_eq!(both(kind, Step::text("x")).await.stop, Stop::Finished, "{kind:?}");
-    }
-    for kind in WITH_TOOLS {
-        let cut = both(kind, Step::tool("submit", "{\"a\":1}").finish("length")).await;
-        assert_eq!(cut.stop, Stop::Length, "{kind:?}: half a call is no call");
-    }
-    let full = both(BackendKind::Anthropic, Step::text("x").finish("model_context_window_exceeded")).await;
-    assert_eq!(full.stop, Stop::Length);
+async fn a_filtered_answer_is_told_apart() {
+    check(Step::text("gre").finish("content_filter"), expect![[r#"
+        openai: {"text":"gre","stop":{"reason":"filtered"},"usage":{"input":10,"output":5},"model":"m"}
+        completions: {"text":"gre","stop":{"reason":"filtered"},"usage":{"input":10,"output":5},"model":"m"}
+        anthropic: {"text":"gre","stop":{"reason":"refused","message":"gre"},"usage":{"input":10,"output":5},"model":"m"}"#]]).await;
 }
 
 #[tokio::test]
-async fn a_filter_is_told_from_an_end() {
-    for kind in [BackendKind::OpenAi, BackendKind::Completions] {
-        let reply = both(kind, Step::text("Once upon").finish("content_filter")).await;
-        assert_eq!((reply.stop, reply.text.as_str()), (Stop::Filtered, "Once upon"));
-    }
-    let reply = both(BackendKind::Anthropic, Step::text("Once upon").finish("content_filter")).await;
-    assert_eq!(reply.stop, Stop::Refused { message: "Once upon".to_owned() });
+async fn running_out_of_tokens_counts_before_tool_calls() {
+    check(
+        Step::text("gre").finish("length"),
+        expect![[r#"
+        openai: {"text":"gre","stop":{"reason":"length"},"usage":{"input":10,"output":5},"model":"m"}
+        completions: {"text":"gre","stop":{"reason":"length"},"usage":{"input":10,"output":5},"model":"m"}
+        anthropic: {"text":"gre","stop":{"reason":"length"},"usage":{"input":10,"output":5},"model":"m"}"#]],
+    )
+    .await;
+    check(Step::tool("look", "{\"at\": \"the w").finish("length"), expect![[r#"
+        openai: {"text":"","tool_calls":[{"id":"call_0_0","name":"look","arguments":"{\"at\": \"the w"}],"stop":{"reason":"length"},"usage":{"input":10,"output":5},"model":"m"}
+        completions: {"text":"","stop":{"reason":"length"},"usage":{"input":10,"output":5},"model":"m"}
+        anthropic: {"text":"","tool_calls":[{"id":"toolu_0_0","name":"look","arguments":"{\"at\": \"the w"}],"stop":{"reason":"length"},"usage":{"input":10,"output":5},"model":"m"}"#]]).await;
 }
 
 #[tokio::test]
-async fn cached_tokens_count_as_read() {
-    for (kind, input) in [(BackendKind::OpenAi, 30), (BackendKind::Anthropic, 50)] {
-        let reply = both(kind, Step::text("x").usage(30, 2).cached(20)).await;
-        assert_eq!(reply.usage, Usage { input, output: 2, estimated: false }, "{kind:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_says_nothing_of_the_type_is_understood() {
-    let body = r#"{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}]}"#;
-    let stream = "data: {\"choices\":[{\"delta\":{\"content\":\"streamed\"}}]}\n\ndata: [DONE]\n\n";
-    for (body, text) in [(body, "whole"), (stream, "streamed")] {
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-        let reply = reply(BackendKind::OpenAi, Step::raw(format!("{head}{body}"))).await.unwrap();
-        assert_eq!(reply.text, text);
-    }
-}
-
-#[tokio::test]
-async fn whoever_watches_sees_the_tokens_come() {
-    #[derive(Default)]
-    struct Last(std::sync::atomic::AtomicU64);
-    impl Watch for Last {
-        fn tokens(&self, total: u64) {
-            self.0.store(total, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-    for kind in KINDS {
-        let server = ScriptedServer::start(Step::text("abcdefgh").chunk_bytes(1));
-        let last = Last::default();
-        let request = hello();
-        let call = Call { request: &request, invocation: None, watch: &last };
-        backend(&config(kind, &server)).call(call).await.unwrap();
-        let seen = last.0.into_inner();
-        assert!((8..=10).contains(&seen), "{kind:?}: {seen}");
-    }
-}
-
-#[tokio::test]
-async fn a_connection_is_used_again() {
-    for kind in KINDS {
-        let server = ScriptedServer::start([Step::text("a"), Step::text("b"), Step::text("c")]);
-        let backend = backend(&config(kind, &server));
-        for _ in 0..3 {
-            backend.call(Call::new(&hello())).await.unwrap();
-        }
-        assert_eq!(server.connections(), 1, "{kind:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_connection_that_died_in_the_pool_does_no_harm() {
-    let server = ScriptedServer::start([Step::text("a").hang_up(), Step::text("b")]);
-    let config = BackendConfig { retries: 1, ..config(BackendKind::OpenAi, &server) };
-    let backend = backend(&config);
-    backend.call(Call::new(&hello())).await.unwrap();
-    assert_eq!(backend.call(Call::new(&hello())).await.unwrap().text, "b");
-}
-
-#[tokio::test]
-async fn a_body_without_an_answer_is_no_reply() {
-    for (kind, body) in
-        [(BackendKind::OpenAi, "{\"choices\":[]}"), (BackendKind::Anthropic, "{\"id\":\"x\"}")]
-    {
-        let server = ScriptedServer::start(Step::status(200).body(body));
-        let config = BackendConfig { retries: 0, ..config(kind, &server) };
-        let error = call(&config).await.unwrap_err();
-        assert!(matches!(error, formwork_model::Error::Incomplete { .. }), "{kind:?}: {error}");
-    }
+async fn usage_that_is_missing_is_estimated_on_both_sides() {
+    check(Step::text("green, of course").without_usage(), expect![[r#"
+        openai: {"text":"green, of course","stop":{"reason":"finished"},"usage":{"input":4,"output":4,"estimated":true},"model":"m"}
+        completions: {"text":"green, of course","stop":{"reason":"finished"},"usage":{"input":4,"output":4,"estimated":true},"model":"m"}
+        anthropic: {"text":"green, of course","stop":{"reason":"finished"},"usage":{"input":4,"output":4,"estimated":true},"model":"m"}"#]]).await;
 }

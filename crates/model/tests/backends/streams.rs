@@ -1,140 +1,132 @@
-//! Streams that break off, never end, or are written in an unusual way.
+//! Streams that come in odd shapes, break off, or never end.
 
-use formwork_model::{BackendConfig, Error};
-use formwork_testkit::{Script, ScriptedServer, Step};
-use formwork_types::BackendKind;
+use formwork_testkit::{Script, Step};
+use formwork_types::BackendKind::{self, Anthropic, OpenAi};
 
-use crate::support::{call, config, once, reply};
+use crate::support::{HTTP, ask_script, kind_of, shown};
 
-const OPENAI: BackendKind = BackendKind::OpenAi;
-const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
+/// Characters of one to four bytes, so that any cut into pieces goes through some of them.
+const TEXT: &str = "grün, 緑 and 🦀: {\"a\": \"b\\n\"}";
 
-/// A text that needs more than one byte for most of its characters.
-const TEXT: &str = "{\"grüße\": \"日本語 🦀\", \"n\": [1, 2]}";
-
-/// Tried again where that helps, and told as incomplete where it does not.
-async fn check_incomplete(kind: BackendKind, broken: Step) {
-    let server = ScriptedServer::start([broken.clone(), broken.clone(), Step::text("whole")]);
-    assert_eq!(call(&config(kind, &server)).await.unwrap().text, "whole", "{kind:?}: {broken:?}");
-
-    let server = ScriptedServer::start(Script::new([broken.clone()]).repeat_last());
-    let error = call(&BackendConfig { retries: 1, ..config(kind, &server) }).await.unwrap_err();
-    assert!(matches!(error, Error::Incomplete { .. }), "{kind:?}: {broken:?}: {error}");
-    assert_eq!(server.requests().len(), 2, "{kind:?}: {broken:?}");
-}
-
-#[tokio::test]
-async fn a_stream_that_breaks_off_is_no_answer() {
-    for kind in KINDS {
-        check_incomplete(kind, Step::text(TEXT).cut_after(2)).await;
-        // To HTTP this is a proper end.
-        check_incomplete(kind, Step::text(TEXT).until_close().cut_after(2)).await;
+/// Whole in spite of how it is sent: one request and the text as it was said.
+async fn check_whole(name: &str, step: Step) {
+    for kind in HTTP {
+        // Short, because one case waits for it, and long enough for a machine that is busy.
+        let set = |config: &mut formwork_model::BackendConfig| config.idle_timeout_seconds = 2.0;
+        let (server, outcome) = ask_script(kind, step.clone(), set).await;
+        assert!(
+            outcome.as_ref().is_ok_and(|reply| reply.text == TEXT),
+            "{kind:?} {name}: {}",
+            shown(&outcome)
+        );
+        assert_eq!(server.requests().len(), 1, "{kind:?} {name}");
     }
 }
 
-#[tokio::test]
-async fn a_body_that_breaks_off_is_no_answer() {
-    for kind in KINDS {
-        check_incomplete(kind, Step::text(TEXT).plain_only().cut_body(40)).await;
-    }
+/// Not whole: asked again, and told as this kind of error when it stays so.
+async fn check_broken(kind: BackendKind, name: &str, step: Step, expected: &str) {
+    let script = [step.clone(), Step::text("whole")];
+    let (server, outcome) = ask_script(kind, script, |_| {}).await;
+    assert!(
+        outcome.as_ref().is_ok_and(|reply| reply.text == "whole"),
+        "{kind:?} {name}: {}",
+        shown(&outcome)
+    );
+    assert_eq!(server.requests().len(), 2, "{kind:?} {name}");
+
+    let script = Script::new([step]).repeat_last();
+    let (server, outcome) = ask_script(kind, script, |config| config.retries = 1).await;
+    assert_eq!(
+        outcome.as_ref().map_err(kind_of),
+        Err(expected.to_owned()),
+        "{kind:?} {name}: {}",
+        shown(&outcome)
+    );
+    assert_eq!(server.requests().len(), 2, "{kind:?} {name}");
 }
 
 #[tokio::test]
-async fn what_is_not_json_is_no_answer() {
-    for kind in KINDS {
-        check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: {\"choices\":[{")).await;
-        check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: {\"choices\":7,\"type\":}")).await;
-        check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: \"words\"")).await;
-        check_incomplete(kind, Step::text(TEXT).malformed_chunk(2, "data: [[[]]]")).await;
-        check_incomplete(kind, Step::status(200).body("{\"choices\": [")).await;
-    }
+async fn odd_shapes_are_read() {
+    let text = || Step::text(TEXT).chunk_bytes(3);
+    check_whole("CR LF", text().crlf()).await;
+    check_whole("pings", text().pings()).await;
+    check_whole("pings and CR LF", text().pings().crlf()).await;
+    check_whole("no space after the colon", text().without_space()).await;
+    check_whole("byte by byte", text().crlf().split_writes(1)).await;
+    check_whole("pieces of 7 bytes", text().split_writes(7)).await;
+    check_whole("a plain reply byte by byte", text().plain_only().split_writes(1)).await;
+    check_whole("framed by the connection's end", text().until_close()).await;
+    check_whole("hung up afterwards", text().hang_up()).await;
+    check_whole("content type with parameters", text().content_type("Text/Event-Stream; charset=utf-8"))
+        .await;
 }
 
 #[tokio::test]
-async fn either_sign_of_the_end_is_enough() {
-    for kind in KINDS {
-        for step in [Step::text(TEXT).without_done(), Step::text(TEXT).without_finish()] {
-            assert_eq!(reply(kind, step).await.unwrap().text, TEXT, "{kind:?}");
+async fn a_reply_is_whole_when_its_reason_or_its_end_has_come() {
+    let text = || Step::text(TEXT);
+    check_whole("a reason, no [DONE]", text().without_done()).await;
+    check_whole("a reason, no [DONE], cut", text().without_done().cut_after(99)).await;
+    check_whole("a reason, no [DONE], silence", text().without_done().stall_after(99)).await;
+    check_whole("[DONE], no reason", text().without_finish()).await;
+    check_whole("[DONE], then a cut", text().cut_after(99)).await;
+    check_whole("[DONE], then silence", text().stall_after(99)).await;
+}
+
+#[tokio::test]
+async fn what_breaks_off_is_asked_again_and_told() {
+    for kind in HTTP {
+        let text = || Step::text("green as the grass in the month of May");
+        let cases = [
+            ("cut between events", text().cut_after(2)),
+            ("cut in the middle of an event", text().cut_body(230)),
+            ("cut as if it were the end", text().cut_after(2).until_close()),
+            ("reset", text().cut_after(2).reset()),
+            ("neither a reason nor [DONE]", text().without_finish().without_done()),
+            ("a plain reply cut short", text().plain_only().cut_body(50)),
+            ("a plain reply cut as if it were the end", text().plain_only().cut_body(50).until_close()),
+            ("not JSON", text().malformed_chunk(1, "data: {not json")),
+            ("half of an object", text().malformed_chunk(1, "data: {\"choices\": [")),
+            ("a number", text().malformed_chunk(1, "data: 5")),
+            ("a list", text().malformed_chunk(1, "data: [1, 2]")),
+            ("an empty stream", Step::status(200).content_type("text/event-stream").body("")),
+            ("an empty reply", Step::status(200).body("")),
+            ("a reply without an answer", Step::status(200).body("{}")),
+        ];
+        for (name, step) in cases {
+            check_broken(kind, name, step, "Incomplete").await;
         }
-        check_incomplete(kind, Step::text(TEXT).without_done().without_finish()).await;
+        check_broken(kind, "closed without a word", Step::close(), "Unreachable").await;
+        check_broken(kind, "not HTTP", Step::raw("hello\r\n\r\n"), "Unreachable").await;
     }
+    let done = Step::status(200).content_type("text/event-stream").body("data: [DONE]\n\n");
+    check_broken(OpenAi, "nothing but [DONE]", done, "Incomplete").await;
 }
 
 #[tokio::test]
-async fn an_error_inside_a_stream_is_the_servers_word() {
-    for kind in KINDS {
-        let broken = Step::text(TEXT).error_after(1, "the engine stopped");
-        let server = ScriptedServer::start([broken.clone(), Step::text("whole")]);
-        assert_eq!(call(&config(kind, &server)).await.unwrap().text, "whole", "{kind:?}");
-        for step in [broken.clone(), broken.plain_only()] {
-            let error = reply(kind, step).await.unwrap_err();
-            assert!(matches!(error, Error::Busy { .. }), "{kind:?}: {error:?}");
-            assert!(error.to_string().ends_with("the engine stopped"), "{kind:?}: {error}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn an_error_inside_a_stream_that_cannot_pass_is_not_tried_again() {
-    let openai = r#"data: {"error":{"message":"no such model","code":404}}"#;
-    let anthropic = r#"data: {"type":"error","error":{"type":"not_found_error","message":"no such model"}}"#;
-    for (kind, line) in [(OPENAI, openai), (BackendKind::Anthropic, anthropic)] {
-        let server = ScriptedServer::start(Step::text(TEXT).malformed_chunk(1, line));
-        let error = call(&config(kind, &server)).await.unwrap_err();
-        assert!(matches!(error, Error::Rejected { .. }), "{kind:?}: {error:?}");
-        assert!(error.to_string().ends_with("no such model"), "{kind:?}: {error}");
-        assert_eq!(server.requests().len(), 1, "{kind:?}");
-    }
-}
-
-#[tokio::test]
-async fn an_answer_that_is_too_large_is_not_read() {
-    const LIMIT: usize = 16 * 1024 * 1024;
-    for step in
-        [Step::oversized(5 * LIMIT as u64), Step::endless(), Step::oversized(5 * LIMIT as u64).plain_only()]
-    {
-        let server = ScriptedServer::start(step);
-        let error = call(&config(OPENAI, &server)).await.unwrap_err();
-        assert_eq!(error, Error::TooLarge { limit: LIMIT });
-        assert_eq!(server.requests().len(), 1);
-        // Were it not left, the sockets' buffers would have to take in all the rest.
-        server.wait_for_abandoned_async(1).await;
-    }
-}
-
-#[tokio::test]
-async fn an_event_that_never_ends_is_not_read() {
-    let line = format!("data: {}", "x".repeat(9 * 1024 * 1024));
-    let server = ScriptedServer::start(Step::text(TEXT).malformed_chunk(1, &line));
-    let error = call(&once(OPENAI, &server)).await.unwrap_err();
-    assert!(matches!(error, Error::TooLarge { .. } | Error::Incomplete { .. }), "{error}");
-}
-
-#[tokio::test]
-async fn unusual_writing_makes_no_difference() {
-    for kind in KINDS {
-        for step in [
-            Step::text(TEXT).crlf(),
-            Step::text(TEXT).pings(),
-            Step::text(TEXT).without_space(),
-            Step::text(TEXT).until_close(),
-            Step::text(TEXT).chunk_bytes(1).split_writes(1),
-            Step::text(TEXT).crlf().pings().split_writes(3),
-            Step::text(TEXT).content_type("Text/Event-Stream; charset=UTF-8"),
-            Step::text(TEXT).plain_only().split_writes(1),
-            Step::text(TEXT).malformed_chunk(1, "retry: 10\nid: 5\nunknown"),
-        ] {
-            let shown = format!("{kind:?}: {step:?}");
-            assert_eq!(reply(kind, step).await.unwrap().text, TEXT, "{shown}");
+async fn floods_end_at_their_bounds() {
+    let event = [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ", &[b'x'; 9 << 20][..]];
+    let cases = [
+        ("an endless stream", Step::endless(), 16 << 20),
+        ("an endless body", Step::endless().plain_only(), 16 << 20),
+        ("a body of a terabyte", Step::oversized(1 << 40).plain_only(), 16 << 20),
+        ("an endless page", Step::endless().plain_only().content_type("text/html"), 16 << 20),
+        ("an endless event", Step::raw(event.concat()), 8 << 20),
+    ];
+    for (name, step, limit) in cases {
+        for kind in [OpenAi, Anthropic] {
+            let (server, outcome) = ask_script(kind, step.clone(), |_| {}).await;
+            let expected = format!("TooLarge: the reply is larger than {limit} bytes");
+            assert_eq!(shown(&outcome), expected, "{kind:?} {name}");
+            assert_eq!(server.requests().len(), 1, "{kind:?} {name}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_said_all_and_stays_open_is_not_waited_for() {
-    for kind in KINDS {
-        let server = ScriptedServer::start(Step::text(TEXT).stall_after(usize::MAX));
-        assert_eq!(call(&once(kind, &server)).await.unwrap().text, TEXT, "{kind:?}");
-        server.wait_for_abandoned_async(1).await;
-    }
+async fn a_long_error_is_still_an_error() {
+    let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\r\n";
+    let body = "x".repeat(1 << 20);
+    let (_, outcome) = ask_script(OpenAi, Step::raw(format!("{head}{body}")), |_| {}).await;
+    let expected = format!("Rejected: the backend refused the request with 400: {}…", "x".repeat(1_000));
+    assert_eq!(shown(&outcome), expected);
 }

@@ -1,73 +1,76 @@
-//! What every test needs: a backend that talks to a scripted server.
+//! What the tests share: a backend at a scripted server, a question, and outcomes as text.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use formwork_model::{Backend, BackendConfig, Call, Error, Watch, connect};
-use formwork_testkit::{ScriptedServer, Step};
+use formwork_testkit::{Script, ScriptedServer};
 use formwork_types::{BackendKind, Message, Reply, Request};
 use tokio::sync::Notify;
 
-/// Settings for a server of this kind, with no wait before a repeat.
-pub(crate) fn config(kind: BackendKind, server: &ScriptedServer) -> BackendConfig {
+/// The kinds that speak HTTP.
+pub(crate) const HTTP: [BackendKind; 3] =
+    [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
+
+/// A backend of this kind at this server, which repeats without waiting.
+pub(crate) fn config(server: &ScriptedServer, kind: BackendKind) -> BackendConfig {
     let mut config = BackendConfig::new("mine", kind);
-    config.base_url = Some(match kind {
-        BackendKind::Anthropic => server.root_url(),
-        _ => server.base_url(),
-    });
-    config.model = Some("model-7b".to_owned());
+    config.base_url = Some(server.base_url());
+    config.model = Some("m".to_owned());
     config.retry_base_seconds = 0.0;
     config
 }
 
-/// The same, without repeats.
-pub(crate) fn once(kind: BackendKind, server: &ScriptedServer) -> BackendConfig {
-    BackendConfig { retries: 0, ..config(kind, server) }
-}
-
-/// A backend that sees no variables.
-pub(crate) fn backend(config: &BackendConfig) -> Arc<dyn Backend> {
+/// The backend, in an environment without variables.
+pub(crate) fn open(config: &BackendConfig) -> Arc<dyn Backend> {
     connect(config, &|_| None).unwrap()
 }
 
-/// A request that says hello.
-pub(crate) fn hello() -> Request {
-    Request { messages: vec![Message::user("Hello")], ..Request::default() }
+pub(crate) fn question() -> Request {
+    Request { messages: vec![Message::user("Which colour?")], ..Request::default() }
 }
 
-/// Says hello to a backend with these settings.
-pub(crate) async fn call(config: &BackendConfig) -> Result<Reply, Error> {
-    backend(config).call(Call::new(&hello())).await
+/// Asks the question.
+pub(crate) async fn ask(backend: &dyn Backend) -> Result<Reply, Error> {
+    backend.call(Call::new(&question())).await
 }
 
-/// Says hello to a server of this kind that follows these steps, without repeats.
-pub(crate) async fn reply(kind: BackendKind, step: Step) -> Result<Reply, Error> {
-    let server = ScriptedServer::start(step);
-    call(&once(kind, &server)).await
+/// Asks the question of a server with this script.
+pub(crate) async fn ask_script(
+    kind: BackendKind,
+    script: impl Into<Script>,
+    set: impl FnOnce(&mut BackendConfig),
+) -> (ScriptedServer, Result<Reply, Error>) {
+    let server = ScriptedServer::start(script);
+    let mut config = config(&server, kind);
+    set(&mut config);
+    let outcome = ask(open(&config).as_ref()).await;
+    (server, outcome)
 }
 
-/// Keeps the waits that it is told of.
+/// An outcome on one line: the reply as JSON, or the error's kind and words.
+pub(crate) fn shown(outcome: &Result<Reply, Error>) -> String {
+    match outcome {
+        Ok(reply) => serde_json::to_string(reply).unwrap(),
+        Err(error) => format!("{}: {error}", kind_of(error)),
+    }
+}
+
+/// The variant's name.
+pub(crate) fn kind_of(error: &Error) -> String {
+    format!("{error:?}").chars().take_while(char::is_ascii_alphabetic).collect()
+}
+
+/// A watcher that writes down how long the call is about to wait, and why.
 #[derive(Default)]
 pub(crate) struct Waits {
-    told: Mutex<Vec<Duration>>,
-    changed: Notify,
-}
-
-impl Waits {
-    /// All of them so far.
-    pub(crate) fn all(&self) -> Vec<Duration> {
-        self.told.lock().unwrap().clone()
-    }
-
-    /// Ends when there is one.
-    pub(crate) async fn first(&self) {
-        self.changed.notified().await;
-    }
+    pub(crate) seen: Mutex<Vec<(Duration, String)>>,
+    pub(crate) first: Notify,
 }
 
 impl Watch for Waits {
-    fn waiting(&self, wait: Duration, _: &Error) {
-        self.told.lock().unwrap().push(wait);
-        self.changed.notify_one();
+    fn waiting(&self, wait: Duration, error: &Error) {
+        self.seen.lock().unwrap().push((wait, error.to_string()));
+        self.first.notify_one();
     }
 }

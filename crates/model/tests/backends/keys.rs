@@ -1,0 +1,146 @@
+//! A key goes into one header and comes out nowhere, whatever a server does with it.
+
+use formwork_model::{BackendConfig, Call, connect};
+use formwork_testkit::{Recorded, ScriptedServer, Step};
+use formwork_types::BackendKind;
+use serde_json::json;
+
+use crate::support::{HTTP, config, question, shown};
+
+/// Mixed case and characters that addresses and JSON write in another way.
+const KEY: &str = "sk-CaNaRy/A+b\"C7x9Q2w4E6r8T0";
+
+/// Long enough to be of use to a finder, short enough to notice half a key.
+const PART: usize = 9;
+
+fn sent_key(request: &Recorded) -> String {
+    let header = request.header("authorization").or_else(|| request.header("x-api-key")).unwrap_or_default();
+    header.trim_start_matches("Bearer ").to_owned()
+}
+
+/// A place and a reply that has the key there.
+type Echo = (&'static str, fn(&str) -> Step);
+
+/// Every place where a server may put what it was sent.
+fn echoes() -> Vec<Echo> {
+    vec![
+        ("a refusal", |key| Step::status(401).body(json!({"error": {"message": key}}).to_string())),
+        ("an error that is an object", |key| {
+            Step::status(400).body(json!({"detail": {"headers": [key]}}).to_string())
+        }),
+        ("an error as text", |key| Step::status(400).content_type("text/plain").body(format!("<{key}>"))),
+        ("an error cut inside the key", |key| Step::status(400).body(format!("{} {key}", "x".repeat(985)))),
+        ("a busy server", |key| Step::status(503).body(format!("{key} is over its quota"))),
+        ("a text", |key| Step::text(format!("your key is {key}"))),
+        ("a text in one piece", |key| Step::text(format!("your key is {key}")).plain_only()),
+        ("JSON in a text", |key| Step::json(&json!({"key": key}))),
+        ("reasoning", |key| Step::reasoning(key).and_text("green")),
+        ("a refusal of the model", |key| Step::refusal(format!("not with {key}"))),
+        ("tool arguments", |key| Step::tool("look", json!({"key": key}))),
+        ("tool arguments in one piece", |key| Step::tool("look", json!({"key": key})).plain_only()),
+        ("a tool's name", |key| Step::tool(key, json!({}))),
+        ("a model's name", |key| Step::text("green").model(key)),
+        ("a redirect", |key| Step::redirect(&format!("http://elsewhere.example/?key={key}"))),
+        ("an encoded redirect", |key| {
+            let encoded = key.replace('/', "%2F").replace('+', "%2B").replace('"', "%22");
+            Step::redirect(&format!("http://elsewhere.example/?key={encoded}"))
+        }),
+        ("a content type", |key| Step::html().content_type(&format!("text/{key}"))),
+        ("a page cut inside the key", |key| Step::html().body(format!("{} {key}", "x".repeat(185)))),
+        ("an error in a stream", |key| Step::text("green as the grass").error_after(1, key)),
+        ("an error cut inside the key in a stream", |key| {
+            Step::text("green as the grass").error_after(1, &format!("{} {key}", "x".repeat(985)))
+        }),
+        ("a broken stream", |key| Step::text("green").malformed_chunk(0, &format!("data: {key}"))),
+        ("a wrong type in a stream", |key| {
+            let line = json!({"choices": key, "type": "message_start", "message": key}).to_string();
+            Step::text("green").malformed_chunk(0, &format!("data: {line}"))
+        }),
+    ]
+}
+
+/// A backend with this key; the variable is named KEY.
+fn keyed(server: &ScriptedServer, kind: BackendKind) -> BackendConfig {
+    let mut config = config(server, kind);
+    config.api_key_env = Some("KEY".to_owned());
+    config.retries = 1;
+    config
+}
+
+fn environment(key: &str) -> impl Fn(&str) -> Option<String> {
+    move |name| (name == "KEY").then(|| key.to_owned())
+}
+
+/// No part of the key that is long enough to be of use, in any case.
+fn assert_hidden(text: &str, context: &str) {
+    let text = text.to_ascii_lowercase();
+    let key = KEY.to_ascii_lowercase();
+    for start in 0..=key.len() - PART {
+        let part = &key[start..start + PART];
+        assert!(!text.contains(part), "{context}: found {part} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_a_server_echoes_is_shown_nowhere() {
+    for kind in HTTP {
+        for (name, echo) in echoes() {
+            let server = ScriptedServer::respond(move |request, _| echo(&sent_key(request)));
+            let backend = connect(&keyed(&server, kind), &environment(KEY)).unwrap();
+            let outcome = backend.call(Call::new(&question())).await;
+            assert_eq!(sent_key(&server.requests()[0]), KEY, "{kind:?} {name}: the server has to know it");
+            let journal = outcome.as_ref().map_err(|error| format!("{:?}", error.to_call_error()));
+            let all = format!("{} {outcome:?} {journal:?} {backend:?}", shown(&outcome));
+            assert_hidden(&all, &format!("{kind:?} {name}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_goes_to_no_other_server() {
+    let elsewhere = ScriptedServer::start(Step::text("stolen"));
+    for kind in HTTP {
+        let server =
+            ScriptedServer::start(Step::redirect(&format!("{}/chat/completions", elsewhere.base_url())));
+        let backend = connect(&keyed(&server, kind), &environment(KEY)).unwrap();
+        backend.call(Call::new(&question())).await.unwrap_err();
+        backend.about().await;
+    }
+    assert_eq!(elsewhere.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_key_read_from_a_file_may_end_its_line() {
+    for kind in HTTP {
+        let server = ScriptedServer::start(Step::text("green"));
+        let backend = connect(&keyed(&server, kind), &environment("  sk-1234567\r\n")).unwrap();
+        backend.call(Call::new(&question())).await.unwrap();
+        assert_eq!(sent_key(&server.requests()[0]), "sk-1234567", "{kind:?}");
+    }
+}
+
+#[test]
+fn a_key_that_no_header_can_carry_is_refused_without_being_shown() {
+    let server = ScriptedServer::start(Step::text("never"));
+    for kind in HTTP {
+        for key in [format!("{KEY}\nX-Evil: 1"), format!("{KEY}\0"), format!("é{KEY}"), format!("{KEY}\x7f!")]
+        {
+            let error = connect(&keyed(&server, kind), &environment(&key)).unwrap_err();
+            let expected = "backends.mine.api_key_env: the variable KEY holds characters that no header may carry; \
+                            export the key alone, on one line";
+            assert_eq!(error.to_string(), expected);
+            assert_hidden(&format!("{error:?}"), "an illegal key");
+        }
+    }
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_named() {
+    let server = ScriptedServer::start(Step::text("never"));
+    for unset in [None, Some(" \n".to_owned())] {
+        let error = connect(&keyed(&server, BackendKind::OpenAi), &|_| unset.clone()).unwrap_err();
+        let expected = "backends.mine.api_key_env: the variable KEY is not set; export it, or remove the line if the \
+                        backend needs no key";
+        assert_eq!(error.to_string(), expected);
+    }
+}
