@@ -228,6 +228,9 @@ def main() -> int:
                 absent = brief(failure)
             for number, task in enumerate(tasks, 1):
                 row = absent_row(peer, task, absent) if absent else row_for(peer, task, run, proxy)
+                if proxy.unreachable:
+                    print(f"no model server at {options.base_url}: stopped at {peer}, {task['id']}", file=sys.stderr)
+                    return 1
                 rows.append(row)
                 out.write(json.dumps(row, ensure_ascii=False) + "\n")
                 out.flush()

@@ -39,6 +39,8 @@ class Proxy:
         self.calls_max = calls_max
         self.seed = seed
         self.tally = Tally()
+        # Set when the server is gone for good: what follows says nothing about a peer and must not be counted.
+        self.unreachable = False
         self.lock = threading.Lock()
         proxy = self
 
@@ -118,7 +120,8 @@ class Proxy:
             try:
                 return self.send_once(request)
             except ConnectionRefusedError:
-                if time.monotonic() > deadline:
+                if self.unreachable or time.monotonic() > deadline:
+                    self.unreachable = True
                     raise
                 time.sleep(0.5)
 
