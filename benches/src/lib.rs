@@ -8,6 +8,7 @@
 
 pub mod accuracy;
 pub mod corpus;
+pub mod correction;
 pub mod overhead;
 pub mod peers;
 pub mod report;

@@ -1,13 +1,14 @@
-//! `formwork-benches extract|overhead`: run by `cargo xtask bench`.
+//! `formwork-benches extract|correction|overhead`: run by `cargo xtask bench`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 
 use anyhow::{Result, bail};
-use formwork_benches::{corpus, overhead, report, speed};
+use formwork_benches::{corpus, correction, overhead, report, speed};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     match arguments.first().map(String::as_str) {
+        Some("correction") => return correction::run(),
         Some("overhead") => return overhead::run(arguments.get(1).map(std::path::Path::new)),
         Some("overhead-server") => {
             return overhead::serve(arguments.get(1).is_some_and(|form| form == "whole"));
@@ -31,6 +32,8 @@ fn main() -> Result<()> {
             Ok(())
         }
         Some("misses") => report::misses(&folder, arguments.get(1).map_or("", String::as_str)),
-        _ => bail!("usage: formwork-benches extract [--no-peers] | misses [MEASURE] | overhead [PYTHON]"),
+        _ => bail!(
+            "usage: formwork-benches extract [--no-peers] | misses [MEASURE] | correction | overhead [PYTHON]"
+        ),
     }
 }

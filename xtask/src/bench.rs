@@ -31,8 +31,11 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
     match name {
         "extract" => extract(),
         "conformance" => conformance(rest),
+        "correction" => own("correction"),
         "overhead" => overhead(),
-        other => bail!("there is no benchmark '{other}'; there are: extract, conformance, overhead"),
+        other => {
+            bail!("there is no benchmark '{other}'; there are: extract, conformance, correction, overhead")
+        }
     }
 }
 
@@ -50,6 +53,12 @@ fn conformance(rest: &[String]) -> Result<()> {
     script.current_dir(&scripts).arg("bench.py").arg("--model").arg(model).arg("--out").arg(out);
     script.args(["--peers", CONTESTANTS]).args(rest);
     shell::run("bench conformance", &mut script)
+}
+
+/// A benchmark that needs nothing but this workspace.
+fn own(name: &str) -> Result<()> {
+    let arguments = ["run", "--release", "--quiet", "--package", "formwork-benches", "--", name];
+    shell::run(&format!("bench {name}"), &mut command("cargo", &arguments))
 }
 
 /// CPU time per call beside a bare client and Instructor.

@@ -16,7 +16,7 @@ usage: cargo xtask COMMAND
 
   test           everything CI runs: format, lints, tests, docs, dependency rules
   demo           the main job, on a sample: JSON out of a messy reply
-  bench [NAME]   the benchmarks beside their peers: extract, conformance, overhead";
+  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

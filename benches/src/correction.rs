@@ -1,0 +1,123 @@
+//! What a correction costs: tokens per valid result when a nearly right answer is asked for again in full,
+//! and when only its failing parts are.
+//!
+//! The model is scripted and perfect at correcting, so that only the form of the question differs: each of
+//! the seeds' example answers is broken in one place, place after place, and run in both forms.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use formwork_model::{BackendConfig, connect};
+use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, drive};
+use formwork_schema::Schema;
+use formwork_testkit::fixtures::{self, Fixture};
+use formwork_testkit::{ScriptedServer, Step};
+use formwork_types::{
+    BackendKind, Blueprint, Capabilities, Correction, OptionsPatch, Outcome, RunId, SessionId, Strategy,
+    TierBackend,
+};
+use serde_json::{Map, Value, json};
+
+/// The most places that are broken in one example.
+const PLACES_MAX: u32 = 12;
+
+/// Every scalar's place in a document.
+fn places(value: &Value, pointer: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(key, member)| places(member, &format!("{pointer}/{key}"), found));
+        }
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| places(item, &format!("{pointer}/{index}"), found));
+        }
+        _ => found.push(pointer.to_owned()),
+    }
+}
+
+/// The parts that a correction asks for, as the model reads them.
+fn parts(prompt: &str, right: &Value) -> Option<Value> {
+    let (_, asked) = prompt.rsplit_once("## Parts To Correct")?;
+    let schema = asked.split_once("```json\n")?.1.split_once("\n```")?.0;
+    let schema: Value = serde_json::from_str(schema).ok()?;
+    let given: Map<String, Value> = schema["properties"]
+        .as_object()?
+        .keys()
+        .map(|pointer| (pointer.clone(), right.pointer(pointer).cloned().unwrap_or_default()))
+        .collect();
+    Some(Value::Object(given))
+}
+
+/// Tokens of one run whose first answer is broken.
+async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Result<u64> {
+    let (first, right) = (broken.clone(), fixture.reply.clone());
+    let server = ScriptedServer::respond(move |request, index| {
+        let answer = match index {
+            0 => first.clone(),
+            _ => parts(&request.prompt(), &right).unwrap_or_else(|| right.clone()),
+        };
+        Step::text(serde_json::to_string_pretty(&answer).unwrap_or_default()).without_usage()
+    });
+    let mut config = BackendConfig::new("scripted", BackendKind::OpenAi);
+    config.base_url = Some(server.base_url());
+    let backend = connect(&config, &|_| None)?;
+    let blueprint: Blueprint = serde_json::from_value(fixture.agent.clone())?;
+    let options = OptionsPatch {
+        correction: Some(correction),
+        strategy: Some(Strategy::SystemPrompt),
+        ..OptionsPatch::default()
+    };
+    let request = ContractRequest { options, ..ContractRequest::default() };
+    let contract = resolve(&blueprint, &request, &EnvironmentDefaults::default())?;
+    let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
+    let claim = Claim {
+        session_id: SessionId::from_random([1; 6]),
+        run_id: RunId::from_random([2; 6]),
+        blueprint: Arc::new(blueprint),
+        contract: contract.map(Arc::new),
+        parameters: json!({"prompt": fixture.input}),
+        input: fixture.input.to_owned(),
+        project_dir: ".".to_owned(),
+        ladder: vec![Rung { tier, backend }],
+    };
+    let journal = Memory::new(Arc::new(SystemClock));
+    match drive(&claim, &journal, &Stop::default(), &()).await? {
+        Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {
+            Ok(success.receipt.tokens.input + success.receipt.tokens.output)
+        }
+        Outcome::Completed(_) => bail!("{}: the correction changed what was right", fixture.name),
+        Outcome::Failed(failure) => bail!("{}: {}", fixture.name, failure.error.message),
+    }
+}
+
+/// Measures and prints the table.
+pub fn run() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("\n## Corrections: tokens per valid result, first answer broken in one place\n");
+    println!("| example | places | in full | in parts | auto | saved by auto |\n|---|---|---|---|---|---|");
+    for fixture in fixtures::all() {
+        let schema = Schema::compile(fixture.output_schema())?;
+        let mut found = Vec::new();
+        places(&fixture.reply, "", &mut found);
+        let mut sums = [0_u64; 3];
+        let mut count = 0_u32;
+        for pointer in found {
+            let mut broken = fixture.reply.clone();
+            *broken.pointer_mut(&pointer).context("no such place")? = json!({"unexpected": true});
+            if schema.is_valid(&broken) || count == PLACES_MAX {
+                continue;
+            }
+            count += 1;
+            for (sum, form) in sums.iter_mut().zip([Correction::Full, Correction::Patch, Correction::Auto]) {
+                *sum += runtime.block_on(tokens(&fixture, &broken, form))?;
+            }
+        }
+        let [full, patch, auto] = sums.map(|sum| sum as f64 / f64::from(count));
+        let saved = 100.0 * (1.0 - auto / full);
+        println!("| {} | {count} | {full:.0} | {patch:.0} | {auto:.0} | {saved:.0} % |", fixture.name);
+    }
+    Ok(())
+}
