@@ -92,9 +92,9 @@ async fn openai_sends_everything() {
         tools[]: {"type":"function","function":{"name":"look","description":"Does look.","parameters":{"type":"object","properties":{"colour":{"type":"string"}}}}}
         tools[]: {"type":"function","function":{"name":"paint","description":"Does paint.","parameters":{"type":"object","properties":{"colour":{"type":"string"}}},"strict":true}}
         tool_choice: {"type":"function","function":{"name":"paint"}}
-        response_format: {"type":"json_schema","json_schema":{"name":"paint","strict":true,"schema":{"type":"object","properties":{"colour":{"type":"string"}}}}}
         stream: true
         stream_options: {"include_usage":true}
+        response_format: {"type":"json_schema","json_schema":{"name":"paint","strict":true,"schema":{"type":"object","properties":{"colour":{"type":"string"}}}}}
     "#]]).await;
 }
 
@@ -110,9 +110,9 @@ async fn completions_sends_one_text() {
         seed: 7
         prompt: "You know paint.\n\n### User:\nLook.\n\nTwice.\n\n### Assistant:\n\n\n### User:\nbright\n\n### User:\nfailed\n\n### User:\nAnd now?\n\n### Assistant:\nGreen.\n\n### User:\nAs JSON.\n\n### Assistant:\n"
         stop[]: "\n### User:"
-        response_format: {"type":"json_schema","json_schema":{"name":"paint","strict":true,"schema":{"type":"object","properties":{"colour":{"type":"string"}}}}}
         stream: true
         stream_options: {"include_usage":true}
+        response_format: {"type":"json_schema","json_schema":{"name":"paint","strict":true,"schema":{"type":"object","properties":{"colour":{"type":"string"}}}}}
     "#]]).await;
 }
 
@@ -178,9 +178,9 @@ async fn a_json_object_may_carry_its_schema() {
         content-type: application/json
         model: "m"
         messages[]: {"role":"user","content":"Which colour?"}
-        response_format: {"type":"json_object","schema":{"type":"object","properties":{"colour":{"type":"string"}}}}
         stream: true
         stream_options: {"include_usage":true}
+        response_format: {"type":"json_object","schema":{"type":"object","properties":{"colour":{"type":"string"}}}}
     "#]]).await;
 }
 
