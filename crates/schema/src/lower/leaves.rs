@@ -148,15 +148,17 @@ impl Engine<'_> {
         let mut precise = false;
         for name in self.rules.string_precedence.unwrap_or(["pattern", "format"]) {
             let Some(value) = keywords.get(name) else { continue };
+            let text = value.as_str().unwrap_or_default();
             let enforced = match name {
-                "pattern" => self.rules.enforces_pattern(value),
-                _ => value.as_str().is_some_and(|format| self.rules.formats.contains(&format)),
+                "pattern" => self.rules.pattern(text),
+                _ => self.rules.formats.contains(&text).then(|| text.to_owned()),
             };
-            if enforced && !(precise && self.rules.string_precedence.is_some()) {
-                lowered.insert(name.to_owned(), value.clone());
-                precise = true;
-            } else {
-                self.lose(name);
+            match enforced.filter(|_| !(precise && self.rules.string_precedence.is_some())) {
+                Some(text) => {
+                    lowered.insert(name.to_owned(), Value::String(text));
+                    precise = true;
+                }
+                None => self.lose(name),
             }
         }
         let lengths = self.rules.lengths && !(precise && self.rules.string_precedence.is_some());

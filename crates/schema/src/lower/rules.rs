@@ -1,6 +1,5 @@
 //! What each family of backends enforces.
 
-use serde_json::Value;
 
 use super::Dialect;
 
@@ -40,8 +39,8 @@ pub(super) struct Rules {
     pub(super) item_counts: bool,
     /// A tuple is generated with exactly its items, no fewer and no more.
     pub(super) exact_tuples: bool,
-    /// Patterns are enforced only if they span the whole string and escape nothing: not every server that
-    /// speaks GBNF survives an escape.
+    /// Patterns are enforced only if they span the whole string and can be written without escapes: not
+    /// every server that speaks GBNF survives one.
     pub(super) anchored_patterns: bool,
     /// Of these keywords on one string only the first present is enforced, and then no lengths are.
     pub(super) string_precedence: Option<[&'static str; 2]>,
@@ -167,11 +166,47 @@ pub(super) fn of(dialect: Dialect) -> Option<Rules> {
 }
 
 impl Rules {
-    /// Whether the backend enforces a pattern as it is written.
-    pub(super) fn enforces_pattern(&self, pattern: &Value) -> bool {
-        let Some(pattern) = pattern.as_str() else { return false };
-        is_regular(pattern) && (!self.anchored_patterns || is_anchored(pattern) && !pattern.contains('\\'))
+    /// A pattern as the backend enforces it, if it does.
+    pub(super) fn pattern(&self, pattern: &str) -> Option<String> {
+        if !is_regular(pattern) {
+            return None;
+        }
+        if self.anchored_patterns {
+            is_anchored(pattern).then(|| unescaped(pattern))?
+        } else {
+            Some(pattern.to_owned())
+        }
     }
+}
+
+/// A pattern without escapes, if there is one that means the same: digits and words as classes, anything
+/// else as a class of itself.
+fn unescaped(pattern: &str) -> Option<String> {
+    let mut plain = String::with_capacity(pattern.len());
+    let mut in_class = false;
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '[' if !in_class => in_class = true,
+            ']' => in_class = false,
+            '\\' => {
+                let set = match characters.next()? {
+                    'd' => "0-9".to_owned(),
+                    'w' => "a-zA-Z0-9_".to_owned(),
+                    literal @ ('.' | '/' | '+' | '*' | '?' | '(' | ')' | '{' | '}' | '|' | '$' | '@'
+                    | ':' | '_' | ' ') => literal.to_string(),
+                    // A hyphen by itself is a hyphen; among others it would be a range.
+                    '-' if !in_class => "-".to_owned(),
+                    _ => return None,
+                };
+                plain.push_str(&if in_class { set } else { format!("[{set}]") });
+                continue;
+            }
+            _ => {}
+        }
+        plain.push(character);
+    }
+    Some(plain)
 }
 
 /// Whether a pattern does without look-around, references and boundaries, which no grammar can express.
@@ -199,4 +234,25 @@ fn is_anchored(pattern: &str) -> bool {
     let Some(inner) = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')) else { return false };
     let backslashes = inner.chars().rev().take_while(|character| *character == '\\').count();
     backslashes % 2 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescaped;
+
+    #[test]
+    fn escapes_are_written_as_classes() {
+        for (pattern, plain) in [
+            (r"^[0-9]+\.[0-9]+$", Some("^[0-9]+[.][0-9]+$")),
+            (r"^\d{3}-\w+$", Some("^[0-9]{3}-[a-zA-Z0-9_]+$")),
+            (r"^[\w.]+@[\d\.]+$", Some("^[a-zA-Z0-9_.]+@[0-9.]+$")),
+            (r"^a\-b$", Some("^a[-]b$")),
+            (r"^[a\-b]$", None),
+            (r"^\s+$", None),
+            (r"^a\$", Some("^a[$]")),
+            ("^plain$", Some("^plain$")),
+        ] {
+            assert_eq!(unescaped(pattern).as_deref(), plain, "{pattern}");
+        }
+    }
 }
