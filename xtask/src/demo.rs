@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::shell::{self, command};
+use crate::shell::{self, command, root};
 
 pub(crate) fn run() -> Result<()> {
     shell::run(
@@ -26,5 +26,17 @@ pub(crate) fn run() -> Result<()> {
     shell::run(
         "valid JSON, and every change made to get it",
         &mut command("target/release/formwork", &arguments),
+    )?;
+    println!(
+        "\nAn agent whose model (a program plays it) gets one value wrong and is asked for that part again:"
+    );
+    println!("\n$ cd examples/standin && formwork run reviewer -p \"the change\" --receipt");
+    let mut run = command(
+        root().join("target/release/formwork"),
+        &["run", "reviewer", "-p", "the change", "--receipt"],
+    );
+    shell::run(
+        "valid JSON from an agent, and how it came about",
+        run.current_dir(root().join("examples/standin")),
     )
 }

@@ -1,6 +1,5 @@
 //! What each family of backends enforces.
 
-
 use super::Dialect;
 
 /// How a backend treats bounds on numbers.
