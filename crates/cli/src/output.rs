@@ -41,11 +41,15 @@ pub(crate) fn progress(text: &str) {
     eprint!("\r{text}\x1b[K");
 }
 
+/// Whether the reader of stdout has gone, as `head` does.
+pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
 /// Reports an error and its causes.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
-    if let Some(cause) = error.root_cause().downcast_ref::<io::Error>()
-        && cause.kind() == io::ErrorKind::BrokenPipe
-    {
+    if is_closed(error) {
         return Exit::Valid.into();
     }
     eprintln!("formwork: {error:#}");

@@ -14,6 +14,7 @@ use formwork_agents::{Checked, load_one, parameters};
 use formwork_runner::{Claim, Clock as _, Memory, Rung, Stop, SystemClock, drive};
 use formwork_types::{AgentType, Blueprint, RunId, SessionId};
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Run;
 use crate::backends::{self, Verdicts, environment};
@@ -66,10 +67,13 @@ async fn perform(arguments: &Run, claim: &Claim, project: &Path) -> Result<Exit>
     let journal = Memory::new(clock.clone());
     let stop = Stop::default();
     let interrupted = stop.clone();
+    let mut terminated = signal(SignalKind::terminate()).context("listening for signals")?;
     let listener = tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            interrupted.request();
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminated.recv() => {}
         }
+        interrupted.request();
     });
     let line = Line::new(&claim.blueprint.name, output::is_terminal());
     let outcome = drive(claim, &journal, &stop, &line).await;

@@ -85,7 +85,7 @@ impl Settings {
     fn check(&self) -> Result<()> {
         let problems: Vec<String> = self.backends.values().flat_map(BackendConfig::problems).collect();
         if !problems.is_empty() {
-            bail!("{FILE}: {}", problems.join("; "));
+            bail!("{FILE} or the environment: {}", problems.join("; "));
         }
         self.backend(&self.default_backend).context("default_backend")?;
         for (tier, backend) in &self.tiers {

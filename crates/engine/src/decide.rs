@@ -145,7 +145,11 @@ impl State {
 
     /// A reply that ran out of tokens: a larger budget, and only for what is still missing.
     fn cut_off(&mut self, plan: Plan, reply: &Reply, candidate: Option<Value>, repairs: Vec<Repair>) {
-        let message = "Output was cut off by the token limit".to_owned();
+        let ceiling = self.backend().and_then(|backend| Some((backend.name.clone(), backend.max_tokens?)));
+        let limit = ceiling.filter(|(_, most)| plan.budget == Some(*most));
+        let limit =
+            limit.map(|(name, most)| format!(" ({most}, backends.{name}.max_tokens)")).unwrap_or_default();
+        let message = format!("Output was cut off by the token limit{limit}");
         let errors = vec!["$: the response was cut off by the token limit".to_owned()];
         let trouble = Trouble { kind: RunErrorType::OutputTruncated, why: Why::CutOff, errors, message };
         let Some(backend) = self.backend() else { return };

@@ -253,6 +253,9 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
         "properties": {"custom_fields": {"type": "object"}},
     }));
     let Ok(carrier) = carrier else { return direct };
+    if let Some(message) = reported_error(text, options) {
+        return Verdict::NoJson { reason: message };
+    }
     let Outcome::Valid(extraction) = extract(text, Some(&carrier), options) else { return direct };
     let Extraction { value, repairs } = inside(extraction, "custom_fields");
     let fields = value.to_string();
@@ -265,6 +268,16 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
         accepted.flags.push("universal_response");
     }
     inner
+}
+
+/// The error that a universal response reports instead of a result.
+fn reported_error(text: &str, options: &Options) -> Option<String> {
+    let Outcome::Valid(Extraction { value, .. }) = extract(text, None, options) else { return None };
+    if value["status"] != "error" && value["response_type"] != "error" {
+        return None;
+    }
+    let details = value["error_details"]["error_message"].as_str().or_else(|| value["message"].as_str());
+    Some(format!("the model reported an error: {}", details.unwrap_or("it did not say which")))
 }
 
 /// What had been written of a document when it was cut off, as far as that can be told.

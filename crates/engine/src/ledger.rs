@@ -46,7 +46,9 @@ impl Ledger {
     pub(crate) fn replied(&mut self, reply: &Reply) {
         self.tokens.input += reply.usage.input;
         self.tokens.output += reply.usage.output;
-        self.replies.push(words(reply));
+        let said = words(reply);
+        // A model that only thought has written something all the same.
+        self.replies.push(if said.is_empty() { reply.reasoning.clone() } else { said });
     }
 
     /// Keeps a document that did not pass.

@@ -2,7 +2,7 @@
 
 use formwork_extract::{Extraction, Mode, Options, Outcome, extract};
 use formwork_schema::{
-    Schema, Segment, Violations, escape_pointer, json_pointer, parse_json_path, subschema_document,
+    Schema, Segment, Violations, escape_pointer, json_path, json_pointer, parse_json_path, subschema_document,
 };
 use formwork_types::Repair;
 use serde_json::{Map, Value, json};
@@ -174,14 +174,17 @@ impl Parts {
         repair
     }
 
+    /// Whether an object gives parts: by their pointers, or by nothing but other names for them.
     fn names_a_part(&self, members: &Map<String, Value>) -> bool {
-        self.list.iter().any(|part| members.contains_key(&part.pointer))
+        let is_pointed_at = |part: &Part| members.contains_key(&part.pointer);
+        let is_known = |name: &String| self.list.iter().any(|part| part.names().contains(name));
+        self.list.iter().any(is_pointed_at) || !members.is_empty() && members.keys().all(is_known)
     }
 
     fn with_members(&self, members: &Map<String, Value>) -> Option<Value> {
         let mut merged = self.base.clone();
         for part in &self.list {
-            if let Some(value) = members.get(&part.pointer) {
+            if let Some(value) = part.names().iter().find_map(|name| members.get(name)) {
                 put(&mut merged, &part.segments, value.clone())?;
             }
         }
@@ -216,6 +219,11 @@ impl Parts {
 }
 
 impl Part {
+    /// What models call a part: its pointer, the pointer without its slash, its path.
+    fn names(&self) -> [String; 3] {
+        [self.pointer.clone(), self.pointer.trim_start_matches('/').to_owned(), json_path(&self.segments)]
+    }
+
     fn at(schema: &Value, base: &Value, place: &[Segment]) -> Option<Part> {
         let (_, holder) = place.split_last()?;
         at(base, holder).filter(|holder| holder.is_object() || holder.is_array())?;

@@ -326,7 +326,7 @@ impl Assemble for Assembly {
             }
         }
         self.reply.stop = match self.stop.as_deref() {
-            Some("max_tokens" | "model_context_window_exceeded") => Stop::Length,
+            Some("max_tokens" | "model_context_window_exceeded" | "pause_turn") => Stop::Length,
             Some("refusal") => Stop::Refused { message: self.reply.text.clone() },
             _ if !self.reply.tool_calls.is_empty() => Stop::ToolCalls,
             _ => Stop::Finished,

@@ -93,7 +93,11 @@ impl Program {
             let tail = self.redacted(tail(&said.stderr));
             return Err(self.failed(&format!("failed ({}){tail}", said.status)));
         }
-        let text = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        // Replacing what is not text could make a valid answer of it.
+        let Ok(text) = str::from_utf8(&said.stdout) else {
+            return Err(self.failed("answered with bytes that are not UTF-8 text"));
+        };
+        let text = text.trim().to_owned();
         let usage =
             Usage { input: estimate::tokens(&document), output: estimate::tokens(&text), estimated: true };
         let model = self.model.clone();

@@ -8,6 +8,9 @@ const REDACTED: &str = "[redacted]";
 /// Shorter values are not looked for in texts: they would be found by chance.
 const SECRET_BYTES_MIN: usize = 6;
 
+/// Shorter keys are not taken out of replies: they are stand-ins, and the replies are results.
+const REPLY_SECRET_BYTES_MIN: usize = 12;
+
 /// A key, or none.
 #[derive(Clone, Default)]
 pub(crate) struct Secret {
@@ -52,8 +55,12 @@ impl Secret {
         text
     }
 
-    /// A reply goes into the journal; a server that echoes headers must not carry the key there.
+    /// A reply goes into the journal; a server that echoes headers must not carry the key there. What
+    /// local servers get for a key (`ollama`, `lm-studio`) is a word like any other and stays.
     pub(crate) fn redact_reply(&self, mut reply: Reply) -> Reply {
+        if self.key.as_ref().is_none_or(|key| key.len() < REPLY_SECRET_BYTES_MIN) {
+            return reply;
+        }
         reply.text = self.redact(reply.text);
         reply.reasoning = self.redact(reply.reasoning);
         reply.model = self.redact(reply.model);

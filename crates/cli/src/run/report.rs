@@ -24,16 +24,22 @@ pub(super) struct Ended<'a> {
 
 /// Shows the result on stdout, or the failure on stderr.
 pub(super) fn show(arguments: &Run, ended: &Ended<'_>, project: &Path) -> Result<Exit> {
-    if arguments.json {
-        output::data(&run_object(ended)?)?;
+    let shown = match ended.outcome {
+        _ if arguments.json => output::data(&run_object(ended)?),
+        Outcome::Completed(success) => result(arguments, success),
+        Outcome::Failed(_) => Ok(()),
+    };
+    if let Err(error) = shown {
+        if output::is_closed(&error) {
+            return Err(error);
+        }
+        // The result was paid for; that it cannot be shown must not cost it.
+        output::lines([format!("formwork: {error:#}")]);
+        keep(ended, project);
+        return Ok(Exit::Invalid);
     }
     match ended.outcome {
-        Outcome::Completed(success) => {
-            if !arguments.json {
-                result(arguments, success)?;
-            }
-            Ok(Exit::Valid)
-        }
+        Outcome::Completed(_) => Ok(Exit::Valid),
         Outcome::Failed(failure) => {
             explain(failure);
             if !arguments.json && !failure.salvage.replies.is_empty() {
@@ -81,7 +87,9 @@ fn keep(ended: &Ended<'_>, project: &Path) {
         Ok(fs::write(&path, text)?)
     });
     match kept {
-        Ok(()) => output::lines([format!("formwork: every reply and the best candidate are kept in {name}")]),
+        Ok(()) => {
+            output::lines([format!("formwork: the run and everything the model wrote are kept in {name}")])
+        }
         Err(error) => {
             output::lines([format!("formwork: the replies could not be kept in {name}: {error:#}")])
         }

@@ -37,6 +37,8 @@ struct Body<'a> {
 
 #[derive(Deserialize)]
 struct Choice<'a> {
+    #[serde(default)]
+    index: Option<u64>,
     /// In a reply that comes whole.
     #[serde(borrow, default)]
     message: Option<Piece<'a>>,
@@ -149,7 +151,8 @@ impl Chat {
             self.reply.usage = Usage { input, output, estimated: false };
         }
         // Only the first choice is asked for.
-        if let Some(choice) = body.choices.into_iter().flatten().next() {
+        let mut choices = body.choices.into_iter().flatten();
+        if let Some(choice) = choices.find(|choice| choice.index.is_none_or(|index| index == 0)) {
             self.choice(choice)?;
         }
         Ok(())
@@ -168,7 +171,10 @@ impl Chat {
         }
         // A few servers send an empty reason while there is none.
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-            self.finish = Some(reason.into_owned());
+            // What went wrong once stays wrong, whatever the server says after it.
+            if self.finish.as_deref().is_none_or(|known| ending(known) == Ending::Well) {
+                self.finish = Some(reason.into_owned());
+            }
         }
         Ok(())
     }
@@ -300,13 +306,66 @@ impl Assemble for Chat {
         }
         // Some servers count calls from 1, which leaves a gap.
         self.reply.tool_calls.retain(|call| !call.name.is_empty() || !call.arguments.is_empty());
-        self.reply.stop = match self.finish.as_deref() {
+        let reason = self.finish.unwrap_or_default();
+        self.reply.stop = match ending(&reason) {
             _ if !self.refusal.is_empty() => Stop::Refused { message: self.refusal },
-            Some("length") => Stop::Length,
-            Some("content_filter") => Stop::Filtered,
-            _ if !self.reply.tool_calls.is_empty() => Stop::ToolCalls,
-            _ => Stop::Finished,
+            Ending::CutOff => Stop::Length,
+            Ending::Filtered => Stop::Filtered,
+            Ending::Broken => {
+                return Err(Error::Incomplete { reason: format!("the server ended it with '{reason}'") });
+            }
+            Ending::Well if !self.reply.tool_calls.is_empty() => Stop::ToolCalls,
+            Ending::Well => Stop::Finished,
         };
         Ok(self.reply)
+    }
+}
+
+/// What a `finish_reason` means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Well,
+    CutOff,
+    Filtered,
+    Broken,
+}
+
+/// Servers have many words for the same few endings. One that nobody knows is taken for a good one.
+fn ending(reason: &str) -> Ending {
+    let reason = reason.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    if says(&["length", "max_token", "token_limit", "incomplete"]) {
+        Ending::CutOff
+    } else if says(&["filter", "safety", "recitation", "prohibited", "blocklist", "spii"]) {
+        Ending::Filtered
+    } else if says(&["abort", "error", "cancel", "timeout"]) {
+        Ending::Broken
+    } else {
+        Ending::Well
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ending, ending};
+
+    #[test]
+    fn every_servers_words_for_an_ending_are_understood() {
+        for (reason, meant) in [
+            ("stop", Ending::Well),
+            ("tool_calls", Ending::Well),
+            ("eos", Ending::Well),
+            ("", Ending::Well),
+            ("length", Ending::CutOff),
+            ("model_length", Ending::CutOff),
+            ("MAX_TOKENS", Ending::CutOff),
+            ("incomplete", Ending::CutOff),
+            ("content_filter", Ending::Filtered),
+            ("SAFETY", Ending::Filtered),
+            ("abort", Ending::Broken),
+            ("error", Ending::Broken),
+        ] {
+            assert_eq!(ending(reason), meant, "{reason}");
+        }
     }
 }
