@@ -220,7 +220,8 @@ fn a_terminated_run_keeps_what_it_has() {
     let project = project("terminated", &server);
     let child = project.command(&["run", "reviewer", "-p", "x"]).spawn().unwrap();
     server.wait_for_requests(2);
-    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let killed =
+        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     assert!(project.everything_written().contains(r#"\"severity\": \"critical\""#));
@@ -240,7 +241,8 @@ fn a_result_that_cannot_be_shown_is_kept() {
 fn what_local_servers_get_for_a_key_is_a_word_like_any_other() {
     let server = ScriptedServer::start([Step::text(r#"{"summary": "use ollama", "severity": "low"}"#)]);
     let project = Project::new("word").file("agents/reviewer.yaml", REVIEWER);
-    let project = project.variable("OPENAI_BASE_URL", &server.base_url()).variable("OPENAI_API_KEY", "ollama");
+    let project =
+        project.variable("OPENAI_BASE_URL", &server.base_url()).variable("OPENAI_API_KEY", "ollama");
     assert_eq!(project.run(&["run", "reviewer", "-p", "x"]).json()["summary"], "use ollama");
 }
 
