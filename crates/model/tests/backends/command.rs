@@ -167,7 +167,7 @@ async fn a_program_sees_its_own_variables_and_no_others() {
         ("LANG", "C".to_owned()),
         ("TMPDIR", "/tmp".to_owned()),
         ("LISTED", "yes".to_owned()),
-        ("TOKEN", "sk-1234567".to_owned()),
+        ("TOKEN", "sk-1234567890".to_owned()),
         ("OTHER", "secret".to_owned()),
     ]
     .into();
@@ -186,11 +186,11 @@ async fn a_program_sees_its_own_variables_and_no_others() {
 async fn what_a_program_may_see_is_not_shown() {
     let mut config = config(&["sh", "-c", "echo \"bad key $TOKEN\" >&2; exit 1"]);
     config.env = vec!["TOKEN".to_owned()];
-    let value = |name: &str| if name == "TOKEN" { Some("sk-1234567".to_owned()) } else { environment(name) };
+    let value = |name: &str| if name == "TOKEN" { Some("sk-1234567890".to_owned()) } else { environment(name) };
     let backend = connect(&config, &value).unwrap();
     let outcome = ask(backend.as_ref()).await;
     assert_eq!(shown(&outcome), "Program: sh failed (exit status: 1): bad key [redacted]");
-    assert!(!format!("{backend:?}").contains("sk-1234567"), "{backend:?}");
+    assert!(!format!("{backend:?}").contains("sk-1234567890"), "{backend:?}");
 }
 
 #[tokio::test]

@@ -113,9 +113,9 @@ async fn a_key_goes_to_no_other_server() {
 async fn a_key_read_from_a_file_may_end_its_line() {
     for kind in HTTP {
         let server = ScriptedServer::start(Step::text("green"));
-        let backend = connect(&keyed(&server, kind), &environment("  sk-1234567\r\n")).unwrap();
+        let backend = connect(&keyed(&server, kind), &environment("  sk-1234567890\r\n")).unwrap();
         backend.call(Call::new(&question())).await.unwrap();
-        assert_eq!(sent_key(&server.requests()[0]), "sk-1234567", "{kind:?}");
+        assert_eq!(sent_key(&server.requests()[0]), "sk-1234567890", "{kind:?}");
     }
 }
 

@@ -14,7 +14,7 @@ async fn check(kind: BackendKind, request: &Request, set: impl FnOnce(&mut Backe
     let mut config = config(&server, kind);
     config.api_key_env = Some("KEY".to_owned());
     set(&mut config);
-    let backend = connect(&config, &|name| (name == "KEY").then(|| "sk-1234567".to_owned())).unwrap();
+    let backend = connect(&config, &|name| (name == "KEY").then(|| "sk-1234567890".to_owned())).unwrap();
     backend.call(Call::new(request)).await.unwrap();
     let sent = &server.requests()[0];
     let mut text = format!("{} {}\n", sent.method, sent.path);
@@ -75,7 +75,7 @@ fn everything() -> Request {
 async fn openai_sends_everything() {
     check(BackendKind::OpenAi, &everything(), |_| {}, expect![[r#"
         POST /v1/chat/completions
-        authorization: Bearer sk-1234567
+        authorization: Bearer sk-1234567890
         content-type: application/json
         model: "m"
         max_tokens: 77
@@ -102,7 +102,7 @@ async fn openai_sends_everything() {
 async fn completions_sends_one_text() {
     check(BackendKind::Completions, &everything(), |_| {}, expect![[r#"
         POST /v1/completions
-        authorization: Bearer sk-1234567
+        authorization: Bearer sk-1234567890
         content-type: application/json
         model: "m"
         max_tokens: 77
@@ -120,7 +120,7 @@ async fn completions_sends_one_text() {
 async fn anthropic_sends_everything_but_a_seed() {
     check(BackendKind::Anthropic, &everything(), |_| {}, expect![[r#"
         POST /v1/messages
-        x-api-key: sk-1234567
+        x-api-key: sk-1234567890
         anthropic-version: 2023-06-01
         content-type: application/json
         model: "m"
@@ -155,7 +155,7 @@ async fn settings_fill_in_what_a_request_leaves_open() {
         set,
         expect![[r#"
         POST /v1/chat/completions
-        authorization: Bearer sk-1234567
+        authorization: Bearer sk-1234567890
         content-type: application/json
         model: "m"
         max_completion_tokens: 9
@@ -174,7 +174,7 @@ async fn a_json_object_may_carry_its_schema() {
     let format = Format::JsonObject { schema: Some(colours()) };
     check(BackendKind::OpenAi, &Request { format, ..question() }, |_| {}, expect![[r#"
         POST /v1/chat/completions
-        authorization: Bearer sk-1234567
+        authorization: Bearer sk-1234567890
         content-type: application/json
         model: "m"
         messages[]: {"role":"user","content":"Which colour?"}
@@ -205,7 +205,7 @@ async fn anthropic_is_shown_no_empty_turn() {
         |_| {},
         expect![[r#"
         POST /v1/messages
-        x-api-key: sk-1234567
+        x-api-key: sk-1234567890
         anthropic-version: 2023-06-01
         content-type: application/json
         model: "m"
