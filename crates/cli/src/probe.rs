@@ -15,9 +15,7 @@ pub(crate) fn run(arguments: &Probe) -> Result<Exit> {
     let settings = Settings::read(&project, &environment)?;
     let name = arguments.backend.as_ref().unwrap_or(&settings.default_backend);
     let config = settings.backend(name)?;
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(async {
+    backends::runtime()?.block_on(async {
         let (config, backend) = backends::open(config).await?;
         let progress = |feature: &str| {
             if output::is_terminal() {

@@ -13,7 +13,6 @@ use formwork_agents::placeholders::{Surroundings, fill};
 use formwork_agents::{Checked, load_one, parameters};
 use formwork_runner::{Claim, Clock as _, Memory, Rung, Stop, SystemClock, drive};
 use formwork_types::{AgentType, Blueprint, RunId, SessionId};
-use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Run;
@@ -43,9 +42,7 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit> {
     };
     let blueprint = fill(&blueprint, &surroundings)?;
     let input = parameters::inputs_text(&blueprint, &parameters);
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(async {
+    backends::runtime()?.block_on(async {
         let ladder = ladder(arguments, &blueprint, &settings, &project).await?;
         let claim = Claim {
             session_id,
@@ -159,12 +156,4 @@ fn ids() -> Result<(SessionId, RunId)> {
     session.copy_from_slice(&bytes[..6]);
     run.copy_from_slice(&bytes[6..]);
     Ok((SessionId::from_random(session), RunId::from_random(run)))
-}
-
-/// Whether a value is text as it stands or JSON, for `--param`.
-pub(crate) fn typed(text: &str, wants_text: bool) -> Value {
-    if wants_text {
-        return Value::String(text.to_owned());
-    }
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

@@ -1,10 +1,9 @@
 //! A contract, compiled: what a result is held to and the forms in which it is asked for.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use formwork_extract::{Mode, Options};
-use formwork_schema::{Schema, needs_wrapping, wrap_root};
+use formwork_schema::{Cache, Schema, needs_wrapping, wrap_root};
 use formwork_types::{Contract, ContractOptions, ValidationMode};
 
 use crate::error::Error;
@@ -12,11 +11,8 @@ use crate::error::Error;
 /// The longest schema name that OpenAI takes.
 const NAME_CHARACTERS_MAX: usize = 64;
 
-/// The most contracts that are kept compiled. A full store is emptied: compiling again takes a millisecond.
-const COMPILED_MAX: usize = 1_024;
-
-/// Compiled contracts by hash. Folding is pure; this only saves doing the same work for every run of an agent.
-static COMPILED: LazyLock<Mutex<HashMap<String, Enforced>>> = LazyLock::new(Mutex::default);
+/// Compiled contracts. Folding is pure; this only saves doing the same work for every run of an agent.
+static COMPILED: LazyLock<Cache> = LazyLock::new(Cache::default);
 
 /// The contract in force.
 #[derive(Debug, Clone)]
@@ -30,24 +26,11 @@ pub(crate) struct Enforced {
 
 impl Enforced {
     pub(crate) fn compile(contract: &Arc<Contract>) -> Result<Enforced, Error> {
-        let store = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-        // The hash finds, the schema decides: a journal could carry a hash that is not its schema's.
-        if let Some(known) = store().get(&contract.hash)
-            && (Arc::ptr_eq(&known.contract, contract) || known.contract.schema == contract.schema)
-        {
-            return Ok(Enforced { contract: contract.clone(), ..known.clone() });
-        }
-        let schema = Schema::compile(&contract.schema)?;
+        let schema = COMPILED.compile_known(&contract.hash, &contract.schema)?;
         let wrapped = needs_wrapping(&contract.schema)
-            .then(|| Schema::compile(&wrap_root(&contract.schema)))
+            .then(|| COMPILED.compile(&wrap_root(&contract.schema)))
             .transpose()?;
-        let enforced = Enforced { contract: contract.clone(), schema, wrapped };
-        let mut store = store();
-        if store.len() >= COMPILED_MAX {
-            store.clear();
-        }
-        store.insert(contract.hash.clone(), enforced.clone());
-        Ok(enforced)
+        Ok(Enforced { contract: contract.clone(), schema, wrapped })
     }
 
     pub(crate) fn options(&self) -> &ContractOptions {

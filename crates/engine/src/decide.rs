@@ -1,13 +1,12 @@
 //! What follows from a reply: a result, another call, the next rung, or a typed failure.
 
-use formwork_types::Stop;
 use formwork_types::{
     BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Repair, Reply, RunError,
-    RunErrorType, Rung as Step, SchemaForm, Strategy, Success,
+    RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success,
 };
 use serde_json::Value;
 
-use crate::judge::{Accepted, Asked, Flawed, Verdict, declined, judge};
+use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
@@ -117,22 +116,20 @@ impl State {
 
     /// A reply to a plain question: any text will do that is complete.
     fn decide_on_text(&mut self, plan: Plan, reply: &Reply) {
-        let reason = match &reply.stop {
-            Stop::Refused { message } => return self.end(RunErrorType::Refused, declined(message)),
-            Stop::Filtered => {
-                let message = "the backend's content filter cut the reply off".to_owned();
-                return self.end(RunErrorType::Refused, message);
-            }
-            Stop::Length => return self.cut_off(plan, reply, None, Vec::new()),
-            _ if reply.text.trim().is_empty() => "it was empty",
-            _ => {
-                let receipt = self.ledger.receipt(None, None, Vec::new());
-                let text = Some(reply.text.clone());
-                let success = Success { result_text: text, result_data: None, receipt };
-                self.outcome = Some(Outcome::Completed(Box::new(success)));
-                return;
-            }
-        };
+        if let Some(message) = refusal(&reply.stop) {
+            return self.end(RunErrorType::Refused, message);
+        }
+        if reply.stop == Stop::Length {
+            return self.cut_off(plan, reply, None, Vec::new());
+        }
+        if !reply.text.trim().is_empty() {
+            let receipt = self.ledger.receipt(None, None, Vec::new());
+            let text = Some(reply.text.clone());
+            let success = Success { result_text: text, result_data: None, receipt };
+            self.outcome = Some(Outcome::Completed(Box::new(success)));
+            return;
+        }
+        let reason = "it was empty";
         let trouble = Trouble {
             kind: RunErrorType::OutputSchemaValidationFailed,
             why: Why::NoAnswer,

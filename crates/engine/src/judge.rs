@@ -74,16 +74,12 @@ pub(crate) struct Asked<'a> {
 
 /// Judges a reply that has to satisfy a contract.
 pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
-    match &reply.stop {
-        Stop::Refused { message } => return Verdict::Refused { message: declined(message) },
-        Stop::Filtered => {
-            return Verdict::Refused { message: "the backend's content filter cut the reply off".to_owned() };
-        }
-        Stop::Length => {
-            let (candidate, repairs) = partial(enforced, asked, reply).unzip();
-            return Verdict::Truncated { candidate, repairs: repairs.unwrap_or_default() };
-        }
-        Stop::Finished | Stop::ToolCalls => {}
+    if let Some(message) = refusal(&reply.stop) {
+        return Verdict::Refused { message };
+    }
+    if reply.stop == Stop::Length {
+        let (candidate, repairs) = partial(enforced, asked, reply).unzip();
+        return Verdict::Truncated { candidate, repairs: repairs.unwrap_or_default() };
     }
     if asked.way == Way::Tool {
         let submitted = submitted(enforced, asked, reply);
@@ -105,9 +101,16 @@ pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Ve
     text(enforced, asked, &reply.text)
 }
 
-pub(crate) fn declined(message: &str) -> String {
-    let message = message.trim();
-    if message.is_empty() { "the model declined to answer".to_owned() } else { message.to_owned() }
+/// Why there is no answer, where the model declined or a filter stepped in.
+pub(crate) fn refusal(stop: &Stop) -> Option<String> {
+    match stop {
+        Stop::Refused { message } if message.trim().is_empty() => {
+            Some("the model declined to answer".to_owned())
+        }
+        Stop::Refused { message } => Some(message.trim().to_owned()),
+        Stop::Filtered => Some("the backend's content filter cut the reply off".to_owned()),
+        Stop::Finished | Stop::ToolCalls | Stop::Length => None,
+    }
 }
 
 /// The first valid submission wins; without one, the last is the one to correct.

@@ -265,6 +265,19 @@ pub struct Cache {
 const CACHE_ENTRIES_MAX: usize = 1_024;
 
 impl Cache {
+    /// As [`Cache::compile`], for a caller who has kept the hash. The hash finds and the source decides: a
+    /// hash that is not the source's only costs the search.
+    ///
+    /// # Errors
+    /// As [`Compiler::compile`].
+    pub fn compile_known(&self, hash: &str, source: &Value) -> Result<Schema, Error> {
+        let known = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned();
+        match known.filter(|schema| schema.source() == source) {
+            Some(schema) => Ok(schema),
+            None => self.compile(source),
+        }
+    }
+
     /// The compiled form of `source`, from the cache when it has been compiled before.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
 //! Skeletons for models, and schemas narrowed for them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-use std::fs;
-use std::path::Path;
+mod corpus;
 
 use expect_test::{Expect, expect};
 use formwork_schema::{Dialect, Schema, compact, lower, narrow, needs_wrapping, restore, wrap_root};
@@ -182,24 +181,9 @@ fn narrowing_bounds_what_is_not_bounded() {
     assert_eq!(narrow(&open, 1_000), open);
 }
 
-/// The rows of the real-world schemas, if they are beside this checkout.
-fn rows() -> Option<Vec<Value>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/jsonschemabench");
-    let Ok(entries) = fs::read_dir(&folder) else {
-        println!("SKIPPED: jsonschemabench is not beside this checkout ({})", folder.display());
-        return None;
-    };
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let texts = files.into_iter().map(|file| fs::read_to_string(file).unwrap());
-    let parse =
-        |text: String| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>();
-    Some(texts.flat_map(parse).collect())
-}
-
 #[test]
 fn real_skeletons_are_shorter_than_their_schemas() {
-    let Some(rows) = rows() else { return };
+    let Some(rows) = corpus::rows() else { return };
     let (mut shorter, mut before, mut after) = (0, 0, 0);
     for row in &rows {
         let pretty = format!("{:#}", row["schema"]);
@@ -218,7 +202,7 @@ fn real_skeletons_are_shorter_than_their_schemas() {
 
 #[test]
 fn narrowed_schemas_admit_nothing_new() {
-    let Some(rows) = rows() else { return };
+    let Some(rows) = corpus::rows() else { return };
     let (mut kept, mut valid) = (0, 0);
     for row in &rows {
         let Ok(contract) = Schema::compile(&row["schema"]) else { continue };
@@ -236,7 +220,7 @@ fn narrowed_schemas_admit_nothing_new() {
 
 #[test]
 fn wrapped_schemas_decide_the_same() {
-    let Some(rows) = rows() else { return };
+    let Some(rows) = corpus::rows() else { return };
     for row in &rows {
         let Ok(contract) = Schema::compile(&row["schema"]) else { continue };
         let wrapped = wrap_root(&row["schema"]);

@@ -1,47 +1,36 @@
 //! Real-world schemas with labelled instances, read in place from the shared corpora.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
-use std::fs;
-use std::path::Path;
+mod corpus;
 
 use formwork_schema::Schema;
-use serde_json::Value;
 
 #[test]
 fn verdicts_agree_with_the_labels() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/jsonschemabench");
-    let Ok(entries) = fs::read_dir(&folder) else {
-        println!("SKIPPED: jsonschemabench is not beside this checkout ({})", folder.display());
-        return;
-    };
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let Some(rows) = corpus::rows() else { return };
     let (mut schemas, mut refused, mut agreed) = (0, 0, 0);
     let mut disagreements = Vec::new();
-    for file in files {
-        for line in fs::read_to_string(&file).unwrap().lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
-            schemas += 1;
-            let id = row["id"].as_str().or(row["name"].as_str()).unwrap_or("?").to_owned();
-            let schema = match Schema::compile(&row["schema"]) {
-                Ok(schema) => schema,
-                Err(error) => {
-                    println!("refused {id}: {error}");
-                    assert!(!error.to_string().is_empty());
-                    refused += 1;
-                    continue;
-                }
-            };
-            for (index, test) in row["tests"].as_array().unwrap().iter().enumerate() {
-                let expected = test["valid"].as_bool().unwrap();
-                let violations = schema.violations(&test["data"]);
-                assert_eq!(schema.is_valid(&test["data"]), violations.is_empty(), "{id} test {index}");
-                if violations.is_empty() == expected {
-                    agreed += 1;
-                } else {
-                    disagreements
-                        .push(format!("{id} test {index}: labelled {expected}, {:?}", violations.lines()));
-                }
+    for row in rows {
+        schemas += 1;
+        let id = row["id"].as_str().or(row["name"].as_str()).unwrap_or("?").to_owned();
+        let schema = match Schema::compile(&row["schema"]) {
+            Ok(schema) => schema,
+            Err(error) => {
+                println!("refused {id}: {error}");
+                assert!(!error.to_string().is_empty());
+                refused += 1;
+                continue;
+            }
+        };
+        for (index, test) in row["tests"].as_array().unwrap().iter().enumerate() {
+            let expected = test["valid"].as_bool().unwrap();
+            let violations = schema.violations(&test["data"]);
+            assert_eq!(schema.is_valid(&test["data"]), violations.is_empty(), "{id} test {index}");
+            if violations.is_empty() == expected {
+                agreed += 1;
+            } else {
+                disagreements
+                    .push(format!("{id} test {index}: labelled {expected}, {:?}", violations.lines()));
             }
         }
     }

@@ -208,6 +208,10 @@ fn the_cache_compiles_once_and_hashes_the_text() {
     assert!(std::ptr::eq(first.source(), second.source()));
     assert_eq!(first.hash().len(), "sha256:".len() + 64);
     assert!(cache.compile(&json!({"type": 3})).is_err());
+    let known = cache.compile_known(first.hash(), &json!({"type": "string"})).unwrap();
+    assert!(std::ptr::eq(first.source(), known.source()));
+    let other = cache.compile_known(first.hash(), &json!({"type": "integer"})).unwrap();
+    assert!(!other.is_valid(&json!("text")) && other.is_valid(&json!(1)));
 }
 
 fn check_lint(schema: Value, expected: Expect) {

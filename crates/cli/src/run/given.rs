@@ -9,7 +9,6 @@ use formwork_schema::{Schema, Types};
 use formwork_types::Blueprint;
 use serde_json::{Map, Value};
 
-use super::typed;
 use crate::arguments::Run;
 use crate::source;
 
@@ -63,4 +62,12 @@ fn read(path: Option<&Path>) -> Result<String> {
     let text =
         String::from_utf8(source::without_mark(&bytes).to_vec()).context("the input is not UTF-8 text")?;
     Ok(text)
+}
+
+/// A value as text where text is wanted, else as JSON where it reads as JSON.
+fn typed(text: &str, wants_text: bool) -> Value {
+    if wants_text {
+        return Value::String(text.to_owned());
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
