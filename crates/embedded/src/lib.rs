@@ -1,0 +1,3 @@
+//! The model inside the process.
+
+pub mod runtime;
