@@ -43,3 +43,23 @@ def matches(expected: dict, value: object) -> int:
         found = at(value, pointer)
         count += any(same(found, one) for one in accepted)
     return count
+
+
+def empties(schema: dict, value: object) -> int:
+    """How many required strings and arrays are empty: valid, and worth nothing."""
+    return count_empties(schema, schema, value)
+
+
+def count_empties(root: dict, schema: object, value: object) -> int:
+    if not isinstance(schema, dict):
+        return 0
+    if "$ref" in schema:
+        schema = at(root, schema["$ref"].removeprefix("#"))
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        return sum(count_empties(root, items, item) for item in value)
+    if not isinstance(value, dict):
+        return 0
+    found = sum(value.get(name) in ("", []) for name in schema.get("required", []))
+    properties = schema.get("properties", {})
+    return found + sum(count_empties(root, properties[name], part) for name, part in value.items() if name in properties)

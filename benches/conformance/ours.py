@@ -20,15 +20,23 @@ timeout_seconds = 200
 retries = 0
 """
 
+# The model inside the process: the same weights, named by FORMWORK_MODEL, and no server.
+EMBEDDED = """\
+[backends.local]
+kind = "embedded"
+max_tokens = {max_tokens}
+timeout_seconds = 200
+seed = 42
+"""
+
 
 class Failed(Exception):
     """The run ended with a typed failure."""
 
 
-def project(tasks: list[dict], base_url: str, model: str, max_tokens: int) -> str:
+def project(tasks: list[dict], settings: str) -> str:
     """A project folder with one agent a task."""
     folder = tempfile.mkdtemp(prefix="formwork-")
-    settings = SETTINGS.format(base_url=base_url, model=model, max_tokens=max_tokens)
     pathlib.Path(folder, "formwork.toml").write_text(settings)
     agents = pathlib.Path(folder, "agents")
     agents.mkdir()
@@ -52,7 +60,8 @@ def probe(folder: str) -> dict:
     return json.loads(done.stdout)["capabilities"]
 
 
-def run(folder: str, task: dict, strategy: str, calls_max: int, *extra: str) -> object:
+def run(folder: str, task: dict, strategy: str, calls_max: int, *extra: str) -> tuple[object, dict]:
+    """The result and its receipt."""
     done = command(folder, "run", task["id"], "--prompt", "-", "--json", "--strategy", strategy,
                    "--max-retries", str(calls_max - 1), *extra, input=task["prompt"])
     if not done.stdout:
@@ -61,4 +70,4 @@ def run(folder: str, task: dict, strategy: str, calls_max: int, *extra: str) -> 
     if ended.get("status") != "completed":
         error = ended["error"]
         raise Failed(f"{error['type']}: {error['message']} {error.get('validation_errors')}"[:300])
-    return ended["result_data"]
+    return ended["result_data"], ended["receipt"]

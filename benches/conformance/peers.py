@@ -135,13 +135,32 @@ def unwrapped(answer: object, wrapped: bool, task: dict) -> object:
 
 def formwork(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     """Formwork's command. Its probe runs once, before the tasks, and is not part of any task's count."""
-    folder = ours.project(tasks, proxy.base_url, MODEL, proxy.max_tokens)
+    if mode == "embedded":
+        return embedded(tasks, proxy)
+    settings = ours.SETTINGS.format(base_url=proxy.base_url, model=MODEL, max_tokens=proxy.max_tokens)
+    folder = ours.project(tasks, settings)
     strategy, _, correction = (mode or "auto").partition("+")
     if strategy == "auto":
         with proxy.unlimited() as tally:
             print(f"formwork probe: {ours.probe(folder)}, {tally.calls} calls", file=sys.stderr)
     extra = ["--correction", correction] if correction else []
-    return lambda task: ours.run(folder, task, strategy, CALLS_MAX, *extra)
+    return lambda task: ours.run(folder, task, strategy, CALLS_MAX, *extra)[0]
+
+
+def embedded(tasks: list[dict], proxy: Proxy) -> Run:
+    """Formwork's own model. No call passes the proxy, so that the account is the receipt's."""
+    folder = ours.project(tasks, ours.EMBEDDED.format(max_tokens=proxy.max_tokens))
+
+    def run(task: dict) -> object:
+        value, receipt = ours.run(folder, task, "auto", CALLS_MAX)
+        tally = proxy.tally
+        tally.calls += receipt["calls"]
+        tally.input_tokens += receipt["tokens"]["input"]
+        tally.output_tokens += receipt["tokens"]["output"]
+        tally.flags = receipt["flags"]
+        return value
+
+    return run
 
 
 PEERS = {"formwork": formwork, "server": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai, "baml": baml}
@@ -170,7 +189,8 @@ def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
     row = {
         "peer": peer, "task": task["id"], "valid": valid, "value": value, "calls": tally.calls,
         "input_tokens": tally.input_tokens, "output_tokens": tally.output_tokens, "error": error,
-        "invalid_successes": lied, "seconds": round(time.monotonic() - started, 2),
+        "invalid_successes": lied, "flags": tally.flags, "empty": judge.empties(task["schema"], value) if valid else 0,
+        "seconds": round(time.monotonic() - started, 2),
     }
     if "expected" in task:
         row["expected"] = len(task["expected"])
@@ -180,13 +200,13 @@ def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
 
 def absent_row(peer: str, task: dict, error: str) -> dict:
     row = {"peer": peer, "task": task["id"], "valid": False, "value": None, "calls": 0, "input_tokens": 0,
-           "output_tokens": 0, "error": error, "invalid_successes": 0, "seconds": 0.0}
+           "output_tokens": 0, "error": error, "invalid_successes": 0, "flags": [], "empty": 0, "seconds": 0.0}
     return row | ({"expected": len(task["expected"]), "matched": 0} if "expected" in task else {})
 
 
 def summary(rows: list[dict]) -> str:
     """The table: a task that failed still costs its tokens, so tokens are shared out over the valid answers."""
-    lines = [f"{'peer':24} {'valid':>9} {'lies':>5} {'calls':>6} {'tokens/task':>12} {'tokens/valid':>13} {'fields':>9} {'tasks exact':>12} {'s/task':>7}"]
+    lines = [f"{'peer':24} {'valid':>9} {'lies':>5} {'calls':>6} {'tokens/task':>12} {'tokens/valid':>13} {'fields':>9} {'tasks exact':>12} {'empty':>6} {'closed':>7} {'s/task':>7}"]
     for peer in dict.fromkeys(row["peer"] for row in rows):
         mine = [row for row in rows if row["peer"] == peer]
         valid = sum(row["valid"] for row in mine)
@@ -198,6 +218,7 @@ def summary(rows: list[dict]) -> str:
             f"{peer:24} {f'{valid}/{len(mine)}':>9} {sum(row['invalid_successes'] for row in mine):>5} "
             f"{sum(row['calls'] for row in mine) / len(mine):>6.2f} {tokens / len(mine):>12.0f} "
             f"{tokens / valid if valid else float('nan'):>13.0f} {fields:>9} {exact:>12} "
+            f"{sum(row['empty'] for row in mine):>6} {sum('forced_close' in row['flags'] for row in mine):>7} "
             f"{sum(row['seconds'] for row in mine) / len(mine):>7.1f}"
         )
     return "\n".join(lines)

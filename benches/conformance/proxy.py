@@ -28,6 +28,7 @@ class Tally:
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    flags: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     transcript: list[dict] = field(default_factory=list)
 

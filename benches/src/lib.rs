@@ -9,6 +9,8 @@
 pub mod accuracy;
 pub mod corpus;
 pub mod correction;
+pub mod embedded;
+pub mod grammar;
 pub mod overhead;
 pub mod peers;
 pub mod report;

@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 
 use anyhow::{Result, bail};
-use formwork_benches::{corpus, correction, overhead, report, speed};
+use formwork_benches::{corpus, correction, embedded, grammar, overhead, report, speed};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -10,6 +10,10 @@ fn main() -> Result<()> {
     match arguments.first().map(String::as_str) {
         Some("correction") => return correction::run(),
         Some("overhead") => return overhead::run(arguments.get(1).map(std::path::Path::new)),
+        Some("embedded") => {
+            let [_, model, python] = arguments.as_slice() else { bail!("usage: embedded MODEL PYTHON") };
+            return embedded::run(model.as_ref(), python.as_ref());
+        }
         Some("overhead-server") => {
             return overhead::serve(arguments.get(1).is_some_and(|form| form == "whole"));
         }
@@ -31,9 +35,11 @@ fn main() -> Result<()> {
             speed::linear();
             Ok(())
         }
+        Some("grammar") => grammar::run(&folder, &grammar::Options::parse(&arguments[1..])?),
         Some("misses") => report::misses(&folder, arguments.get(1).map_or("", String::as_str)),
         _ => bail!(
-            "usage: formwork-benches extract [--no-peers] | misses [MEASURE] | correction | overhead [PYTHON]"
+            "usage: formwork-benches extract [--no-peers] | misses [MEASURE] | correction | overhead [PYTHON] | \
+             grammar --model PATH [--only A,B] [--every N] | embedded MODEL PYTHON"
         ),
     }
 }

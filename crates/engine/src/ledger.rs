@@ -46,6 +46,12 @@ impl Ledger {
     pub(crate) fn replied(&mut self, reply: &Reply) {
         self.tokens.input += reply.usage.input;
         self.tokens.output += reply.usage.output;
+        // What the engine could not ask for and what the backend could not do are the same to a reader.
+        for keyword in &reply.unenforced {
+            if !self.unenforced.contains(keyword) {
+                self.unenforced.push(keyword.clone());
+            }
+        }
         let said = words(reply);
         // A model that only thought has written something all the same.
         self.replies.push(if said.is_empty() { reply.reasoning.clone() } else { said });

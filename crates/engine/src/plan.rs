@@ -84,6 +84,7 @@ impl Plan {
             Way::Tool => "tool",
             Way::JsonSchema => "native json_schema",
             Way::JsonObject => "native json_object",
+            Way::Grammar => "native grammar",
             Way::Universal => "universal",
         };
         let ask = match self.ask {
@@ -162,7 +163,7 @@ fn messages(plan: &Plan, input: &str, shown: &Value, example: Option<&Value>) ->
         Ask::Full { why, errors, previous } => {
             let correction = match plan.way {
                 Way::Tool => prompt::tool_retry(*why, errors),
-                _ => prompt::full_retry(*why, errors, previous, plan.form, shown),
+                _ => prompt::full_retry(*why, errors, previous, (plan.way, plan.form), shown),
             };
             vec![Message::user(input), Message::user(correction)]
         }
@@ -201,6 +202,12 @@ fn constrain(
     let dialect = backend.dialect.parse().unwrap_or(Dialect::Generic);
     let narrowed = plan.narrow.map(|characters| narrow(shown, characters));
     let schema = narrowed.as_ref().unwrap_or(shown);
+    if backend.kind == BackendKind::Embedded && plan.way != Way::Tool {
+        // It takes any schema, and says itself what it could not express.
+        let name = enforced.name(agent);
+        request.format = Format::JsonSchema { name, schema: schema.clone(), strict: true };
+        return Vec::new();
+    }
     let lowered = lower(schema, dialect);
     match plan.way {
         Way::Tool => return submit_tool(request, schema, lowered, dialect, backend),

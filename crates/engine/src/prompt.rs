@@ -1,6 +1,6 @@
 //! The words that models get: where the schema stands, and what a retry says.
 
-use formwork_schema::compact;
+use formwork_schema::{compact, compact_within};
 use formwork_types::SchemaForm;
 use serde_json::Value;
 
@@ -11,6 +11,13 @@ use crate::way::Way;
 /// The longest previous response that a retry repeats, in characters. A model that wrote more than that
 /// is not helped by reading it again.
 const PREVIOUS_CHARACTERS_MAX: usize = 24_000;
+
+/// The longest skeleton for a model that is held to the schema by a grammar, in characters: it only has to
+/// know what is meant, and its context is short.
+const GRAMMAR_SKELETON_CHARACTERS_MAX: usize = 4_000;
+
+/// The longest previous response that a retry repeats to such a model.
+const GRAMMAR_PREVIOUS_CHARACTERS_MAX: usize = 1_500;
 
 /// How the schema is shown; [`SchemaForm`] with the question of `auto` settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +46,10 @@ impl Form {
     }
 
     /// The schema as this form shows it.
-    fn show(self, schema: &Value) -> String {
+    fn show(self, way: Way, schema: &Value) -> String {
         match self {
             Form::Json => format!("```json\n{}\n```", pretty(schema)),
+            Form::Compact if way == Way::Grammar => compact_within(schema, GRAMMAR_SKELETON_CHARACTERS_MAX),
             Form::Compact => compact(schema),
         }
     }
@@ -66,7 +74,7 @@ pub(crate) fn system(
     if let Some(example) = example {
         add(&mut text, &format!("## Example Output\n\n```json\n{}\n```", pretty(example)));
     }
-    let shown = form.show(schema);
+    let shown = form.show(way, schema);
     let section = match (way, form) {
         (Way::Tool, _) => format!(
             "## Required Output Format\n\nCall the tool {SUBMIT} with arguments conforming to this schema:\n\n{shown}\n\n\
@@ -101,7 +109,7 @@ pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Val
         Form::Json => "Your response MUST be valid JSON matching this schema:",
         Form::Compact => "Your response MUST be JSON of this form (? marks optional members):",
     };
-    let shown = form.show(schema);
+    let shown = form.show(Way::Prompt, schema);
     add(
         &mut text,
         &format!(
@@ -145,17 +153,31 @@ impl Why {
 }
 
 /// The full form of a retry: errors, previous response, schema.
-pub(crate) fn full_retry(why: Why, errors: &[String], previous: &str, form: Form, schema: &Value) -> String {
+pub(crate) fn full_retry(
+    why: Why,
+    errors: &[String],
+    previous: &str,
+    (way, form): (Way, Form),
+    schema: &Value,
+) -> String {
     let mut text = opening(why, errors);
+    let most = previous_characters(way);
     if !previous.trim().is_empty() {
-        text.push_str(&format!("\n\n## Your Previous Response\n{}", shortened(previous.trim())));
+        text.push_str(&format!("\n\n## Your Previous Response\n{}", shortened(previous.trim(), most)));
     }
-    text.push_str(&format!(
-        "\n\n## Required Schema\n{}\n\nPlease provide a corrected response that matches the schema exactly.\n\
+    // Under a grammar the system prompt, which shows the schema, is already most of the context.
+    if way != Way::Grammar {
+        text.push_str(&format!("\n\n## Required Schema\n{}", form.show(way, schema)));
+    }
+    text.push_str(
+        "\n\nPlease provide a corrected response that matches the schema exactly.\n\
          Output ONLY the valid JSON, no additional text.\n</output-validation-error>",
-        form.show(schema)
-    ));
+    );
     text
+}
+
+fn previous_characters(way: Way) -> usize {
+    if way == Way::Grammar { GRAMMAR_PREVIOUS_CHARACTERS_MAX } else { PREVIOUS_CHARACTERS_MAX }
 }
 
 /// The patch form of a retry: only the parts that are wrong.
@@ -165,7 +187,8 @@ pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form
         .list
         .iter()
         .filter_map(|part| {
-            Some(format!("- {}: {}", part.pointer, shortened(&part.current.as_ref()?.to_string())))
+            let current = shortened(&part.current.as_ref()?.to_string(), previous_characters(way));
+            Some(format!("- {}: {current}", part.pointer))
         })
         .collect();
     if !now.is_empty() && why != Why::CutOff {
@@ -179,7 +202,7 @@ pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form
     text.push_str(&format!(
         "\n\n## Parts To Correct\nEverything else is right. Give ONLY the corrected parts, as a JSON object whose keys \
          are their paths:\n{}\n\n{last}\n</output-validation-error>",
-        form.show(parts.schema.source())
+        form.show(way, parts.schema.source())
     ));
     text
 }
@@ -212,8 +235,8 @@ fn opening(why: Why, errors: &[String]) -> String {
     format!("<output-validation-error>\n{}\n\n## Validation Errors\n{}", why.headline(), lines.join("\n"))
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(PREVIOUS_CHARACTERS_MAX) {
+fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
         None => text.to_owned(),
         Some((cut, _)) => {
             let rest = text[cut..].chars().count();

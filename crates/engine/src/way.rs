@@ -17,6 +17,8 @@ pub(crate) enum Way {
     JsonSchema,
     /// `response_format: json_object`, with the schema along for servers that take it.
     JsonObject,
+    /// The schema as a grammar under which every token is chosen.
+    Grammar,
     /// Inside the one schema that the server forces on every reply.
     Universal,
 }
@@ -29,18 +31,18 @@ impl Way {
             Way::Prompt => Some("prompt"),
             Way::SystemPrompt | Way::Universal => Some("system_prompt"),
             Way::Tool => Some("tool"),
-            Way::JsonSchema | Way::JsonObject => Some("native"),
+            Way::JsonSchema | Way::JsonObject | Way::Grammar => Some("native"),
         }
     }
 
     /// Whether the backend itself is asked to keep to the schema.
     pub(crate) fn is_native(self) -> bool {
-        matches!(self, Way::JsonSchema | Way::JsonObject)
+        matches!(self, Way::JsonSchema | Way::JsonObject | Way::Grammar)
     }
 
     /// Whether only objects can be asked for this way.
     pub(crate) fn wants_object(self) -> bool {
-        self.is_native() || matches!(self, Way::Tool | Way::Universal)
+        matches!(self, Way::JsonSchema | Way::JsonObject | Way::Tool | Way::Universal)
     }
 }
 
@@ -52,6 +54,11 @@ pub(crate) fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<Way> {
         Strategy::Tool => vec![Way::Tool],
         Strategy::Native => vec![native(backend)],
         Strategy::Auto => match backend.structured_output {
+            StructuredOutput::JsonSchema | StructuredOutput::JsonObject
+                if backend.kind == BackendKind::Embedded =>
+            {
+                by_knowledge(backend)
+            }
             StructuredOutput::Universal => vec![Way::Universal],
             StructuredOutput::Prompt => vec![Way::Prompt],
             StructuredOutput::JsonSchema => vec![Way::JsonSchema, Way::Prompt],
@@ -64,6 +71,9 @@ pub(crate) fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<Way> {
 
 /// What "native" means on a backend: the form that it was found to enforce, else the common one.
 fn native(backend: &BackendInfo) -> Way {
+    if backend.kind == BackendKind::Embedded {
+        return Way::Grammar;
+    }
     let found = &backend.capabilities;
     let object_only = found.json_object == Support::Enforced && found.json_schema != Support::Enforced;
     if backend.structured_output == StructuredOutput::JsonObject || object_only {
@@ -77,7 +87,7 @@ fn native(backend: &BackendInfo) -> Way {
 fn by_knowledge(backend: &BackendInfo) -> Vec<Way> {
     let found = &backend.capabilities;
     let first = match backend.kind {
-        BackendKind::Embedded => return vec![Way::JsonSchema],
+        BackendKind::Embedded => Some(Way::Grammar),
         BackendKind::Command => return vec![Way::SystemPrompt],
         BackendKind::Completions if found.json_schema == Support::Enforced => Some(Way::JsonSchema),
         BackendKind::Completions => None,

@@ -80,6 +80,15 @@ pub enum Error {
     /// The settings cannot work.
     #[error("{0}")]
     Settings(String),
+    /// The model in this process cannot do it.
+    #[error("the embedded model {reason}")]
+    Embedded {
+        /// The status that a server would give: 413 for a prompt that does not fit, 422 for a schema that
+        /// no grammar expresses; none where no other request would fare better.
+        status: Option<u16>,
+        /// What is wrong and what to do about it.
+        reason: String,
+    },
     /// A command backend failed.
     #[error("{program} {reason}")]
     Program {
@@ -104,6 +113,7 @@ impl Error {
     pub fn to_call_error(&self) -> CallError {
         let (kind, status) = match self {
             Error::Rejected { status, .. } => (CallErrorKind::Rejected, Some(*status)),
+            Error::Embedded { status, .. } => (CallErrorKind::Rejected, *status),
             Error::Settings(_) | Error::Redirected { .. } | Error::ContentType { .. } => {
                 (CallErrorKind::Rejected, None)
             }
@@ -131,7 +141,10 @@ impl Error {
                 start: shortened(clean(start), START_CHARACTERS_MAX),
             },
             Error::Program { program, reason } => Error::Program { program, reason: clean(reason) },
-            other @ (Error::Timeout { .. } | Error::TooLarge { .. } | Error::Settings(_)) => other,
+            other @ (Error::Timeout { .. }
+            | Error::TooLarge { .. }
+            | Error::Settings(_)
+            | Error::Embedded { .. }) => other,
         }
     }
 }

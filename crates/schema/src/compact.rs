@@ -30,13 +30,25 @@ const LINE_CHARACTERS_MAX: usize = 60;
 
 /// Writes a schema as a skeleton of names, types, values and bounds, with descriptions as comments.
 pub fn compact(schema: &Value) -> String {
+    compact_within(schema, CHARACTERS_MAX)
+}
+
+/// The same in about as many characters at most; the parts that are left become `any`.
+pub fn compact_within(schema: &Value, characters: usize) -> String {
     if check_depth(schema).is_err() {
         return "any".to_owned();
     }
     let references = References::collect(schema);
     let names = Names::choose(schema, &references);
-    let mut writer =
-        Writer { root: schema, references: &references, names, written: 0, depth: 0, open: Vec::new() };
+    let mut writer = Writer {
+        root: schema,
+        references: &references,
+        names,
+        limit: characters.min(CHARACTERS_MAX),
+        written: 0,
+        depth: 0,
+        open: Vec::new(),
+    };
     let root_name = writer.names.of("").map(str::to_owned);
     let body = writer.body("", schema);
     let mut text = String::new();
@@ -63,6 +75,7 @@ struct Writer<'s> {
     root: &'s Value,
     references: &'s References,
     names: Names,
+    limit: usize,
     written: usize,
     depth: usize,
     open: Vec<String>,
@@ -84,7 +97,7 @@ impl<'s> Writer<'s> {
             _ => return "any".to_owned(),
         };
         self.written += 4;
-        if self.written > CHARACTERS_MAX || self.depth >= DEPTH_MAX {
+        if self.written > self.limit || self.depth >= DEPTH_MAX {
             return "any".to_owned();
         }
         self.depth += 1;
@@ -150,7 +163,7 @@ impl<'s> Writer<'s> {
             let mut choices = Vec::new();
             for branch in &branches {
                 self.written += 4;
-                if self.written > CHARACTERS_MAX || self.depth >= DEPTH_MAX {
+                if self.written > self.limit || self.depth >= DEPTH_MAX {
                     return "any".to_owned();
                 }
                 self.depth += 1;
@@ -213,7 +226,7 @@ impl<'s> Writer<'s> {
             return self.schema(single, indent);
         }
         self.written += 4;
-        if self.written > CHARACTERS_MAX || self.depth >= DEPTH_MAX {
+        if self.written > self.limit || self.depth >= DEPTH_MAX {
             return "any".to_owned();
         }
         self.depth += 1;
@@ -231,7 +244,7 @@ impl<'s> Writer<'s> {
         }
         let mut lines: Vec<(String, String)> = Vec::new();
         for name in names {
-            if self.written > CHARACTERS_MAX {
+            if self.written > self.limit {
                 lines.push(("[name]: any".to_owned(), String::new()));
                 break;
             }

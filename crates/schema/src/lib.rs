@@ -53,7 +53,7 @@ mod wording;
 mod wrap;
 
 pub use budget::{EXPLANATION_STEPS_MAX, VALIDATION_STEPS_MAX};
-pub use compact::compact;
+pub use compact::{compact, compact_within};
 pub use error::Error;
 pub use jsonschema::Draft;
 pub use limits::{

@@ -162,6 +162,12 @@ pub struct Reply {
     /// The model that answered, as the backend names it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
+    /// Keywords of the schema that the backend says it did not enforce.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unenforced: Vec<String>,
+    /// What else the backend says of the answer, in the words of a receipt: `forced_close`, `bounded`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
 }
 
 /// Why a model stopped writing.

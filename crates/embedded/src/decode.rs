@@ -1,0 +1,214 @@
+//! The decode loop: a prompt in, tokens out, under a grammar where there is one.
+//!
+//! Under a grammar the answer is never cut off. Every few tokens the loop notes how the answer could be
+//! closed from there; when the budget or the time runs out, it goes back to the last note whose closing
+//! still fits and appends that closing without asking the model.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use llguidance::Matcher;
+
+use crate::error::Error;
+use crate::grammar::close;
+use crate::memory::Memory;
+use crate::sample::Sampler;
+
+/// Tokens between two notes of how the answer could be closed, far from the end of the budget.
+const NOTE_EVERY: usize = 16;
+
+/// Near the end of the budget, where every token is noted: this many tokens beyond the closing.
+const NEAR: usize = 48;
+
+/// What bounds one answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits<'a> {
+    /// The most tokens to write.
+    pub(crate) tokens: usize,
+    /// When the answer has to be there.
+    pub(crate) deadline: Option<Instant>,
+    /// Whether the answer is still wanted.
+    pub(crate) cancelled: &'a AtomicBool,
+}
+
+impl Limits<'_> {
+    fn check(&self) -> Result<(), Error> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+/// What the model wrote.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) tokens: Vec<u32>,
+    /// It ended by itself, or was closed under its grammar.
+    pub(crate) complete: bool,
+    /// The end was written by the loop and not by the model.
+    pub(crate) forced_close: bool,
+    pub(crate) timing: Timing,
+}
+
+/// Where the time of an answer went.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Timing {
+    /// From the start to the first logits: reading the prompt.
+    pub prompt: Duration,
+    /// Evaluating the model after that.
+    pub decode: Duration,
+    /// Computing which tokens the grammar allows, and how the answer could be closed.
+    pub masks: Duration,
+    /// Tokens of the prompt that were read, and not remembered from the answer before.
+    pub prompt_tokens: usize,
+    /// Tokens that were evaluated after the prompt.
+    pub decoded_tokens: usize,
+    /// Evaluations after the first; forced tokens share one.
+    pub evaluations: usize,
+}
+
+/// Evaluates and keeps account of it.
+struct Reader<'r> {
+    memory: &'r mut Memory,
+    /// Tokens that were decided on and not read yet.
+    unread: Vec<u32>,
+    timing: Timing,
+}
+
+impl<'r> Reader<'r> {
+    fn new(memory: &'r mut Memory, prompt: &[u32]) -> Reader<'r> {
+        let unread = memory.recall(prompt).to_vec();
+        let timing = Timing { prompt_tokens: unread.len(), ..Timing::default() };
+        Reader { memory, unread, timing }
+    }
+
+    fn logits(&mut self) -> Result<&[f32], Error> {
+        let start = Instant::now();
+        let logits = self.memory.eval(&self.unread)?;
+        if self.timing.prompt.is_zero() {
+            self.timing.prompt = start.elapsed();
+        } else {
+            self.timing.decode += start.elapsed();
+            self.timing.decoded_tokens += self.unread.len();
+            self.timing.evaluations += 1;
+        }
+        self.unread.clear();
+        Ok(logits)
+    }
+}
+
+/// Writes free text until the model ends it.
+pub(crate) fn free(
+    memory: &mut Memory,
+    prompt: &[u32],
+    is_end: &dyn Fn(u32) -> bool,
+    sampler: &mut Sampler,
+    limits: &Limits<'_>,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Written, Error> {
+    let mut reader = Reader::new(memory, prompt);
+    let mut written = Written::default();
+    while written.tokens.len() < limits.tokens && !limits.is_late() {
+        limits.check()?;
+        let token = sampler.choose(reader.logits()?, None).ok_or(Error::NoToken)?;
+        if is_end(token) {
+            written.complete = true;
+            break;
+        }
+        written.tokens.push(token);
+        reader.unread.push(token);
+        progress(written.tokens.len());
+    }
+    written.timing = reader.timing;
+    Ok(written)
+}
+
+/// How the answer could be closed from some place.
+struct Note {
+    at: usize,
+    closing: Vec<u32>,
+}
+
+impl Note {
+    fn length(&self) -> usize {
+        self.at + self.closing.len()
+    }
+}
+
+/// Writes what the grammar of `matcher` allows, whole.
+pub(crate) fn constrained(
+    memory: &mut Memory,
+    prompt: &[u32],
+    is_end: &dyn Fn(u32) -> bool,
+    mut matcher: Matcher,
+    sampler: &mut Sampler,
+    limits: &Limits<'_>,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Written, Error> {
+    let mut reader = Reader::new(memory, prompt);
+    let mut tokens: Vec<u32> = Vec::new();
+    let mut note = Note { at: 0, closing: close(&matcher).ok_or(Error::NoClosing)? };
+    if note.length() > limits.tokens {
+        return Err(Error::BudgetTooSmall { needed: note.length(), budget: limits.tokens });
+    }
+    while !matcher.is_stopped() {
+        limits.check()?;
+        let start = Instant::now();
+        let forced = matcher.compute_ff_tokens();
+        if forced.is_empty() {
+            let mask = matcher.compute_mask().map_err(Error::grammar)?;
+            reader.timing.masks += start.elapsed();
+            let token = sampler.choose(reader.logits()?, Some(&mask)).ok_or(Error::NoToken)?;
+            if is_end(token) {
+                break;
+            }
+            advance(&mut matcher, &mut reader, &mut tokens, &[token])?;
+        } else {
+            reader.timing.masks += start.elapsed();
+            advance(&mut matcher, &mut reader, &mut tokens, &forced)?;
+        }
+        progress(tokens.len());
+        let near = tokens.len() + note.closing.len() + NEAR >= limits.tokens;
+        let late = limits.is_late();
+        if !(near || late || tokens.len() - note.at >= NOTE_EVERY) || matcher.is_stopped() {
+            continue;
+        }
+        let start = Instant::now();
+        let closing = close(&matcher).ok_or(Error::NoClosing)?;
+        reader.timing.masks += start.elapsed();
+        let here = Note { at: tokens.len(), closing };
+        let fits = here.length() <= limits.tokens;
+        if fits {
+            note = here;
+        }
+        if late || !fits {
+            tokens.truncate(note.at);
+            tokens.extend(&note.closing);
+            return Ok(Written { tokens, complete: true, forced_close: true, timing: reader.timing });
+        }
+    }
+    if matcher.is_error() {
+        return Err(Error::Grammar(matcher.get_error().unwrap_or_default()));
+    }
+    if tokens.len() > limits.tokens {
+        // Forced tokens went past the budget and ended the answer there.
+        tokens.truncate(note.at);
+        tokens.extend(&note.closing);
+        return Ok(Written { tokens, complete: true, forced_close: true, timing: reader.timing });
+    }
+    Ok(Written { tokens, complete: true, forced_close: false, timing: reader.timing })
+}
+
+fn advance(
+    matcher: &mut Matcher,
+    reader: &mut Reader<'_>,
+    tokens: &mut Vec<u32>,
+    next: &[u32],
+) -> Result<(), Error> {
+    matcher.consume_tokens(next).map_err(Error::grammar)?;
+    tokens.extend(next);
+    reader.unread.extend(next);
+    Ok(())
+}
