@@ -415,6 +415,11 @@ fn the_used_weights_are_located_and_listed() {
             row("a", Origin::Store, false, false)
         ]
     );
+    File::options().write(true).open(&default).unwrap().write_all(b"GGUF").unwrap();
+    assert_eq!(
+        list(&default),
+        [row(&DEFAULT.name, Origin::Variable, true, true), row("a", Origin::Store, false, false)]
+    );
 }
 
 fn environment(store: &Path, model: &Path) -> impl Fn(&str) -> Option<OsString> {

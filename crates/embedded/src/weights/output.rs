@@ -10,6 +10,9 @@ const KEPT_BYTES_MAX: usize = 16 * 1024;
 const LINES_MAX: usize = 4;
 const LINE_CHARACTERS_MAX: usize = 300;
 
+/// How pip's lines about its own tries begin.
+const RETRYING: &str = "WARNING: Retrying (";
+
 /// Reads to the end and keeps the last part.
 pub(super) fn last_part(mut from: impl Read) -> String {
     let mut kept = VecDeque::new();
@@ -26,13 +29,27 @@ pub(super) fn tidy(text: &str) -> String {
     let is_telling = |line: &&str| {
         !line.trim().is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("Traceback ")
     };
-    let lines: Vec<&str> = text.lines().filter(is_telling).collect();
+    let mut lines: Vec<&str> = text.lines().filter(is_telling).collect();
+    // pip says so before each of its own tries; one of them tells as much as all.
+    lines.dedup_by(|later, earlier| [&*later, &*earlier].iter().all(|line| line.starts_with(RETRYING)));
     let shown = &lines[lines.len().saturating_sub(LINES_MAX)..];
     let clean = |line: &&str| {
         let line: String = line.chars().filter(|character| !character.is_control()).collect();
-        without_credentials(&line).chars().take(LINE_CHARACTERS_MAX).collect::<String>()
+        shortened(&without_credentials(&line))
     };
     shown.iter().map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// A line without its middle where it is too long: what happened is at its start, why at its end.
+fn shortened(line: &str) -> String {
+    let count = line.chars().count();
+    if count <= LINE_CHARACTERS_MAX {
+        return line.to_owned();
+    }
+    let half = LINE_CHARACTERS_MAX / 2;
+    let start: String = line.chars().take(half).collect();
+    let end: String = line.chars().skip(count - half).collect();
+    format!("{start} … {end}")
 }
 
 /// Addresses without what stands before the host and behind the path: both may hold keys.
@@ -81,7 +98,11 @@ mod tests {
                     OSError: [Errno 28] No \u{1b}[31mspace\n";
         assert_eq!(tidy(text), "WARNING: one\nERROR: Exception:\nOSError: [Errno 28] No [31mspace");
         assert_eq!(tidy("1\n2\n3\n4\n5\n"), "2\n3\n4\n5");
-        assert_eq!(tidy(&"x".repeat(1000)).len(), LINE_CHARACTERS_MAX);
+        let long = tidy(&format!("start{}end", "ü".repeat(1000)));
+        assert!(long.starts_with("startü") && long.ends_with("üend") && long.contains(" … "));
+        assert!(long.chars().count() <= LINE_CHARACTERS_MAX + 3);
+        let tries = "WARNING: Retrying (2)\nWARNING: Retrying (1)\nERROR: x";
+        assert_eq!(tidy(tries), "WARNING: Retrying (2)\nERROR: x");
     }
 
     #[test]

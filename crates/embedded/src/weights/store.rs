@@ -89,28 +89,32 @@ pub fn locate(environment: Environment<'_>) -> Result<PathBuf, Error> {
 
 /// The weights there are, the used ones first. A file that `FORMWORK_MODEL` names has to be usable.
 pub fn list(store: &Path, source: &Source, environment: Environment<'_>) -> Result<Vec<Model>, Error> {
-    let mut models = Vec::new();
+    let place = Place::of(store, source);
+    let mut found = Vec::new();
     let chosen = chosen(environment);
     if let Some(path) = &chosen {
-        let bytes = check(path)?;
-        models.push(model(path.clone(), bytes, Origin::Variable));
+        found.push((path.clone(), check(path)?, Origin::Variable));
     }
-    let place = Place::of(store, source);
     for (path, bytes) in files(store)? {
         let origin = if path == place.weights { Origin::Default } else { Origin::Store };
-        models.push(model(path, bytes, origin));
+        if !chosen.as_deref().is_some_and(|chosen| is_same(chosen, &path)) {
+            found.push((path, bytes, origin));
+        }
     }
-    for model in models.iter_mut().filter(|model| model.source == Origin::Default) {
-        model.verified = place.is_verified();
-        model.used = model.verified && chosen.is_none();
-    }
+    let model = |(path, bytes, origin): (PathBuf, u64, Origin)| {
+        let verified = is_same(&path, &place.weights) && place.is_verified();
+        let used = origin == Origin::Variable || (chosen.is_none() && verified);
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Model { name, path, bytes, source: origin, verified, used }
+    };
+    let mut models: Vec<Model> = found.into_iter().map(model).collect();
     models.sort_by(|a, b| (!a.used, &a.name).cmp(&(!b.used, &b.name)));
     Ok(models)
 }
 
-fn model(path: PathBuf, bytes: u64, source: Origin) -> Model {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Model { name, path, bytes, source, verified: false, used: source == Origin::Variable }
+/// Whether two paths are of one file that exists.
+fn is_same(one: &Path, other: &Path) -> bool {
+    fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
 }
 
 /// The GGUF files of the store with their sizes.
