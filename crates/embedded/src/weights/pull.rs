@@ -35,6 +35,12 @@ impl Options<'_> {
         let is_stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
         if is_stopped { Err(Error::Stopped) } else { Ok(()) }
     }
+
+    /// The same after a client failed. Ctrl-C reaches it as well, sometimes before this process hears of it.
+    fn check_after_failure(&self) -> Result<(), Error> {
+        std::thread::sleep(LOOK_EVERY);
+        self.check()
+    }
 }
 
 /// How far a pull is. Sizes are in bytes.
@@ -138,7 +144,13 @@ fn lock(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Progr
 
 fn fetch(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Progress)) -> Result<(), Error> {
     progress(Progress::Finding);
-    let client = Client::find(options.search_path.as_deref())?;
+    let client = match Client::find(options.search_path.as_deref()) {
+        Ok(client) => client,
+        Err(error) => {
+            options.check_after_failure()?;
+            return Err(error);
+        }
+    };
     clear(place, options.force)?;
     if place.package.exists() {
         match extract(&client, place, options, progress) {
@@ -185,9 +197,7 @@ fn download(
         if words.contains("[Errno 28]") {
             return Err(place.no_space());
         }
-        // Ctrl-C reaches the client as well, and sometimes before this process hears of it.
-        std::thread::sleep(LOOK_EVERY);
-        options.check()?;
+        options.check_after_failure()?;
         if attempt >= attempts || is_final(&words) {
             return Err(Error::Download {
                 command: client.name(),
@@ -289,6 +299,7 @@ fn extract(
         let _ = fs::remove_file(&place.draft);
     }
     if let Err(Error::Archive { .. } | Error::Checksum { .. }) = outcome {
+        options.check_after_failure()?;
         let _ = fs::remove_file(&place.package);
     }
     outcome?;
