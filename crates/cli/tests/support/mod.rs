@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// Variables of the outside that would change what a test means.
-const FOREIGN: [&str; 10] = [
+const FOREIGN: [&str; 12] = [
+    "FORMWORK_MODEL",
+    "FORMWORK_MODEL_DIR",
     "OPENAI_BASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_MODEL",
