@@ -1,4 +1,8 @@
 //! The model inside the process.
 
+mod error;
+pub mod gguf;
 pub mod runtime;
 pub mod weights;
+
+pub use error::Error;

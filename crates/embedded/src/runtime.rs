@@ -1,9 +1,26 @@
 //! What the decode loop needs of a model: tokens in, logits out.
 
+mod attention;
+mod candle;
+mod linear;
+#[cfg(feature = "llama")]
+mod llama;
+mod rope;
+mod shape;
+mod slices;
+
+pub use candle::{CandleModel, Options};
+#[cfg(feature = "llama")]
+pub use llama::LlamaModel;
+
+use crate::Error;
+
 /// A loaded model with the tokens it remembers.
 pub trait Runtime: Send {
     /// Reads `tokens` after those it remembers; the logits of what may follow the last one.
-    fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], String>;
+    ///
+    /// On an error it remembers what it did before.
+    fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], Error>;
 
     /// Forgets all but the first `length` tokens.
     fn rewind(&mut self, length: usize);

@@ -1,0 +1,343 @@
+//! The runtime in Rust alone: the graph of the llama family over candle's quantised matrices.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use candle_core::Device;
+use candle_core::quantized::QTensor;
+
+use super::Runtime;
+use super::attention::Cache;
+use super::linear::{Activations, Linear, pick, stride};
+use super::rope::Rope;
+use super::shape::ModelShape;
+use super::slices;
+use crate::Error;
+use crate::gguf::{Gguf, malformed};
+
+/// How many tokens of a prompt are read together: enough that weights are read from memory seldom, few enough
+/// that cancelling is noticed soon.
+const BATCH: usize = 256;
+
+/// The most tokens to remember when the caller does not say: memory for them grows only as they come.
+const CONTEXT_MAX_DEFAULT: usize = 4096;
+
+/// How a model is to be loaded.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The most tokens to remember, if the model can remember as many.
+    pub context_max: usize,
+    /// Set to abandon a reading that is under way.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { context_max: CONTEXT_MAX_DEFAULT, cancel: Arc::default() }
+    }
+}
+
+/// A model of the llama family, run by code in Rust alone.
+///
+/// The number of threads is candle's: the environment variable `CANDLE_NUM_THREADS` as it is when the first
+/// model of the process is loaded.
+#[derive(Debug)]
+pub struct CandleModel {
+    weights: Arc<Weights>,
+    caches: Vec<Cache>,
+    length: usize,
+    context: usize,
+    cancel: Arc<AtomicBool>,
+    logits: Vec<f32>,
+}
+
+#[derive(Debug)]
+struct Weights {
+    shape: ModelShape,
+    embedding: QTensor,
+    layers: Vec<Layer>,
+    norm: Vec<f32>,
+    output: Linear,
+    rope: Rope,
+}
+
+#[derive(Debug)]
+struct Layer {
+    attention_norm: Vec<f32>,
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    attention_output: Linear,
+    query_norm: Option<Vec<f32>>,
+    key_norm: Option<Vec<f32>>,
+    feed_forward_norm: Vec<f32>,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+}
+
+impl CandleModel {
+    /// Loads the model in the GGUF file at `path`.
+    pub fn load(path: &Path, options: Options) -> Result<CandleModel, Error> {
+        CandleModel::from_gguf(&mut Gguf::open(path)?, options)
+    }
+
+    /// Loads the model in an open file.
+    pub fn from_gguf(gguf: &mut Gguf, options: Options) -> Result<CandleModel, Error> {
+        let weights = Arc::new(Weights::read(gguf)?);
+        let context = weights.shape.context.min(options.context_max);
+        let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
+        Ok(CandleModel { weights, caches, length: 0, context, cancel: options.cancel, logits: Vec::new() })
+    }
+
+    /// Another model over the same weights, which remembers nothing yet.
+    pub fn sibling(&self, cancel: Arc<AtomicBool>) -> CandleModel {
+        let weights = Arc::clone(&self.weights);
+        let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
+        CandleModel { weights, caches, length: 0, context: self.context, cancel, logits: Vec::new() }
+    }
+
+    /// Gives the flag which, once set, abandons a reading that is under way.
+    pub fn cancel_with(&mut self, cancel: Arc<AtomicBool>) {
+        self.cancel = cancel;
+    }
+
+    /// How many tokens there are.
+    pub fn vocabulary(&self) -> usize {
+        self.weights.shape.vocabulary
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+        if tokens.is_empty() {
+            return Err(Error::NoTokens);
+        }
+        let total = self.length + tokens.len();
+        if total > self.context {
+            return Err(Error::Context { tokens: total, context: self.context });
+        }
+        let vocabulary = self.vocabulary();
+        match tokens.iter().find(|token| **token as usize >= vocabulary) {
+            Some(token) => Err(Error::Token { token: *token, vocabulary }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Runtime for CandleModel {
+    fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
+        self.check(tokens)?;
+        let mut start = self.length;
+        let mut batches = tokens.chunks(BATCH).peekable();
+        while let Some(batch) = batches.next() {
+            let last = batches.peek().is_none();
+            let reading = Reading { weights: &self.weights, cancel: &self.cancel, start, rows: batch.len() };
+            if let Some(logits) = reading.run(batch, &mut self.caches, last)? {
+                self.logits = logits;
+            }
+            start += batch.len();
+        }
+        self.length = start;
+        Ok(&self.logits)
+    }
+
+    fn rewind(&mut self, length: usize) {
+        self.length = self.length.min(length);
+        for cache in &mut self.caches {
+            cache.truncate(self.length);
+        }
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+}
+
+/// The reading of one batch of tokens.
+struct Reading<'a> {
+    weights: &'a Weights,
+    cancel: &'a AtomicBool,
+    start: usize,
+    rows: usize,
+}
+
+impl Reading<'_> {
+    fn run(&self, tokens: &[u32], caches: &mut [Cache], logits: bool) -> Result<Option<Vec<f32>>, Error> {
+        let hidden = self.weights.shape.hidden;
+        let turns = self.weights.rope.turns(self.start, self.rows);
+        let mut states = pick(&self.weights.embedding, tokens)?;
+        let (last, others) = match (self.weights.layers.split_last(), caches.split_last_mut()) {
+            (Some(layers), Some(caches)) => ((layers.0, caches.0), layers.1.iter().zip(caches.1)),
+            _ => return Err(malformed("it has no layers")),
+        };
+        for (layer, cache) in others {
+            let query = self.remember(layer, cache, &states, &turns, self.rows)?;
+            self.finish(layer, cache, &mut states, &query, self.rows)?;
+        }
+        // Of the last layer only the last token's outcome is wanted, and that only at the end of a prompt.
+        let (layer, cache) = last;
+        let kept = usize::from(logits);
+        let query = self.remember(layer, cache, &states, &turns, kept)?;
+        if !logits {
+            return Ok(None);
+        }
+        let mut state = states.split_off((self.rows - 1) * hidden);
+        self.finish(layer, cache, &mut state, &query, 1)?;
+        let normed = self.norm(&state, &self.weights.norm, 1);
+        Ok(Some(self.weights.output.forward(&normed)?))
+    }
+
+    /// Puts the keys and values of all rows into the cache; the queries of the last `kept` rows.
+    fn remember(
+        &self,
+        layer: &Layer,
+        cache: &mut Cache,
+        states: &[f32],
+        turns: &[(f32, f32)],
+        kept: usize,
+    ) -> Result<Vec<f32>, Error> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let shape = &self.weights.shape;
+        let (heads, rope) = (shape.heads, &self.weights.rope);
+        let normed = self.norm(states, &layer.attention_norm, self.rows);
+        let mut keys = layer.key.forward(&normed)?;
+        self.norm_heads(&mut keys, layer.key_norm.as_deref());
+        rope.rotate(&mut keys, heads.keys * heads.width, heads.width, turns);
+        cache.write(self.start, &keys, &layer.value.forward(&normed)?);
+        let mut query = match kept {
+            0 => return Ok(Vec::new()),
+            kept if kept == self.rows => layer.query.forward(&normed)?,
+            kept => {
+                let states = &states[(self.rows - kept) * shape.hidden..];
+                layer.query.forward(&self.norm(states, &layer.attention_norm, kept))?
+            }
+        };
+        self.norm_heads(&mut query, layer.query_norm.as_deref());
+        let turns = &turns[(self.rows - kept) * (shape.rope_width / 2)..];
+        rope.rotate(&mut query, heads.queries * heads.width, heads.width, turns);
+        let scale = (heads.width as f32).sqrt().recip();
+        for value in &mut query {
+            *value *= scale;
+        }
+        Ok(query)
+    }
+
+    /// Attention and the feed-forward part for the last `rows` rows, whose states and queries these are.
+    fn finish(
+        &self,
+        layer: &Layer,
+        cache: &Cache,
+        states: &mut [f32],
+        query: &[f32],
+        rows: usize,
+    ) -> Result<(), Error> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let shape = &self.weights.shape;
+        let width = shape.heads.queries * shape.heads.width;
+        let attended = cache.attend(query, self.start + self.rows - rows, stride(width));
+        let attended = Activations::new(attended, rows, width);
+        slices::add(states, &layer.attention_output.forward(&attended)?);
+        let normed = self.norm(states, &layer.feed_forward_norm, rows);
+        let mut gated = layer.gate.forward(&normed)?;
+        slices::gate(&mut gated, &layer.up.forward(&normed)?);
+        let gated = Activations::pad(gated, rows, shape.feed_forward);
+        slices::add(states, &layer.down.forward(&gated)?);
+        Ok(())
+    }
+
+    fn norm(&self, states: &[f32], weight: &[f32], rows: usize) -> Activations {
+        let shape = &self.weights.shape;
+        let stride = stride(shape.hidden);
+        let mut normed = vec![0.0; rows * stride];
+        for (to, from) in normed.chunks_exact_mut(stride).zip(states.chunks_exact(shape.hidden)) {
+            slices::rms_norm(from, weight, shape.epsilon, &mut to[..shape.hidden]);
+        }
+        Activations::new(normed, rows, shape.hidden)
+    }
+
+    fn norm_heads(&self, rows: &mut [f32], weight: Option<&[f32]>) {
+        let Some(weight) = weight else { return };
+        let shape = &self.weights.shape;
+        let mut normed = vec![0.0; shape.heads.width];
+        for head in rows.chunks_exact_mut(shape.heads.width) {
+            slices::rms_norm(head, weight, shape.epsilon, &mut normed);
+            head.copy_from_slice(&normed);
+        }
+    }
+}
+
+impl Weights {
+    fn read(gguf: &mut Gguf) -> Result<Weights, Error> {
+        let shape = ModelShape::read(gguf)?;
+        let embedding = gguf.tensor("token_embd.weight", &[shape.vocabulary, shape.hidden])?;
+        let mut layers = Vec::new();
+        for number in 0..shape.layers {
+            layers.push(Layer::read(gguf, &shape, number)?);
+        }
+        let norm = vector(gguf, "output_norm.weight", shape.hidden)?;
+        let output = match gguf.has("output.weight") {
+            true => matrix(gguf, "output", shape.vocabulary, shape.hidden)?,
+            false => Linear::copy(&embedding, shape.vocabulary, shape.hidden)?,
+        };
+        let factors = match gguf.has("rope_freqs.weight") {
+            true => Some(vector(gguf, "rope_freqs.weight", shape.rope_width / 2)?),
+            false => None,
+        };
+        let rope =
+            Rope::new(shape.pairs, shape.rope_width, shape.rope_base, shape.rope_scale, factors.as_deref());
+        Ok(Weights { shape, embedding, layers, norm, output, rope })
+    }
+}
+
+impl Layer {
+    fn read(gguf: &mut Gguf, shape: &ModelShape, number: usize) -> Result<Layer, Error> {
+        let name = |part: &str| format!("blk.{number}.{part}");
+        let ModelShape { hidden, feed_forward, heads, .. } = *shape;
+        let too_large = || malformed("its heads are too many or too wide");
+        let queries = heads.queries.checked_mul(heads.width).ok_or_else(too_large)?;
+        let keys = heads.keys.checked_mul(heads.width).ok_or_else(too_large)?;
+        let (query_norm, key_norm) = match shape.head_norms {
+            true => (
+                Some(vector(gguf, &name("attn_q_norm.weight"), heads.width)?),
+                Some(vector(gguf, &name("attn_k_norm.weight"), heads.width)?),
+            ),
+            false => (None, None),
+        };
+        Ok(Layer {
+            attention_norm: vector(gguf, &name("attn_norm.weight"), hidden)?,
+            query: matrix(gguf, &name("attn_q"), queries, hidden)?,
+            key: matrix(gguf, &name("attn_k"), keys, hidden)?,
+            value: matrix(gguf, &name("attn_v"), keys, hidden)?,
+            attention_output: matrix(gguf, &name("attn_output"), hidden, queries)?,
+            query_norm,
+            key_norm,
+            feed_forward_norm: vector(gguf, &name("ffn_norm.weight"), hidden)?,
+            gate: matrix(gguf, &name("ffn_gate"), feed_forward, hidden)?,
+            up: matrix(gguf, &name("ffn_up"), feed_forward, hidden)?,
+            down: matrix(gguf, &name("ffn_down"), hidden, feed_forward)?,
+        })
+    }
+}
+
+fn matrix(gguf: &mut Gguf, name: &str, outputs: usize, inputs: usize) -> Result<Linear, Error> {
+    let bias = format!("{name}.bias");
+    let bias = match gguf.has(&bias) {
+        true => Some(vector(gguf, &bias, outputs)?),
+        false => None,
+    };
+    let weights = gguf.tensor(&format!("{name}.weight"), &[outputs, inputs])?;
+    Linear::new(weights, outputs, inputs, bias)
+}
+
+fn vector(gguf: &mut Gguf, name: &str, length: usize) -> Result<Vec<f32>, Error> {
+    let tensor = gguf.tensor(name, &[length])?;
+    Ok(tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?)
+}
