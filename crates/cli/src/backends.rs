@@ -62,6 +62,9 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 
 /// Connects a backend. A server that is not told a model is asked which one it has.
 pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
+    if config.kind == BackendKind::Embedded {
+        return embedded(config);
+    }
     let backend = connect(config, &environment)?;
     if config.model.is_some() || config.kind != BackendKind::OpenAi {
         return Ok((config.clone(), backend));
@@ -71,6 +74,27 @@ pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<d
     let config = BackendConfig { model: Some(model.to_owned()), ..config.clone() };
     let backend = connect(&config, &environment)?;
     Ok((config, backend))
+}
+
+/// The model in this process. Its weights are named by the settings or the environment, or are the default ones.
+#[cfg(feature = "embedded")]
+fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
+    use formwork_embedded::{Embedded, weights};
+    if let Some(problem) = config.problems().into_iter().next() {
+        anyhow::bail!(problem);
+    }
+    let path = match &config.model {
+        Some(model) => weights::check(Path::new(model)).with_context(|| format!("backends.{}.model", config.name))?,
+        None => weights::locate(&weights::environment)?,
+    };
+    let model = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let backend = Embedded::new(path, config);
+    Ok((BackendConfig { model, ..config.clone() }, Arc::new(backend)))
+}
+
+#[cfg(not(feature = "embedded"))]
+fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
+    Ok((config.clone(), connect(config, &environment)?))
 }
 
 /// A step of the ladder.

@@ -1,6 +1,7 @@
 //! What can go wrong with a model inside the process.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What can go wrong with a model inside the process.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,46 @@ pub enum Error {
     /// The caller no longer wants the answer.
     #[error("reading was cancelled")]
     Cancelled,
+    /// The time was over before the prompt was read.
+    #[error("the time was over before the prompt was read")]
+    Late,
+    /// The prompt leaves no room for an answer.
+    #[error("the prompt has {tokens} tokens, and the model can remember {context}; shorten it or use a backend with a larger context")]
+    PromptTooLong {
+        /// The prompt's length.
+        tokens: usize,
+        /// How many there can be, with the answer.
+        context: usize,
+    },
+    /// Even the shortest answer is longer than the budget.
+    #[error("the shortest answer to this schema has {needed} tokens, and max_tokens allows {budget}; raise it")]
+    BudgetTooSmall {
+        /// Tokens of the shortest answer.
+        needed: usize,
+        /// Tokens that are allowed.
+        budget: usize,
+    },
+    /// The schema cannot be made into a grammar, or the grammar cannot go on.
+    #[error("the schema cannot be enforced by a grammar: {0}")]
+    Grammar(String),
+    /// The grammar allows nothing that the vocabulary could write.
+    #[error("the grammar of the schema allows no token")]
+    NoToken,
+    /// No end of the answer could be found.
+    #[error("the grammar of the schema has no end within reach")]
+    NoClosing,
+    /// A tool that has to be called is not among those given.
+    #[error("the tool `{0}` has to be called and is not among the tools")]
+    UnknownTool(String),
+    /// A choice that is no JSON, which its grammar excludes.
+    #[error("the choice between tools and result cannot be read")]
+    Unreadable,
+    /// The model's thread cannot be started.
+    #[error("no thread can be started for the model: {0}")]
+    Thread(String),
+    /// The model's thread ended in the middle of an answer.
+    #[error("the model broke down; this is a defect in Formwork")]
+    Broken,
     /// The arithmetic failed.
     #[error("the model's arithmetic failed")]
     Compute(#[from] candle_core::Error),
@@ -62,4 +103,31 @@ pub enum Error {
     /// The runtime behind the feature `llama` failed.
     #[error("llama.cpp failed: {0}")]
     Llama(String),
+}
+
+impl Error {
+    pub(crate) fn grammar(error: impl std::fmt::Display) -> Error {
+        Error::Grammar(format!("{error:#}"))
+    }
+
+    /// The same for whoever called the backend.
+    pub(crate) fn into_call(self, limit: Duration) -> formwork_model::Error {
+        let status = match &self {
+            Error::Late => {
+                let (what, setting) = ("reading the prompt", "timeout_seconds");
+                return formwork_model::Error::Timeout { what, setting, limit };
+            }
+            // Words alone may still do.
+            Error::Grammar(_) | Error::NoToken | Error::NoClosing => Some(422),
+            Error::PromptTooLong { .. } | Error::Context { .. } => Some(413),
+            _ => None,
+        };
+        let mut reason = format!("cannot answer: {self}");
+        let mut source = std::error::Error::source(&self);
+        while let Some(cause) = source {
+            reason.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        formwork_model::Error::Embedded { status, reason }
+    }
 }
