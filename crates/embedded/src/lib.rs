@@ -3,5 +3,6 @@
 mod error;
 pub mod gguf;
 pub mod runtime;
+pub mod tokenizer;
 
 pub use error::Error;
