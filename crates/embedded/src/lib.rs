@@ -3,6 +3,7 @@
 mod error;
 pub mod gguf;
 pub mod runtime;
+pub mod tokenizer;
 pub mod weights;
 
 pub use error::Error;
