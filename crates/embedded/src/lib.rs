@@ -1,3 +1,4 @@
 //! The model inside the process.
 
+pub mod grammar;
 pub mod runtime;
