@@ -4,13 +4,13 @@
 //! closed from there; when the budget or the time runs out, it goes back to the last note whose closing
 //! still fits and appends that closing without asking the model.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use llguidance::Matcher;
 
 use crate::error::Error;
 use crate::grammar::close;
+use crate::interrupt::Interrupt;
 use crate::memory::Memory;
 use crate::sample::Sampler;
 
@@ -25,19 +25,13 @@ const NEAR: usize = 48;
 pub(crate) struct Limits<'a> {
     /// The most tokens to write.
     pub(crate) tokens: usize,
-    /// When the answer has to be there.
-    pub(crate) deadline: Option<Instant>,
-    /// Whether the answer is still wanted.
-    pub(crate) cancelled: &'a AtomicBool,
+    /// Whether the answer is still wanted, and until when.
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Limits<'_> {
     fn check(&self) -> Result<(), Error> {
-        if self.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
-    }
-
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        if self.interrupt.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 }
 
@@ -110,7 +104,7 @@ pub(crate) fn free(
 ) -> Result<Written, Error> {
     let mut reader = Reader::new(memory, prompt);
     let mut written = Written::default();
-    while written.tokens.len() < limits.tokens && !limits.is_late() {
+    while written.tokens.len() < limits.tokens && !limits.interrupt.is_late() {
         limits.check()?;
         let token = sampler.choose(reader.logits()?, None).ok_or(Error::NoToken)?;
         if is_end(token) {
@@ -171,7 +165,7 @@ pub(crate) fn constrained(
         }
         progress(tokens.len());
         let near = tokens.len() + note.closing.len() + NEAR >= limits.tokens;
-        let late = limits.is_late();
+        let late = limits.interrupt.is_late();
         if !(near || late || tokens.len() - note.at >= NOTE_EVERY) || matcher.is_stopped() {
             continue;
         }

@@ -6,7 +6,7 @@
 //! [`Lowered::lost`] and has to be checked afterwards.
 
 mod conjunction;
-mod draft;
+pub(crate) mod draft;
 mod engine;
 mod flatten;
 mod leaves;

@@ -9,7 +9,7 @@ use crate::walk::subschemas;
 
 /// The drafts, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Edition {
+pub(crate) enum Edition {
     Four,
     Six,
     Seven,
@@ -19,7 +19,7 @@ pub(super) enum Edition {
 
 impl Edition {
     /// The draft of a document; draft 7 when it does not say, as everywhere in this crate.
-    pub(super) fn of(root: &Value) -> Edition {
+    pub(crate) fn of(root: &Value) -> Edition {
         let name = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         if name.contains("draft-04") {
             Edition::Four
@@ -53,7 +53,7 @@ impl Edition {
 
     /// The keywords of one schema that mean something in this draft, and the annotations, in terms that
     /// are the same in every draft.
-    pub(super) fn clean(self, keywords: &Map<String, Value>) -> Map<String, Value> {
+    pub(crate) fn clean(self, keywords: &Map<String, Value>) -> Map<String, Value> {
         let only_reference = self <= Edition::Seven && keywords.get("$ref").is_some_and(Value::is_string);
         let mut clean = Map::new();
         for (name, value) in keywords {
@@ -107,7 +107,7 @@ const ASSERTIONS: [&str; 28] = [
 ];
 
 /// Keywords that tell a reader something and constrain nothing.
-pub(super) const ANNOTATIONS: [&str; 8] =
+pub(crate) const ANNOTATIONS: [&str; 8] =
     ["title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"];
 
 /// The formats that validation asserts in some draft; others constrain nothing.

@@ -1,0 +1,211 @@
+//! The grammar of a contract: from a JSON Schema to what a weak model decodes under.
+//!
+//! The grammar is written by ourselves, in `llguidance`'s dialect of Lark, because its own reading of JSON
+//! Schema refuses much of what people write. A schema is made [`plain`](formwork_schema::plain), solved
+//! into forms (`solve`, with one file for objects, arrays and the rest), and written down (`lark`). It may be
+//! narrower than the schema: strings, arrays, numbers and recursion are bounded, objects that list their
+//! properties are closed. Where it has to be wider, the keyword is in [`Grammar::unenforced`]. Validation
+//! always runs afterwards.
+
+mod array;
+mod build;
+mod close;
+mod form;
+mod formats;
+mod holds;
+mod lark;
+mod negate;
+mod numbers;
+mod object;
+mod part;
+mod pattern;
+mod rx;
+mod solve;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use formwork_schema::{Plain, plain};
+use llguidance::api::{GrammarInit, TopLevelGrammar};
+use llguidance::earley::SlicedBiasComputer;
+use llguidance::{Matcher, ParserFactory};
+use serde_json::Value;
+use toktrie::{InferenceCapabilities, TokEnv};
+
+pub use close::{CLOSING_TOKENS_MAX, close};
+use form::Form;
+use part::Part;
+use solve::{Effort, Solver};
+
+/// What stands between items and members.
+pub const ITEM_SEPARATOR: &str = ", ";
+
+/// What stands between a name and its value.
+pub const KEY_SEPARATOR: &str = ": ";
+
+/// The bounds of what the schema leaves open. They keep a model that rambles within its budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// The most characters of a string without a pattern or a format.
+    pub string_characters: u64,
+    /// The most characters of a string with one.
+    pub shaped_characters: u64,
+    /// The most items of an array.
+    pub items: usize,
+    /// The most members with names of their own in a free object, and items where anything is allowed.
+    pub free_items: usize,
+    /// The most characters of a name that the schema does not list.
+    pub key_characters: u64,
+    /// How many times a schema may be repeated inside itself.
+    pub recursion: u8,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            string_characters: 400,
+            shaped_characters: 120,
+            items: 20,
+            free_items: 8,
+            key_characters: 40,
+            recursion: 3,
+        }
+    }
+}
+
+/// Why there is no grammar for a schema.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The schema itself cannot be read.
+    #[error("the schema cannot be turned into a grammar")]
+    Schema(#[from] formwork_schema::Error),
+    /// No value satisfies the schema, as far as can be told.
+    #[error("no value satisfies the schema, so there is nothing a model could write; look for bounds and types that exclude one another")]
+    Unsatisfiable,
+    /// The grammar cannot be built.
+    #[error("the grammar of the schema cannot be built: {0}; simplify the schema")]
+    Build(String),
+    /// The vocabulary cannot be used.
+    #[error("the vocabulary of the model cannot be used: {0}")]
+    Vocabulary(String),
+}
+
+/// Builds grammars for one vocabulary.
+pub struct Compiler {
+    factory: ParserFactory,
+}
+
+impl std::fmt::Debug for Compiler {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Compiler").finish_non_exhaustive()
+    }
+}
+
+/// The grammar of one schema.
+pub struct Grammar {
+    matcher: Matcher,
+    forms: Vec<Form>,
+    root: Form,
+    /// The grammar as it was handed to `llguidance`.
+    pub text: String,
+    /// The keywords of the schema that the grammar does not guarantee, by first occurrence.
+    pub unenforced: Vec<String>,
+}
+
+impl std::fmt::Debug for Grammar {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Grammar").field("unenforced", &self.unenforced).finish_non_exhaustive()
+    }
+}
+
+/// The stack for solving, which recurses. It is address space, used only as far as the recursion goes.
+const STACK_BYTES: usize = 256 * 1024 * 1024;
+
+/// What is tried one after the other, until one gives a grammar that can be built.
+fn efforts(recursion: u8) -> Vec<Effort> {
+    let full = Effort { loops: recursion, variants: 48, steps: 6_000, careful: true, patterns: true };
+    let deep = Effort { loops: recursion.saturating_add(6), ..full };
+    let shallow = Effort { loops: 1, variants: 12, ..full };
+    let flat = Effort { loops: 0, variants: 8, steps: 20_000, careful: false, patterns: true };
+    let loose = Effort { loops: 1, ..flat };
+    let last = Effort { loops: 0, variants: 1, steps: 40_000, careful: false, patterns: false };
+    vec![full, deep, shallow, loose, flat, last, Effort { loops: 3, ..last }]
+}
+
+/// A schema solved into forms.
+struct Solved {
+    forms: Vec<Form>,
+    root: Form,
+    unenforced: Vec<String>,
+}
+
+impl Compiler {
+    /// A compiler for the vocabulary of `env`.
+    ///
+    /// # Errors
+    /// When the vocabulary cannot be used.
+    pub fn new(env: &TokEnv) -> Result<Compiler, Error> {
+        let slices = SlicedBiasComputer::json_slices();
+        let mut factory = ParserFactory::new(env, InferenceCapabilities::default(), &slices)
+            .map_err(|error| Error::Vocabulary(error.to_string()))?;
+        factory.quiet();
+        let limits = factory.limits_mut();
+        limits.verbose_errors = false;
+        Ok(Compiler { factory })
+    }
+
+    /// The grammar of a schema.
+    ///
+    /// # Errors
+    /// When the schema refers outside itself, admits nothing, or is too large.
+    pub fn compile(&self, schema: &Value, bounds: &Bounds) -> Result<Grammar, Error> {
+        let plain = plain(schema)?;
+        let mut failure = Error::Unsatisfiable;
+        for effort in efforts(bounds.recursion) {
+            let Some(solved) = solve(&plain, bounds, effort) else { continue };
+            match self.build(solved) {
+                Ok(grammar) => return Ok(grammar),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn build(&self, solved: Solved) -> Result<Grammar, Error> {
+        let text = lark::grammar(&solved.forms, &solved.root);
+        let init = GrammarInit::Serialized(TopLevelGrammar::from_lark(text.clone()));
+        // A fault in the library must not take the process with it.
+        let parser = catch_unwind(AssertUnwindSafe(|| self.factory.create_parser_from_init_default(init)))
+            .map_err(|_| Error::Build("the grammar library failed".to_owned()))?;
+        let parser = parser.map_err(|error| Error::Build(error.to_string()))?;
+        let matcher = Matcher::new(Ok(parser));
+        let Solved { forms, root, unenforced } = solved;
+        Ok(Grammar { matcher, forms, root, text, unenforced })
+    }
+}
+
+impl Grammar {
+    /// A matcher at the start of an answer.
+    pub fn matcher(&self) -> Matcher {
+        self.matcher.deep_clone()
+    }
+
+    /// Whether some part of an answer ends where it does perhaps only because the grammar's own bounds, which
+    /// the schema knows nothing of, allowed no more.
+    pub fn touches_bound(&self, value: &Value) -> bool {
+        form::touches_bound(&self.forms, &self.root, value)
+    }
+}
+
+/// The forms of a schema; nothing when it takes more than the effort, or admits no value.
+fn solve(plain: &Plain, bounds: &Bounds, effort: Effort) -> Option<Solved> {
+    let run = || {
+        let mut solver = Solver::new(plain, bounds, effort);
+        let root = solver.form(vec![Part::Document(&plain.root)], 0);
+        let usable = !solver.is_exhausted() && !root.is_never();
+        usable.then(|| Solved { forms: solver.forms, root, unenforced: solver.unenforced })
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
+        thread.ok().and_then(|running| running.join().ok()).flatten()
+    })
+}

@@ -1,0 +1,142 @@
+//! The form of arrays.
+
+use serde_json::{Value, json};
+
+use super::form::{ArrayForm, Form, SubsetForm};
+use super::part::{Part, count};
+use super::rx::Rx;
+use super::solve::Solver;
+
+/// The most distinct values of which an array of unique items is made by picking in order.
+const PICKS_MAX: usize = 64;
+
+/// The longest tuple whose places are looked at one by one.
+const PREFIX_MAX: usize = 64;
+
+impl<'d> Solver<'d> {
+    /// The form of arrays that satisfy all `parts`.
+    pub(super) fn array(&mut self, parts: &[Part<'d>], loops: u8) -> Form {
+        let counts = |keyword: &str| parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>();
+        let mut least = counts("minItems").into_iter().max().unwrap_or(0);
+        let stated = counts("maxItems").into_iter().min();
+        let contained = self.contained(parts);
+        let demanded: usize = contained.iter().map(|(_, demanded)| *demanded).sum();
+        least = least.max(demanded);
+        if stated.is_some_and(|most| most < least) {
+            return Form::Never;
+        }
+        let is_unique = parts.iter().any(|part| part.get("uniqueItems") == Some(&Value::Bool(true)));
+        let mut prefix_length = parts.iter().map(|part| part.list("prefixItems").len()).max().unwrap_or(0);
+        prefix_length = prefix_length.max(demanded).min(PREFIX_MAX);
+        let item = self.form(item_parts(parts, prefix_length), loops);
+        if is_unique && prefix_length == 0 {
+            if let Some(form) = subset(&item, least, stated) {
+                return form;
+            }
+        }
+        if is_unique && stated != Some(1) {
+            self.give_up_on("uniqueItems");
+        }
+        self.bounded_array(parts, &contained, prefix_length, item, least, stated, loops)
+    }
+
+    /// What arrays have to contain, and how often.
+    fn contained(&mut self, parts: &[Part<'d>]) -> Vec<(Part<'d>, usize)> {
+        let mut contained = Vec::new();
+        for part in parts {
+            let Some(schema) = part.child(|value| value.get("contains")) else { continue };
+            if part.get("maxContains").is_some() {
+                self.give_up_on("maxContains");
+            }
+            contained.push((schema, part.get("minContains").and_then(count).unwrap_or(1)));
+        }
+        contained
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are what an array is made of")]
+    fn bounded_array(
+        &mut self,
+        parts: &[Part<'d>],
+        contained: &[(Part<'d>, usize)],
+        prefix_length: usize,
+        item: Form,
+        least: usize,
+        stated: Option<usize>,
+        loops: u8,
+    ) -> Form {
+        let mut demanded: Vec<Part<'d>> = Vec::new();
+        for (schema, times) in contained {
+            demanded.extend(std::iter::repeat_n(schema.clone(), (*times).min(PREFIX_MAX)));
+        }
+        let mut prefix = Vec::new();
+        let mut most = stated;
+        for index in 0..prefix_length {
+            let mut here = item_parts(parts, index);
+            let plain = here.clone();
+            let wanted = demanded.first().cloned();
+            here.extend(wanted.clone());
+            let mut form = self.form(here, loops);
+            if wanted.is_some() {
+                if form.is_never() {
+                    form = self.form(plain, loops);
+                } else {
+                    demanded.remove(0);
+                }
+            }
+            if form.is_never() {
+                most = Some(index);
+                break;
+            }
+            prefix.push(form);
+        }
+        if !demanded.is_empty() {
+            self.give_up_on("contains");
+        }
+        if item.is_never() {
+            most = Some(most.unwrap_or(usize::MAX).min(prefix.len()));
+        }
+        let own = self.bounds.items.max(least).max(prefix.len());
+        let bounded = most.is_none_or(|most| most > own);
+        let most = most.unwrap_or(usize::MAX).min(own);
+        if most < least {
+            return Form::Never;
+        }
+        prefix.truncate(most);
+        Form::Array(Box::new(ArrayForm { prefix, item, least, most, bounded }))
+    }
+}
+
+/// The schemas that apply to the item at a place.
+fn item_parts<'d>(parts: &[Part<'d>], index: usize) -> Vec<Part<'d>> {
+    let mut found = Vec::new();
+    let mut evaluated = false;
+    let mut rest = Vec::new();
+    for part in parts {
+        let own = part.child(|value| value.get("prefixItems")?.get(index));
+        let own = own.or_else(|| part.child(|value| value.get("items")));
+        evaluated |= own.is_some();
+        found.extend(own);
+        rest.extend(part.child(|value| value.get("unevaluatedItems")));
+    }
+    if !evaluated {
+        found.extend(rest);
+    }
+    if found.is_empty() { vec![Part::made(json!({}))] } else { found }
+}
+
+/// Unique items of which there are few: each at most once, in the order of the list.
+fn subset(item: &Form, least: usize, stated: Option<usize>) -> Option<Form> {
+    let Form::Scalar(scalar) = item else { return None };
+    let items: Vec<Rx> = match &scalar.rx {
+        Rx::Or(options) => options.clone(),
+        single => vec![single.clone()],
+    };
+    if items.len() > PICKS_MAX || !items.iter().all(|item| matches!(item, Rx::Literal(_))) {
+        return None;
+    }
+    let most = stated.unwrap_or(usize::MAX).min(items.len());
+    if most < least {
+        return Some(Form::Never);
+    }
+    Some(Form::Subset(Box::new(SubsetForm { items, least, most })))
+}

@@ -1,0 +1,299 @@
+//! The form of a value from schemas in which nothing is left to choose.
+
+use serde_json::Value;
+
+use super::form::{ArrayForm, Form, ObjectForm, Scalar};
+use super::holds::{has_type, holds};
+use super::numbers::{Bound, Range, in_range};
+use super::part::{EXCEPT, Part, TYPES, UNLIKE, count, same, type_name};
+use super::rx::Rx;
+use super::solve::{Flat, Solver};
+use super::{KEY_SEPARATOR, ITEM_SEPARATOR, formats, pattern};
+
+/// The types a value may have, `integer` standing for whole numbers.
+pub(super) struct Types {
+    names: Vec<&'static str>,
+    whole: bool,
+}
+
+impl Types {
+    fn of(parts: &[Part<'_>]) -> Types {
+        let mut types = Types { names: TYPES.to_vec(), whole: false };
+        for stated in parts.iter().filter_map(|part| part.get("type")) {
+            let names: Vec<&str> = match stated {
+                Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+                single => single.as_str().into_iter().collect(),
+            };
+            let states = |name: &&str| names.contains(name);
+            types.whole |= states(&"integer") && !states(&"number");
+            types.names.retain(|name| states(name) || (*name == "number" && states(&"integer")));
+        }
+        types
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(&name)
+    }
+}
+
+/// Which keywords tell what type their author had in mind.
+const TELLING: [(&str, &[&str]); 4] = [
+    ("object", &["properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"]),
+    ("array", &["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems"]),
+    ("string", &["pattern", "format", "minLength", "maxLength", UNLIKE]),
+    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
+];
+
+impl<'d> Solver<'d> {
+    /// The form of values that satisfy schemas of which all alternatives are chosen.
+    pub(super) fn build(&mut self, flat: &Flat<'d>, loops: u8) -> Form {
+        let parts = &flat.parts;
+        if self.is_plainly_empty(parts) {
+            return Form::Never;
+        }
+        let types = Types::of(parts);
+        if let Some(values) = self.listed(parts) {
+            let texts = values.iter().map(|value| Rx::Literal(json_text(value)));
+            return Form::union(texts.map(Form::scalar).collect());
+        }
+        let says = |keyword: &&str| parts.iter().any(|part| part.get(keyword).is_some());
+        let told: Vec<&str> =
+            TELLING.iter().filter(|(_, keywords)| keywords.iter().any(|keyword| says(keyword))).map(|(name, _)| *name).collect();
+        let is_stated = parts.iter().any(|part| part.get("type").is_some());
+        let meant = |name: &str| is_stated || told.is_empty() || told.contains(&name);
+        let names: Vec<&str> = types.names.iter().copied().filter(|name| meant(name)).collect();
+        let names = if names.is_empty() { types.names.clone() } else { names };
+        if !is_stated && told.is_empty() {
+            let excluded = self.excluded(parts);
+            return if excluded.is_empty() { self.anything() } else { Form::union(names.iter().map(|name| self.of_type(name, flat, loops, &types)).collect()) };
+        }
+        Form::union(names.iter().map(|name| self.of_type(name, flat, loops, &types)).collect())
+    }
+
+    fn of_type(&mut self, name: &str, flat: &Flat<'d>, loops: u8, types: &Types) -> Form {
+        let parts = &flat.parts;
+        let excluded = self.excluded(parts);
+        match name {
+            "object" => self.object(parts, loops),
+            "array" => self.array(parts, loops),
+            "string" => self.string(parts),
+            "number" => self.number(parts, types.whole),
+            "boolean" => {
+                let allowed = [true, false].into_iter().filter(|value| !excluded.contains(&Value::Bool(*value)));
+                Form::union(allowed.map(|value| Form::scalar(Rx::Literal(value.to_string()))).collect())
+            }
+            _ if excluded.contains(&Value::Null) => Form::Never,
+            _ => Form::scalar(Rx::Literal("null".to_owned())),
+        }
+    }
+
+    fn excluded(&self, parts: &[Part<'d>]) -> Vec<Value> {
+        parts.iter().filter_map(|part| part.get(EXCEPT)?.as_array()).flatten().cloned().collect()
+    }
+
+    /// The values that `const` and `enum` leave, if there are any of these keywords.
+    fn listed(&self, parts: &[Part<'d>]) -> Option<Vec<Value>> {
+        let lists = parts.iter().flat_map(|part| {
+            let list = part.get("enum").and_then(Value::as_array).cloned();
+            [part.get("const").map(|value| vec![value.clone()]), list].into_iter().flatten()
+        });
+        let left = lists.reduce(|left, right| {
+            left.into_iter().filter(|value| right.iter().any(|other| same(value, other))).collect()
+        })?;
+        let fits = |value: &Value| parts.iter().all(|part| holds(self.plain, part.value(), value));
+        Some(left.into_iter().filter(fits).collect())
+    }
+
+    /// Whether no value satisfies all schemas, as far as a look at types and listed values tells.
+    pub(super) fn is_plainly_empty(&self, parts: &[Part<'d>]) -> bool {
+        let types = Types::of(parts);
+        if types.names.is_empty() {
+            return true;
+        }
+        if let Some(left) = self.listed_here(parts) {
+            return !left.iter().any(|value| types.has(type_name(value)));
+        }
+        if types.names != ["object"] {
+            return false;
+        }
+        let required: std::collections::HashSet<String> = parts.iter().flat_map(|part| part.texts("required")).collect();
+        required.iter().any(|name| {
+            let mut members = Vec::new();
+            for part in parts {
+                if let Some(member) = part.child(|value| value.get("properties")?.get(name)) {
+                    members.push(member);
+                } else if part.get("additionalProperties") == Some(&Value::Bool(false)) && part.get("patternProperties").is_none() {
+                    return true;
+                }
+            }
+            members.iter().any(|member| member.value() == &Value::Bool(false))
+                || Types::of(&members).names.is_empty()
+                || self.listed_here(&members).is_some_and(|left| left.is_empty())
+        })
+    }
+
+    /// As [`Solver::listed`], by the lists and exclusions alone.
+    fn listed_here(&self, parts: &[Part<'d>]) -> Option<Vec<Value>> {
+        let lists = parts.iter().flat_map(|part| {
+            let list = part.get("enum").and_then(Value::as_array).cloned();
+            [part.get("const").map(|value| vec![value.clone()]), list].into_iter().flatten()
+        });
+        let left = lists.reduce(|left, right| {
+            left.into_iter().filter(|value| right.iter().any(|other| same(value, other))).collect()
+        })?;
+        let excluded = self.excluded(parts);
+        let negated: Vec<&Value> = parts.iter().filter_map(|part| part.get("not")).collect();
+        let types: Vec<&Value> = parts.iter().filter_map(|part| part.get("type")).collect();
+        let fits = |value: &Value| {
+            types.iter().all(|stated| has_type(stated, value))
+                && !excluded.iter().any(|other| same(value, other))
+                && !negated.iter().any(|schema| holds(self.plain, schema, value))
+        };
+        Some(left.into_iter().filter(fits).collect())
+    }
+
+    fn string(&mut self, parts: &[Part<'d>]) -> Form {
+        let counts = |keyword: &str| parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>();
+        let least = counts("minLength").into_iter().max().unwrap_or(0) as u64;
+        let stated = counts("maxLength").into_iter().min().map(|most| most as u64);
+        if stated.is_some_and(|most| most < least) {
+            return Form::Never;
+        }
+        let mut shapes = Vec::new();
+        for part in parts {
+            shapes.extend(part.get("pattern").and_then(Value::as_str).and_then(|text| self.pattern("pattern", text)));
+            if let Some(text) = part.get("format").and_then(Value::as_str).and_then(formats::pattern) {
+                shapes.extend(self.pattern("format", &text));
+            }
+            if let Some(unlike) = part.get(UNLIKE).and_then(Value::as_str)
+                && let Some(rx) = self.pattern("not", unlike)
+            {
+                shapes.push(Rx::Not(Box::new(rx)));
+            }
+        }
+        for excluded in self.excluded(parts).iter().filter(|value| value.is_string()) {
+            shapes.push(Rx::Not(Box::new(Rx::Literal(excluded.to_string()))));
+        }
+        self.bounded_string(least, stated, shapes)
+    }
+
+    fn bounded_string(&mut self, least: u64, stated: Option<u64>, mut shapes: Vec<Rx>) -> Form {
+        let own = if shapes.is_empty() { self.bounds.string_characters } else { self.bounds.shaped_characters };
+        let most = own.max(least.saturating_add(least / 4)).min(stated.unwrap_or(u64::MAX));
+        let bound = (stated != Some(most)).then_some(most);
+        let length = pattern::of_length(least, Some(most));
+        if shapes.is_empty() {
+            return Form::Scalar(Scalar { rx: length, bound });
+        }
+        shapes.push(length);
+        let rx = Rx::And(shapes.clone());
+        match rx.matches_something() {
+            Some(true) => Form::Scalar(Scalar { rx, bound }),
+            Some(false) if bound.is_some() && stated.is_none() => {
+                // The shape needs more room than the grammar would give.
+                shapes.pop();
+                shapes.push(pattern::of_length(least, None));
+                let rx = Rx::And(shapes);
+                if rx.matches_something() == Some(true) { Form::scalar(rx) } else { Form::Never }
+            }
+            Some(false) => Form::Never,
+            None => {
+                self.give_up_on("pattern");
+                Form::Scalar(Scalar { rx: pattern::of_length(least, Some(most)), bound })
+            }
+        }
+    }
+
+    /// A pattern as an expression. What cannot be kept of it is listed under `keyword`.
+    pub(super) fn pattern(&mut self, keyword: &str, text: &str) -> Option<Rx> {
+        if self.effort.patterns {
+            if let Some(rx) = pattern::searched(text) {
+                return Some(rx);
+            }
+            self.give_up_on(keyword);
+            return pattern::approximated(text).filter(|_| keyword != "not");
+        }
+        self.give_up_on(keyword);
+        None
+    }
+
+    fn number(&mut self, parts: &[Part<'d>], whole: bool) -> Form {
+        let mut range = Range { integer: whole, ..Range::default() };
+        for part in parts {
+            let number = |keyword: &str| part.get(keyword).and_then(Value::as_f64);
+            for (keyword, exclusive) in [("minimum", false), ("exclusiveMinimum", true)] {
+                if let Some(value) = number(keyword) {
+                    range.least = tighter(range.least, Bound { value, exclusive }, |new, old| new > old);
+                }
+            }
+            for (keyword, exclusive) in [("maximum", false), ("exclusiveMaximum", true)] {
+                if let Some(value) = number(keyword) {
+                    range.most = tighter(range.most, Bound { value, exclusive }, |new, old| new < old);
+                }
+            }
+            range.multiples.extend(number("multipleOf"));
+        }
+        let Some(mut rx) = in_range(&range) else { return Form::Never };
+        for excluded in self.excluded(parts).iter().filter(|value| value.is_number()) {
+            rx = rx.without(Rx::Literal(excluded.to_string()));
+        }
+        Form::scalar(rx)
+    }
+
+    /// Any value, within bounds: a scalar, or a small flat array or object of scalars.
+    pub(super) fn anything(&mut self) -> Form {
+        let key = Form::Shared(self.forms.len());
+        if let Some(index) = self.forms.iter().position(|form| matches!(form, Form::Union(options) if options.len() == 3 && matches!(options.get(2), Some(Form::Object(object)) if object.members.is_empty() && object.least == 0 && object.free.len() == 1))) {
+            return Form::Shared(index);
+        }
+        let scalar = self.any_scalar();
+        let most = self.bounds.free_items;
+        let array = ArrayForm { prefix: Vec::new(), item: scalar.clone(), least: 0, most, bounded: true };
+        let object = ObjectForm {
+            members: Vec::new(),
+            free: vec![(free_key(self.bounds.key_characters), scalar.clone())],
+            free_most: self.bounds.free_items,
+            least: 0,
+            most: None,
+        };
+        self.forms.push(Form::Union(vec![scalar, Form::Array(Box::new(array)), Form::Object(Box::new(object))]));
+        key
+    }
+
+    fn any_scalar(&mut self) -> Form {
+        let string = self.bounded_string(0, None, Vec::new());
+        let number = in_range(&Range::default()).map_or(Form::Never, Form::scalar);
+        let words = ["true", "false", "null"].map(|word| Form::scalar(Rx::Literal(word.to_owned())));
+        Form::union([string, number].into_iter().chain(words).collect())
+    }
+}
+
+/// The names that free members get: words, not sentences.
+pub(super) fn free_key(characters: u64) -> Rx {
+    let middle = characters.saturating_sub(2);
+    Rx::Regex(format!("\"[A-Za-z_](?:[A-Za-z0-9_ .-]{{0,{middle}}}[A-Za-z0-9_])?\""))
+}
+
+fn tighter(old: Option<Bound>, new: Bound, is_tighter: impl Fn(f64, f64) -> bool) -> Option<Bound> {
+    match old {
+        Some(old) if old.value == new.value => Some(Bound { exclusive: old.exclusive || new.exclusive, ..old }),
+        Some(old) if !is_tighter(new.value, old.value) => Some(old),
+        _ => Some(new),
+    }
+}
+
+/// A listed value as the grammar writes it.
+pub(super) fn json_text(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(json_text).collect();
+            format!("[{}]", items.join(ITEM_SEPARATOR))
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| format!("{}{KEY_SEPARATOR}{}", Value::from(name.as_str()), json_text(value));
+            let members: Vec<String> = members.iter().map(member).collect();
+            format!("{{{}}}", members.join(ITEM_SEPARATOR))
+        }
+        scalar => scalar.to_string(),
+    }
+}

@@ -1,0 +1,132 @@
+//! What the grammar of a schema is made of, before it is written down.
+
+use serde_json::Value;
+
+use super::rx::Rx;
+
+/// A set of JSON values, closed under everything that the schema says about them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Form {
+    /// No value at all.
+    Never,
+    /// Values whose whole text is a regular language: scalars, and listed values of any type.
+    Scalar(Scalar),
+    /// The form with this number.
+    Shared(usize),
+    Array(Box<ArrayForm>),
+    /// Some of these texts, in this order.
+    Subset(Box<SubsetForm>),
+    Object(Box<ObjectForm>),
+    Union(Vec<Form>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Scalar {
+    pub(super) rx: Rx,
+    /// The length at which strings end only because the grammar says so.
+    pub(super) bound: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ArrayForm {
+    pub(super) prefix: Vec<Form>,
+    /// What follows the prefix.
+    pub(super) item: Form,
+    pub(super) least: usize,
+    pub(super) most: usize,
+    /// Whether `most` is the grammar's own.
+    pub(super) bounded: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SubsetForm {
+    pub(super) items: Vec<Rx>,
+    pub(super) least: usize,
+    pub(super) most: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ObjectForm {
+    pub(super) members: Vec<Member>,
+    /// Members under names that are not listed.
+    pub(super) free: Vec<(Rx, Form)>,
+    pub(super) free_most: usize,
+    pub(super) least: usize,
+    pub(super) most: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) form: Form,
+    pub(super) required: bool,
+}
+
+impl Form {
+    pub(super) fn scalar(rx: Rx) -> Form {
+        Form::Scalar(Scalar { rx, bound: None })
+    }
+
+    pub(super) fn is_never(&self) -> bool {
+        matches!(self, Form::Never)
+    }
+
+    /// The values of any of these forms, with all scalars in one.
+    pub(super) fn union(forms: Vec<Form>) -> Form {
+        let mut scalars: Vec<Rx> = Vec::new();
+        let mut bound: Option<u64> = None;
+        let mut others: Vec<Form> = Vec::new();
+        let mut pending: Vec<Form> = forms.into_iter().rev().collect();
+        while let Some(form) = pending.pop() {
+            match form {
+                Form::Never => {}
+                Form::Union(inner) => pending.extend(inner.into_iter().rev()),
+                Form::Scalar(scalar) => {
+                    if !scalars.contains(&scalar.rx) {
+                        scalars.push(scalar.rx);
+                    }
+                    bound = bound.max(scalar.bound);
+                }
+                other if others.contains(&other) => {}
+                other => others.push(other),
+            }
+        }
+        if !scalars.is_empty() {
+            let rx = if scalars.len() == 1 { scalars.remove(0) } else { Rx::Or(scalars) };
+            others.insert(0, Form::Scalar(Scalar { rx, bound }));
+        }
+        match others.len() {
+            0 => Form::Never,
+            1 => others.remove(0),
+            _ => Form::Union(others),
+        }
+    }
+}
+
+/// Whether a value ends where it does perhaps only because the grammar allowed no more.
+pub(super) fn touches_bound(forms: &[Form], form: &Form, value: &Value) -> bool {
+    match (form, value) {
+        (Form::Shared(index), _) => forms.get(*index).is_some_and(|form| touches_bound(forms, form, value)),
+        (Form::Union(options), _) => options.iter().any(|option| touches_bound(forms, option, value)),
+        (Form::Scalar(scalar), Value::String(text)) => {
+            scalar.bound.is_some_and(|bound| text.chars().count() as u64 >= bound)
+        }
+        (Form::Array(array), Value::Array(items)) => {
+            let mut inside = items.iter().enumerate();
+            (array.bounded && items.len() >= array.most)
+                || inside.any(|(index, item)| {
+                    touches_bound(forms, array.prefix.get(index).unwrap_or(&array.item), item)
+                })
+        }
+        (Form::Object(object), Value::Object(members)) => {
+            let listed = |name: &str| object.members.iter().find(|member| member.name == name);
+            let free = members.keys().filter(|name| listed(name).is_none()).count();
+            (free > 0 && free >= object.free_most)
+                || members.iter().any(|(name, value)| match listed(name) {
+                    Some(member) => touches_bound(forms, &member.form, value),
+                    None => object.free.iter().any(|(_, form)| touches_bound(forms, form, value)),
+                })
+        }
+        _ => false,
+    }
+}

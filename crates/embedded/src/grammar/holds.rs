@@ -1,0 +1,122 @@
+//! Whether a listed value satisfies a schema, as far as that is quickly told.
+
+use formwork_schema::Plain;
+use serde_json::Value;
+
+use super::part::{EXCEPT, UNLIKE, count, is_whole, same, type_name};
+use super::pattern;
+
+/// How deep schemas are followed. Deeper ones count as satisfied; validation decides in the end.
+const DEPTH_MAX: usize = 24;
+
+/// Whether `value` satisfies a plain schema.
+pub(super) fn holds(plain: &Plain, schema: &Value, value: &Value) -> bool {
+    at(plain, schema, value, 0)
+}
+
+fn at(plain: &Plain, schema: &Value, value: &Value, depth: usize) -> bool {
+    if depth > DEPTH_MAX {
+        return true;
+    }
+    let Value::Object(keywords) = schema else { return schema != &Value::Bool(false) };
+    keywords.iter().all(|(keyword, stated)| {
+        let inner = |schema: &Value| at(plain, schema, value, depth + 1);
+        let list = |count: &dyn Fn(usize, usize) -> bool| {
+            stated.as_array().is_none_or(|list| count(list.iter().filter(|schema| inner(schema)).count(), list.len()))
+        };
+        match keyword.as_str() {
+            "$ref" => stated.as_str().and_then(|target| plain.targets.get(target)).is_none_or(inner),
+            "allOf" => list(&|passed, all| passed == all),
+            "anyOf" => list(&|passed, _| passed > 0),
+            "oneOf" => list(&|passed, _| passed == 1),
+            "not" => !inner(stated),
+            "if" => match inner(stated) {
+                true => keywords.get("then").is_none_or(inner),
+                false => keywords.get("else").is_none_or(inner),
+            },
+            "const" => same(stated, value),
+            "enum" => stated.as_array().is_none_or(|list| list.iter().any(|listed| same(listed, value))),
+            EXCEPT => stated.as_array().is_none_or(|list| !list.iter().any(|listed| same(listed, value))),
+            "type" => has_type(stated, value),
+            _ => match value {
+                Value::String(text) => text_holds(keyword, stated, text),
+                Value::Number(number) => number.as_f64().is_none_or(|number| number_holds(keyword, stated, number)),
+                Value::Array(items) => array_holds(plain, keywords, keyword, stated, items, depth),
+                Value::Object(members) => object_holds(plain, keywords, keyword, stated, members, depth),
+                _ => true,
+            },
+        }
+    })
+}
+
+/// Whether a value has one of the types that `type` states.
+pub(super) fn has_type(stated: &Value, value: &Value) -> bool {
+    let is = |name: &Value| match name.as_str() {
+        Some("integer") => value.is_number() && is_whole(value),
+        Some(name) => name == type_name(value),
+        None => true,
+    };
+    stated.as_array().map_or_else(|| is(stated), |names| names.iter().any(is))
+}
+
+fn text_holds(keyword: &str, stated: &Value, text: &str) -> bool {
+    let length = || text.chars().count();
+    let quoted = || Value::from(text).to_string();
+    let matches = |pattern: &str| pattern::searched(pattern).is_none_or(|rx| rx.matches(&quoted()));
+    match keyword {
+        "minLength" => count(stated).is_none_or(|least| length() >= least),
+        "maxLength" => count(stated).is_none_or(|most| length() <= most),
+        "pattern" => stated.as_str().is_none_or(matches),
+        UNLIKE => stated.as_str().is_none_or(|pattern| !matches(pattern)),
+        _ => true,
+    }
+}
+
+fn number_holds(keyword: &str, stated: &Value, number: f64) -> bool {
+    let Some(stated) = stated.as_f64() else { return true };
+    match keyword {
+        "minimum" => number >= stated,
+        "maximum" => number <= stated,
+        "exclusiveMinimum" => number > stated,
+        "exclusiveMaximum" => number < stated,
+        "multipleOf" => (number / stated - (number / stated).round()).abs() < 1e-9,
+        _ => true,
+    }
+}
+
+type Keywords = serde_json::Map<String, Value>;
+
+fn array_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Value, items: &[Value], depth: usize) -> bool {
+    let prefix = keywords.get("prefixItems").and_then(Value::as_array);
+    match keyword {
+        "minItems" => count(stated).is_none_or(|least| items.len() >= least),
+        "maxItems" => count(stated).is_none_or(|most| items.len() <= most),
+        "items" => items.iter().skip(prefix.map_or(0, Vec::len)).all(|item| at(plain, stated, item, depth + 1)),
+        "prefixItems" => prefix.is_none_or(|prefix| {
+            prefix.iter().zip(items).all(|(schema, item)| at(plain, schema, item, depth + 1))
+        }),
+        "contains" => items.iter().any(|item| at(plain, stated, item, depth + 1)),
+        _ => true,
+    }
+}
+
+fn object_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Value, members: &Keywords, depth: usize) -> bool {
+    let listed = |name: &str| keywords.get("properties").and_then(|listed| listed.get(name)).is_some();
+    match keyword {
+        "minProperties" => count(stated).is_none_or(|least| members.len() >= least),
+        "maxProperties" => count(stated).is_none_or(|most| members.len() <= most),
+        "required" => stated.as_array().is_none_or(|names| {
+            names.iter().filter_map(Value::as_str).all(|name| members.contains_key(name))
+        }),
+        "properties" => stated.as_object().is_none_or(|properties| {
+            properties.iter().all(|(name, schema)| {
+                members.get(name).is_none_or(|member| at(plain, schema, member, depth + 1))
+            })
+        }),
+        "additionalProperties" if !keywords.contains_key("patternProperties") => members
+            .iter()
+            .filter(|(name, _)| !listed(name))
+            .all(|(_, member)| at(plain, stated, member, depth + 1)),
+        _ => true,
+    }
+}

@@ -1,0 +1,330 @@
+//! Ranges of numbers as regular expressions over their digits. Exponents are never written.
+
+use super::rx::Rx;
+
+/// Digits after the decimal point.
+const FRACTION_DIGITS: usize = 6;
+
+/// Numbers without a bound stay below this, where every integer is exact in a double.
+const MAGNITUDE_MAX: i128 = 1_000_000_000_000_000;
+
+/// How many multiples are listed where no shorter description is known.
+const MULTIPLES_LISTED: i128 = 1_000;
+
+/// A bound: the number and whether it is itself excluded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bound {
+    pub(super) value: f64,
+    pub(super) exclusive: bool,
+}
+
+/// What a schema says about a number.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Range {
+    pub(super) least: Option<Bound>,
+    pub(super) most: Option<Bound>,
+    pub(super) integer: bool,
+    pub(super) multiples: Vec<f64>,
+}
+
+/// The numbers in a range; nothing when there are none that can be written.
+pub(super) fn in_range(range: &Range) -> Option<Rx> {
+    let range = &Range { integer: range.integer || range.multiples.iter().any(|by| by.fract() == 0.0), ..range.clone() };
+    let rx = match range.multiples.as_slice() {
+        [] => unstepped(range)?,
+        [by] => stepped(range, *by)?,
+        [first, rest @ ..] => {
+            // A common multiple is a multiple of both.
+            let by = rest.iter().fold(*first, |product, by| if (product / by).fract() == 0.0 { product } else { product * by });
+            stepped(range, by)?
+        }
+    };
+    rx.matches_something().unwrap_or(false).then_some(rx)
+}
+
+fn unstepped(range: &Range) -> Option<Rx> {
+    if range.integer {
+        let (least, most) = whole_limits(range)?;
+        return integers(least, most).map(Rx::Regex);
+    }
+    let (least, most) = (range.least, range.most);
+    let mut options = Vec::new();
+    if most.is_none_or(|most| most.value >= 0.0) {
+        let from = least.filter(|least| least.value >= 0.0);
+        options.extend(magnitudes(from, most).map(|rx| Rx::Concat(vec![rx])));
+    }
+    if least.is_none_or(|least| least.value < 0.0) {
+        let flip = |bound: Bound| Bound { value: -bound.value, ..bound };
+        let from = most.filter(|most| most.value <= 0.0).map(flip);
+        let from = Some(from.unwrap_or(Bound { value: 0.0, exclusive: true }));
+        options.extend(
+            magnitudes(from, least.map(flip)).map(|rx| Rx::Concat(vec![Rx::Literal("-".to_owned()), rx])),
+        );
+    }
+    (!options.is_empty()).then_some(Rx::Or(options))
+}
+
+/// The first and last integer of a range, within what can be written exactly.
+fn whole_limits(range: &Range) -> Option<(i128, i128)> {
+    let least = range.least.map(|bound| {
+        let whole = bound.value.ceil() as i128;
+        if bound.exclusive && bound.value.fract() == 0.0 { whole + 1 } else { whole }
+    });
+    let most = range.most.map(|bound| {
+        let whole = bound.value.floor() as i128;
+        if bound.exclusive && bound.value.fract() == 0.0 { whole - 1 } else { whole }
+    });
+    let limit = MAGNITUDE_MAX;
+    let first = least.unwrap_or_else(|| most.map_or(-limit, |most| (-limit).min(most.saturating_mul(10))));
+    let last = most.unwrap_or_else(|| limit.max(first.saturating_mul(10)));
+    let (first, last) = (first.max(i128::from(i64::MIN)), last.min(i128::from(u64::MAX)));
+    (first <= last).then_some((first, last))
+}
+
+/// The integers from `least` to `most`.
+fn integers(least: i128, most: i128) -> Option<String> {
+    let mut options = Vec::new();
+    if least < 0 {
+        let from = if most < 0 { -most } else { 1 };
+        options.push(format!("-{}", naturals(from, -least)));
+    }
+    if most >= 0 {
+        options.push(naturals(least.max(0), most));
+    }
+    (least <= most).then(|| format!("(?:{})", options.join("|")))
+}
+
+fn naturals(least: i128, most: i128) -> String {
+    let (first, last) = (least.to_string().into_bytes(), most.to_string().into_bytes());
+    let mut options = Vec::new();
+    if first.len() == last.len() {
+        options.push(same_length(&first, &last));
+    } else {
+        options.push(at_least(&first));
+        if last.len() > first.len() + 1 {
+            options.push(format!("[1-9][0-9]{{{},{}}}", first.len(), last.len() - 2));
+        }
+        let lowest: Vec<u8> = (0..last.len()).map(|index| if index == 0 { b'1' } else { b'0' }).collect();
+        options.push(same_length(&lowest, &last));
+    }
+    format!("(?:{})", options.join("|"))
+}
+
+fn digit(byte: u8) -> char {
+    char::from(byte)
+}
+
+fn same_length(first: &[u8], last: &[u8]) -> String {
+    match (first, last) {
+        ([a, first @ ..], [b, last @ ..]) if a == b => format!("{}{}", digit(*a), same_length(first, last)),
+        ([a, first @ ..], [b, last @ ..]) => {
+            let mut options = vec![
+                format!("{}{}", digit(*a), at_least(first)),
+                format!("{}{}", digit(*b), at_most(last)),
+            ];
+            if b - a > 1 {
+                options.push(format!("[{}-{}][0-9]{{{}}}", digit(a + 1), digit(b - 1), first.len()));
+            }
+            format!("(?:{})", options.join("|"))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Digit strings as long as `digits` and no smaller.
+fn at_least(digits: &[u8]) -> String {
+    match digits {
+        [first, rest @ ..] if digits.iter().any(|byte| *byte != b'0') => {
+            let equal = format!("{}{}", digit(*first), at_least(rest));
+            match *first {
+                b'9' => equal,
+                first => format!("(?:{equal}|[{}-9][0-9]{{{}}})", digit(first + 1), rest.len()),
+            }
+        }
+        _ => format!("[0-9]{{{}}}", digits.len()),
+    }
+}
+
+/// Digit strings as long as `digits` and no larger.
+fn at_most(digits: &[u8]) -> String {
+    match digits {
+        [first, rest @ ..] if digits.iter().any(|byte| *byte != b'9') => {
+            let equal = format!("{}{}", digit(*first), at_most(rest));
+            match *first {
+                b'0' => equal,
+                first => format!("(?:{equal}|[0-{}][0-9]{{{}}})", digit(first - 1), rest.len()),
+            }
+        }
+        _ => format!("[0-9]{{{}}}", digits.len()),
+    }
+}
+
+/// A non-negative decimal, whole part and fraction.
+struct Decimal {
+    whole: i128,
+    fraction: Vec<u8>,
+    exclusive: bool,
+}
+
+fn decimal(bound: Bound) -> Decimal {
+    let text = format!("{}", bound.value);
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let fraction = fraction.trim_end_matches('0').as_bytes().to_vec();
+    Decimal { whole: whole.parse().unwrap_or(i128::from(u64::MAX)), fraction, exclusive: bound.exclusive }
+}
+
+/// The non-negative decimals between two bounds.
+fn magnitudes(least: Option<Bound>, most: Option<Bound>) -> Option<Rx> {
+    let any_fraction = format!("(?:\\.[0-9]{{1,{FRACTION_DIGITS}}})?");
+    let lower = decimal(least.unwrap_or(Bound { value: 0.0, exclusive: false }));
+    let ceiling = MAGNITUDE_MAX.max(lower.whole.saturating_mul(10));
+    let mut above = vec![format!("{}{}", lower.whole, fraction_above(&lower))];
+    above.extend(integers(lower.whole + 1, ceiling).map(|whole| format!("{whole}{any_fraction}")));
+    let above = Rx::Regex(format!("(?:{})", above.join("|")));
+    let Some(most) = most else { return Some(above) };
+    let upper = decimal(most);
+    let mut below: Vec<String> =
+        integers(0, upper.whole - 1).map(|whole| format!("{whole}{any_fraction}")).into_iter().collect();
+    below.extend(fraction_below(&upper).map(|fraction| format!("{}{fraction}", upper.whole)));
+    (!below.is_empty()).then(|| above.and(Rx::Regex(format!("(?:{})", below.join("|")))))
+}
+
+/// What may follow the whole part of a bound so that the number is not below it.
+fn fraction_above(bound: &Decimal) -> String {
+    let more = FRACTION_DIGITS.saturating_sub(bound.fraction.len());
+    let beyond = match bound.exclusive {
+        true => format!("[0-9]{{0,{more}}}[1-9]"),
+        false => format!("[0-9]{{0,{more}}}"),
+    };
+    if bound.fraction.is_empty() {
+        return match bound.exclusive {
+            true => format!("\\.{beyond}"),
+            false => format!("(?:\\.[0-9]{{1,{FRACTION_DIGITS}}})?"),
+        };
+    }
+    let text = |digits: &[u8]| String::from_utf8_lossy(digits).into_owned();
+    let mut options = vec![format!("{}{beyond}", text(&bound.fraction))];
+    for (index, byte) in bound.fraction.iter().enumerate().filter(|(_, byte)| **byte < b'9') {
+        let same = bound.fraction.get(..index).map(text).unwrap_or_default();
+        options.push(format!("{same}[{}-9][0-9]{{0,{FRACTION_DIGITS}}}", digit(byte + 1)));
+    }
+    format!("\\.(?:{})", options.join("|"))
+}
+
+/// What may follow the whole part of a bound so that the number is not above it.
+fn fraction_below(bound: &Decimal) -> Option<String> {
+    if bound.fraction.is_empty() {
+        return (!bound.exclusive).then(|| "(?:\\.0)?".to_owned());
+    }
+    let text = |digits: &[u8]| String::from_utf8_lossy(digits).into_owned();
+    let mut options = Vec::new();
+    if !bound.exclusive {
+        options.push(text(&bound.fraction));
+    }
+    for (index, byte) in bound.fraction.iter().enumerate().filter(|(_, byte)| **byte > b'0') {
+        let same = bound.fraction.get(..index).map(text).unwrap_or_default();
+        options.push(format!("{same}[0-{}][0-9]{{0,{FRACTION_DIGITS}}}", digit(byte - 1)));
+    }
+    match options.is_empty() {
+        true => Some(String::new()),
+        false => Some(format!("(?:\\.(?:{}))?", options.join("|"))),
+    }
+}
+
+/// The multiples of `by` in a range.
+fn stepped(range: &Range, by: f64) -> Option<Rx> {
+    let step = decimal(Bound { value: by.abs(), exclusive: false });
+    let places = step.fraction.len();
+    let scale = 10_i128.checked_pow(u32::try_from(places).ok()?)?;
+    let digits = String::from_utf8_lossy(&step.fraction).parse::<i128>().unwrap_or(0);
+    let step = step.whole.checked_mul(scale)?.checked_add(digits)?;
+    if step == 0 {
+        return None;
+    }
+    let whole = unstepped(range)?;
+    let is_power = step.to_string().trim_end_matches('0') == "1";
+    if is_power && places == 0 {
+        let zeros = step.to_string().len() - 1;
+        return Some(whole.and(Rx::Regex(format!("-?(?:0|[1-9][0-9]*0{{{zeros}}}|10{{{zeros}}})"))));
+    }
+    if step == 1 {
+        return Some(whole.and(Rx::Regex(format!("-?[0-9]+(?:\\.[0-9]{{1,{places}}})?"))));
+    }
+    if places == 0 && (step == 2 || step == 5) {
+        let last = if step == 2 { "[02468]" } else { "[05]" };
+        return Some(whole.and(Rx::Regex(format!("-?[0-9]*{last}"))));
+    }
+    listed(range, step, places)
+}
+
+/// The multiples of a step of `step` / 10^`places`, as far as they are listed.
+fn listed(range: &Range, step: i128, places: usize) -> Option<Rx> {
+    let scale = 10_f64.powi(i32::try_from(places).ok()?);
+    let size = step as f64 / scale;
+    let first = range.least.map_or(0.0, |least| (least.value / size).ceil()) as i128;
+    let first = if range.least.is_none() && range.most.is_some_and(|most| most.value < 0.0) {
+        (range.most.map_or(0.0, |most| most.value / size) as i128) - MULTIPLES_LISTED
+    } else {
+        first
+    };
+    let fits = |value: f64| {
+        let above = range.least.is_none_or(|least| value > least.value || (value == least.value && !least.exclusive));
+        let below = range.most.is_none_or(|most| value < most.value || (value == most.value && !most.exclusive));
+        above && below
+    };
+    let mut options = Vec::new();
+    for factor in first..first.saturating_add(MULTIPLES_LISTED) {
+        let scaled = factor.checked_mul(step)?;
+        if fits(scaled as f64 / scale) {
+            options.push(Rx::Literal(with_places(scaled, places)));
+        }
+    }
+    (!options.is_empty()).then_some(Rx::Or(options))
+}
+
+/// A number of 10^-`places` units, written as a decimal.
+fn with_places(units: i128, places: usize) -> String {
+    let sign = if units < 0 { "-" } else { "" };
+    let digits = format!("{:0>width$}", units.unsigned_abs(), width = places + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - places);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{sign}{whole}"),
+        fraction => format!("{sign}{whole}.{fraction}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(value: f64, exclusive: bool) -> Option<Bound> {
+        Some(Bound { value, exclusive })
+    }
+
+    #[test]
+    fn ranges_hold_what_they_should() {
+        let cases = [
+            (Range { integer: true, ..Range::default() }, vec!["0", "-7", "123"], vec!["-0", "01", "1.0", "1e5"]),
+            (Range { integer: true, least: bound(5.0, true), most: bound(123.0, false), ..Range::default() }, vec!["6", "99", "123"], vec!["5", "124", "-6"]),
+            (Range { least: bound(0.5, false), most: bound(10.0, false), ..Range::default() }, vec!["0.5", "0.75", "1", "9.99", "10", "10.0"], vec!["0.4", "0", "10.1"]),
+            (Range { least: bound(0.0, true), most: bound(1.0, true), ..Range::default() }, vec!["0.1", "0.999"], vec!["0", "1", "0.0"]),
+            (Range { least: bound(-1.5, false), most: bound(-0.25, false), ..Range::default() }, vec!["-1.5", "-1", "-0.25"], vec!["-0.2", "0", "-1.6", "1"]),
+            (Range { integer: true, least: bound(-5.0, false), most: bound(5.0, false), ..Range::default() }, vec!["-5", "0", "5"], vec!["-6", "6"]),
+            (Range { multiples: vec![0.01], least: bound(0.0, false), ..Range::default() }, vec!["1.25", "3"], vec!["1.255"]),
+            (Range { multiples: vec![5.0], ..Range::default() }, vec!["15", "-10", "0"], vec!["7", "2.5"]),
+            (Range { multiples: vec![7.0], least: bound(10.0, false), ..Range::default() }, vec!["14", "21"], vec!["7", "15"]),
+            (Range { multiples: vec![0.5], ..Range::default() }, vec!["0.5", "2"], vec!["0.25"]),
+            (Range { multiples: vec![100.0], ..Range::default() }, vec!["100", "0", "2300"], vec!["10"]),
+        ];
+        for (range, good, bad) in cases {
+            let rx = in_range(&range).unwrap();
+            for text in good {
+                assert!(rx.matches(text), "{text} {range:?} {rx:?}");
+            }
+            for text in bad {
+                assert!(!rx.matches(text), "{text} {range:?}");
+            }
+        }
+        assert!(in_range(&Range { least: bound(2.0, false), most: bound(1.0, false), ..Range::default() }).is_none());
+    }
+}

@@ -1,0 +1,214 @@
+//! The form of objects.
+
+use serde_json::Value;
+
+use super::build::free_key;
+use super::form::{Form, Member, ObjectForm};
+use super::holds::holds;
+use super::part::{Part, count};
+use super::pattern;
+use super::rx::Rx;
+use super::solve::Solver;
+
+impl<'d> Solver<'d> {
+    /// The form of objects that satisfy all `parts`.
+    pub(super) fn object(&mut self, parts: &[Part<'d>], loops: u8) -> Form {
+        let counts = |keyword: &str| parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>();
+        let least = counts("minProperties").into_iter().max().unwrap_or(0);
+        let most = counts("maxProperties").into_iter().min();
+        let mut required: Vec<String> = parts.iter().flat_map(|part| part.texts("required")).collect();
+        required.dedup();
+        let mut names: Vec<String> = Vec::new();
+        for name in parts.iter().flat_map(|part| part.names("properties")).chain(required.iter().cloned()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if most.is_some_and(|most| most < least) {
+            return Form::Never;
+        }
+        let has_listed = !names.is_empty();
+        let Some(members) = self.members(parts, names, &required, loops) else { return Form::Never };
+        let free = self.free(parts, &members, has_listed, least, loops);
+        let needed = members.iter().filter(|member| member.required).count();
+        if most.is_some_and(|most| most < needed) || (members.len() < least && free.is_empty()) {
+            return Form::Never;
+        }
+        if least > members.len() + 1 {
+            // Two free members could get the same name.
+            self.give_up_on("minProperties");
+        }
+        let free_most = self.bounds.free_items.max(least.saturating_sub(members.len()));
+        let object = ObjectForm { members, free, free_most, least, most };
+        Form::Object(Box::new(limited(object)))
+    }
+
+    /// The listed members, in the order of the schema; nothing when a required one is impossible.
+    fn members(&mut self, parts: &[Part<'d>], names: Vec<String>, required: &[String], loops: u8) -> Option<Vec<Member>> {
+        let mut members: Vec<Option<Member>> = vec![None; names.len()];
+        // What is most likely to be impossible is looked at first.
+        let is_required = |name: &String| required.contains(name);
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|index| !names.get(*index).is_some_and(is_required));
+        for index in order {
+            let name = names.get(index)?;
+            let form = match self.member_parts(parts, name) {
+                Some(member_parts) => self.form(member_parts, loops),
+                None => Form::Never,
+            };
+            if form.is_never() {
+                if is_required(name) {
+                    return None;
+                }
+                continue;
+            }
+            if let Some(place) = members.get_mut(index) {
+                *place = Some(Member { name: name.clone(), form, required: is_required(name) });
+            }
+        }
+        Some(members.into_iter().flatten().collect())
+    }
+
+    /// The schemas that apply to the member of this name; nothing when there can be no such member.
+    fn member_parts(&mut self, parts: &[Part<'d>], name: &str) -> Option<Vec<Part<'d>>> {
+        let mut found = Vec::new();
+        let mut evaluated = false;
+        let mut rest = Vec::new();
+        for part in parts {
+            if part.get("propertyNames").is_some_and(|names| !holds(self.plain, names, &Value::from(name))) {
+                return None;
+            }
+            let mut own: Vec<Part<'d>> = part.child(|value| value.get("properties")?.get(name)).into_iter().collect();
+            for text in part.names("patternProperties") {
+                let quoted = Value::from(name).to_string();
+                if pattern::searched(&text).or_else(|| pattern::approximated(&text)).is_some_and(|rx| rx.matches(&quoted)) {
+                    own.extend(part.child(|value| value.get("patternProperties")?.get(&text)));
+                }
+            }
+            if own.is_empty() {
+                own.extend(part.child(|value| value.get("additionalProperties")));
+            }
+            evaluated |= !own.is_empty();
+            found.extend(own);
+            rest.extend(part.child(|value| value.get("unevaluatedProperties")));
+        }
+        if !evaluated {
+            found.extend(rest);
+        }
+        Some(found)
+    }
+
+    /// Members under names that are not listed: what patterns and `additionalProperties` ask for. Where
+    /// properties are listed and nothing is said about others, objects are closed: models invent names.
+    fn free(&mut self, parts: &[Part<'d>], members: &[Member], has_listed: bool, least: usize, loops: u8) -> Vec<(Rx, Form)> {
+        let mut patterns: Vec<String> = Vec::new();
+        for text in parts.iter().flat_map(|part| part.names("patternProperties")) {
+            if !patterns.contains(&text) {
+                patterns.push(text);
+            }
+        }
+        let mut taken: Vec<Rx> = parts
+            .iter()
+            .flat_map(|part| part.names("properties"))
+            .chain(members.iter().map(|member| member.name.clone()))
+            .map(|name| Rx::Literal(Value::from(name.as_str()).to_string()))
+            .collect();
+        let expressions: Vec<(String, Option<Rx>)> =
+            patterns.into_iter().map(|text| { let rx = self.pattern("patternProperties", &text); (text, rx) }).collect();
+        let mut free = Vec::new();
+        for (text, rx) in &expressions {
+            let Some(rx) = rx.clone() else { continue };
+            let mut found = Vec::new();
+            for part in parts {
+                let own = part.child(|value| value.get("patternProperties")?.get(text));
+                found.extend(own.or_else(|| part.child(|value| value.get("additionalProperties"))));
+            }
+            let form = self.form(found, loops);
+            let others = expressions.iter().filter(|(other, _)| other != text).filter_map(|(_, other)| other.clone());
+            let excluded: Vec<Rx> = taken.iter().cloned().chain(others).collect();
+            free.extend(self.named(parts, rx, excluded, form));
+        }
+        let additional: Vec<Part<'d>> = parts
+            .iter()
+            .filter_map(|part| {
+                let unevaluated = || part.child(|value| value.get("unevaluatedProperties"));
+                part.child(|value| value.get("additionalProperties")).or_else(unevaluated)
+            })
+            .collect();
+        let is_trivial = additional.iter().all(|part| part.value() == &Value::Bool(true) || part.value().as_object().is_some_and(serde_json::Map::is_empty));
+        let is_wanted = if is_trivial { !has_listed && free.is_empty() } else { true };
+        if is_wanted || least > members.len() {
+            let form = self.form(additional, loops);
+            taken.extend(expressions.into_iter().filter_map(|(_, rx)| rx));
+            free.extend(self.named(parts, free_key(self.bounds.key_characters), taken, form));
+        }
+        free
+    }
+
+    /// Members under the names that `rx` matches, without the excluded ones and within `propertyNames`.
+    fn named(&mut self, parts: &[Part<'d>], rx: Rx, excluded: Vec<Rx>, form: Form) -> Option<(Rx, Form)> {
+        if form.is_never() {
+            return None;
+        }
+        let is_free = rx == free_key(self.bounds.key_characters);
+        let mut keys: Vec<Rx> = vec![rx];
+        let mut is_ruled = false;
+        for names in parts.iter().filter_map(|part| part.child(|value| value.get("propertyNames"))) {
+            let string = Part::made(serde_json::json!({"type": "string"}));
+            match self.form(vec![string, names], 0) {
+                Form::Scalar(scalar) => keys.push(scalar.rx),
+                _ => return None,
+            }
+            is_ruled = true;
+        }
+        if is_free && is_ruled {
+            keys.remove(0);
+        }
+        keys.push(pattern::of_length(0, Some(self.bounds.key_characters.max(1))));
+        let excluded: Vec<Rx> = excluded;
+        if !excluded.is_empty() {
+            keys.push(Rx::Not(Box::new(Rx::Or(excluded))));
+        }
+        let mut key = Rx::And(keys.clone());
+        if key.matches_something() != Some(true) {
+            // Names that are longer than names should be, or excluded by what could not be told.
+            keys.retain(|rx| rx != &pattern::of_length(0, Some(self.bounds.key_characters.max(1))));
+            key = Rx::And(keys);
+        }
+        (key.matches_something() == Some(true)).then_some((key, form))
+    }
+}
+
+/// Counting members takes a rule for each place and count. Where that would be too many, as many optional
+/// members as are needed become required, and those beyond the most are left out.
+const COUNTED_MAX: usize = 2_000;
+
+fn limited(mut object: ObjectForm) -> ObjectForm {
+    let cap = object.least.max(object.most.unwrap_or(0));
+    if object.most.is_some_and(|most| most >= object.members.len() + if object.free.is_empty() { 0 } else { object.free_most }) {
+        object.most = None;
+    }
+    if cap.saturating_mul(object.members.len()) <= COUNTED_MAX {
+        return object;
+    }
+    let mut missing = object.least.saturating_sub(object.members.iter().filter(|member| member.required).count());
+    for member in object.members.iter_mut().filter(|member| !member.required) {
+        if missing == 0 {
+            break;
+        }
+        member.required = true;
+        missing -= 1;
+    }
+    if let Some(most) = object.most {
+        let mut room = most.saturating_sub(object.members.iter().filter(|member| member.required).count());
+        object.members.retain(|member| {
+            let kept = member.required || room > 0;
+            room = room.saturating_sub(usize::from(!member.required));
+            kept
+        });
+        object.most = None;
+        object.free.clear();
+    }
+    object.least = 0;
+    object
+}

@@ -1,0 +1,357 @@
+//! The patterns of JSON Schema as expressions over JSON string literals, quotes and escapes included.
+
+use std::fmt::Write as _;
+
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+use super::rx::Rx;
+
+/// One character of a string as it stands in JSON. Control characters other than tab and newline are left
+/// out: no one asks a model for them.
+pub(super) const CHARACTER: &str = r#"(?:[^"\\\x00-\x1F\x7F]|\\["\\nt])"#;
+
+/// Classes up to this many characters keep the control characters that they name.
+const NAMED_CLASS_MAX: u32 = 16;
+
+/// The largest compiled pattern, in bytes. Larger ones are not enforced.
+const PATTERN_BYTES_MAX: usize = 20_000;
+
+/// A string of between `least` and `most` characters.
+pub(super) fn of_length(least: u64, most: Option<u64>) -> Rx {
+    let most = most.map(|most| most.to_string()).unwrap_or_default();
+    Rx::Regex(format!("\"{CHARACTER}{{{least},{most}}}\""))
+}
+
+/// The JSON strings that an ECMA 262 pattern matches somewhere, or nothing when that cannot be said.
+pub(super) fn searched(pattern: &str) -> Option<Rx> {
+    let (ahead, rest) = leading_lookaheads(pattern)?;
+    let mut rx = simple(&rest)?;
+    for (negative, body) in ahead {
+        let part = searched(&format!("^(?:{body})"))?;
+        rx = if negative { rx.without(part) } else { rx.and(part) };
+    }
+    Some(rx)
+}
+
+/// The same without what cannot be said: look-around and word boundaries are left out.
+pub(super) fn approximated(pattern: &str) -> Option<Rx> {
+    let mut rest = pattern.to_owned();
+    while let Some(start) = ["(?=", "(?!", "(?<=", "(?<!"].iter().filter_map(|opening| rest.find(opening)).min() {
+        let end = closing(&rest, start)?;
+        rest.replace_range(start..=end, "");
+    }
+    simple(&rest.replace("\\b", ""))
+}
+
+fn simple(pattern: &str) -> Option<Rx> {
+    let translated = translate(pattern)?;
+    let hir = regex_syntax::ParserBuilder::new().nest_limit(100).build().parse(&translated).ok()?;
+    let mut text = String::new();
+    edge(&hir, true, true, &mut text)?;
+    (text.len() <= PATTERN_BYTES_MAX).then(|| Rx::Regex(format!("\"(?:{text})\"")))
+}
+
+/// Takes the look-aheads off the start of an anchored pattern: whether each is negative, and its body.
+fn leading_lookaheads(pattern: &str) -> Option<(Vec<(bool, String)>, String)> {
+    let Some(mut rest) = pattern.strip_prefix('^') else { return Some((Vec::new(), pattern.to_owned())) };
+    let mut found = Vec::new();
+    while rest.starts_with("(?=") || rest.starts_with("(?!") {
+        let end = closing(rest, 0)?;
+        found.push((rest.starts_with("(?!"), rest.get(3..end)?.to_owned()));
+        rest = rest.get(end + 1..)?;
+    }
+    Some((found, format!("^{rest}")))
+}
+
+/// Where the group that opens at `start` closes.
+fn closing(pattern: &str, start: usize) -> Option<usize> {
+    let (mut depth, mut in_class, mut quoted) = (0, false, false);
+    for (index, byte) in pattern.bytes().enumerate().skip(start) {
+        match byte {
+            _ if quoted => quoted = false,
+            b'\\' => quoted = true,
+            b'[' => in_class = true,
+            b']' => in_class = false,
+            b'(' if !in_class => depth += 1,
+            b')' if !in_class => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(index);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// An ECMA 262 pattern in the syntax of `regex_syntax`.
+fn translate(pattern: &str) -> Option<String> {
+    let characters: Vec<char> = pattern.chars().collect();
+    let mut text = String::new();
+    let (mut at, mut in_class, mut class_start) = (0, false, 0);
+    while let Some(&character) = characters.get(at) {
+        let next = characters.get(at + 1).copied();
+        match character {
+            '\\' => {
+                at = escape(&characters, at, in_class, &mut text)?;
+                continue;
+            }
+            '[' if in_class => text.push_str("\\["),
+            '[' => {
+                in_class = true;
+                text.push('[');
+                if next == Some('^') {
+                    text.push('^');
+                    at += 1;
+                }
+                class_start = at + 1;
+                // `[]` matches nothing and `[^]` everything, in ECMA alone.
+                if characters.get(at + 1) == Some(&']') {
+                    return None;
+                }
+            }
+            ']' if in_class => {
+                in_class = false;
+                text.push(']');
+            }
+            '-' if in_class && is_plain_dash(&characters, at, class_start) => text.push_str("\\-"),
+            '&' | '~' if in_class => {
+                text.push('\\');
+                text.push(character);
+            }
+            '{' if !in_class && !is_repetition(&characters, at) => text.push_str("\\{"),
+            '\n' => text.push_str("\\n"),
+            _ => text.push(character),
+        }
+        at += 1;
+    }
+    Some(text)
+}
+
+/// Whether a dash in a class stands for itself.
+fn is_plain_dash(characters: &[char], at: usize, class_start: usize) -> bool {
+    let after_class = at >= class_start + 2
+        && characters.get(at - 2) == Some(&'\\')
+        && characters.get(at - 1).is_some_and(|character| "dwsDWS".contains(*character));
+    let before_class = characters.get(at + 1) == Some(&'\\')
+        && characters.get(at + 2).is_some_and(|character| "dwsDWS".contains(*character));
+    at == class_start || characters.get(at + 1) == Some(&']') || after_class || before_class
+}
+
+fn is_repetition(characters: &[char], at: usize) -> bool {
+    let inner: String = characters.iter().skip(at + 1).take_while(|character| **character != '}').collect();
+    let closed = characters.len() > at + 1 + inner.chars().count();
+    closed
+        && inner.starts_with(|first: char| first.is_ascii_digit())
+        && inner.chars().all(|character| character.is_ascii_digit() || character == ',')
+}
+
+/// Translates the escape at `at` and returns where it ends.
+fn escape(characters: &[char], at: usize, in_class: bool, text: &mut String) -> Option<usize> {
+    let character = *characters.get(at + 1)?;
+    let class = |set: &str| if in_class { set.to_owned() } else { format!("[{set}]") };
+    let hexadecimal = |length: usize| -> Option<u32> {
+        let digits: String = characters.get(at + 2..at + 2 + length)?.iter().collect();
+        u32::from_str_radix(&digits, 16).ok()
+    };
+    match character {
+        'd' => text.push_str(&class("0-9")),
+        'w' => text.push_str(&class("0-9A-Za-z_")),
+        's' => text.push_str(&class(" \\t\\n\\r")),
+        'D' => text.push_str("[^0-9]"),
+        'W' => text.push_str("[^0-9A-Za-z_]"),
+        'S' => text.push_str("[^\\s\\x{feff}]"),
+        'u' => match hexadecimal(4) {
+            Some(code) => {
+                let _ = write!(text, "\\x{{{code:x}}}");
+                return Some(at + 6);
+            }
+            None => text.push('u'),
+        },
+        'x' => {
+            let _ = write!(text, "\\x{{{:x}}}", hexadecimal(2)?);
+            return Some(at + 4);
+        }
+        'p' | 'P' | 't' | 'n' | 'r' | 'f' | 'v' | 'b' | 'B' => {
+            text.push('\\');
+            text.push(character);
+        }
+        '0' => text.push_str("\\x00"),
+        // References back to groups are beyond regular languages.
+        '1'..='9' | 'k' => return None,
+        _ => text.push_str(&regex_syntax::escape(&character.to_string())),
+    }
+    Some(at + 2)
+}
+
+/// Writes a part of a pattern that may hold anchors at its edges. On an edge that is not anchored, anything
+/// may come before or after.
+fn edge(hir: &Hir, left: bool, right: bool, text: &mut String) -> Option<()> {
+    let any = |text: &mut String, wanted: bool| {
+        if wanted {
+            let _ = write!(text, "{CHARACTER}*");
+        }
+    };
+    match hir.kind() {
+        HirKind::Look(Look::Start) if left => any(text, right),
+        HirKind::Look(Look::End) if right => any(text, left),
+        HirKind::Capture(capture) => edge(&capture.sub, left, right, text)?,
+        HirKind::Alternation(branches) => {
+            text.push_str("(?:");
+            for (index, branch) in branches.iter().enumerate() {
+                if index > 0 {
+                    text.push('|');
+                }
+                edge(branch, left, right, text)?;
+            }
+            text.push(')');
+        }
+        HirKind::Concat(parts) => {
+            let starts = |part: &Hir| left && matches!(part.kind(), HirKind::Look(Look::Start));
+            let ends = |part: &Hir| right && matches!(part.kind(), HirKind::Look(Look::End));
+            let skipped = parts.iter().take_while(|part| starts(part)).count();
+            let kept = parts.get(skipped..)?;
+            let dropped = kept.iter().rev().take_while(|part| ends(part)).count();
+            let kept = kept.get(..kept.len() - dropped)?;
+            let (left, right) = (left && skipped == 0, right && dropped == 0);
+            if kept.is_empty() {
+                any(text, left || right);
+            }
+            for (index, part) in kept.iter().enumerate() {
+                edge(part, left && index == 0, right && index + 1 == kept.len(), text)?;
+            }
+        }
+        _ => {
+            any(text, left);
+            write_hir(hir, text)?;
+            any(text, right);
+        }
+    }
+    Some(())
+}
+
+fn write_hir(hir: &Hir, text: &mut String) -> Option<()> {
+    match hir.kind() {
+        HirKind::Empty => {}
+        HirKind::Literal(literal) => {
+            for character in std::str::from_utf8(&literal.0).ok()?.chars() {
+                write_character(character, text);
+            }
+        }
+        HirKind::Class(Class::Unicode(class)) => {
+            write_class(class.ranges().iter().map(|range| (range.start(), range.end())).collect(), text)?;
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            let ranges = class.ranges().iter().map(|range| (char::from(range.start()), char::from(range.end())));
+            write_class(ranges.collect(), text)?;
+        }
+        HirKind::Look(_) => return None,
+        HirKind::Repetition(repetition) => {
+            text.push_str("(?:");
+            write_hir(&repetition.sub, text)?;
+            let most = repetition.max.map(|most| most.to_string()).unwrap_or_default();
+            let _ = write!(text, "){{{},{most}}}", repetition.min);
+        }
+        HirKind::Capture(capture) => write_hir(&capture.sub, text)?,
+        HirKind::Concat(parts) => {
+            for part in parts {
+                write_hir(part, text)?;
+            }
+        }
+        HirKind::Alternation(_) => edge(hir, false, false, text)?,
+    }
+    Some(())
+}
+
+/// One character as it stands in a JSON string, as a regular expression.
+fn write_character(character: char, text: &mut String) {
+    match character {
+        '"' => text.push_str("\\\\\""),
+        '\\' => text.push_str("\\\\\\\\"),
+        '\n' => text.push_str("\\\\n"),
+        '\t' => text.push_str("\\\\t"),
+        '\r' => text.push_str("\\\\r"),
+        control if control.is_ascii_control() => {
+            let _ = write!(text, "\\\\u{:04x}", u32::from(control));
+        }
+        _ => text.push_str(&regex_syntax::escape(&character.to_string())),
+    }
+}
+
+fn write_class(ranges: Vec<(char, char)>, text: &mut String) -> Option<()> {
+    let size: u32 = ranges.iter().map(|(start, end)| u32::from(*end) - u32::from(*start) + 1).sum();
+    let is_escaped = |character: char| character.is_ascii_control() || character == '"' || character == '\\';
+    let contains = |wanted: char| ranges.iter().any(|(start, end)| (*start..=*end).contains(&wanted));
+    let mut plain = String::new();
+    for (start, end) in &ranges {
+        // The characters to leave out are all in ASCII, so the rest of a range stays whole.
+        let mut from = u32::from(*start);
+        for code in u32::from(*start)..=u32::from(*end).min(0x7f) {
+            if char::from_u32(code).is_some_and(is_escaped) {
+                write_range(from, code.checked_sub(1), &mut plain);
+                from = code + 1;
+            }
+        }
+        write_range(from, Some(u32::from(*end)), &mut plain);
+    }
+    let mut options = Vec::new();
+    if !plain.is_empty() {
+        options.push(format!("[{plain}]"));
+    }
+    for character in ('\0'..='\u{7f}').filter(|character| is_escaped(*character) && contains(*character)) {
+        let is_printable = !character.is_ascii_control();
+        if is_printable || size <= NAMED_CLASS_MAX {
+            let mut escaped = String::new();
+            write_character(character, &mut escaped);
+            options.push(escaped);
+        }
+    }
+    if options.is_empty() {
+        return None;
+    }
+    let _ = write!(text, "(?:{})", options.join("|"));
+    Some(())
+}
+
+fn write_range(from: u32, to: Option<u32>, text: &mut String) {
+    if let Some(to) = to.filter(|to| from <= *to) {
+        let _ = write!(text, "\\x{{{from:x}}}-\\x{{{to:x}}}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_json_strings() {
+        let cases: &[(&str, &[&str], &[&str])] = &[
+            ("^a+$", &["a", "aaa"], &["", "ab", "ba"]),
+            ("b", &["b", "abc"], &["ac"]),
+            (r"^\d{2}-[\w-.]+$", &["12-a-.", "00-_"], &["1-a", "12-"]),
+            ("^(foo|bar$)", &["foox", "bar"], &["barx", "xfoo"]),
+            (r#"^"\\$"#, &["\"\\"], &["\\"]),
+            ("^(?!no).*$", &["yes", "n"], &["no", "none"]),
+            ("^(?=.*[A-Z])(?=.*[0-9]).{3,}$", &["aA1", "1xB"], &["abc", "A1"]),
+            (r"\.json$", &["a.json"], &["a.jsonx"]),
+            ("(^|,)x", &["x", "a,x"], &["ax"]),
+            (r"^[^\s/]+$", &["ab"], &["a b", "a/b"]),
+            ("^{.*}$", &["{}"], &["x"]),
+        ];
+        for (pattern, good, bad) in cases {
+            let rx = searched(pattern).unwrap_or_else(|| panic!("{pattern} is not taken"));
+            let quoted = |text: &str| serde_json::Value::from(text).to_string();
+            assert!(good.iter().all(|text| rx.matches(&quoted(text))), "{pattern} {rx:?}");
+            assert!(!bad.iter().any(|text| rx.matches(&quoted(text))), "{pattern} {rx:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_regular_is_refused() {
+        for pattern in [r"(a)\1", "a(?=b)c", r"\bword\b"] {
+            assert_eq!(searched(pattern), None, "{pattern}");
+        }
+        assert!(approximated("a(?=b)c").is_some());
+    }
+}

@@ -1,0 +1,408 @@
+//! From the schemas that apply to a value to the form of that value.
+//!
+//! All schemas that apply to one value are held together, so that `allOf` and `$ref` are only more of them.
+//! Keywords with alternatives (`anyOf`, `oneOf`, `if`, `not`, dependencies) are chosen from one after the
+//! other; each way to choose gives a variant, and the form is the union of the variants. Recursion ends
+//! because references that lead back are followed a bounded number of times.
+
+use std::collections::{HashMap, HashSet};
+
+use formwork_schema::Plain;
+use serde_json::{Value, json};
+
+use super::Bounds;
+use super::form::Form;
+use super::negate::opposites;
+use super::part::Part;
+
+/// How hard to try. Large or entangled schemas are tried again with less.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effort {
+    /// How often references that lead back may be followed on one way down.
+    pub(super) loops: u8,
+    /// The most variants of one value.
+    pub(super) variants: usize,
+    /// The most forms that are built.
+    pub(super) steps: usize,
+    /// Whether `oneOf` branches are kept apart, and conditions and dependencies followed.
+    pub(super) careful: bool,
+    /// Whether patterns are enforced.
+    pub(super) patterns: bool,
+}
+
+pub(super) struct Solver<'d> {
+    pub(super) plain: &'d Plain,
+    pub(super) bounds: &'d Bounds,
+    pub(super) effort: Effort,
+    /// The composite forms, by number.
+    pub(super) forms: Vec<Form>,
+    /// What the form does not guarantee, by first occurrence.
+    pub(super) unenforced: Vec<String>,
+    pub(super) steps: usize,
+    /// Whether something was cut because of the depth of recursion alone.
+    pub(super) cut: bool,
+    known: HashMap<(Vec<String>, u8), Form>,
+    backwards: HashSet<*const Value>,
+    depth: usize,
+}
+
+/// Schemas without references and `allOf`, and what is still to be chosen.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Flat<'d> {
+    pub(super) parts: Vec<Part<'d>>,
+    choices: Vec<Choice<'d>>,
+    seen: HashSet<String>,
+    loops: u8,
+}
+
+#[derive(Debug, Clone)]
+enum Choice<'d> {
+    Any(Vec<Part<'d>>),
+    One(Vec<Part<'d>>),
+    If(Part<'d>, Option<Part<'d>>, Option<Part<'d>>),
+    /// A property and what its presence demands.
+    Dependent(String, Part<'d>),
+    /// The keyword to name when it cannot be kept, and what must not hold.
+    Not(&'static str, Part<'d>),
+}
+
+/// How deep values may be nested in the grammar. Deeper places are left out.
+const DEPTH_MAX: usize = 40;
+
+/// The most opposites of one schema that are tried.
+const OPPOSITES_MAX: usize = 12;
+
+impl<'d> Solver<'d> {
+    pub(super) fn new(plain: &'d Plain, bounds: &'d Bounds, effort: Effort) -> Solver<'d> {
+        Solver {
+            plain,
+            bounds,
+            effort,
+            forms: Vec::new(),
+            unenforced: Vec::new(),
+            steps: 0,
+            cut: false,
+            known: HashMap::new(),
+            backwards: backward_references(plain),
+            depth: 0,
+        }
+    }
+
+    /// Whether the effort is spent, so that what was found is not to be used.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.steps > self.effort.steps
+    }
+
+    pub(super) fn give_up_on(&mut self, keyword: &str) {
+        if !self.unenforced.iter().any(|known| known == keyword) {
+            self.unenforced.push(keyword.to_owned());
+        }
+    }
+
+    /// The form of values that satisfy all `parts`.
+    pub(super) fn form(&mut self, parts: Vec<Part<'d>>, loops: u8) -> Form {
+        let mut keys: Vec<String> = parts.iter().map(Part::key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let key = (keys, loops);
+        if let Some(form) = self.known.get(&key) {
+            return form.clone();
+        }
+        if self.depth >= DEPTH_MAX || self.is_exhausted() {
+            self.cut = true;
+            return Form::Never;
+        }
+        self.depth += 1;
+        let flat = Flat { loops, ..Flat::default() };
+        let variants = match self.flatten(flat, parts) {
+            Some(flat) => self.variants(flat, self.effort.variants),
+            None => Vec::new(),
+        };
+        self.depth -= 1;
+        let form = match Form::union(variants) {
+            form @ (Form::Never | Form::Scalar(_) | Form::Shared(_)) => form,
+            composite => self.share(composite),
+        };
+        self.known.insert(key, form.clone());
+        form
+    }
+
+    pub(super) fn share(&mut self, form: Form) -> Form {
+        self.forms.push(form);
+        Form::Shared(self.forms.len() - 1)
+    }
+
+    /// Adds schemas to those that are already flat; nothing when no value can satisfy them.
+    fn flatten(&mut self, mut flat: Flat<'d>, parts: Vec<Part<'d>>) -> Option<Flat<'d>> {
+        let mut pending: Vec<Part<'d>> = parts.into_iter().rev().collect();
+        while let Some(part) = pending.pop() {
+            match part.value() {
+                Value::Bool(false) => return None,
+                Value::Object(keywords) if !keywords.is_empty() => {}
+                _ => continue,
+            }
+            if !flat.seen.insert(part.key()) {
+                continue;
+            }
+            pending.extend(part.list("allOf").into_iter().rev());
+            if let Some(target) = part.get("$ref").and_then(Value::as_str) {
+                if let Part::Document(schema) = &part
+                    && self.backwards.contains(&std::ptr::from_ref(*schema))
+                {
+                    flat.loops += 1;
+                    if flat.loops > self.effort.loops {
+                        self.cut = true;
+                        return None;
+                    }
+                }
+                pending.extend(self.plain.targets.get(target).map(Part::Document));
+            }
+            self.note_choices(&part, &mut flat.choices);
+            flat.parts.push(part);
+        }
+        Some(flat)
+    }
+
+    fn note_choices(&mut self, part: &Part<'d>, choices: &mut Vec<Choice<'d>>) {
+        let child = |keyword: &str| part.child(|value| value.get(keyword));
+        if part.get("anyOf").is_some_and(Value::is_array) {
+            choices.push(Choice::Any(part.list("anyOf")));
+        }
+        if part.get("oneOf").is_some_and(Value::is_array) {
+            choices.push(Choice::One(part.list("oneOf")));
+        }
+        if let Some(negated) = child("not") {
+            choices.push(Choice::Not("not", negated));
+        }
+        if let Some(condition) = child("if") {
+            let (then, otherwise) = (child("then"), child("else"));
+            if then.is_some() || otherwise.is_some() {
+                choices.push(Choice::If(condition, then, otherwise));
+            }
+        }
+        for name in part.names("dependentRequired") {
+            let demanded = part.child(|value| value.get("dependentRequired")?.get(&name));
+            if let Some(demanded) = demanded {
+                choices.push(Choice::Dependent(name, Part::made(json!({"required": demanded.value()}))));
+            }
+        }
+        for name in part.names("dependentSchemas") {
+            if let Some(demanded) = part.child(|value| value.get("dependentSchemas")?.get(&name)) {
+                choices.push(Choice::Dependent(name, demanded));
+            }
+        }
+    }
+
+    /// The forms of every way to choose, as far as `limit` goes.
+    fn variants(&mut self, mut flat: Flat<'d>, limit: usize) -> Vec<Form> {
+        if self.is_exhausted() {
+            return Vec::new();
+        }
+        if flat.choices.is_empty() {
+            self.steps += 1;
+            return Vec::from_iter(Some(self.build(&flat, flat.loops)).filter(|form| !form.is_never()));
+        }
+        // Branches with many ways are chosen from first, so that what excludes others comes late.
+        let choice = flat.choices.remove(0);
+        match choice {
+            Choice::Any(branches) => self.each(flat, branches.into_iter().map(|branch| vec![branch]), limit),
+            Choice::One(branches) => self.one_of(flat, branches, limit),
+            Choice::If(condition, then, otherwise) => self.conditional(flat, condition, then, otherwise, limit),
+            Choice::Dependent(name, demanded) => self.dependent(flat, &name, demanded, limit),
+            Choice::Not(keyword, negated) => self.negated(flat, keyword, &negated, limit),
+        }
+    }
+
+    /// The variants of each alternative. Every alternative gets its share, and at least one variant.
+    fn each(
+        &mut self,
+        flat: Flat<'d>,
+        alternatives: impl ExactSizeIterator<Item = Vec<Part<'d>>>,
+        limit: usize,
+    ) -> Vec<Form> {
+        let count = alternatives.len().max(1);
+        let share = (limit / count).max(1);
+        let most = if limit <= 1 { 1 } else { limit.max(count) };
+        let mut forms = Vec::new();
+        for parts in alternatives {
+            if forms.len() >= most {
+                break;
+            }
+            if let Some(flat) = self.flatten(flat.clone(), parts) {
+                forms.extend(self.variants(flat, share));
+            }
+        }
+        forms
+    }
+
+    fn one_of(&mut self, flat: Flat<'d>, branches: Vec<Part<'d>>, limit: usize) -> Vec<Form> {
+        if !self.effort.careful {
+            self.give_up_on("oneOf");
+            return self.each(flat, branches.into_iter().map(|branch| vec![branch]), limit);
+        }
+        let count = branches.len().max(1);
+        let share = (limit / count).max(1);
+        let most = if limit <= 1 { 1 } else { limit.max(count) };
+        let mut forms = Vec::new();
+        for (index, branch) in branches.iter().enumerate() {
+            if forms.len() >= most {
+                break;
+            }
+            let Some(mut flat) = self.flatten(flat.clone(), vec![branch.clone()]) else { continue };
+            for (other, excluded) in branches.iter().enumerate().filter(|(other, _)| *other != index) {
+                if !self.are_disjoint(&flat, excluded) {
+                    flat.choices.push(Choice::Not("oneOf", excluded.clone()));
+                } else if other == usize::MAX {
+                    break;
+                }
+            }
+            forms.extend(self.variants(flat, share));
+        }
+        forms
+    }
+
+    /// Whether what is flat already can plainly never satisfy another schema.
+    fn are_disjoint(&mut self, flat: &Flat<'d>, other: &Part<'d>) -> bool {
+        let Some(other) = self.flatten(Flat::default(), vec![other.clone()]) else { return true };
+        let mut both = flat.parts.clone();
+        both.extend(other.parts);
+        self.is_plainly_empty(&both)
+    }
+
+    fn conditional(
+        &mut self,
+        flat: Flat<'d>,
+        condition: Part<'d>,
+        then: Option<Part<'d>>,
+        otherwise: Option<Part<'d>>,
+        limit: usize,
+    ) -> Vec<Form> {
+        if !self.effort.careful {
+            self.give_up_on("if");
+            return self.variants(flat, limit);
+        }
+        let share = (limit / 2).max(1);
+        let mut forms = Vec::new();
+        let met: Vec<Part<'d>> = [Some(condition.clone()), then.clone()].into_iter().flatten().collect();
+        if let Some(flat) = self.flatten(flat.clone(), met) {
+            forms.extend(self.variants(flat, share));
+        }
+        if limit > 1 || forms.is_empty() {
+            let unmet = otherwise.clone().into_iter().collect();
+            if let Some(mut flat) = self.flatten(flat.clone(), unmet) {
+                flat.choices.insert(0, Choice::Not("", condition));
+                forms.extend(self.variants(flat, share));
+            }
+        }
+        if forms.is_empty() {
+            let both = [then, otherwise].into_iter().flatten().collect();
+            if let Some(flat) = self.flatten(flat, both) {
+                forms.extend(self.variants(flat, share));
+            }
+        }
+        forms
+    }
+
+    fn dependent(&mut self, flat: Flat<'d>, name: &str, demanded: Part<'d>, limit: usize) -> Vec<Form> {
+        let is_required = flat.parts.iter().any(|part| part.texts("required").iter().any(|known| known == name));
+        let mut forms = Vec::new();
+        let present = vec![Part::made(json!({"required": [name]})), demanded.clone()];
+        if is_required || limit <= 1 || !self.effort.careful {
+            // What is demanded anyway, or what is always demanded, satisfies the dependency.
+            let demanded = if is_required { present } else { vec![demanded] };
+            if let Some(flat) = self.flatten(flat.clone(), demanded) {
+                forms.extend(self.variants(flat, limit));
+            }
+            if is_required || !forms.is_empty() {
+                return forms;
+            }
+        } else if let Some(flat) = self.flatten(flat.clone(), present) {
+            forms.extend(self.variants(flat, (limit / 2).max(1)));
+        }
+        if let Some(flat) = self.flatten(flat, vec![Part::made(json!({"properties": {name: false}}))]) {
+            forms.extend(self.variants(flat, (limit / 2).max(1)));
+        }
+        forms
+    }
+
+    /// The variants in which a schema does not hold. `oneOf` needs one way only, `not` takes several.
+    fn negated(&mut self, flat: Flat<'d>, keyword: &'static str, negated: &Part<'d>, limit: usize) -> Vec<Form> {
+        if self.are_disjoint(&flat, negated) {
+            return self.variants(flat, limit);
+        }
+        let mut ways = opposites(self.plain, negated.value());
+        if ways.is_empty() && keyword.is_empty() {
+            return Vec::new();
+        }
+        ways.truncate(OPPOSITES_MAX);
+        if keyword == "oneOf" {
+            self.prefer_unlisted(&flat, &mut ways);
+        }
+        let limit_here = if keyword == "oneOf" { 1 } else { limit.min(4) };
+        let mut forms = Vec::new();
+        for way in ways {
+            if let Some(flat) = self.flatten(flat.clone(), vec![Part::made(way)]) {
+                forms.extend(self.variants(flat, (limit / 2).max(1)));
+            }
+            if forms.len() >= limit_here {
+                return forms;
+            }
+        }
+        if forms.is_empty() && !keyword.is_empty() && !self.is_exhausted() {
+            let before = self.unenforced.len();
+            forms = self.variants(flat, limit);
+            if !forms.is_empty() {
+                let known = self.unenforced.iter().any(|known| known == keyword);
+                if !known {
+                    self.unenforced.insert(before, keyword.to_owned());
+                }
+            }
+        }
+        forms
+    }
+
+    /// Puts first what forbids only properties that no schema lists: objects are closed, so it costs nothing.
+    fn prefer_unlisted(&self, flat: &Flat<'d>, ways: &mut [Value]) {
+        let listed: HashSet<String> = flat.parts.iter().flat_map(|part| part.names("properties")).collect();
+        ways.sort_by_key(|way| {
+            let forbidden = way.get("properties").and_then(Value::as_object).filter(|_| way.get("required").is_none());
+            forbidden.is_none_or(|names| names.keys().any(|name| listed.contains(name)))
+        });
+    }
+}
+
+/// The schemas whose reference leads back to a schema around them. Every cycle has one.
+fn backward_references(plain: &Plain) -> HashSet<*const Value> {
+    let mut found = HashSet::new();
+    let mut state: HashMap<*const Value, bool> = HashMap::new();
+    let mut pending = vec![(&plain.root, false)];
+    while let Some((value, leaving)) = pending.pop() {
+        let identity = std::ptr::from_ref(value);
+        if leaving {
+            state.insert(identity, true);
+            continue;
+        }
+        if state.contains_key(&identity) {
+            continue;
+        }
+        state.insert(identity, false);
+        pending.push((value, true));
+        match value {
+            Value::Object(members) => {
+                let reference = members.get("$ref").and_then(Value::as_str);
+                if let Some(target) = reference.and_then(|target| plain.targets.get(target)) {
+                    // A target that is entered and not yet left is above this schema, or this schema itself.
+                    match state.get(&std::ptr::from_ref(target)) {
+                        Some(false) => drop(found.insert(identity)),
+                        Some(true) => {}
+                        None => pending.push((target, false)),
+                    }
+                }
+                pending.extend(members.values().map(|member| (member, false)));
+            }
+            Value::Array(items) => pending.extend(items.iter().map(|item| (item, false))),
+            _ => {}
+        }
+    }
+    found
+}
