@@ -24,11 +24,11 @@ mod solve;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use formwork_schema::{Plain, plain};
+use formwork_schema::{Plain, plain, plain_together};
 use llguidance::api::{GrammarInit, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::{Matcher, ParserFactory};
-use serde_json::Value;
+use serde_json::{Value, json};
 use toktrie::{InferenceCapabilities, TokEnv};
 
 pub use close::{CLOSING_TOKENS_MAX, close};
@@ -117,6 +117,17 @@ impl std::fmt::Debug for Grammar {
     }
 }
 
+/// One of several objects that may be written.
+#[derive(Debug, Clone)]
+pub struct Choice<'s> {
+    /// Members with fixed values, which come first.
+    pub constants: Vec<(&'s str, &'s str)>,
+    /// The member that satisfies the schema.
+    pub member: &'s str,
+    /// The schema.
+    pub schema: &'s Value,
+}
+
 /// The stack for solving, which recurses. It is address space, used only as far as the recursion goes.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
 
@@ -158,10 +169,33 @@ impl Compiler {
     /// # Errors
     /// When the schema refers outside itself, admits nothing, or is too large.
     pub fn compile(&self, schema: &Value, bounds: &Bounds) -> Result<Grammar, Error> {
-        let plain = plain(schema)?;
+        self.compile_plain(&plain(schema)?, bounds)
+    }
+
+    /// The grammar of an object with one member more than those given as constants, whose value satisfies a
+    /// schema; one object of several, for those who choose.
+    ///
+    /// # Errors
+    /// When one of the schemas refers outside itself or is too large, or none admits anything.
+    pub fn compile_choice(&self, choices: &[Choice<'_>], bounds: &Bounds) -> Result<Grammar, Error> {
+        let branches = choices.iter().enumerate().map(|(number, choice)| {
+            let mut properties = serde_json::Map::new();
+            for (name, value) in &choice.constants {
+                properties.insert((*name).to_owned(), json!({"const": value}));
+            }
+            properties.insert(choice.member.to_owned(), json!({"$ref": format!("{number}#")}));
+            let required: Vec<&String> = properties.keys().collect();
+            json!({"type": "object", "required": required, "properties": properties, "additionalProperties": false})
+        });
+        let root = json!({"anyOf": branches.collect::<Vec<Value>>()});
+        let documents: Vec<&Value> = choices.iter().map(|choice| choice.schema).collect();
+        self.compile_plain(&plain_together(root, &documents)?, bounds)
+    }
+
+    fn compile_plain(&self, plain: &Plain, bounds: &Bounds) -> Result<Grammar, Error> {
         let mut failure = Error::Unsatisfiable;
         for effort in efforts(bounds.recursion) {
-            let Some(solved) = solve(&plain, bounds, effort) else { continue };
+            let Some(solved) = solve(plain, bounds, effort) else { continue };
             match self.build(solved) {
                 Ok(grammar) => return Ok(grammar),
                 Err(error) => failure = error,

@@ -3,16 +3,18 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
+use formwork_schema::narrow;
 use formwork_types::{Reply, Request, Stop, Usage};
 use serde_json::Value;
-use toktrie::TokEnv;
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Branch};
 use crate::decode::{self, Limits, Timing, Written};
 use crate::error::Error;
-use crate::grammar::{Bounds, Compiled, compile};
+use crate::gguf::Gguf;
+use crate::grammar::{Bounds, Choice, Compiler, Grammar};
 use crate::interrupt::Interrupt;
 use crate::memory::Memory;
+use crate::runtime::{self, Runtime};
 use crate::sample::Sampler;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
@@ -25,6 +27,9 @@ const ROOM_MIN: usize = 64;
 
 /// Compiled grammars that are kept. Agents come back with the same few contracts.
 const GRAMMARS_KEPT: usize = 8;
+
+/// Characters that a token of an answer surely stands for.
+const CHARACTERS_A_TOKEN: usize = 3;
 
 /// How a model answers where the request does not say.
 #[derive(Debug, Clone, Default)]
@@ -43,9 +48,14 @@ pub struct Model {
     memory: Memory,
     tokenizer: Tokenizer,
     template: ChatTemplate,
-    vocabulary: TokEnv,
-    grammars: Vec<(String, Compiled)>,
+    grammars: Grammars,
     settings: Settings,
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Model").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// An answer, and where the time went.
@@ -58,6 +68,29 @@ pub struct Answer {
 }
 
 impl Model {
+    /// Loads the weights at `path`.
+    pub fn load(path: &Path, settings: &Settings) -> Result<Model, Error> {
+        let mut gguf = Gguf::open(path)?;
+        let tokenizer = Tokenizer::from_gguf(&gguf)?;
+        let template = ChatTemplate::from_gguf(&gguf, &tokenizer)?;
+        let compiler = Compiler::new(&tokenizer.token_env()).map_err(Error::grammar)?;
+        let runtime = runtime::load(&mut gguf)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Model {
+            name,
+            memory: Memory::new(runtime),
+            tokenizer,
+            template,
+            grammars: Grammars { compiler, kept: Vec::new() },
+            settings: settings.clone(),
+        })
+    }
+
+    /// The model's name: that of its file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Answers a request. `progress` is told the number of tokens written so far.
     pub fn answer(
         &mut self,
@@ -68,52 +101,118 @@ impl Model {
         let ask = Ask::of(request)?;
         let prompt = self.template.render(&self.tokenizer, &ask.request(request))?;
         let budget = request.max_tokens.or(self.settings.max_tokens).unwrap_or(TOKENS_DEFAULT) as usize;
-        let room = self.memory.context().saturating_sub(prompt.len());
+        let context = self.memory.context();
+        let room = context.saturating_sub(prompt.len());
         if room < ROOM_MIN.min(budget) {
-            let context = self.memory.context();
             return Err(Error::PromptTooLong { tokens: prompt.len(), context });
         }
         let limits = Limits { tokens: budget.min(room), interrupt };
         let temperature = request.temperature.or(self.settings.temperature).unwrap_or(0.0);
         let seed = request.seed.or(self.settings.seed).unwrap_or_else(chance);
         let mut sampler = Sampler::new(temperature as f32, seed);
-        let grammar = match ask.schema() {
-            None => None,
-            Some(schema) => Some(grammar(&mut self.grammars, &schema, limits.tokens, &self.vocabulary)?),
-        };
         let tokenizer = &self.tokenizer;
         let is_end = |token: u32| tokenizer.eos_tokens().contains(&token);
+        let grammar = self.grammars.find(&ask.branches(), limits.tokens)?;
         let memory = &mut self.memory;
+        memory.heed(interrupt);
         let written = match grammar {
             None => decode::free(memory, &prompt, &is_end, &mut sampler, &limits, progress)?,
             Some(grammar) => {
-                let matcher = grammar.matcher()?;
+                let matcher = grammar.matcher();
                 decode::constrained(memory, &prompt, &is_end, matcher, &mut sampler, &limits, progress)?
             }
         };
-        let text = text(tokenizer, &written)?;
+        let text = text(tokenizer, &written);
+        let flags = flags(grammar, &written, &text);
         let mut reply = ask.reply(text)?;
         if !written.complete {
             reply.stop = Stop::Length;
         }
-        reply.usage =
-            Usage { input: prompt.len() as u64, output: written.tokens.len() as u64, estimated: false };
+        let (input, output) = (prompt.len() as u64, written.tokens.len() as u64);
+        reply.usage = Usage { input, output, estimated: false };
         reply.model = self.name.clone();
-        if let Some(grammar) = grammar {
-            reply.unenforced = grammar.unenforced().to_vec();
-        }
-        if written.forced_close {
-            reply.flags.push("forced_close".to_owned());
-        }
+        reply.unenforced = grammar.map(|grammar| grammar.unenforced.clone()).unwrap_or_default();
+        reply.flags = flags;
         Ok(Answer { reply, timing: written.timing })
     }
+}
 
-    /// The model's name.
-    pub fn name(&self) -> &str {
-        &self.name
+fn text(tokenizer: &Tokenizer, written: &Written) -> String {
+    let mut bytes: Vec<u8> = Vec::new();
+    for token in written.tokens.iter().filter(|token| !tokenizer.is_special(**token)) {
+        bytes.extend(tokenizer.bytes(*token));
     }
+    // Under a grammar it is UTF-8; free text can break off in the middle of a character.
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What a receipt has to say about an answer.
+fn flags(grammar: Option<&Grammar>, written: &Written, text: &str) -> Vec<String> {
+    let mut flags = Vec::new();
+    let touches = |grammar: &Grammar| {
+        let value = serde_json::from_str(text);
+        value.is_ok_and(|value: Value| grammar.touches_bound(&value))
+    };
+    if grammar.is_some_and(touches) {
+        flags.push("bounded".to_owned());
+    }
+    if written.forced_close {
+        flags.push("forced_close".to_owned());
+    }
+    flags
 }
 
 fn chance() -> u64 {
     RandomState::new().hash_one(0)
+}
+
+/// Compiled grammars, the latest last.
+struct Grammars {
+    compiler: Compiler,
+    kept: Vec<(String, Grammar)>,
+}
+
+impl Grammars {
+    /// The grammar for an answer of some form within a budget; none for text.
+    fn find(&mut self, branches: &[Branch<'_>], tokens: usize) -> Result<Option<&Grammar>, Error> {
+        if branches.is_empty() {
+            return Ok(None);
+        }
+        let mut key = tokens.to_string();
+        for branch in branches {
+            key.push_str(&format!("\n{} {}", branch.tool.unwrap_or_default(), branch.schema));
+        }
+        if let Some(place) = self.kept.iter().position(|(known, _)| *known == key) {
+            let found = self.kept.remove(place);
+            self.kept.push(found);
+        } else {
+            let grammar = self.compile(branches, tokens)?;
+            if self.kept.len() == GRAMMARS_KEPT {
+                self.kept.remove(0);
+            }
+            self.kept.push((key, grammar));
+        }
+        Ok(self.kept.last().map(|(_, grammar)| grammar))
+    }
+
+    fn compile(&self, branches: &[Branch<'_>], tokens: usize) -> Result<Grammar, Error> {
+        let bounds = Bounds::default();
+        let narrowed: Vec<Value> =
+            branches.iter().map(|branch| narrow(&branch.schema, tokens * CHARACTERS_A_TOKEN)).collect();
+        let grammar = match (branches, narrowed.as_slice()) {
+            ([Branch { tool: None, .. }], [schema]) => self.compiler.compile(schema, &bounds),
+            _ => {
+                let choices: Vec<Choice<'_>> = branches
+                    .iter()
+                    .zip(&narrowed)
+                    .map(|(branch, schema)| match branch.tool {
+                        Some(tool) => Choice { constants: vec![("tool", tool)], member: "arguments", schema },
+                        None => Choice { constants: Vec::new(), member: "result", schema },
+                    })
+                    .collect();
+                self.compiler.compile_choice(&choices, &bounds)
+            }
+        };
+        grammar.map_err(Error::grammar)
+    }
 }

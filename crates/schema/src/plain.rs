@@ -29,12 +29,32 @@ pub struct Plain {
 /// # Errors
 /// When the document is nested too deep or a reference leads out of it or nowhere.
 pub fn plain(schema: &Value) -> Result<Plain, Error> {
+    rewritten(schema, "")
+}
+
+/// Several documents under one plain `root`, which refers to the first as `0#`, to the second as `1#`, and so on.
+///
+/// # Errors
+/// When a document is nested too deep or a reference leads out of it or nowhere.
+pub fn plain_together(root: Value, documents: &[&Value]) -> Result<Plain, Error> {
+    let mut together = Plain { root, targets: HashMap::new() };
+    for (number, document) in documents.iter().enumerate() {
+        let plain = rewritten(document, &number.to_string())?;
+        together.targets.extend(plain.targets);
+        together.targets.insert(format!("{number}#"), plain.root);
+    }
+    Ok(together)
+}
+
+/// The plain form of a document whose references begin with `name`.
+fn rewritten(schema: &Value, name: &str) -> Result<Plain, Error> {
     check_depth(schema)?;
     let references = References::collect(schema);
-    let mut work = Work { document: schema, references: &references, edition: Edition::of(schema), pending: vec![] };
+    let edition = Edition::of(schema);
+    let mut work = Work { document: schema, name, references: &references, edition, pending: vec![] };
     let mut plain = Plain { root: work.rewrite(schema, "")?, targets: HashMap::new() };
     while let Some(pointer) = work.pending.pop() {
-        let key = format!("#{pointer}");
+        let key = format!("{name}#{pointer}");
         if plain.targets.contains_key(&key) {
             continue;
         }
@@ -48,6 +68,7 @@ pub fn plain(schema: &Value) -> Result<Plain, Error> {
 
 struct Work<'s> {
     document: &'s Value,
+    name: &'s str,
     references: &'s References,
     edition: Edition,
     /// Pointers of targets that are still to be rewritten.
@@ -93,7 +114,7 @@ impl Work<'_> {
                 });
             };
             self.pending.push(pointer.clone());
-            found.push(Value::String(format!("#{pointer}")));
+            found.push(Value::String(format!("{}#{pointer}", self.name)));
         }
         let mut found = found.into_iter();
         if let Some(first) = found.next() {
