@@ -40,6 +40,7 @@ fn run(command: &str, folder: &Path) -> String {
         .args(["-c", &format!("({command}) 2>&1")])
         .current_dir(folder)
         .env("PATH", path)
+        .env_remove("FORMWORK_MODEL")
         .output()
         .unwrap();
     String::from_utf8(output.stdout).unwrap()

@@ -1,6 +1,6 @@
 //! `formwork model` from outside, with a Python that does what the test says: no network.
 #![cfg(feature = "embedded")]
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 

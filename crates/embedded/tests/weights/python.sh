@@ -1,9 +1,10 @@
 #!/bin/sh
 # A Python with pip that does what a test says. Each test has its own folder with a link to this file, named
 # `python3` or `pip3`; the files `version`, `on-download` and `on-extract` beside the link say what happens,
-# and `calls` gets a line for each call that does something.
+# `calls` gets a line for each call that does something, and `folders` the folder of every call.
 here=$(PATH=/usr/bin:/bin dirname "$0")
 PATH=/usr/bin:/bin
+pwd >>"$here/folders"
 
 if [ "$1 $2" = "-m pip" ]; then
     if [ -e "$here/no-module" ]; then
