@@ -7,7 +7,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use formwork_embedded::{Interrupt, Model, Settings, load_runtime};
+use formwork_embedded::gguf::Gguf;
+use formwork_embedded::runtime::{self, Runtime};
+use formwork_embedded::{Interrupt, Model, Settings};
 use formwork_schema::compact;
 use formwork_types::{Format, Message, Request};
 use serde_json::Value;
@@ -82,18 +84,23 @@ impl Speed {
     }
 }
 
-fn own(runtime: &mut dyn formwork_embedded::Runtime) -> Result<Speed> {
-    let interrupt = Interrupt::default();
+fn own(runtime: &mut dyn Runtime) -> Result<Speed> {
     runtime.rewind(0);
     let prompt: Vec<u32> = (0..PROMPT_TOKENS).map(|place| (1000 + 7 * place % 20_000) as u32).collect();
     let start = Instant::now();
-    let mut token = likeliest(runtime.eval(&prompt, &interrupt)?);
+    let mut token = likeliest(runtime.eval(&prompt)?);
     let read = start.elapsed();
     let start = Instant::now();
     for _ in 0..DECODE_TOKENS {
-        token = likeliest(runtime.eval(&[token], &interrupt)?);
+        token = likeliest(runtime.eval(&[token])?);
     }
     Ok(Speed::of(read, start.elapsed()))
+}
+
+/// As many as the runtime takes.
+fn threads() -> usize {
+    let chosen = std::env::var("CANDLE_NUM_THREADS").ok().and_then(|text| text.parse().ok());
+    chosen.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 fn likeliest(logits: &[f32]) -> u32 {
@@ -109,7 +116,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// Measures and prints. `tasks` is the task set of the conformance benchmark.
 pub fn run(model: &Path, python: &Path) -> Result<()> {
     let threads = threads();
-    let mut runtime = load_runtime(model)?;
+    let mut runtime = runtime::load(&mut Gguf::open(model)?)?;
     let mut peer = Peer::start(python, model, threads)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

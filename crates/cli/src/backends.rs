@@ -84,7 +84,11 @@ fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)>
         anyhow::bail!(problem);
     }
     let path = match &config.model {
-        Some(model) => weights::check(Path::new(model)).with_context(|| format!("backends.{}.model", config.name))?,
+        Some(model) => {
+            let path = PathBuf::from(model);
+            weights::check(&path).with_context(|| format!("backends.{}.model", config.name))?;
+            path
+        }
         None => weights::locate(&weights::environment)?,
     };
     let model = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());

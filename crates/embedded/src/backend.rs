@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use formwork_model::{Backend, BackendConfig, Call, CallFuture};
@@ -23,7 +24,14 @@ pub struct Embedded {
     path: PathBuf,
     settings: Settings,
     timeout: Duration,
-    worker: Mutex<Option<mpsc::Sender<Job>>>,
+    worker: Mutex<Option<Worker>>,
+}
+
+/// The model's thread.
+#[derive(Debug)]
+struct Worker {
+    jobs: mpsc::Sender<Job>,
+    thread: JoinHandle<()>,
 }
 
 /// A request on its way to the model's thread.
@@ -45,7 +53,6 @@ impl Embedded {
             temperature: config.temperature,
             seed: config.seed,
             max_tokens: config.max_tokens,
-            ..Settings::default()
         };
         let timeout = Duration::from_secs_f64(config.timeout_seconds);
         Embedded { path, settings, timeout, worker: Mutex::new(None) }
@@ -54,20 +61,33 @@ impl Embedded {
     /// Hands a job to the model's thread, starting it where there is none.
     fn submit(&self, job: Job) -> Result<(), Error> {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = match worker.as_ref().map_or(Err(job), |worker| worker.send(job).map_err(|error| error.0)) {
-            Ok(()) => return Ok(()),
-            Err(job) => job,
+        let job = match &*worker {
+            None => job,
+            Some(running) => match running.jobs.send(job) {
+                Ok(()) => return Ok(()),
+                Err(mpsc::SendError(job)) => job,
+            },
         };
         let (sender, jobs) = mpsc::channel();
         let (path, settings, timeout) = (self.path.clone(), self.settings.clone(), self.timeout);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("embedded model".to_owned())
             .spawn(move || work(&path, &settings, timeout, &jobs))
             .map_err(|error| Error::Thread(error.to_string()))?;
         // The thread just started waits for it.
         sender.send(job).map_err(|_| Error::Broken)?;
-        *worker = Some(sender);
+        *worker = Some(Worker { jobs: sender, thread });
         Ok(())
+    }
+
+    /// Gives the memory back, after whatever is being answered. The next call loads the model again.
+    pub fn unload(&self) {
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Worker { jobs, thread }) = worker {
+            drop(jobs);
+            // A panic there has been answered already.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -78,9 +78,13 @@ impl<'r> Reader<'r> {
         Reader { memory, unread, timing }
     }
 
-    fn logits(&mut self) -> Result<&[f32], Error> {
+    /// What may follow what was decided on; nothing where the time is over in the middle of an answer.
+    fn logits(&mut self) -> Result<Option<&[f32]>, Error> {
         let start = Instant::now();
-        let logits = self.memory.eval(&self.unread)?;
+        let logits = match self.memory.eval(&self.unread) {
+            Err(Error::Late) if !self.timing.prompt.is_zero() => return Ok(None),
+            other => other?,
+        };
         if self.timing.prompt.is_zero() {
             self.timing.prompt = start.elapsed();
         } else {
@@ -89,7 +93,7 @@ impl<'r> Reader<'r> {
             self.timing.evaluations += 1;
         }
         self.unread.clear();
-        Ok(logits)
+        Ok(Some(logits))
     }
 }
 
@@ -106,7 +110,8 @@ pub(crate) fn free(
     let mut written = Written::default();
     while written.tokens.len() < limits.tokens && !limits.interrupt.is_late() {
         limits.check()?;
-        let token = sampler.choose(reader.logits()?, None).ok_or(Error::NoToken)?;
+        let Some(logits) = reader.logits()? else { break };
+        let token = sampler.choose(logits, None).ok_or(Error::NoToken)?;
         if is_end(token) {
             written.complete = true;
             break;
@@ -154,11 +159,13 @@ pub(crate) fn constrained(
         if forced.is_empty() {
             let mask = matcher.compute_mask().map_err(Error::grammar)?;
             reader.timing.masks += start.elapsed();
-            let token = sampler.choose(reader.logits()?, Some(&mask)).ok_or(Error::NoToken)?;
-            if is_end(token) {
-                break;
+            if let Some(logits) = reader.logits()? {
+                let token = sampler.choose(logits, Some(&mask)).ok_or(Error::NoToken)?;
+                if is_end(token) {
+                    break;
+                }
+                advance(&mut matcher, &mut reader, &mut tokens, &[token])?;
             }
-            advance(&mut matcher, &mut reader, &mut tokens, &[token])?;
         } else {
             reader.timing.masks += start.elapsed();
             advance(&mut matcher, &mut reader, &mut tokens, &forced)?;

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::Error;
+
 /// Interrupts a model that reads or writes. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
@@ -20,6 +22,14 @@ impl Interrupt {
     /// Whether somebody still wants it.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Nothing, as long as the answer is wanted and not late.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        if self.is_late() { Err(Error::Late) } else { Ok(()) }
     }
 
     /// From then on the answer comes too late.

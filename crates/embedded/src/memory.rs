@@ -2,6 +2,7 @@
 //! only read from where it differs.
 
 use crate::error::Error;
+use crate::interrupt::Interrupt;
 use crate::runtime::Runtime;
 
 /// A runtime and what it has read.
@@ -18,6 +19,11 @@ impl Memory {
     /// How many tokens fit.
     pub(crate) fn context(&self) -> usize {
         self.runtime.context()
+    }
+
+    /// Who may interrupt what follows.
+    pub(crate) fn heed(&mut self, interrupt: &Interrupt) {
+        self.runtime.heed(interrupt);
     }
 
     /// Goes back to where `prompt` differs from what was read before. What is left is to be read; that is

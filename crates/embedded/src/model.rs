@@ -14,7 +14,7 @@ use crate::gguf::Gguf;
 use crate::grammar::{Bounds, Choice, Compiler, Grammar};
 use crate::interrupt::Interrupt;
 use crate::memory::Memory;
-use crate::runtime::{self, Runtime};
+use crate::runtime;
 use crate::sample::Sampler;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;

@@ -14,6 +14,8 @@ pub use candle::{CandleModel, Options};
 pub use llama::LlamaModel;
 
 use crate::Error;
+use crate::gguf::Gguf;
+use crate::interrupt::Interrupt;
 
 /// A loaded model with the tokens it remembers.
 pub trait Runtime: Send {
@@ -21,6 +23,9 @@ pub trait Runtime: Send {
     ///
     /// On an error it remembers what it did before.
     fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], Error>;
+
+    /// From now on, readings end when this says so: with [`Error::Cancelled`], or with [`Error::Late`].
+    fn heed(&mut self, interrupt: &Interrupt);
 
     /// Forgets all but the first `length` tokens.
     fn rewind(&mut self, length: usize);
@@ -30,4 +35,12 @@ pub trait Runtime: Send {
 
     /// How many it can.
     fn context(&self) -> usize;
+}
+
+/// Loads the model of a file with the best runtime of this build.
+pub fn load(gguf: &mut Gguf) -> Result<Box<dyn Runtime>, Error> {
+    #[cfg(feature = "llama")]
+    return Ok(Box::new(LlamaModel::load(gguf.path(), &Options::default())?));
+    #[cfg(not(feature = "llama"))]
+    Ok(Box::new(CandleModel::from_gguf(gguf, Options::default())?))
 }

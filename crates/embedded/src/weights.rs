@@ -29,7 +29,7 @@ use std::ffi::OsString;
 
 pub use error::Error;
 pub use pull::{Options, Progress, Pulled, pull};
-pub use store::{Model, Origin, folder, list, locate};
+pub use store::{Model, Origin, check, folder, list, locate};
 
 /// The variable with the path of a GGUF file to use instead of the default weights.
 pub const MODEL_VARIABLE: &str = "FORMWORK_MODEL";

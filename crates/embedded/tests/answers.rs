@@ -14,7 +14,7 @@ use formwork_types::{BackendKind, Format, Message, Reply, Request, Stop, Tool, T
 use serde_json::{Value, json};
 
 fn path() -> Option<PathBuf> {
-    let found = weights::locate(&|name| std::env::var(name).ok());
+    let found = weights::locate(&weights::environment);
     if let Err(error) = &found {
         eprintln!("SKIPPED: no weights ({error})");
     }

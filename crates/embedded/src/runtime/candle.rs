@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::Device;
 use candle_core::quantized::QTensor;
@@ -15,6 +14,7 @@ use super::shape::ModelShape;
 use super::slices;
 use crate::Error;
 use crate::gguf::{Gguf, malformed};
+use crate::interrupt::Interrupt;
 
 /// How many tokens of a prompt are read together: enough that weights are read from memory seldom, few enough
 /// that cancelling is noticed soon.
@@ -28,13 +28,11 @@ const CONTEXT_MAX_DEFAULT: usize = 4096;
 pub struct Options {
     /// The most tokens to remember, if the model can remember as many.
     pub context_max: usize,
-    /// Set to abandon a reading that is under way.
-    pub cancel: Arc<AtomicBool>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { context_max: CONTEXT_MAX_DEFAULT, cancel: Arc::default() }
+        Options { context_max: CONTEXT_MAX_DEFAULT }
     }
 }
 
@@ -48,7 +46,7 @@ pub struct CandleModel {
     caches: Vec<Cache>,
     length: usize,
     context: usize,
-    cancel: Arc<AtomicBool>,
+    interrupt: Interrupt,
     logits: Vec<f32>,
 }
 
@@ -88,19 +86,7 @@ impl CandleModel {
         let weights = Arc::new(Weights::read(gguf)?);
         let context = weights.shape.context.min(options.context_max);
         let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
-        Ok(CandleModel { weights, caches, length: 0, context, cancel: options.cancel, logits: Vec::new() })
-    }
-
-    /// Another model over the same weights, which remembers nothing yet.
-    pub fn sibling(&self, cancel: Arc<AtomicBool>) -> CandleModel {
-        let weights = Arc::clone(&self.weights);
-        let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
-        CandleModel { weights, caches, length: 0, context: self.context, cancel, logits: Vec::new() }
-    }
-
-    /// Gives the flag which, once set, abandons a reading that is under way.
-    pub fn cancel_with(&mut self, cancel: Arc<AtomicBool>) {
-        self.cancel = cancel;
+        Ok(CandleModel { weights, caches, length: 0, context, interrupt: Interrupt::default(), logits: Vec::new() })
     }
 
     /// How many tokens there are.
@@ -131,7 +117,7 @@ impl Runtime for CandleModel {
         let mut batches = tokens.chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
             let last = batches.peek().is_none();
-            let reading = Reading { weights: &self.weights, cancel: &self.cancel, start, rows: batch.len() };
+            let reading = Reading { weights: &self.weights, interrupt: &self.interrupt, start, rows: batch.len() };
             if let Some(logits) = reading.run(batch, &mut self.caches, last)? {
                 self.logits = logits;
             }
@@ -139,6 +125,10 @@ impl Runtime for CandleModel {
         }
         self.length = start;
         Ok(&self.logits)
+    }
+
+    fn heed(&mut self, interrupt: &Interrupt) {
+        self.interrupt = interrupt.clone();
     }
 
     fn rewind(&mut self, length: usize) {
@@ -160,7 +150,7 @@ impl Runtime for CandleModel {
 /// The reading of one batch of tokens.
 struct Reading<'a> {
     weights: &'a Weights,
-    cancel: &'a AtomicBool,
+    interrupt: &'a Interrupt,
     start: usize,
     rows: usize,
 }
@@ -200,9 +190,7 @@ impl Reading<'_> {
         turns: &[(f32, f32)],
         kept: usize,
     ) -> Result<Vec<f32>, Error> {
-        if self.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        self.interrupt.check()?;
         let shape = &self.weights.shape;
         let (heads, rope) = (shape.heads, &self.weights.rope);
         let normed = self.norm(states, &layer.attention_norm, self.rows);
@@ -237,9 +225,7 @@ impl Reading<'_> {
         query: &[f32],
         rows: usize,
     ) -> Result<(), Error> {
-        if self.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        self.interrupt.check()?;
         let shape = &self.weights.shape;
         let width = shape.heads.queries * shape.heads.width;
         let attended = cache.attend(query, self.start + self.rows - rows, stride(width));

@@ -143,7 +143,7 @@ fn chosen(environment: Environment<'_>) -> Option<PathBuf> {
 }
 
 /// The size of a file that looks like weights.
-fn check(path: &Path) -> Result<u64, Error> {
+pub fn check(path: &Path) -> Result<u64, Error> {
     let unusable = |problem: String| Error::Chosen { path: path.to_owned(), problem };
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {
