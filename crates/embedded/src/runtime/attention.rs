@@ -73,7 +73,9 @@ impl Cache {
             }
             for head in 0..heads {
                 let place = (head * BLOCK + slot) * width;
-                for (place, value) in block.values[place..place + width].iter_mut().zip(&values[head * width..]) {
+                for (place, value) in
+                    block.values[place..place + width].iter_mut().zip(&values[head * width..])
+                {
                     *place = half(*value);
                 }
             }
@@ -302,7 +304,12 @@ mod tests {
                 };
                 let scores: Vec<f64> = (0..=start + row)
                     .map(|position| {
-                        of(keys, position).iter().zip(query).map(|(key, query)| f64::from(key * query)).sum::<f64>().exp()
+                        of(keys, position)
+                            .iter()
+                            .zip(query)
+                            .map(|(key, query)| f64::from(key * query))
+                            .sum::<f64>()
+                            .exp()
                     })
                     .collect();
                 let sum: f64 = scores.iter().sum();

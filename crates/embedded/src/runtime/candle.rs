@@ -341,3 +341,6 @@ fn vector(gguf: &mut Gguf, name: &str, length: usize) -> Result<Vec<f32>, Error>
     let tensor = gguf.tensor(name, &[length])?;
     Ok(tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?)
 }
+
+#[cfg(test)]
+mod tests;

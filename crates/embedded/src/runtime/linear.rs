@@ -68,7 +68,12 @@ pub(super) fn stride(width: usize) -> usize {
 
 impl Linear {
     /// Takes a matrix of `outputs` rows of `inputs` values from a file.
-    pub(super) fn new(tensor: QTensor, outputs: usize, inputs: usize, bias: Option<Vec<f32>>) -> Result<Linear, Error> {
+    pub(super) fn new(
+        tensor: QTensor,
+        outputs: usize,
+        inputs: usize,
+        bias: Option<Vec<f32>>,
+    ) -> Result<Linear, Error> {
         if keeps(tensor.dtype()) && outputs.is_multiple_of(ROWS) {
             return Ok(Linear { weights: tensor, outputs, padded_outputs: outputs, bias });
         }
@@ -80,11 +85,18 @@ impl Linear {
         Linear::requantise(tensor, outputs, inputs, None)
     }
 
-    fn requantise(tensor: &QTensor, outputs: usize, inputs: usize, bias: Option<Vec<f32>>) -> Result<Linear, Error> {
+    fn requantise(
+        tensor: &QTensor,
+        outputs: usize,
+        inputs: usize,
+        bias: Option<Vec<f32>>,
+    ) -> Result<Linear, Error> {
         // A row that is no whole number of blocks is padded even where the fast kernels are not.
         let stride = stride(inputs);
         if !stride.is_multiple_of(BlockQ8_0::BLCK_SIZE) {
-            return Err(Error::Unsupported(format!("a matrix with rows of {inputs}, which is no multiple of 32")));
+            return Err(Error::Unsupported(format!(
+                "a matrix with rows of {inputs}, which is no multiple of 32"
+            )));
         }
         let padded_outputs = if fast() { outputs.next_multiple_of(ROWS) } else { outputs };
         let across = stride / BlockQ8_0::BLCK_SIZE;
@@ -105,17 +117,15 @@ impl Linear {
         Ok(Linear { weights, outputs, padded_outputs, bias })
     }
 
-    /// How many values come out for each row that goes in.
-    pub(super) fn outputs(&self) -> usize {
-        self.outputs
-    }
-
     /// The product with each row of activations.
     pub(super) fn forward(&self, input: &Activations) -> Result<Vec<f32>, Error> {
         let mut output = product(&self.weights, input)?;
         if self.padded_outputs != self.outputs {
             for row in 1..input.rows {
-                output.copy_within(row * self.padded_outputs..row * self.padded_outputs + self.outputs, row * self.outputs);
+                output.copy_within(
+                    row * self.padded_outputs..row * self.padded_outputs + self.outputs,
+                    row * self.outputs,
+                );
             }
             output.truncate(input.rows * self.outputs);
         }
@@ -223,7 +233,12 @@ impl QuantizedType for Blocks {
         GgmlDType::Q8_0
     }
 
-    fn matmul_t(&self, (rows, inner, outputs): (usize, usize, usize), input: &[f32], output: &mut [f32]) -> Computed<()> {
+    fn matmul_t(
+        &self,
+        (rows, inner, outputs): (usize, usize, usize),
+        input: &[f32],
+        output: &mut [f32],
+    ) -> Computed<()> {
         let blocks = self.missed(inner * outputs)?;
         if rows < UNPACK_MIN {
             return matmul((rows, inner, outputs), input, &blocks, output);
@@ -237,7 +252,12 @@ impl QuantizedType for Blocks {
         Ok(())
     }
 
-    fn matmul_t_f16(&self, sizes: (usize, usize, usize), input: &[half::f16], output: &mut [half::f16]) -> Computed<()> {
+    fn matmul_t_f16(
+        &self,
+        sizes: (usize, usize, usize),
+        input: &[half::f16],
+        output: &mut [half::f16],
+    ) -> Computed<()> {
         let blocks = self.missed(sizes.1 * sizes.2)?;
         matmul_f16(sizes, input, &blocks, output)
     }
