@@ -30,7 +30,9 @@ pub enum Error {
     #[error("the model needs what this runtime does not do: {0}")]
     Unsupported(String),
     /// More tokens than the model can remember.
-    #[error("{tokens} tokens do not fit into the {context} the model can remember; shorten the prompt or ask for less")]
+    #[error(
+        "{tokens} tokens do not fit into the {context} the model can remember; shorten the prompt or ask for less"
+    )]
     Context {
         /// How many there would have been.
         tokens: usize,

@@ -82,7 +82,8 @@ impl Gguf {
 
     fn check(&self, name: &str, tensor: &TensorInfo) -> Result<(), Error> {
         let dims = tensor.shape.dims();
-        let count = dims.iter().try_fold(1_usize, |count, dim| count.checked_mul(*dim)).filter(|count| *count > 0);
+        let count =
+            dims.iter().try_fold(1_usize, |count, dim| count.checked_mul(*dim)).filter(|count| *count > 0);
         let row = dims.last().copied().unwrap_or(0);
         let block = tensor.ggml_dtype.block_size();
         let bytes = count.filter(|_| row.is_multiple_of(block)).and_then(|count| {

@@ -3,6 +3,7 @@
 mod attention;
 mod candle;
 mod linear;
+mod matrix;
 #[cfg(feature = "llama")]
 mod llama;
 mod rope;

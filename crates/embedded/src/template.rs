@@ -127,9 +127,11 @@ impl Notions {
                 .is_ok_and(|segments| wanted.iter().all(|wanted| contains(&segments, wanted)))
         };
         let system = tried(vec![Turn::new("system", SYSTEM), user()], Vec::new(), &[SYSTEM, USER]);
-        let tool = json!({"type": "function", "function": {"name": TOOL, "description": "d", "parameters": {}}});
+        let tool =
+            json!({"type": "function", "function": {"name": TOOL, "description": "d", "parameters": {}}});
         let mut call = Turn::new("assistant", "");
-        call.calls = vec![json!({"id": "call12345", "type": "function", "function": {"name": TOOL, "arguments": {}}})];
+        call.calls =
+            vec![json!({"id": "call12345", "type": "function", "function": {"name": TOOL, "arguments": {}}})];
         let mut result = Turn::new("tool", RESULT);
         result.call = Some("call12345".into());
         Ok(Notions {

@@ -125,16 +125,22 @@ impl Tokenizer {
             }
             other => {
                 let found = other.unwrap_or("none");
-                return Err(Error::Tokenizer(format!("it is of the type `{found}`; supported are `gpt2` and `llama`")));
+                return Err(Error::Tokenizer(format!(
+                    "it is of the type `{found}`; supported are `gpt2` and `llama`"
+                )));
             }
         };
-        let id = |key: &str| gguf.count(key).filter(|id| *id < tokens.len()).and_then(|id| u32::try_from(id).ok());
-        let eos = endings(tokens, &kinds, id("tokenizer.ggml.eos_token_id"), id("tokenizer.ggml.eot_token_id"));
+        let id =
+            |key: &str| gguf.count(key).filter(|id| *id < tokens.len()).and_then(|id| u32::try_from(id).ok());
+        let eos =
+            endings(tokens, &kinds, id("tokenizer.ggml.eos_token_id"), id("tokenizer.ggml.eot_token_id"));
         let bos = id("tokenizer.ggml.bos_token_id");
         let trie = trie(&bytes, &kinds, bos, &eos)?;
         let add_bos = gguf.flag("tokenizer.ggml.add_bos_token").unwrap_or(bos_default);
         let markers = markers(tokens, &kinds);
-        Ok(Tokenizer { inner: Arc::new(Inner { model, bytes, kinds, markers, bos, add_bos, eos, trie, warning }) })
+        Ok(Tokenizer {
+            inner: Arc::new(Inner { model, bytes, kinds, markers, bos, add_bos, eos, trie, warning }),
+        })
     }
 
     /// The tokens of a text; markers in it are special tokens only if `parse_special`.
@@ -327,7 +333,8 @@ fn trie(bytes: &[Vec<u8>], kinds: &[Kind], bos: Option<u32>, eos: &[u32]) -> Res
     let Some(eos_token) = eos.first() else {
         return Err(Error::Tokenizer("it names no token that ends an answer".into()));
     };
-    let size = u32::try_from(words.len()).map_err(|_| Error::Tokenizer("its vocabulary is too large".into()))?;
+    let size =
+        u32::try_from(words.len()).map_err(|_| Error::Tokenizer("its vocabulary is too large".into()))?;
     let mut info = TokRxInfo::new(size, *eos_token);
     info.tok_bos = bos;
     Ok(TokTrie::from(&info, &words))

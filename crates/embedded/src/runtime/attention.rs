@@ -6,7 +6,8 @@ use candle_core::utils::barrier_pool;
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::slices::exp;
+use super::matrix::single;
+use super::slices::{combine, exp};
 
 /// Positions are kept in blocks of this many: memory grows by one block at a time, and a block's keys and
 /// values of one head fit into the fastest cache.
@@ -18,8 +19,6 @@ const HALF_MAX: f32 = 65504.0;
 /// Below this a half-precision number is no longer normal, and is taken for zero: reading it would be slow.
 const HALF_MIN: f32 = 6.103_515_6e-5;
 
-/// What undoes the difference between the exponents of half and single precision.
-const HALF_SCALE: f32 = f32::from_bits((127 + 112) << 23);
 
 /// How the heads of a model are laid out.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +72,9 @@ impl Cache {
             }
             for head in 0..heads {
                 let place = (head * BLOCK + slot) * width;
-                for (place, value) in block.values[place..place + width].iter_mut().zip(&values[head * width..]) {
+                for (place, value) in
+                    block.values[place..place + width].iter_mut().zip(&values[head * width..])
+                {
                     *place = half(*value);
                 }
             }
@@ -81,8 +82,8 @@ impl Cache {
     }
 
     /// Attends from `queries`, whose first row is at position `start`, to everything up to each row's own
-    /// position; the rows of the result are `stride` apart.
-    pub(super) fn attend(&self, queries: &[f32], start: usize, stride: usize) -> Vec<f32> {
+    /// position.
+    pub(super) fn attend(&self, queries: &[f32], start: usize) -> Vec<f32> {
         let Heads { queries: heads, keys, width } = self.heads;
         let rows = queries.len() / (heads * width);
         let share = heads / keys * width;
@@ -93,10 +94,10 @@ impl Cache {
                 *parts[head].lock().unwrap_or_else(PoisonError::into_inner) = part;
             }
         });
-        let mut output = vec![0.0; rows * stride];
+        let mut output = vec![0.0; queries.len()];
         for (head, part) in parts.into_iter().enumerate() {
             let part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
-            for (row, part) in output.chunks_exact_mut(stride).zip(part.chunks_exact(share)) {
+            for (row, part) in output.chunks_exact_mut(heads * width).zip(part.chunks_exact(share)) {
                 row[head * share..(head + 1) * share].copy_from_slice(part);
             }
         }
@@ -109,13 +110,10 @@ fn half(value: f32) -> u16 {
     f16::from_f32(value).to_bits()
 }
 
-/// Reads half precision: the sign and the other bits move to where single precision has them, and a
-/// multiplication by a power of two corrects the exponent.
 #[inline(always)]
 fn unpack(from: &[u16], to: &mut [f32]) {
     for (to, from) in to.iter_mut().zip(from) {
-        let wide = i32::from(from.cast_signed()) << 13;
-        *to = f32::from_bits(wide.cast_unsigned() & 0x8fff_e000) * HALF_SCALE;
+        *to = single(*from);
     }
 }
 
@@ -243,46 +241,6 @@ impl Tile<'_> {
     }
 }
 
-/// Adds to each of the `H` rows of `output` the rows of `matrix`, each times its factor.
-#[inline(always)]
-fn combine<S: Simd, const H: usize>(
-    simd: S,
-    factors: &[[f32; H]],
-    matrix: &[f32],
-    width: usize,
-    output: &mut [f32],
-) {
-    let (matrix, _) = S::as_simd_f32s(matrix);
-    let (output, _) = S::as_mut_simd_f32s(output);
-    let across = width / S::F32_LANES;
-    let mut column = 0;
-    while column + 2 <= across {
-        let mut sums = [[simd.splat_f32s(0.0); 2]; H];
-        for (row, factors) in matrix.chunks_exact(across).zip(factors) {
-            let pair = [row[column], row[column + 1]];
-            for (sums, factor) in sums.iter_mut().zip(factors) {
-                let factor = simd.splat_f32s(*factor);
-                sums[0] = simd.mul_add_e_f32s(factor, pair[0], sums[0]);
-                sums[1] = simd.mul_add_e_f32s(factor, pair[1], sums[1]);
-            }
-        }
-        for (head, sums) in sums.iter().enumerate() {
-            let at = head * across + column;
-            output[at] = simd.add_f32s(output[at], sums[0]);
-            output[at + 1] = simd.add_f32s(output[at + 1], sums[1]);
-        }
-        column += 2;
-    }
-    if column < across {
-        for (row, factors) in matrix.chunks_exact(across).zip(factors) {
-            for (head, factor) in factors.iter().enumerate() {
-                let at = head * across + column;
-                output[at] = simd.mul_add_e_f32s(simd.splat_f32s(*factor), row[column], output[at]);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +260,12 @@ mod tests {
                 };
                 let scores: Vec<f64> = (0..=start + row)
                     .map(|position| {
-                        of(keys, position).iter().zip(query).map(|(key, query)| f64::from(key * query)).sum::<f64>().exp()
+                        of(keys, position)
+                            .iter()
+                            .zip(query)
+                            .map(|(key, query)| f64::from(key * query))
+                            .sum::<f64>()
+                            .exp()
                     })
                     .collect();
                 let sum: f64 = scores.iter().sum();
@@ -330,7 +293,7 @@ mod tests {
             cache.write(0, &key, &value);
             for (start, rows) in [(0, 1), (0, 150), (63, 2), (64, 1), (140, 10)] {
                 let query = wave(rows * queries * width, 9.0);
-                let found = cache.attend(&query, start, queries * width);
+                let found = cache.attend(&query, start);
                 let expected = naive(heads, &query, &key, &value, start);
                 assert_eq!(found.len(), expected.len());
                 for (found, expected) in found.iter().zip(&expected) {

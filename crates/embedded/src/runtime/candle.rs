@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::Device;
-use candle_core::quantized::QTensor;
 
 use super::Runtime;
 use super::attention::Cache;
-use super::linear::{Activations, Linear, pick, stride};
+use super::linear::{Activations, Linear};
+use super::matrix::Matrix;
 use super::rope::Rope;
 use super::shape::ModelShape;
 use super::slices;
@@ -53,10 +53,11 @@ pub struct CandleModel {
 #[derive(Debug)]
 struct Weights {
     shape: ModelShape,
-    embedding: QTensor,
+    embedding: Linear,
     layers: Vec<Layer>,
     norm: Vec<f32>,
-    output: Linear,
+    /// None where the embedding serves for it.
+    output: Option<Linear>,
     rope: Rope,
 }
 
@@ -159,7 +160,7 @@ impl Reading<'_> {
     fn run(&self, tokens: &[u32], caches: &mut [Cache], logits: bool) -> Result<Option<Vec<f32>>, Error> {
         let hidden = self.weights.shape.hidden;
         let turns = self.weights.rope.turns(self.start, self.rows);
-        let mut states = pick(&self.weights.embedding, tokens)?;
+        let mut states = self.weights.embedding.matrix.pick(tokens);
         let (last, others) = match (self.weights.layers.split_last(), caches.split_last_mut()) {
             (Some(layers), Some(caches)) => ((layers.0, caches.0), layers.1.iter().zip(caches.1)),
             _ => return Err(malformed("it has no layers")),
@@ -178,7 +179,8 @@ impl Reading<'_> {
         let mut state = states.split_off((self.rows - 1) * hidden);
         self.finish(layer, cache, &mut state, &query, 1)?;
         let normed = self.norm(&state, &self.weights.norm, 1);
-        Ok(Some(self.weights.output.forward(&normed)?))
+        let output = self.weights.output.as_ref().unwrap_or(&self.weights.embedding);
+        Ok(Some(output.forward(&normed)?))
     }
 
     /// Puts the keys and values of all rows into the cache; the queries of the last `kept` rows.
@@ -228,25 +230,24 @@ impl Reading<'_> {
         self.interrupt.check()?;
         let shape = &self.weights.shape;
         let width = shape.heads.queries * shape.heads.width;
-        let attended = cache.attend(query, self.start + self.rows - rows, stride(width));
-        let attended = Activations::new(attended, rows, width);
+        let attended = cache.attend(query, self.start + self.rows - rows);
+        let attended = Activations::new(&attended, width);
         slices::add(states, &layer.attention_output.forward(&attended)?);
         let normed = self.norm(states, &layer.feed_forward_norm, rows);
         let mut gated = layer.gate.forward(&normed)?;
         slices::gate(&mut gated, &layer.up.forward(&normed)?);
-        let gated = Activations::pad(gated, rows, shape.feed_forward);
+        let gated = Activations::new(&gated, shape.feed_forward);
         slices::add(states, &layer.down.forward(&gated)?);
         Ok(())
     }
 
     fn norm(&self, states: &[f32], weight: &[f32], rows: usize) -> Activations {
         let shape = &self.weights.shape;
-        let stride = stride(shape.hidden);
-        let mut normed = vec![0.0; rows * stride];
-        for (to, from) in normed.chunks_exact_mut(stride).zip(states.chunks_exact(shape.hidden)) {
-            slices::rms_norm(from, weight, shape.epsilon, &mut to[..shape.hidden]);
+        let mut normed = vec![0.0; rows * shape.hidden];
+        for (to, from) in normed.chunks_exact_mut(shape.hidden).zip(states.chunks_exact(shape.hidden)) {
+            slices::rms_norm(from, weight, shape.epsilon, to);
         }
-        Activations::new(normed, rows, shape.hidden)
+        Activations::new(&normed, shape.hidden)
     }
 
     fn norm_heads(&self, rows: &mut [f32], weight: Option<&[f32]>) {
@@ -263,15 +264,15 @@ impl Reading<'_> {
 impl Weights {
     fn read(gguf: &mut Gguf) -> Result<Weights, Error> {
         let shape = ModelShape::read(gguf)?;
-        let embedding = gguf.tensor("token_embd.weight", &[shape.vocabulary, shape.hidden])?;
+        let embedding = matrix(gguf, "token_embd", shape.vocabulary, shape.hidden)?;
         let mut layers = Vec::new();
         for number in 0..shape.layers {
             layers.push(Layer::read(gguf, &shape, number)?);
         }
         let norm = vector(gguf, "output_norm.weight", shape.hidden)?;
         let output = match gguf.has("output.weight") {
-            true => matrix(gguf, "output", shape.vocabulary, shape.hidden)?,
-            false => Linear::copy(&embedding, shape.vocabulary, shape.hidden)?,
+            true => Some(matrix(gguf, "output", shape.vocabulary, shape.hidden)?),
+            false => None,
         };
         let factors = match gguf.has("rope_freqs.weight") {
             true => Some(vector(gguf, "rope_freqs.weight", shape.rope_width / 2)?),
@@ -320,10 +321,13 @@ fn matrix(gguf: &mut Gguf, name: &str, outputs: usize, inputs: usize) -> Result<
         false => None,
     };
     let weights = gguf.tensor(&format!("{name}.weight"), &[outputs, inputs])?;
-    Linear::new(weights, outputs, inputs, bias)
+    Ok(Linear { matrix: Matrix::new(&weights, outputs, inputs)?, bias })
 }
 
 fn vector(gguf: &mut Gguf, name: &str, length: usize) -> Result<Vec<f32>, Error> {
     let tensor = gguf.tensor(name, &[length])?;
     Ok(tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,283 +1,431 @@
-//! The matrices of a model and their product with activations, over candle's quantised kernels.
+//! The product of activations with a matrix.
 //!
-//! Candle's fast kernels on x86 want rows of a multiple of 256 and a multiple of 16 rows, in Q8_0 or Q4_K.
-//! Whatever else a file holds is requantised to Q8_0 as it is loaded, and padded with zeros. Those kernels
-//! keep their own arrangement of the weights, so the original is given back once they have it.
+//! For a few rows of activations, as in decoding, reading the weights from memory takes the time: they are
+//! multiplied as they are with activations of sixteen bits. For many rows, as in prompts, arithmetic does: the
+//! weights are unpacked a panel at a time, and the panel is multiplied with all rows in single precision.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use candle_core::quantized::k_quants::{BlockQ8_0, GgmlType, matmul, matmul_f16};
-use candle_core::quantized::{GgmlDType, QStorage, QTensor, QuantizedType};
-use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result as Computed, Shape, Tensor};
+use candle_core::utils::barrier_pool;
+use pulp::{Arch, Simd, WithSimd};
 
+use super::matrix::{BLOCK, Form, Matrix, single};
+use super::slices::{add, combine};
 use crate::Error;
 
-/// What candle's fast kernels want the length of a row to be a multiple of.
-const ROW: usize = 256;
+/// From this many rows of activations on, unpacking pays.
+const MANY: usize = 6;
 
-/// What they want the number of rows to be a multiple of.
-const ROWS: usize = 16;
+/// How many outputs a panel has.
+const PANEL: usize = 32;
 
-/// How many values are requantised at once, so that loading takes little more memory than the result.
-const PIECE: usize = 1 << 20;
+/// How many rows of activations are multiplied with a panel at once, so that the sums fit into registers.
+const GROUP: usize = 6;
 
-/// From this many activations on, without the fast kernels, it pays to unpack a matrix and multiply plainly.
-const UNPACK_MIN: usize = 24;
+/// The largest of sixteen bits.
+const SIXTEEN: f32 = 32767.0;
 
-/// A matrix of weights, and the bias that is added to its product.
+/// A matrix, and the bias that is added to its product.
+#[derive(Debug)]
 pub(super) struct Linear {
-    weights: QTensor,
-    outputs: usize,
-    padded_outputs: usize,
-    bias: Option<Vec<f32>>,
+    pub(super) matrix: Matrix,
+    pub(super) bias: Option<Vec<f32>>,
 }
 
-/// Rows of activations, padded as the matrices they are multiplied with are.
+/// Rows of activations, prepared for being multiplied.
 pub(super) struct Activations {
-    storage: CpuStorage,
-    layout: Layout,
     rows: usize,
+    width: usize,
+    prepared: Prepared,
+}
+
+enum Prepared {
+    Few(Vec<Sixteen>),
+    /// For each group of rows, the values of all its rows for each input.
+    Many(Vec<[f32; GROUP]>),
+}
+
+/// A row in sixteen bits.
+struct Sixteen {
+    quants: Vec<i16>,
+    scales: Vec<f32>,
+    /// The sum of each block, for the minima of weights.
+    sums: Vec<f32>,
 }
 
 impl Activations {
-    /// Takes rows that are `stride(width)` apart, the surplus being zeros.
-    pub(super) fn new(values: Vec<f32>, rows: usize, width: usize) -> Activations {
-        let layout = Layout::contiguous((rows, stride(width)));
-        Activations { storage: CpuStorage::F32(values), layout, rows }
+    pub(super) fn new(values: &[f32], width: usize) -> Activations {
+        let rows = values.len() / width;
+        let prepared = match rows < MANY {
+            true => Prepared::Few(values.chunks_exact(width).map(|row| Arch::new().dispatch(Quantise(row))).collect()),
+            false => {
+                let mut groups = vec![[0.0; GROUP]; rows.div_ceil(GROUP) * width];
+                for (row, values) in values.chunks_exact(width).enumerate() {
+                    let group = &mut groups[row / GROUP * width..][..width];
+                    for (slot, value) in group.iter_mut().zip(values) {
+                        slot[row % GROUP] = *value;
+                    }
+                }
+                Prepared::Many(groups)
+            }
+        };
+        Activations { rows, width, prepared }
     }
-
-    /// Takes rows that are `width` apart.
-    pub(super) fn pad(values: Vec<f32>, rows: usize, width: usize) -> Activations {
-        let stride = stride(width);
-        if stride == width {
-            return Activations::new(values, rows, width);
-        }
-        let mut padded = vec![0.0; rows * stride];
-        for (to, from) in padded.chunks_exact_mut(stride).zip(values.chunks_exact(width)) {
-            to[..width].copy_from_slice(from);
-        }
-        Activations::new(padded, rows, width)
-    }
-}
-
-/// How far apart rows of activations of this width are.
-pub(super) fn stride(width: usize) -> usize {
-    if fast() { width.next_multiple_of(ROW) } else { width }
 }
 
 impl Linear {
-    /// Takes a matrix of `outputs` rows of `inputs` values from a file.
-    pub(super) fn new(tensor: QTensor, outputs: usize, inputs: usize, bias: Option<Vec<f32>>) -> Result<Linear, Error> {
-        if keeps(tensor.dtype()) && outputs.is_multiple_of(ROWS) {
-            return Ok(Linear { weights: tensor, outputs, padded_outputs: outputs, bias });
-        }
-        Linear::requantise(&tensor, outputs, inputs, bias)
-    }
-
-    /// Takes a copy of a matrix that is also used otherwise.
-    pub(super) fn copy(tensor: &QTensor, outputs: usize, inputs: usize) -> Result<Linear, Error> {
-        Linear::requantise(tensor, outputs, inputs, None)
-    }
-
-    fn requantise(tensor: &QTensor, outputs: usize, inputs: usize, bias: Option<Vec<f32>>) -> Result<Linear, Error> {
-        // A row that is no whole number of blocks is padded even where the fast kernels are not.
-        let stride = stride(inputs);
-        if !stride.is_multiple_of(BlockQ8_0::BLCK_SIZE) {
-            return Err(Error::Unsupported(format!("a matrix with rows of {inputs}, which is no multiple of 32")));
-        }
-        let padded_outputs = if fast() { outputs.next_multiple_of(ROWS) } else { outputs };
-        let across = stride / BlockQ8_0::BLCK_SIZE;
-        let mut blocks = vec![BlockQ8_0::zeros(); padded_outputs * across];
-        let piece = (PIECE / stride).max(1);
-        let mut padded = Vec::new();
-        for first in (0..outputs).step_by(piece) {
-            let last = outputs.min(first + piece);
-            let values = rows(tensor, first, last)?;
-            padded.clear();
-            for row in values.chunks_exact(inputs) {
-                padded.extend_from_slice(row);
-                padded.resize(padded.len().next_multiple_of(stride), 0.0);
-            }
-            BlockQ8_0::from_float(&padded, &mut blocks[first * across..last * across]);
-        }
-        let weights = pack(blocks, padded_outputs, stride)?;
-        Ok(Linear { weights, outputs, padded_outputs, bias })
-    }
-
-    /// How many values come out for each row that goes in.
-    pub(super) fn outputs(&self) -> usize {
-        self.outputs
-    }
-
     /// The product with each row of activations.
     pub(super) fn forward(&self, input: &Activations) -> Result<Vec<f32>, Error> {
-        let mut output = product(&self.weights, input)?;
-        if self.padded_outputs != self.outputs {
-            for row in 1..input.rows {
-                output.copy_within(row * self.padded_outputs..row * self.padded_outputs + self.outputs, row * self.outputs);
-            }
-            output.truncate(input.rows * self.outputs);
+        if input.width != self.matrix.inputs {
+            let (found, expected) = (input.width, self.matrix.inputs);
+            return Err(Error::Malformed(format!("a matrix in it takes {expected} values and not {found}")));
         }
+        let mut output = match &input.prepared {
+            Prepared::Few(rows) => few(&self.matrix, rows),
+            Prepared::Many(groups) => many(&self.matrix, groups, input.rows),
+        };
         if let Some(bias) = &self.bias {
-            for row in output.chunks_exact_mut(self.outputs) {
-                super::slices::add(row, bias);
+            for row in output.chunks_exact_mut(self.matrix.outputs) {
+                add(row, bias);
             }
         }
         Ok(output)
     }
 }
 
-/// Some rows of a tensor as they are meant.
-pub(super) fn rows(tensor: &QTensor, first: usize, last: usize) -> Result<Vec<f32>, Error> {
-    let wanted: Vec<u32> = (first..last).map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect();
-    pick(tensor, &wanted)
-}
-
-/// The rows of a tensor with these numbers.
-pub(super) fn pick(tensor: &QTensor, numbers: &[u32]) -> Result<Vec<f32>, Error> {
-    let numbers = Tensor::new(numbers, &Device::Cpu)?;
-    Ok(tensor.embedding(&numbers)?.flatten_all()?.to_vec1::<f32>()?)
-}
-
-fn product(weights: &QTensor, input: &Activations) -> Result<Vec<f32>, Error> {
-    match weights.cpu_fwd(&input.storage, &input.layout)? {
-        (CpuStorage::F32(output), _) => Ok(output),
-        _ => Err(Error::Unsupported("a product that is not in single precision".into())),
+/// How many pieces work is cut into so that threads which are held up do not hold up the others.
+fn pieces() -> usize {
+    match barrier_pool().n_workers() {
+        0 => 1,
+        workers => (workers + 1) * 4,
     }
 }
 
-/// Whether candle has a kernel for this type that is worth keeping the type for.
-fn keeps(dtype: GgmlDType) -> bool {
-    match dtype {
-        GgmlDType::Q4K => true,
-        GgmlDType::Q2K | GgmlDType::Q3K | GgmlDType::Q5K | GgmlDType::Q6K => !fast(),
-        _ => false,
+fn few(matrix: &Matrix, rows: &[Sixteen]) -> Vec<f32> {
+    let mut output = vec![0.0; rows.len() * matrix.outputs];
+    let piece = matrix.outputs.div_ceil(pieces());
+    for (output, input) in output.chunks_exact_mut(matrix.outputs).zip(rows) {
+        let parts: Vec<Mutex<&mut [f32]>> = output.chunks_mut(piece).map(Mutex::new).collect();
+        barrier_pool().execute_chunked(parts.len(), |range| {
+            for part in range {
+                let mut output = parts[part].lock().unwrap_or_else(PoisonError::into_inner);
+                multiply(matrix, input, part * piece, &mut output);
+            }
+        });
+    }
+    output
+}
+
+fn many(matrix: &Matrix, groups: &[[f32; GROUP]], rows: usize) -> Vec<f32> {
+    let panels = matrix.outputs.div_ceil(PANEL);
+    let parts: Vec<Mutex<Vec<[f32; PANEL]>>> = (0..panels).map(|_| Mutex::default()).collect();
+    barrier_pool().execute_chunked(panels, |range| {
+        for panel in range {
+            let product = Arch::new().dispatch(Panel { matrix, groups, panel });
+            *parts[panel].lock().unwrap_or_else(PoisonError::into_inner) = product;
+        }
+    });
+    let mut output = vec![0.0; rows * matrix.outputs];
+    for (panel, part) in parts.into_iter().enumerate() {
+        let part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let width = PANEL.min(matrix.outputs - panel * PANEL);
+        for (row, part) in output.chunks_exact_mut(matrix.outputs).zip(&part) {
+            row[panel * PANEL..panel * PANEL + width].copy_from_slice(&part[..width]);
+        }
+    }
+    output
+}
+
+/// The product of one panel with all rows, row by row.
+struct Panel<'a> {
+    matrix: &'a Matrix,
+    groups: &'a [[f32; GROUP]],
+    panel: usize,
+}
+
+impl WithSimd for Panel<'_> {
+    type Output = Vec<[f32; PANEL]>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<[f32; PANEL]> {
+        let Matrix { outputs, inputs, .. } = *self.matrix;
+        let mut weights = vec![[0.0; PANEL]; inputs];
+        for lane in 0..PANEL.min(outputs - self.panel * PANEL) {
+            self.matrix.unpack_row(self.panel * PANEL + lane, |block, values| {
+                for (weights, value) in weights[block * BLOCK..][..BLOCK].iter_mut().zip(values) {
+                    weights[lane] = *value;
+                }
+            });
+        }
+        let mut product = vec![[0.0; PANEL]; self.groups.len() / inputs * GROUP];
+        for (product, group) in product.chunks_exact_mut(GROUP).zip(self.groups.chunks_exact(inputs)) {
+            combine::<S, GROUP>(simd, group, weights.as_flattened(), PANEL, product.as_flattened_mut());
+        }
+        product
     }
 }
 
-/// Whether this processor has what candle's fast kernels for Q8_0 need, found by trying them.
-fn fast() -> bool {
-    static FAST: OnceLock<bool> = OnceLock::new();
-    *FAST.get_or_init(|| {
-        let blocks = Blocks::new(vec![BlockQ8_0::zeros(); ROWS * ROW / BlockQ8_0::BLCK_SIZE]);
-        let missed = Arc::clone(&blocks.missed);
-        let input = Activations {
-            storage: CpuStorage::F32(vec![0.0; ROW]),
-            layout: Layout::contiguous((1, ROW)),
-            rows: 1,
+struct Quantise<'a>(&'a [f32]);
+
+impl WithSimd for Quantise<'_> {
+    type Output = Sixteen;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Sixteen {
+        let across = self.0.len() / BLOCK;
+        let mut sixteen = Sixteen {
+            quants: Vec::with_capacity(self.0.len()),
+            scales: Vec::with_capacity(across),
+            sums: Vec::with_capacity(across),
         };
-        let tried = QTensor::new(QStorage::Cpu(Box::new(blocks)), (ROWS, ROW)).map_err(Error::from);
-        let tried = tried.and_then(|weights| product(&weights, &input));
-        cfg!(target_arch = "x86_64") && tried.is_ok() && !missed.load(Ordering::Relaxed)
-    })
+        for block in self.0.as_chunks::<BLOCK>().0 {
+            let (mut largest, mut sums) = ([0.0_f32; 8], [0.0_f32; 8]);
+            for part in block.as_chunks::<8>().0 {
+                for lane in 0..8 {
+                    let size = part[lane].abs();
+                    largest[lane] = if size > largest[lane] { size } else { largest[lane] };
+                    sums[lane] += part[lane];
+                }
+            }
+            let largest = largest.iter().fold(0.0, |one: f32, other| one.max(*other));
+            let inverse = if largest > 0.0 { SIXTEEN / largest } else { 0.0 };
+            let mut quants = [0_i16; BLOCK];
+            for (quant, value) in quants.iter_mut().zip(block) {
+                // Adding and subtracting this rounds to a whole number.
+                *quant = ((value * inverse + 12_582_912.0) - 12_582_912.0) as i32 as i16;
+            }
+            sixteen.quants.extend_from_slice(&quants);
+            sixteen.scales.push(largest / SIXTEEN);
+            sixteen.sums.push(sums.iter().sum());
+        }
+        sixteen
+    }
 }
 
-/// Hands blocks to candle and, if its kernels have arranged them anew, gives the original back.
-fn pack(blocks: Vec<BlockQ8_0>, outputs: usize, stride: usize) -> Result<QTensor, Error> {
-    let blocks = Blocks::new(blocks);
-    let (held, missed) = (Arc::clone(&blocks.held), Arc::clone(&blocks.missed));
-    let weights = QTensor::new(QStorage::Cpu(Box::new(blocks)), (outputs, stride))?;
-    if fast() {
-        let input = Activations {
-            storage: CpuStorage::F32(vec![0.0; stride]),
-            layout: Layout::contiguous((1, stride)),
-            rows: 1,
-        };
-        product(&weights, &input)?;
-        if !missed.load(Ordering::Relaxed) {
-            *held.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
+/// Multiplies the rows from `first` on, as many as `output` has places.
+fn multiply(matrix: &Matrix, input: &Sixteen, first: usize, output: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V3::try_new() {
+        let dot = x86::Dot(simd);
+        return Simd::vectorize(simd, Multiply { matrix, input, first, output, dot });
+    }
+    Arch::new().dispatch(Multiply { matrix, input, first, output, dot: Portable });
+}
+
+struct Multiply<'a, D> {
+    matrix: &'a Matrix,
+    input: &'a Sixteen,
+    first: usize,
+    output: &'a mut [f32],
+    dot: D,
+}
+
+/// The scalar product of a row of weights, whose blocks have these scales, with a row of activations.
+trait Dot: Copy {
+    fn four(self, weights: &[[u8; 16]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32;
+    fn eight(self, weights: &[[i8; BLOCK]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32;
+}
+
+impl<D: Dot> WithSimd for Multiply<'_, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let across = self.matrix.across();
+        let (input, _) = self.input.quants.as_chunks::<BLOCK>();
+        let mut products = vec![0.0; across];
+        for (row, output) in self.output.iter_mut().enumerate() {
+            let part = (self.first + row) * across..(self.first + row + 1) * across;
+            match &self.matrix.form {
+                Form::Four { quants, scales, minima } => {
+                    let mut sum = 0.0;
+                    let minima = &minima[part.clone()];
+                    scale(&mut products, &scales[part.clone()], &self.input.scales);
+                    let (quants, _) = quants[part.start * BLOCK / 2..part.end * BLOCK / 2].as_chunks::<16>();
+                    let product = self.dot.four(quants, &products, input);
+                    scale(&mut products, minima, &self.input.sums);
+                    for product in &products {
+                        sum += product;
+                    }
+                    *output = product + sum;
+                }
+                Form::Eight { quants, scales } => {
+                    scale(&mut products, &scales[part.clone()], &self.input.scales);
+                    let (quants, _) = quants[part.start * BLOCK..part.end * BLOCK].as_chunks::<BLOCK>();
+                    *output = self.dot.eight(quants, &products, input);
+                }
+            }
         }
     }
-    Ok(weights)
 }
 
-/// Weights in Q8_0 which notice when candle falls back to them, and which can be given back.
-struct Blocks {
-    held: Arc<Mutex<Vec<BlockQ8_0>>>,
-    missed: Arc<AtomicBool>,
+#[inline(always)]
+fn scale(products: &mut [f32], halves: &[u16], factors: &[f32]) {
+    for ((product, half), factor) in products.iter_mut().zip(halves).zip(factors) {
+        *product = single(*half) * factor;
+    }
 }
 
-impl Blocks {
-    fn new(blocks: Vec<BlockQ8_0>) -> Blocks {
-        Blocks { held: Arc::new(Mutex::new(blocks)), missed: Arc::default() }
-    }
+/// For processors without vectors that are known here.
+#[derive(Clone, Copy)]
+struct Portable;
 
-    fn held(&self) -> MutexGuard<'_, Vec<BlockQ8_0>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The blocks, for a use that the fast kernels do not cover.
-    fn missed(&self, values: usize) -> Computed<MutexGuard<'_, Vec<BlockQ8_0>>> {
-        self.missed.store(true, Ordering::Relaxed);
-        let held = self.held();
-        if held.len() * BlockQ8_0::BLCK_SIZE < values {
-            candle_core::bail!("the weights are only kept as candle's kernels arranged them");
+impl Dot for Portable {
+    #[inline(always)]
+    fn four(self, weights: &[[u8; 16]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32 {
+        let mut total = 0.0;
+        for ((weights, scale), input) in weights.iter().zip(scales).zip(input) {
+            let (low, high) = input.split_at(BLOCK / 2);
+            let mut sum = 0;
+            for ((weight, low), high) in weights.iter().zip(low).zip(high) {
+                sum += i32::from(weight & 15) * i32::from(*low) + i32::from(weight >> 4) * i32::from(*high);
+            }
+            total += sum as f32 * scale;
         }
-        Ok(held)
+        total
+    }
+
+    #[inline(always)]
+    fn eight(self, weights: &[[i8; BLOCK]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32 {
+        let mut total = 0.0;
+        for ((weights, scale), input) in weights.iter().zip(scales).zip(input) {
+            let mut sum = 0;
+            for (weight, input) in weights.iter().zip(input) {
+                sum += i32::from(*weight) * i32::from(*input);
+            }
+            total += sum as f32 * scale;
+        }
+        total
     }
 }
 
-impl QuantizedType for Blocks {
-    fn dtype(&self) -> GgmlDType {
-        GgmlDType::Q8_0
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{__m128i, __m256, __m256i};
+
+    use pulp::cast;
+    use pulp::x86::V3;
+
+    use super::{BLOCK, Portable};
+
+    /// For processors with AVX2.
+    #[derive(Clone, Copy)]
+    pub(super) struct Dot(pub(super) V3);
+
+    impl Dot {
+        #[inline(always)]
+        fn halves(input: &[i16; BLOCK]) -> [__m256i; 2] {
+            cast(*input)
+        }
+
+        /// Adds the product of a block's weights and activations, two vectors each.
+        #[inline(always)]
+        fn block(self, weights: [__m256i; 2], scale: f32, input: &[i16; BLOCK], sum: __m256) -> __m256 {
+            let V3 { avx, avx2, fma, .. } = self.0;
+            let input = Dot::halves(input);
+            let low = avx2._mm256_madd_epi16(weights[0], input[0]);
+            let high = avx2._mm256_madd_epi16(weights[1], input[1]);
+            let product = avx._mm256_cvtepi32_ps(avx2._mm256_add_epi32(low, high));
+            fma._mm256_fmadd_ps(product, avx._mm256_set1_ps(scale), sum)
+        }
+
+        #[inline(always)]
+        fn four_weights(self, weights: &[u8; 16]) -> [__m256i; 2] {
+            let V3 { avx, avx2, .. } = self.0;
+            let wide = avx2._mm256_cvtepu8_epi16(cast::<[u8; 16], __m128i>(*weights));
+            [avx2._mm256_and_si256(wide, avx._mm256_set1_epi16(15)), avx2._mm256_srli_epi16::<4>(wide)]
+        }
+
+        #[inline(always)]
+        fn eight_weights(self, weights: &[i8; BLOCK]) -> [__m256i; 2] {
+            let avx2 = self.0.avx2;
+            let [low, high]: [__m128i; 2] = cast(*weights);
+            [avx2._mm256_cvtepi8_epi16(low), avx2._mm256_cvtepi8_epi16(high)]
+        }
+
+        #[inline(always)]
+        fn total(self, one: __m256, other: __m256) -> f32 {
+            let lanes: [f32; 8] = cast(self.0.avx._mm256_add_ps(one, other));
+            let [a, b, c, d, e, f, g, h] = lanes;
+            ((a + e) + (b + f)) + ((c + g) + (d + h))
+        }
     }
 
-    fn matmul_t(&self, (rows, inner, outputs): (usize, usize, usize), input: &[f32], output: &mut [f32]) -> Computed<()> {
-        let blocks = self.missed(inner * outputs)?;
-        if rows < UNPACK_MIN {
-            return matmul((rows, inner, outputs), input, &blocks, output);
+    impl super::Dot for Dot {
+        #[inline(always)]
+        fn four(self, weights: &[[u8; 16]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32 {
+            let mut sums = [self.0.avx._mm256_setzero_ps(); 2];
+            let ((weights, rest), (scales, rest_scales), (input, rest_input)) =
+                (weights.as_chunks::<2>(), scales.as_chunks::<2>(), input.as_chunks::<2>());
+            for ((weights, scales), input) in weights.iter().zip(scales).zip(input) {
+                sums[0] = self.block(self.four_weights(&weights[0]), scales[0], &input[0], sums[0]);
+                sums[1] = self.block(self.four_weights(&weights[1]), scales[1], &input[1], sums[1]);
+            }
+            self.total(sums[0], sums[1]) + Portable.four(rest, rest_scales, rest_input)
         }
-        let mut plain = vec![0.0; inner * outputs];
-        BlockQ8_0::to_float(&blocks, &mut plain);
-        let weights = Tensor::from_vec(plain, (outputs, inner), &Device::Cpu)?;
-        let input = Tensor::from_slice(input, (rows, inner), &Device::Cpu)?;
-        let product = input.matmul(&weights.t()?)?;
-        output.copy_from_slice(&product.flatten_all()?.to_vec1::<f32>()?);
+
+        #[inline(always)]
+        fn eight(self, weights: &[[i8; BLOCK]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32 {
+            let mut sums = [self.0.avx._mm256_setzero_ps(); 2];
+            let ((weights, rest), (scales, rest_scales), (input, rest_input)) =
+                (weights.as_chunks::<2>(), scales.as_chunks::<2>(), input.as_chunks::<2>());
+            for ((weights, scales), input) in weights.iter().zip(scales).zip(input) {
+                sums[0] = self.block(self.eight_weights(&weights[0]), scales[0], &input[0], sums[0]);
+                sums[1] = self.block(self.eight_weights(&weights[1]), scales[1], &input[1], sums[1]);
+            }
+            self.total(sums[0], sums[1]) + Portable.eight(rest, rest_scales, rest_input)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::quantized::{GgmlDType, QTensor};
+    use candle_core::{Device, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn products_are_right_for_any_number_of_rows() -> Result<(), Error> {
+        for (outputs, inputs) in [(40, 96), (32, 64), (7, 576), (100, 32)] {
+            let values: Vec<f32> = (0..outputs * inputs).map(|index| (index as f32 * 0.731).sin()).collect();
+            let plain = Tensor::from_vec(values, (outputs, inputs), &Device::Cpu)?;
+            for dtype in [GgmlDType::Q4_1, GgmlDType::Q8_0] {
+                let matrix = Matrix::new(&QTensor::quantize(&plain, dtype)?, outputs, inputs)?;
+                let numbers: Vec<u32> = (0..).take(outputs).collect();
+                let meant = matrix.pick(&numbers);
+                let linear = Linear { matrix, bias: Some(vec![0.5; outputs]) };
+                for rows in [1, 2, 5, 6, 7, 13, 40] {
+                    let input: Vec<f32> = (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
+                    let found = linear.forward(&Activations::new(&input, inputs))?;
+                    assert_eq!(found.len(), rows * outputs);
+                    for (place, found) in found.iter().enumerate() {
+                        let (row, column) = (place / outputs, place % outputs);
+                        let weights = &meant[column * inputs..][..inputs];
+                        let expected: f32 = input[row * inputs..][..inputs].iter().zip(weights).map(|(a, b)| a * b).sum();
+                        assert!((found - expected - 0.5).abs() < 5e-3, "{found} and not {expected}");
+                    }
+                }
+            }
+        }
         Ok(())
     }
 
-    fn matmul_t_f16(&self, sizes: (usize, usize, usize), input: &[half::f16], output: &mut [half::f16]) -> Computed<()> {
-        let blocks = self.missed(sizes.1 * sizes.2)?;
-        matmul_f16(sizes, input, &blocks, output)
-    }
-
-    fn embedding(&self, numbers: &[u32], rows: usize, width: usize) -> Computed<CpuStorage> {
-        self.missed(rows * width)?.embedding(numbers, rows, width)
-    }
-
-    fn dequantize(&self, values: usize) -> Computed<CpuStorage> {
-        self.missed(values)?.dequantize(values)
-    }
-
-    fn storage_size_in_bytes(&self) -> usize {
-        self.held().storage_size_in_bytes()
-    }
-
-    fn as_ptr(&self) -> *const u8 {
-        QuantizedType::as_ptr(&*self.held())
-    }
-
-    fn block_size(&self) -> usize {
-        BlockQ8_0::BLCK_SIZE
-    }
-
-    fn from_float(&mut self, values: &[f32]) {
-        BlockQ8_0::from_float(values, &mut self.held());
-    }
-
-    fn from_float_imatrix(&mut self, values: &[f32], importance: &[f32], width: usize) {
-        BlockQ8_0::from_float_imatrix(values, &mut self.held(), importance, width);
-    }
-
-    fn size(&self) -> usize {
-        self.held().size()
-    }
-}
-
-impl std::fmt::Debug for Linear {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shape: &Shape = self.weights.shape();
-        write!(formatter, "Linear({shape:?}, {:?})", self.weights.dtype())
+    #[test]
+    fn every_processor_computes_the_same() {
+        let weights: Vec<[u8; 16]> = (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as u8)).collect();
+        let wide: Vec<[i8; 32]> = (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as i8)).collect();
+        let input: Vec<[i16; 32]> =
+            (0..5).map(|row| std::array::from_fn(|at| (row * 7001 + at * 3777) as u16 as i16)).collect();
+        let scales = [0.1, 0.2, -0.3, 0.4, 0.5];
+        let expected = [Portable.four(&weights, &scales, &input), Portable.eight(&wide, &scales, &input)];
+        #[cfg(target_arch = "x86_64")]
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            let dot = x86::Dot(simd);
+            let found = [dot.four(&weights, &scales, &input), dot.eight(&wide, &scales, &input)];
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() <= expected.abs() * 1e-4, "{found} and not {expected}");
+            }
+        }
     }
 }

@@ -21,7 +21,8 @@ impl Rope {
     /// Rotates the first `width` dimensions of each head; `factors` slow each pair down.
     pub(super) fn new(pairs: Pairs, width: usize, base: f64, scale: f64, factors: Option<&[f32]>) -> Rope {
         let steps = (0..width / 2).map(|pair| {
-            let factor = factors.and_then(|factors| factors.get(pair)).map_or(1.0, |factor| f64::from(*factor));
+            let factor =
+                factors.and_then(|factors| factors.get(pair)).map_or(1.0, |factor| f64::from(*factor));
             base.powf(-2.0 * pair as f64 / width as f64) * scale / factor
         });
         Rope { pairs, steps: steps.collect() }

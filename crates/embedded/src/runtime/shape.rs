@@ -28,8 +28,9 @@ pub(super) struct ModelShape {
 
 impl ModelShape {
     pub(super) fn read(gguf: &Gguf) -> Result<ModelShape, Error> {
-        let architecture =
-            gguf.text("general.architecture").ok_or_else(|| malformed("it does not name its architecture"))?;
+        let architecture = gguf
+            .text("general.architecture")
+            .ok_or_else(|| malformed("it does not name its architecture"))?;
         let (pairs, head_norms) = match architecture {
             "llama" => (Pairs::Neighbours, false),
             "qwen2" => (Pairs::Halves, false),
@@ -49,7 +50,9 @@ impl ModelShape {
         };
         let width = match gguf.value(&key("attention.key_length")) {
             None if hidden.is_multiple_of(queries) => hidden / queries,
-            None => return Err(malformed(format!("its {queries} heads do not divide its width of {hidden}"))),
+            None => {
+                return Err(malformed(format!("its {queries} heads do not divide its width of {hidden}")));
+            }
             Some(_) => count("attention.key_length")?,
         };
         if gguf.value(&key("attention.value_length")).is_some() && count("attention.value_length")? != width {

@@ -102,6 +102,46 @@ pub(super) fn exp(value: f32) -> f32 {
     series * power
 }
 
+/// Adds to each of the `H` rows of `output` the rows of `matrix`, each times its factor.
+#[inline(always)]
+pub(super) fn combine<S: Simd, const H: usize>(
+    simd: S,
+    factors: &[[f32; H]],
+    matrix: &[f32],
+    width: usize,
+    output: &mut [f32],
+) {
+    let (matrix, _) = S::as_simd_f32s(matrix);
+    let (output, _) = S::as_mut_simd_f32s(output);
+    let across = width / S::F32_LANES;
+    let mut column = 0;
+    while column + 2 <= across {
+        let mut sums = [[simd.splat_f32s(0.0); 2]; H];
+        for (row, factors) in matrix.chunks_exact(across).zip(factors) {
+            let pair = [row[column], row[column + 1]];
+            for (sums, factor) in sums.iter_mut().zip(factors) {
+                let factor = simd.splat_f32s(*factor);
+                sums[0] = simd.mul_add_e_f32s(factor, pair[0], sums[0]);
+                sums[1] = simd.mul_add_e_f32s(factor, pair[1], sums[1]);
+            }
+        }
+        for (head, sums) in sums.iter().enumerate() {
+            let at = head * across + column;
+            output[at] = simd.add_f32s(output[at], sums[0]);
+            output[at + 1] = simd.add_f32s(output[at + 1], sums[1]);
+        }
+        column += 2;
+    }
+    if column < across {
+        for (row, factors) in matrix.chunks_exact(across).zip(factors) {
+            for (head, factor) in factors.iter().enumerate() {
+                let at = head * across + column;
+                output[at] = simd.mul_add_e_f32s(simd.splat_f32s(*factor), row[column], output[at]);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,7 +42,8 @@ impl Conversation {
             turns.push(turn);
         }
         let tools = request.tools.iter().map(|tool| {
-            let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
+            let function =
+                json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
             json!({"type": "function", "function": function})
         });
         Conversation { turns, tools: tools.collect() }

@@ -39,13 +39,20 @@ type Shared = Arc<Mutex<Sentinels>>;
 impl Renderer {
     pub(super) fn new(source: String, bos: String, eos: String) -> Result<Renderer, Error> {
         if source.len() > SOURCE_BYTES_MAX {
-            return Err(Error::Template(format!("it has {} bytes, more than {SOURCE_BYTES_MAX}", source.len())));
+            return Err(Error::Template(format!(
+                "it has {} bytes, more than {SOURCE_BYTES_MAX}",
+                source.len()
+            )));
         }
         environment(&Shared::new(Mutex::new(Sentinels::new()))).template_from_str(&source).map_err(failed)?;
         Ok(Renderer { source, bos, eos })
     }
 
-    pub(super) fn render(&self, conversation: &Conversation, mut sentinels: Sentinels) -> Result<Vec<Segment>, Error> {
+    pub(super) fn render(
+        &self,
+        conversation: &Conversation,
+        mut sentinels: Sentinels,
+    ) -> Result<Vec<Segment>, Error> {
         let messages: Vec<serde_json::Value> = conversation
             .turns
             .iter()
@@ -73,8 +80,9 @@ impl Renderer {
         let environment = environment(&shared);
         let template = environment.template_from_str(&self.source).map_err(failed)?;
         let mut written = Bounded(Vec::new());
-        template.render_to_write(Value::from_serialize(&context), &mut written).map_err(failed)?;
-        let rendered = String::from_utf8(written.0).map_err(|_| Error::Template("it wrote broken text".into()))?;
+        template.render_captured_to(Value::from_serialize(&context), &mut written).map_err(failed)?;
+        let rendered =
+            String::from_utf8(written.0).map_err(|_| Error::Template("it wrote broken text".into()))?;
         Ok(shared.lock().unwrap_or_else(PoisonError::into_inner).split(&rendered))
     }
 }
@@ -112,15 +120,20 @@ fn environment(shared: &Shared) -> Environment<'static> {
     });
     environment.add_function("strftime_now", |format: String| strftime(&format, SystemTime::now()));
     let shared = Arc::clone(shared);
-    environment.add_filter("tojson", move |value: Value, options: Kwargs| -> Result<Value, minijinja::Error> {
-        let indent: Option<usize> = options.get("indent")?;
-        options.assert_all_used().ok();
-        let broken = |error: serde_json::Error| minijinja::Error::new(ErrorKind::BadSerialization, error.to_string());
-        let value = serde_json::to_value(&value).map_err(broken)?;
-        let mut sentinels = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let json = python_json(&sentinels.reveal_within(&value), indent).map_err(broken)?;
-        Ok(Value::from(sentinels.hide(&json)))
-    });
+    environment.add_filter(
+        "tojson",
+        move |value: Value, options: Kwargs| -> Result<Value, minijinja::Error> {
+            let indent: Option<usize> = options.get("indent")?;
+            options.assert_all_used().ok();
+            let broken = |error: serde_json::Error| {
+                minijinja::Error::new(ErrorKind::BadSerialization, error.to_string())
+            };
+            let value = serde_json::to_value(&value).map_err(broken)?;
+            let mut sentinels = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let json = python_json(&sentinels.reveal_within(&value), indent).map_err(broken)?;
+            Ok(Value::from(sentinels.hide(&json)))
+        },
+    );
     environment
 }
 
@@ -141,11 +154,19 @@ fn python_json(value: &serde_json::Value, indent: Option<usize>) -> Result<Strin
 struct Spaced;
 
 impl serde_json::ser::Formatter for Spaced {
-    fn begin_array_value<W: std::io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+    fn begin_array_value<W: std::io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
         writer.write_all(if first { b"" } else { b", " })
     }
 
-    fn begin_object_key<W: std::io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+    fn begin_object_key<W: std::io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
         writer.write_all(if first { b"" } else { b", " })
     }
 
@@ -155,7 +176,17 @@ impl serde_json::ser::Formatter for Spaced {
 }
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
@@ -213,7 +244,9 @@ mod tests {
 
     #[test]
     fn dates_are_right() {
-        let at = |seconds| strftime("%A %d %B %Y, %d %b %y %H:%M:%S %%", UNIX_EPOCH + Duration::from_secs(seconds));
+        let at = |seconds| {
+            strftime("%A %d %B %Y, %d %b %y %H:%M:%S %%", UNIX_EPOCH + Duration::from_secs(seconds))
+        };
         assert_eq!(at(0), "Thursday 01 January 1970, 01 Jan 70 00:00:00 %");
         assert_eq!(at(1_709_210_096), "Thursday 29 February 2024, 29 Feb 24 12:34:56 %");
         assert_eq!(at(1_735_689_599), "Tuesday 31 December 2024, 31 Dec 24 23:59:59 %");

@@ -38,18 +38,20 @@ impl Sentinels {
     pub(super) fn hide_within(&mut self, value: &serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         match value {
-            Value::String(text) => Value::String(self.hide(text)),
+            Value::String(text) => Value::String(self.hide_word(text)),
             Value::Array(items) => items.iter().map(|item| self.hide_within(item)).collect(),
             Value::Object(fields) => Value::Object(
-                fields.iter().map(|(name, value)| (self.hide_name(name), self.hide_within(value))).collect(),
+                fields.iter().map(|(name, value)| (self.hide_word(name), self.hide_within(value))).collect(),
             ),
             other => other.clone(),
         }
     }
 
-    /// Templates look fields up by name, so only names that could hold a marker are hidden.
-    fn hide_name(&mut self, name: &str) -> String {
-        let word = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '$' | '.');
+    /// Templates look fields up by name and compare words like `function`, so of these only what could hold a
+    /// marker is hidden.
+    fn hide_word(&mut self, name: &str) -> String {
+        let word =
+            |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '$' | '.');
         if name.chars().all(word) { name.to_owned() } else { self.hide(name) }
     }
 

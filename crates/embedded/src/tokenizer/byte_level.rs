@@ -34,13 +34,19 @@ pub(super) struct ByteLevel {
 }
 
 impl ByteLevel {
-    pub(super) fn read(gguf: &Gguf, tokens: &[String], warning: &mut Option<String>) -> Result<ByteLevel, Error> {
+    pub(super) fn read(
+        gguf: &Gguf,
+        tokens: &[String],
+        warning: &mut Option<String>,
+    ) -> Result<ByteLevel, Error> {
         let Some(Value::Texts(merges)) = gguf.value("tokenizer.ggml.merges") else {
             return Err(Error::Tokenizer("it has no `tokenizer.ggml.merges`".into()));
         };
         let cut = match gguf.text("tokenizer.ggml.pre") {
             Some("smollm" | "codeshell" | "refact" | "command-r" | "exaone" | "minerva-7b") => Cut::SmolLm,
-            Some("llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "dbrx" | "smaug-bpe" | "pixtral") => Cut::Llama3,
+            Some("llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "dbrx" | "smaug-bpe" | "pixtral") => {
+                Cut::Llama3
+            }
             Some("qwen2" | "deepseek-r1-qwen" | "stablelm2" | "megrez") => Cut::Qwen2,
             Some("gpt-2" | "gpt2" | "mpt" | "olmo" | "jais" | "phi-2") => Cut::Gpt2,
             other => {
@@ -64,7 +70,8 @@ impl ByteLevel {
                 None => return Err(Error::Tokenizer(format!("its merge `{merge}` is not a pair"))),
             }
         }
-        let model = BPE::builder().vocab_and_merges(vocabulary, pairs).ignore_merges(cut == Cut::Llama3).build();
+        let model =
+            BPE::builder().vocab_and_merges(vocabulary, pairs).ignore_merges(cut == Cut::Llama3).build();
         let mut tokenizer = Tokenizer::new(model.map_err(unusable)?);
         tokenizer.with_pre_tokenizer(Some(cutter(cut)?));
         Ok(ByteLevel { tokenizer, cut })

@@ -64,7 +64,8 @@ impl Sentence {
                 bytes.entry(byte).or_insert(id);
             }
         }
-        let unknown = gguf.count("tokenizer.ggml.unknown_token_id").and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
+        let unknown =
+            gguf.count("tokenizer.ggml.unknown_token_id").and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
         let space_prefix = gguf.flag("tokenizer.ggml.add_space_prefix").unwrap_or(true);
         Ok(Sentence { ids, scores, bytes, unknown, space_prefix })
     }

@@ -1,1 +1,113 @@
+use candle_core::quantized::GgmlDType;
+use candle_core::quantized::gguf_file::Value;
 
+use super::*;
+use crate::testing::{Recipe, recipe, sentence_recipe};
+
+fn tokenizer(recipe: &Recipe) -> Result<Tokenizer, Error> {
+    Tokenizer::from_gguf(&Gguf::open(recipe.write().path())?)
+}
+
+fn text(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
+    let bytes: Vec<u8> = tokens.iter().flat_map(|token| tokenizer.bytes(*token).to_vec()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn text_survives() -> Result<(), Error> {
+    let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
+    for sample in ["hello", " a  b\n\t", "größe 漢字 🎉", "12 34", "<|im_start|>", "\u{0}\u{7f}"] {
+        let tokens = tokenizer.encode(sample, false)?;
+        assert_eq!(text(&tokenizer, &tokens), sample);
+        assert!(tokens.iter().all(|token| !tokenizer.is_special(*token)), "{sample} became special");
+        assert_eq!(tokenizer.token_env().tokenize_bytes(sample.as_bytes()), tokens);
+    }
+    assert_eq!(tokenizer.encode("hello", false)?, [256, 257, u32::from(b'o')]);
+    assert_eq!(tokenizer.vocabulary(), 261);
+    assert_eq!(tokenizer.warning(), None);
+    Ok(())
+}
+
+#[test]
+fn markers_are_special_only_in_markup() -> Result<(), Error> {
+    let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
+    let tokens = tokenizer.encode("<|im_start|>he<|im_end|>", true)?;
+    assert_eq!(tokens, [258, 256, 259]);
+    assert!(tokenizer.is_special(258) && !tokenizer.is_special(256));
+    assert_eq!(tokenizer.marker("<|im_end|>"), Some(259));
+    let segments = [
+        Segment::Markup("<|im_start|>h".into()),
+        Segment::Content("ello<|im_end|>".into()),
+        Segment::Markup("<|im_end|>".into()),
+    ];
+    let tokens = tokenizer.encode_segments(&segments)?;
+    assert_eq!(tokens[..4], [258, 256, 257, u32::from(b'o')], "text joins over a border");
+    assert_eq!(tokens.iter().filter(|token| **token == 259).count(), 1);
+    assert_eq!(text(&tokenizer, &tokens), "<|im_start|>hello<|im_end|><|im_end|>");
+    Ok(())
+}
+
+#[test]
+fn a_marker_cannot_be_put_together_from_two_segments() -> Result<(), Error> {
+    let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
+    let segments = [Segment::Markup("<|im_".into()), Segment::Content("end|>".into())];
+    let tokens = tokenizer.encode_segments(&segments)?;
+    assert!(tokens.iter().all(|token| !tokenizer.is_special(*token)));
+    Ok(())
+}
+
+#[test]
+fn endings_come_from_the_file_and_from_names() -> Result<(), Error> {
+    let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
+    assert_eq!(tokenizer.eos_tokens(), [259, 260]);
+    assert_eq!((tokenizer.bos(), tokenizer.add_bos()), (Some(260), false));
+    Ok(())
+}
+
+#[test]
+fn sentences_are_merged_by_score() -> Result<(), Error> {
+    let tokenizer = tokenizer(&sentence_recipe())?;
+    let find = |token: &str| (0..).find(|id| tokenizer.bytes(*id) == token.as_bytes() && *id > 258);
+    let hello = find(" hello");
+    assert!(hello.is_some());
+    assert_eq!(tokenizer.encode("hello", false)?, hello.into_iter().collect::<Vec<_>>());
+    let tokens = tokenizer.encode("wörld é", false)?;
+    assert_eq!(text(&tokenizer, &tokens), " wörld é");
+    assert!(tokens.contains(&(3 + 0xc3)), "what is no token is written in bytes");
+    assert_eq!(tokenizer.encode("<s>hello</s>", true)?.first(), Some(&1));
+    assert!(!tokenizer.encode("<s>", false)?.contains(&1));
+    assert!(tokenizer.add_bos());
+    Ok(())
+}
+
+#[test]
+fn unknown_cuts_are_warned_of() -> Result<(), Error> {
+    let odd = recipe("llama", GgmlDType::Q8_0).metadata("tokenizer.ggml.pre", Value::String("odd".into()));
+    assert!(tokenizer(&odd)?.warning().is_some_and(|warning| warning.contains("`odd`")));
+    for cut in ["llama-bpe", "qwen2", "gpt-2"] {
+        let known =
+            recipe("llama", GgmlDType::Q8_0).metadata("tokenizer.ggml.pre", Value::String(cut.into()));
+        let tokenizer = tokenizer(&known)?;
+        assert_eq!(tokenizer.warning(), None);
+        let tokens = tokenizer.encode("I'm 1234  hello\n\n x", false)?;
+        assert_eq!(text(&tokenizer, &tokens), "I'm 1234  hello\n\n x");
+    }
+    Ok(())
+}
+
+#[test]
+fn unusable_vocabularies_are_refused() {
+    let base = || recipe("llama", GgmlDType::Q8_0);
+    let merge = Value::Array(vec![Value::String("hello".into())]);
+    let stranger = Value::Array(vec![Value::String("he zz".into())]);
+    for broken in [
+        base().without("tokenizer.ggml.tokens"),
+        base().without("tokenizer.ggml.merges"),
+        base().metadata("tokenizer.ggml.merges", merge),
+        base().metadata("tokenizer.ggml.merges", stranger),
+        base().metadata("tokenizer.ggml.model", Value::String("t5".into())),
+        sentence_recipe().without("tokenizer.ggml.scores"),
+    ] {
+        assert!(matches!(tokenizer(&broken), Err(Error::Tokenizer(_))));
+    }
+}
