@@ -4,103 +4,137 @@ use llguidance::Matcher;
 use toktrie::{SimpleVob, TokTrie};
 
 /// The most tokens of a closing. Grammars are bounded, so a longer one is never needed in practice.
-pub const CLOSING_TOKENS_MAX: usize = 2_000;
+pub const CLOSING_TOKENS_MAX: usize = 4_000;
 
-/// What is tried where the answer must go on, best first. Whatever ends something comes before whatever
-/// begins something, and what is likely to satisfy a pattern comes before the rest.
+/// What is tried where nothing can end, best first: values that are short, then what moves on through a
+/// pattern, then what fills a string.
 const PREFERRED: &[&str] = &[
-    "}", "]", "\"", "\"}", "\"]", "null", "false", "true", "0", "1", "[", "{", "a", ":", ": ", ",", ", ", ".", "-",
-    "@", "/", "_", "x", "A", "e", "n", "2", "3", "4", "5", "6", "7", "8", "9", " ", "+", "#", "Z", "T", "P", "D",
+    "null", "false", "true", "[", "{", "@", ":", "/", ".", "T", "Z", "a", "0", "1", ",", " a", " the", "e", "n", "A", "x",
+    "-", "_", "#", "+", "2", "3", "4", "5", "6", "7", "8", "9", " ", "P", "D",
 ];
 
 /// How far ahead the end of a string with a pattern is searched for, in tokens.
-const SEARCH_DEPTH: usize = 5;
+const SEARCH_DEPTH: usize = 3;
 
 /// How many states that search may visit.
-const SEARCH_STATES: usize = 160;
+const SEARCH_STATES: usize = 40;
 
 /// Tokens that complete an answer from where `matcher` stands; nothing when no way is found.
 pub fn close(matcher: &Matcher) -> Option<Vec<u32>> {
-    let mut matcher = matcher.clone();
+    let matcher = matcher.clone();
     let env = matcher.tok_env().ok()?;
     let trie = env.tok_trie();
-    let preferred: Vec<u32> = PREFERRED.iter().filter_map(|text| trie.token_id(text.as_bytes())).collect();
-    let mut closing = Vec::new();
-    while closing.len() < CLOSING_TOKENS_MAX {
-        if matcher.is_stopped() || matcher.is_accepting().ok()? {
-            return Some(closing);
+    let preferred = PREFERRED.iter().filter_map(|text| trie.token_id(text.as_bytes())).collect();
+    Closer { matcher, trie, preferred, pause: 0, paused: 1 }.run()
+}
+
+struct Closer<'t> {
+    matcher: Matcher,
+    trie: &'t TokTrie,
+    preferred: Vec<u32>,
+    /// How many tokens to take before searching again, and how many it was the last time.
+    pause: usize,
+    paused: usize,
+}
+
+impl Closer<'_> {
+    fn run(mut self) -> Option<Vec<u32>> {
+        let mut closing = Vec::new();
+        while closing.len() < CLOSING_TOKENS_MAX {
+            if self.matcher.is_stopped() || self.matcher.is_accepting().ok()? {
+                return Some(closing);
+            }
+            let step = self.next()?;
+            self.matcher.consume_tokens(&step).ok()?;
+            closing.extend(step);
         }
-        let step = next(&mut matcher, trie, &preferred)?;
-        matcher.consume_tokens(&step).ok()?;
-        closing.extend(step);
+        None
     }
-    None
-}
 
-/// The next tokens of the closing.
-fn next(matcher: &mut Matcher, trie: &TokTrie, preferred: &[u32]) -> Option<Vec<u32>> {
-    let forced = matcher.compute_ff_tokens();
-    if !forced.is_empty() {
-        return Some(forced);
+    /// The next tokens of the closing.
+    fn next(&mut self) -> Option<Vec<u32>> {
+        let forced = self.matcher.compute_ff_tokens();
+        if !forced.is_empty() {
+            return Some(forced);
+        }
+        let mask = self.matcher.compute_mask().ok()?;
+        if let Some(ending) = self.ending(&mask) {
+            (self.pause, self.paused) = (0, 1);
+            return Some(vec![ending]);
+        }
+        let options = self.candidates(&mask);
+        let first = *options.first()?;
+        if options.len() == 1 || self.begins_value(&mask) {
+            return Some(vec![first]);
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return Some(vec![first]);
+        }
+        if let Some(way) = self.search() {
+            return Some(way);
+        }
+        // Long strings are filled, with a look around now and then.
+        self.paused = (self.paused * 2).min(64);
+        self.pause = self.paused;
+        Some(vec![first])
     }
-    let mask = matcher.compute_mask().ok()?;
-    let ends = preferred.get(..5).unwrap_or(preferred);
-    if let Some(token) = ends.iter().find(|token| mask.is_allowed(**token)) {
-        return Some(vec![*token]);
-    }
-    let options = candidates(&mask, trie, preferred);
-    let first = *options.first()?;
-    if options.len() == 1 || !inside_shape(&mask, trie) {
-        return Some(vec![first]);
-    }
-    Some(search(matcher, trie, preferred).unwrap_or_else(|| vec![first]))
-}
 
-/// Whether the answer stands inside something that takes some characters and cannot end here.
-fn inside_shape(mask: &SimpleVob, trie: &TokTrie) -> bool {
-    let allows = |text: &str| trie.token_id(text.as_bytes()).is_some_and(|token| mask.is_allowed(token));
-    !allows("{") && !allows("[") && !allows("null") && !allows("true")
-}
+    fn allows(&self, mask: &SimpleVob, text: &str) -> bool {
+        self.trie.token_id(text.as_bytes()).is_some_and(|token| mask.is_allowed(token))
+    }
 
-/// The tokens to try: the preferred ones that are allowed, else the shortest of the others.
-fn candidates(mask: &SimpleVob, trie: &TokTrie, preferred: &[u32]) -> Vec<u32> {
-    let mut found: Vec<u32> = preferred.iter().copied().filter(|token| mask.is_allowed(*token)).collect();
-    if found.is_empty() {
+    /// The token that ends something here.
+    fn ending(&self, mask: &SimpleVob) -> Option<u32> {
+        let inside_string = ["a", "A", " "].iter().any(|text| self.allows(mask, text));
+        let endings: &[&str] = if inside_string { &["\""] } else { &["}", "]", "\""] };
+        let found = endings.iter().filter_map(|text| self.trie.token_id(text.as_bytes()));
+        found.into_iter().find(|token| mask.is_allowed(*token))
+    }
+
+    fn begins_value(&self, mask: &SimpleVob) -> bool {
+        ["{", "["].iter().any(|text| self.allows(mask, text)) && !self.allows(mask, "a")
+    }
+
+    /// The tokens to try: the preferred ones that are allowed, else the shortest of the others.
+    fn candidates(&self, mask: &SimpleVob) -> Vec<u32> {
+        let found: Vec<u32> = self.preferred.iter().copied().filter(|token| mask.is_allowed(*token)).collect();
+        if !found.is_empty() {
+            return found;
+        }
         let mut others: Vec<u32> = Vec::new();
         mask.iter_set_entries(|token| others.push(token as u32));
-        others.retain(|token| *token != trie.eos_token());
-        others.sort_by_key(|token| trie.token_len(*token));
+        others.retain(|token| *token != self.trie.eos_token());
+        others.sort_by_key(|token| self.trie.token_len(*token));
         others.truncate(16);
-        found = others;
+        others
     }
-    found
-}
 
-/// The shortest way to where a string can end, within a few tokens.
-fn search(matcher: &mut Matcher, trie: &TokTrie, preferred: &[u32]) -> Option<Vec<u32>> {
-    let quote = trie.token_id(b"\"")?;
-    let mut ways: Vec<Vec<u32>> = vec![Vec::new()];
-    let mut visited = 0;
-    for _ in 0..SEARCH_DEPTH {
-        let mut longer = Vec::new();
-        for way in ways {
-            visited += 1;
-            if visited > SEARCH_STATES {
-                return None;
+    /// The shortest way to where a string can end, within a few tokens.
+    fn search(&self) -> Option<Vec<u32>> {
+        let mut ways: Vec<Vec<u32>> = vec![Vec::new()];
+        let mut visited = 0;
+        for _ in 0..SEARCH_DEPTH {
+            let mut longer = Vec::new();
+            for way in ways {
+                visited += 1;
+                if visited > SEARCH_STATES {
+                    return None;
+                }
+                let mut there = self.matcher.clone();
+                there.consume_tokens(&way).ok()?;
+                let mask = there.compute_mask().ok()?;
+                if !way.is_empty() && (self.ending(&mask).is_some() || there.is_accepting().unwrap_or(false)) {
+                    return Some(way);
+                }
+                for token in self.candidates(&mask).into_iter().take(12) {
+                    let mut next = way.clone();
+                    next.push(token);
+                    longer.push(next);
+                }
             }
-            let mut there = matcher.clone();
-            there.consume_tokens(&way).ok()?;
-            let mask = there.compute_mask().ok()?;
-            if !way.is_empty() && (mask.is_allowed(quote) || there.is_accepting().unwrap_or(false)) {
-                return Some(way);
-            }
-            for token in candidates(&mask, trie, preferred).into_iter().take(24) {
-                let mut next = way.clone();
-                next.push(token);
-                longer.push(next);
-            }
+            ways = longer;
         }
-        ways = longer;
+        None
     }
-    None
 }
