@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::form::{ArrayForm, Form, ObjectForm, Scalar};
 use super::holds::{has_type, holds};
 use super::numbers::{Bound, Range, in_range};
-use super::part::{EXCEPT, Part, TYPES, UNLIKE, count, same, type_name};
+use super::part::{EXCEPT, INDIVISIBLE, Part, TYPES, UNLIKE, count, same, type_name};
 use super::rx::Rx;
 use super::solve::{Flat, Solver};
 use super::{KEY_SEPARATOR, ITEM_SEPARATOR, formats, pattern};
@@ -41,7 +41,7 @@ const TELLING: [(&str, &[&str]); 4] = [
     ("object", &["properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"]),
     ("array", &["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems"]),
     ("string", &["pattern", "format", "minLength", "maxLength", UNLIKE]),
-    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
+    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", INDIVISIBLE]),
 ];
 
 impl<'d> Solver<'d> {
@@ -232,6 +232,7 @@ impl<'d> Solver<'d> {
                 }
             }
             range.multiples.extend(number("multipleOf"));
+            range.indivisible.extend(number(INDIVISIBLE));
         }
         let Some(mut rx) = in_range(&range) else { return Form::Never };
         for excluded in self.excluded(parts).iter().filter(|value| value.is_number()) {

@@ -6,32 +6,37 @@ use toktrie::{SimpleVob, TokTrie};
 /// The most tokens of a closing. Grammars are bounded, so a longer one is never needed in practice.
 pub const CLOSING_TOKENS_MAX: usize = 4_000;
 
-/// What is tried where nothing can end, best first: values that are short, then what moves on through a
-/// pattern, then what fills a string.
-const PREFERRED: &[&str] = &[
-    "null", "false", "true", "[", "{", "@", ":", "/", ".", "T", "Z", "a", "0", "1", ",", " a", " the", "e", "n", "A", "x",
-    "-", "_", "#", "+", "2", "3", "4", "5", "6", "7", "8", "9", " ", "P", "D",
+/// The shortest values, for where one begins.
+const VALUES: &[&str] = &["null", "false", "true", "0", "1", "[", "{"];
+
+/// What is tried inside a string that cannot end yet, best first: what moves on through a pattern, then what
+/// fills it.
+const FILLINGS: &[&str] = &[
+    "@", ":", "/", ".", "T", "Z", "a", "0", "1", " a", " the", "e", "n", "A", "x", "-", "_", "#", "+", "2", "3", "4", "5",
+    "6", "7", "8", "9", " ", "P", "D", ",", "[", "{",
 ];
 
 /// How far ahead the end of a string with a pattern is searched for, in tokens.
 const SEARCH_DEPTH: usize = 3;
 
 /// How many states that search may visit.
-const SEARCH_STATES: usize = 40;
+const SEARCH_STATES: usize = 30;
 
 /// Tokens that complete an answer from where `matcher` stands; nothing when no way is found.
 pub fn close(matcher: &Matcher) -> Option<Vec<u32>> {
     let matcher = matcher.clone();
     let env = matcher.tok_env().ok()?;
     let trie = env.tok_trie();
-    let preferred = PREFERRED.iter().filter_map(|text| trie.token_id(text.as_bytes())).collect();
-    Closer { matcher, trie, preferred, pause: 0, paused: 1 }.run()
+    let tokens = |texts: &[&str]| texts.iter().filter_map(|text| trie.token_id(text.as_bytes())).collect();
+    let (values, fillings) = (tokens(VALUES), tokens(FILLINGS));
+    Closer { matcher, trie, values, fillings, pause: 0, paused: 1 }.run()
 }
 
 struct Closer<'t> {
     matcher: Matcher,
     trie: &'t TokTrie,
-    preferred: Vec<u32>,
+    values: Vec<u32>,
+    fillings: Vec<u32>,
     /// How many tokens to take before searching again, and how many it was the last time.
     pause: usize,
     paused: usize,
@@ -93,12 +98,13 @@ impl Closer<'_> {
     }
 
     fn begins_value(&self, mask: &SimpleVob) -> bool {
-        ["{", "["].iter().any(|text| self.allows(mask, text)) && !self.allows(mask, "a")
+        !self.allows(mask, "a") && self.values.iter().any(|token| mask.is_allowed(*token))
     }
 
     /// The tokens to try: the preferred ones that are allowed, else the shortest of the others.
     fn candidates(&self, mask: &SimpleVob) -> Vec<u32> {
-        let found: Vec<u32> = self.preferred.iter().copied().filter(|token| mask.is_allowed(*token)).collect();
+        let preferred = if self.begins_value(mask) { &self.values } else { &self.fillings };
+        let found: Vec<u32> = preferred.iter().copied().filter(|token| mask.is_allowed(*token)).collect();
         if !found.is_empty() {
             return found;
         }
