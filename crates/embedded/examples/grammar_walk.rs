@@ -69,6 +69,9 @@ impl Tally {
         let start = Instant::now();
         let grammar = compiler.compile(source, &Bounds::default());
         self.compiles.push(start.elapsed());
+        if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(300) {
+            println!("slow compile {id} {:?}", start.elapsed());
+        }
         let grammar = match grammar {
             Ok(grammar) => grammar,
             Err(error) => {
@@ -85,6 +88,7 @@ impl Tally {
             match self.walk(&grammar, env, seed) {
                 None => {
                     self.unfinished += 1;
+                    if std::env::var("SLOW").is_ok() { let mut m = grammar.matcher(); println!("{:?} {:?}", close(&m).map(|c| c.len()), m.compute_mask().err()); }
                     good = false;
                     if show {
                         println!("{id}: walk {seed} found no end");
@@ -135,6 +139,11 @@ impl Tally {
             let start = Instant::now();
             let mask = matcher.compute_mask().ok()?;
             self.masks.push(start.elapsed());
+            if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(2) {
+                let text = trie.decode_str(&tokens);
+                let tail: String = text.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+                println!("slow {:?} after {} tokens: {tail}", start.elapsed(), tokens.len());
+            }
             let allowed: Vec<u32> = marks.iter().copied().filter(|token| mask.is_allowed(*token)).collect();
             let token = if !allowed.is_empty() && random.below(100) < structural {
                 allowed[random.below(allowed.len() as u64) as usize]
@@ -150,6 +159,9 @@ impl Tally {
         let start = Instant::now();
         let closing = close(&matcher);
         self.closings.push(start.elapsed());
+        if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(20) {
+            println!("slow close {:?} {:?} tokens: {}", start.elapsed(), closing.as_ref().map(Vec::len), trie.decode_str(closing.as_deref().unwrap_or_default()).chars().take(200).collect::<String>());
+        }
         tokens.extend(closing?);
         String::from_utf8(trie.decode(&tokens)).ok()
     }
