@@ -142,7 +142,17 @@ fn efforts(recursion: u8) -> Vec<Effort> {
     vec![full, deep, shallow, loose, flat, last, Effort { loops: 3, ..last }]
 }
 
+/// What came of solving a schema.
+enum Outcome {
+    Solved(Solved),
+    /// It would have taken more than the effort.
+    Exhausted,
+    /// No value satisfies the schema, perhaps only because recursion was cut.
+    Empty { cut: bool },
+}
+
 /// A schema solved into forms.
+#[derive(Default)]
 struct Solved {
     forms: Vec<Form>,
     root: Form,
@@ -194,11 +204,22 @@ impl Compiler {
 
     fn compile_plain(&self, plain: &Plain, bounds: &Bounds) -> Result<Grammar, Error> {
         let mut failure = Error::Unsatisfiable;
+        let mut last = Outcome::Exhausted;
         for effort in efforts(bounds.recursion) {
-            let Some(solved) = solve(plain, bounds, effort) else { continue };
-            match self.build(solved) {
-                Ok(grammar) => return Ok(grammar),
-                Err(error) => failure = error,
+            // More recursion helps only where recursion was cut, and less where something was too much.
+            let is_useful = match &last {
+                Outcome::Exhausted | Outcome::Solved(_) => effort.loops <= bounds.recursion,
+                Outcome::Empty { cut } => !effort.careful || (*cut && effort.loops > bounds.recursion),
+            };
+            if !is_useful {
+                continue;
+            }
+            last = solve(plain, bounds, effort);
+            if let Outcome::Solved(solved) = &mut last {
+                match self.build(std::mem::take(solved)) {
+                    Ok(grammar) => return Ok(grammar),
+                    Err(error) => failure = error,
+                }
             }
         }
         Err(failure)
@@ -230,16 +251,21 @@ impl Grammar {
     }
 }
 
-/// The forms of a schema; nothing when it takes more than the effort, or admits no value.
-fn solve(plain: &Plain, bounds: &Bounds, effort: Effort) -> Option<Solved> {
+/// Solves a schema on a thread of its own, because it recurses.
+fn solve(plain: &Plain, bounds: &Bounds, effort: Effort) -> Outcome {
     let run = || {
         let mut solver = Solver::new(plain, bounds, effort);
         let root = solver.form(vec![Part::Document(&plain.root)], 0);
-        let usable = !solver.is_exhausted() && !root.is_never();
-        usable.then(|| Solved { forms: solver.forms, root, unenforced: solver.unenforced })
+        if solver.is_exhausted() {
+            Outcome::Exhausted
+        } else if root.is_never() {
+            Outcome::Empty { cut: solver.cut }
+        } else {
+            Outcome::Solved(Solved { forms: solver.forms, root, unenforced: solver.unenforced })
+        }
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
-        thread.ok().and_then(|running| running.join().ok()).flatten()
+        thread.ok().and_then(|running| running.join().ok()).unwrap_or(Outcome::Exhausted)
     })
 }

@@ -20,6 +20,8 @@ mod model;
 pub mod runtime;
 mod sample;
 pub mod template;
+#[cfg(test)]
+mod testing;
 pub mod tokenizer;
 pub mod weights;
 

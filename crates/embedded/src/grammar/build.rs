@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::form::{ArrayForm, Form, ObjectForm, Scalar};
 use super::holds::{has_type, holds};
 use super::numbers::{Bound, Range, in_range};
-use super::part::{EXCEPT, Part, TYPES, UNLIKE, count, same, type_name};
+use super::part::{EXCEPT, INDIVISIBLE, Part, TYPES, UNLIKE, count, same, type_name};
 use super::rx::Rx;
 use super::solve::{Flat, Solver};
 use super::{KEY_SEPARATOR, ITEM_SEPARATOR, formats, pattern};
@@ -41,7 +41,7 @@ const TELLING: [(&str, &[&str]); 4] = [
     ("object", &["properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"]),
     ("array", &["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems"]),
     ("string", &["pattern", "format", "minLength", "maxLength", UNLIKE]),
-    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
+    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", INDIVISIBLE]),
 ];
 
 impl<'d> Solver<'d> {
@@ -142,12 +142,10 @@ impl<'d> Solver<'d> {
             left.into_iter().filter(|value| right.iter().any(|other| same(value, other))).collect()
         })?;
         let excluded = self.excluded(parts);
-        let negated: Vec<&Value> = parts.iter().filter_map(|part| part.get("not")).collect();
         let types: Vec<&Value> = parts.iter().filter_map(|part| part.get("type")).collect();
         let fits = |value: &Value| {
             types.iter().all(|stated| has_type(stated, value))
                 && !excluded.iter().any(|other| same(value, other))
-                && !negated.iter().any(|schema| holds(self.plain, schema, value))
         };
         Some(left.into_iter().filter(fits).collect())
     }
@@ -173,6 +171,15 @@ impl<'d> Solver<'d> {
         }
         for excluded in self.excluded(parts).iter().filter(|value| value.is_string()) {
             shapes.push(Rx::Not(Box::new(Rx::Literal(excluded.to_string()))));
+        }
+        // First as patterns were most likely meant, then as they say.
+        let meant: Vec<Rx> = parts.iter().filter_map(|part| pattern::written(part.get("pattern")?.as_str()?)).collect();
+        if self.effort.patterns && !meant.is_empty() {
+            let shapes = meant.into_iter().chain(shapes.iter().cloned()).collect();
+            let form = self.bounded_string(least, stated, shapes);
+            if !form.is_never() {
+                return form;
+            }
         }
         self.bounded_string(least, stated, shapes)
     }
@@ -232,6 +239,7 @@ impl<'d> Solver<'d> {
                 }
             }
             range.multiples.extend(number("multipleOf"));
+            range.indivisible.extend(number(INDIVISIBLE));
         }
         let Some(mut rx) = in_range(&range) else { return Form::Never };
         for excluded in self.excluded(parts).iter().filter(|value| value.is_number()) {

@@ -1,106 +1,123 @@
 //! The shortest way from anywhere in an answer to its end.
 
 use llguidance::Matcher;
-use toktrie::{SimpleVob, TokTrie};
+use toktrie::{TokTrie, TokenId};
 
 /// The most tokens of a closing. Grammars are bounded, so a longer one is never needed in practice.
-pub const CLOSING_TOKENS_MAX: usize = 2_000;
+pub const CLOSING_TOKENS_MAX: usize = 4_000;
 
-/// What is tried where the answer must go on, best first. Whatever ends something comes before whatever
-/// begins something, and what is likely to satisfy a pattern comes before the rest.
-const PREFERRED: &[&str] = &[
-    "}", "]", "\"", "\"}", "\"]", "null", "false", "true", "0", "1", "[", "{", "a", ":", ": ", ",", ", ", ".", "-",
-    "@", "/", "_", "x", "A", "e", "n", "2", "3", "4", "5", "6", "7", "8", "9", " ", "+", "#", "Z", "T", "P", "D",
+/// What is taken outside strings, best first: whatever ends something comes before whatever begins something.
+const STRUCTURE: &[&str] = &["}", "]", "\"", "null", "false", "true", "0", "1", "[", "{", ", ", ","];
+
+/// Ends of strings that patterns commonly ask for. They are tried as they stand, from the shortest.
+const ENDS: &[&str] = &[
+    "0", "a", "A", "1", "00", "aa", "AA", "000", "aaa", "AAA", "0000", "aaaa", "01", "a0", "A0", "/", "/a", ".a", "-0", "-a",
+    "a.a", "0.0", "1-01", "-01", "0-0", "a-a", "a_a", "a/a", "a:a", "a@a.aa", "@a.aa", "0Z", ":00", ":00Z", "0.0.0", "1.0.0",
+    "00:00", ".json", "000000", "aaaaaa", "-01-01", "2001-01-01", "T00:00:00Z", "00:00:00", "0:00:00Z", "01-01T00:00:00Z",
+    "2001-01-01T00:00:00Z", "2001-01-01T00:00:00.000Z", "#000000", "a.a.a", "a:a:a", "v1.0.0", "en-US", "1h", "10s", "0%",
+    "http://a.aa", "https://a.aa", "//a.aa", "+10000000000", "10000000", "0000000000", "aaaaaaaa", "aaaaaaaaaa",
+    "000000000000", "-000000000000", "-0000-000000000000", "-0000-0000-0000-000000000000",
+    "00000000-0000-0000-0000-000000000000", "192.0.2.1", "AAAAAAAA", "a a", "a, a", "Aa", "${a}", "{a}", "<a>", "(a)", "*",
 ];
 
-/// How far ahead the end of a string with a pattern is searched for, in tokens.
-const SEARCH_DEPTH: usize = 5;
+/// What moves on through a pattern, then what fills it, where no end is known.
+const FILLINGS: &[&str] = &[
+    "@", ":", "/", ".", "a", "0", "1", "T", "Z", "e", "n", "A", "x", "-", "_", "#", "+", "2", "3", "4", "5", "6", "7", "8", "9",
+    " ", "P", "D", "[", "{",
+];
 
-/// How many states that search may visit.
-const SEARCH_STATES: usize = 160;
+/// What fills a string that takes anything.
+const WORDS: &[&str] = &[" the", " a", "a"];
 
 /// Tokens that complete an answer from where `matcher` stands; nothing when no way is found.
-pub fn close(matcher: &Matcher) -> Option<Vec<u32>> {
-    let mut matcher = matcher.clone();
+pub fn close(matcher: &Matcher) -> Option<Vec<TokenId>> {
+    let matcher = matcher.clone();
     let env = matcher.tok_env().ok()?;
-    let trie = env.tok_trie();
-    let preferred: Vec<u32> = PREFERRED.iter().filter_map(|text| trie.token_id(text.as_bytes())).collect();
-    let mut closing = Vec::new();
-    while closing.len() < CLOSING_TOKENS_MAX {
-        if matcher.is_stopped() || matcher.is_accepting().ok()? {
-            return Some(closing);
+    Closer { matcher, trie: env.tok_trie(), pause: 0, paused: 0 }.run()
+}
+
+struct Closer<'t> {
+    matcher: Matcher,
+    trie: &'t TokTrie,
+    /// How many tokens to take before trying ends again, and how many it was the last time.
+    pause: usize,
+    paused: usize,
+}
+
+impl Closer<'_> {
+    fn run(mut self) -> Option<Vec<TokenId>> {
+        let mut closing = Vec::new();
+        while closing.len() < CLOSING_TOKENS_MAX {
+            if self.matcher.is_stopped() || self.matcher.is_accepting().ok()? {
+                return Some(closing);
+            }
+            let step = self.next()?;
+            self.matcher.consume_tokens(&step).ok()?;
+            closing.extend(step);
         }
-        let step = next(&mut matcher, trie, &preferred)?;
-        matcher.consume_tokens(&step).ok()?;
-        closing.extend(step);
+        None
     }
-    None
-}
 
-/// The next tokens of the closing.
-fn next(matcher: &mut Matcher, trie: &TokTrie, preferred: &[u32]) -> Option<Vec<u32>> {
-    let forced = matcher.compute_ff_tokens();
-    if !forced.is_empty() {
-        return Some(forced);
-    }
-    let mask = matcher.compute_mask().ok()?;
-    let ends = preferred.get(..5).unwrap_or(preferred);
-    if let Some(token) = ends.iter().find(|token| mask.is_allowed(**token)) {
-        return Some(vec![*token]);
-    }
-    let options = candidates(&mask, trie, preferred);
-    let first = *options.first()?;
-    if options.len() == 1 || !inside_shape(&mask, trie) {
-        return Some(vec![first]);
-    }
-    Some(search(matcher, trie, preferred).unwrap_or_else(|| vec![first]))
-}
-
-/// Whether the answer stands inside something that takes some characters and cannot end here.
-fn inside_shape(mask: &SimpleVob, trie: &TokTrie) -> bool {
-    let allows = |text: &str| trie.token_id(text.as_bytes()).is_some_and(|token| mask.is_allowed(token));
-    !allows("{") && !allows("[") && !allows("null") && !allows("true")
-}
-
-/// The tokens to try: the preferred ones that are allowed, else the shortest of the others.
-fn candidates(mask: &SimpleVob, trie: &TokTrie, preferred: &[u32]) -> Vec<u32> {
-    let mut found: Vec<u32> = preferred.iter().copied().filter(|token| mask.is_allowed(*token)).collect();
-    if found.is_empty() {
-        let mut others: Vec<u32> = Vec::new();
-        mask.iter_set_entries(|token| others.push(token as u32));
-        others.retain(|token| *token != trie.eos_token());
-        others.sort_by_key(|token| trie.token_len(*token));
-        others.truncate(16);
-        found = others;
-    }
-    found
-}
-
-/// The shortest way to where a string can end, within a few tokens.
-fn search(matcher: &mut Matcher, trie: &TokTrie, preferred: &[u32]) -> Option<Vec<u32>> {
-    let quote = trie.token_id(b"\"")?;
-    let mut ways: Vec<Vec<u32>> = vec![Vec::new()];
-    let mut visited = 0;
-    for _ in 0..SEARCH_DEPTH {
-        let mut longer = Vec::new();
-        for way in ways {
-            visited += 1;
-            if visited > SEARCH_STATES {
-                return None;
-            }
-            let mut there = matcher.clone();
-            there.consume_tokens(&way).ok()?;
-            let mask = there.compute_mask().ok()?;
-            if !way.is_empty() && (mask.is_allowed(quote) || there.is_accepting().unwrap_or(false)) {
-                return Some(way);
-            }
-            for token in candidates(&mask, trie, preferred).into_iter().take(24) {
-                let mut next = way.clone();
-                next.push(token);
-                longer.push(next);
-            }
+    /// The next tokens of the closing.
+    fn next(&mut self) -> Option<Vec<TokenId>> {
+        let forced = self.matcher.compute_ff_tokens();
+        if !forced.is_empty() {
+            return Some(forced);
         }
-        ways = longer;
+        let takes_text = ["a", "A", " "].iter().any(|text| self.accepted(text).is_some());
+        let structure = if takes_text { &["\""] } else { STRUCTURE.get(..3).unwrap_or(STRUCTURE) };
+        if let Some(found) = self.first(structure) {
+            (self.pause, self.paused) = (0, 0);
+            return Some(found);
+        }
+        if let Some(end) = self.end() {
+            return Some(end);
+        }
+        if !takes_text && let Some(found) = self.first(STRUCTURE.get(3..).unwrap_or_default()) {
+            return Some(found);
+        }
+        let takes_anything = takes_text && ["@", "}", "0", " "].iter().all(|text| self.accepted(text).is_some());
+        let fillings = if takes_anything { WORDS } else { FILLINGS };
+        self.first(fillings).or_else(|| self.shortest())
     }
-    None
+
+    /// The tokens of a text, if all of it may come next.
+    fn accepted(&mut self, text: &str) -> Option<Vec<TokenId>> {
+        let tokens = self.trie.greedy_tokenize(text.as_bytes());
+        let taken = self.matcher.validate_tokens(&tokens).ok()?;
+        (taken == tokens.len()).then_some(tokens)
+    }
+
+    fn first(&mut self, texts: &[&str]) -> Option<Vec<TokenId>> {
+        texts.iter().find_map(|text| self.accepted(text))
+    }
+
+    /// A known end of the string that the answer stands in. Long strings are filled, with a look for an end
+    /// now and then.
+    fn end(&mut self) -> Option<Vec<TokenId>> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        let found = ENDS.iter().find_map(|end| self.accepted(&format!("{end}\"")));
+        if found.is_none() {
+            self.paused = (self.paused * 2).clamp(1, 32);
+            self.pause = self.paused;
+        }
+        found
+    }
+
+    /// The shortest token that may come next.
+    fn shortest(&mut self) -> Option<Vec<TokenId>> {
+        let mask = self.matcher.compute_mask().ok()?;
+        let mut shortest: Option<TokenId> = None;
+        mask.iter_set_entries(|token| {
+            let token = token as TokenId;
+            let is_shorter = shortest.is_none_or(|known| self.trie.token_len(token) < self.trie.token_len(known));
+            if token != self.trie.eos_token() && is_shorter {
+                shortest = Some(token);
+            }
+        });
+        shortest.map(|token| vec![token])
+    }
 }

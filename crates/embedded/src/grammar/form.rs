@@ -5,9 +5,10 @@ use serde_json::Value;
 use super::rx::Rx;
 
 /// A set of JSON values, closed under everything that the schema says about them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum Form {
     /// No value at all.
+    #[default]
     Never,
     /// Values whose whole text is a regular language: scalars, and listed values of any type.
     Scalar(Scalar),

@@ -28,7 +28,7 @@ pub(super) fn pattern(format: &str) -> Option<String> {
             format!("P(?:{date}(?:{time})?|{time}|[0-9]{{1,4}}W)")
         }
         "email" | "idn-email" => {
-            format!("[A-Za-z0-9_+-]{{1,30}}(?:\\.[A-Za-z0-9_+-]{{1,20}}){{0,3}}@{LABEL}(?:\\.{LABEL}){{1,3}}")
+            format!("[A-Za-z0-9_+-]{{1,30}}(?:\\.[A-Za-z0-9_+-]{{1,15}}){{0,2}}@{LABEL}(?:\\.{LABEL}){{1,3}}")
         }
         "hostname" | "idn-hostname" => host,
         "ipv4" => format!("{OCTET}(?:\\.{OCTET}){{3}}"),

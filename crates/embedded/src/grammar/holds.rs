@@ -3,7 +3,7 @@
 use formwork_schema::Plain;
 use serde_json::Value;
 
-use super::part::{EXCEPT, UNLIKE, count, is_whole, same, type_name};
+use super::part::{EXCEPT, INDIVISIBLE, UNLIKE, count, is_whole, same, type_name};
 use super::pattern;
 
 /// How deep schemas are followed. Deeper ones count as satisfied; validation decides in the end.
@@ -80,6 +80,7 @@ fn number_holds(keyword: &str, stated: &Value, number: f64) -> bool {
         "exclusiveMinimum" => number > stated,
         "exclusiveMaximum" => number < stated,
         "multipleOf" => (number / stated - (number / stated).round()).abs() < 1e-9,
+        INDIVISIBLE => (number / stated - (number / stated).round()).abs() >= 1e-9,
         _ => true,
     }
 }

@@ -101,9 +101,9 @@ impl Writer<'_> {
             let item = self.form(&array.item);
             let demanded = array.least.saturating_sub(array.prefix.len());
             tail = match (array.prefix.is_empty(), demanded) {
-                (true, 0) => format!("({item} ({separator} {item}){{0,{}}})? \"]\"", rest - 1),
-                (true, _) => format!("{item} ({separator} {item}){{{},{}}} \"]\"", demanded - 1, rest - 1),
-                (false, _) => format!("({separator} {item}){{{demanded},{rest}}} \"]\""),
+                (true, 0) => format!("({item}{})? \"]\"", more(&item, 0, rest - 1)),
+                (true, _) => format!("{item}{} \"]\"", more(&item, demanded - 1, rest - 1)),
+                (false, _) => format!("{} \"]\"", more(&item, demanded, rest)),
             };
         }
         for (index, form) in array.prefix.iter().enumerate().rev() {
@@ -190,15 +190,14 @@ impl Writer<'_> {
 
     /// What may follow the last listed entry when `count` entries came before.
     fn ending(&mut self, end: &End, count: usize, least: usize, most: Option<usize>) -> Option<String> {
-        let separator = literal(ITEM_SEPARATOR);
         let demanded = least.saturating_sub(count);
         let room = most.map_or(end.free_most, |most| most.saturating_sub(count).min(end.free_most));
         let closing = end.closing;
         let body = match &end.free {
             Some(free) if room > 0 && demanded <= room => match (count, demanded) {
-                (0, 0) => format!("({free} ({separator} {free}){{0,{}}})? {closing}", room - 1),
-                (0, _) => format!("{free} ({separator} {free}){{{},{}}} {closing}", demanded - 1, room - 1),
-                _ => format!("({separator} {free}){{{demanded},{room}}} {closing}"),
+                (0, 0) => format!("({free}{})? {closing}", more(free, 0, room - 1)),
+                (0, _) => format!("{free}{} {closing}", more(free, demanded - 1, room - 1)),
+                _ => format!("{} {closing}", more(free, demanded, room)),
             },
             _ if demanded > 0 => return None,
             _ => closing.to_owned(),
@@ -206,6 +205,14 @@ impl Writer<'_> {
         let name = self.fresh();
         self.rule(&name, &body);
         Some(name)
+    }
+}
+
+/// Between `least` and `most` more of something, each after a separator.
+fn more(what: &str, least: usize, most: usize) -> String {
+    match most {
+        0 => String::new(),
+        _ => format!(" ({} {what}){{{least},{most}}}", literal(ITEM_SEPARATOR)),
     }
 }
 

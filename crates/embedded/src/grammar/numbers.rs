@@ -25,19 +25,17 @@ pub(super) struct Range {
     pub(super) most: Option<Bound>,
     pub(super) integer: bool,
     pub(super) multiples: Vec<f64>,
+    /// What the number must not be a multiple of.
+    pub(super) indivisible: Vec<f64>,
 }
 
 /// The numbers in a range; nothing when there are none that can be written.
 pub(super) fn in_range(range: &Range) -> Option<Rx> {
     let range = &Range { integer: range.integer || range.multiples.iter().any(|by| by.fract() == 0.0), ..range.clone() };
-    let rx = match range.multiples.as_slice() {
-        [] => unstepped(range)?,
-        [by] => stepped(range, *by)?,
-        [first, rest @ ..] => {
-            // A common multiple is a multiple of both.
-            let by = rest.iter().fold(*first, |product, by| if (product / by).fract() == 0.0 { product } else { product * by });
-            stepped(range, by)?
-        }
+    let rx = match (range.multiples.as_slice(), range.indivisible.is_empty()) {
+        ([], true) => unstepped(range)?,
+        ([by], true) => stepped(range, *by)?,
+        _ => listed(range)?,
     };
     rx.matches_something().unwrap_or(false).then_some(rx)
 }
@@ -231,16 +229,19 @@ fn fraction_below(bound: &Decimal) -> Option<String> {
     }
 }
 
+/// A positive number in units of 10^-places, and the places.
+fn in_units(number: f64) -> Option<(i128, usize)> {
+    let parsed = decimal(Bound { value: number.abs(), exclusive: false });
+    let places = parsed.fraction.len();
+    let scale = 10_i128.checked_pow(u32::try_from(places).ok()?)?;
+    let digits = String::from_utf8_lossy(&parsed.fraction).parse::<i128>().unwrap_or(0);
+    let units = parsed.whole.checked_mul(scale)?.checked_add(digits)?;
+    (units > 0).then_some((units, places))
+}
+
 /// The multiples of `by` in a range.
 fn stepped(range: &Range, by: f64) -> Option<Rx> {
-    let step = decimal(Bound { value: by.abs(), exclusive: false });
-    let places = step.fraction.len();
-    let scale = 10_i128.checked_pow(u32::try_from(places).ok()?)?;
-    let digits = String::from_utf8_lossy(&step.fraction).parse::<i128>().unwrap_or(0);
-    let step = step.whole.checked_mul(scale)?.checked_add(digits)?;
-    if step == 0 {
-        return None;
-    }
+    let (step, places) = in_units(by)?;
     let whole = unstepped(range)?;
     let is_power = step.to_string().trim_end_matches('0') == "1";
     if is_power && places == 0 {
@@ -254,18 +255,34 @@ fn stepped(range: &Range, by: f64) -> Option<Rx> {
         let last = if step == 2 { "[02468]" } else { "[05]" };
         return Some(whole.and(Rx::Regex(format!("-?[0-9]*{last}"))));
     }
-    listed(range, step, places)
+    listed(range)
 }
 
-/// The multiples of a step of `step` / 10^`places`, as far as they are listed.
-fn listed(range: &Range, step: i128, places: usize) -> Option<Rx> {
-    let scale = 10_f64.powi(i32::try_from(places).ok()?);
-    let size = step as f64 / scale;
-    let first = range.least.map_or(0.0, |least| (least.value / size).ceil()) as i128;
-    let first = if range.least.is_none() && range.most.is_some_and(|most| most.value < 0.0) {
-        (range.most.map_or(0.0, |most| most.value / size) as i128) - MULTIPLES_LISTED
-    } else {
-        first
+fn greatest_common_divisor(left: i128, right: i128) -> i128 {
+    if right == 0 { left } else { greatest_common_divisor(right, left % right) }
+}
+
+/// Numbers with a common step, listed as far as that goes.
+fn listed(range: &Range) -> Option<Rx> {
+    let places = range.multiples.iter().filter_map(|by| in_units(*by)).map(|(_, places)| places).max().unwrap_or(0);
+    let other = range.indivisible.iter().filter_map(|by| in_units(*by)).map(|(_, places)| places).max().unwrap_or(0);
+    let places = places.max(other);
+    let units = |number: f64| {
+        let (units, own) = in_units(number)?;
+        units.checked_mul(10_i128.checked_pow(u32::try_from(places - own).ok()?)?)
+    };
+    let one = 10_i128.checked_pow(u32::try_from(places).ok()?)?;
+    let mut step = if range.integer || range.multiples.is_empty() { one } else { 1 };
+    for by in &range.multiples {
+        let by = units(*by)?;
+        step = step.checked_mul(by)? / greatest_common_divisor(step, by);
+    }
+    let excluded: Vec<i128> = range.indivisible.iter().filter_map(|by| units(*by)).collect();
+    let (scale, size) = (one as f64, step as f64 / one as f64);
+    let first = match (range.least, range.most) {
+        (Some(least), _) => (least.value / size).ceil() as i128,
+        (None, Some(most)) if most.value < 0.0 => (most.value / size) as i128 - MULTIPLES_LISTED,
+        _ => 0,
     };
     let fits = |value: f64| {
         let above = range.least.is_none_or(|least| value > least.value || (value == least.value && !least.exclusive));
@@ -273,12 +290,14 @@ fn listed(range: &Range, step: i128, places: usize) -> Option<Rx> {
         above && below
     };
     let mut options = Vec::new();
-    for factor in first..first.saturating_add(MULTIPLES_LISTED) {
+    for factor in first..first.saturating_add(2 * MULTIPLES_LISTED) {
         let scaled = factor.checked_mul(step)?;
-        if fits(scaled as f64 / scale) {
+        let is_excluded = excluded.iter().any(|by| scaled % by == 0);
+        if fits(scaled as f64 / scale) && !is_excluded {
             options.push(Rx::Literal(with_places(scaled, places)));
         }
     }
+    options.truncate(usize::try_from(MULTIPLES_LISTED).unwrap_or(usize::MAX));
     (!options.is_empty()).then_some(Rx::Or(options))
 }
 

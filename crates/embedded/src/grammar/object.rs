@@ -164,16 +164,19 @@ impl<'d> Solver<'d> {
         if is_free && is_ruled {
             keys.remove(0);
         }
-        keys.push(pattern::of_length(0, Some(self.bounds.key_characters.max(1))));
-        let excluded: Vec<Rx> = excluded;
+        let length = pattern::of_length(0, Some(self.bounds.key_characters.max(1)));
+        if !is_free || is_ruled {
+            keys.push(length.clone());
+        }
         if !excluded.is_empty() {
             keys.push(Rx::Not(Box::new(Rx::Or(excluded))));
         }
-        let mut key = Rx::And(keys.clone());
+        let all = |mut keys: Vec<Rx>| if keys.len() == 1 { keys.remove(0) } else { Rx::And(keys) };
+        let mut key = all(keys.clone());
         if key.matches_something() != Some(true) {
-            // Names that are longer than names should be, or excluded by what could not be told.
-            keys.retain(|rx| rx != &pattern::of_length(0, Some(self.bounds.key_characters.max(1))));
-            key = Rx::And(keys);
+            // Names that are longer than names should be.
+            keys.retain(|rx| rx != &length);
+            key = all(keys);
         }
         (key.matches_something() == Some(true)).then_some((key, form))
     }

@@ -19,6 +19,9 @@ pub(super) const EXCEPT: &str = "\u{0}except";
 /// Patterns that must not match, in schemas that were made.
 pub(super) const UNLIKE: &str = "\u{0}unlike";
 
+/// Numbers of which the value must not be a multiple, in schemas that were made.
+pub(super) const INDIVISIBLE: &str = "\u{0}indivisible";
+
 impl<'d> Part<'d> {
     pub(super) fn made(value: Value) -> Part<'d> {
         Part::Made(Rc::new(value))

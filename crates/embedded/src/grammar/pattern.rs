@@ -33,6 +33,21 @@ pub(super) fn searched(pattern: &str) -> Option<Rx> {
     Some(rx)
 }
 
+/// As [`searched`], without what may stand around a pattern that describes a whole string and was only left
+/// without anchors.
+pub(super) fn written(pattern: &str) -> Option<Rx> {
+    let hir = parse(pattern)?;
+    let properties = hir.properties();
+    let is_open = properties.look_set().is_empty() && !properties.is_literal() && !properties.is_alternation_literal();
+    let is_long = properties.maximum_len().is_none() || properties.minimum_len().is_some_and(|least| least >= 4);
+    if !is_open || !is_long {
+        return None;
+    }
+    let mut text = String::new();
+    write_hir(&hir, &mut text)?;
+    (text.len() <= PATTERN_BYTES_MAX).then(|| Rx::Regex(format!("\"(?:{text})\"")))
+}
+
 /// The same without what cannot be said: look-around and word boundaries are left out.
 pub(super) fn approximated(pattern: &str) -> Option<Rx> {
     let mut rest = pattern.to_owned();
@@ -44,11 +59,14 @@ pub(super) fn approximated(pattern: &str) -> Option<Rx> {
 }
 
 fn simple(pattern: &str) -> Option<Rx> {
-    let translated = translate(pattern)?;
-    let hir = regex_syntax::ParserBuilder::new().nest_limit(100).build().parse(&translated).ok()?;
+    let hir = parse(pattern)?;
     let mut text = String::new();
     edge(&hir, true, true, &mut text)?;
     (text.len() <= PATTERN_BYTES_MAX).then(|| Rx::Regex(format!("\"(?:{text})\"")))
+}
+
+fn parse(pattern: &str) -> Option<Hir> {
+    regex_syntax::ParserBuilder::new().nest_limit(100).build().parse(&translate(pattern)?).ok()
 }
 
 /// Takes the look-aheads off the start of an anchored pattern: whether each is negative, and its body.

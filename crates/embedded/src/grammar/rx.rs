@@ -3,7 +3,7 @@
 use llguidance::derivre::{RegexAst, RegexBuilder};
 
 /// How much work may go into deciding whether an expression matches anything, in the units of `derivre`.
-const EMPTINESS_FUEL: u64 = 20_000;
+const EMPTINESS_FUEL: u64 = 150_000;
 
 /// A regular expression with intersection and complement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -93,6 +93,38 @@ impl Rx {
         let mut builder = RegexBuilder::new();
         let Ok(expression) = builder.mk(&self.ast()) else { return true };
         builder.to_regex_limited(expression, EMPTINESS_FUEL).map_or(true, |mut regex| regex.is_match(text))
+    }
+}
+
+/// The bytes that examples are made of, the plainest first.
+const EXAMPLE_BYTES: &[u8] = b"\"abcdefghijklmnopqrstuvwxyz0123456789_-.ABCDEFGHIJKLMNOPQRSTUVWXYZ:/@ $#+*,;=!?%&'()[]{}<>|~^`\\";
+
+/// How many states of an expression are looked at for an example.
+const EXAMPLE_STATES: usize = 400;
+
+impl Rx {
+    /// A short text that the expression matches, if one is soon found.
+    pub(super) fn example(&self) -> Option<String> {
+        let mut builder = RegexBuilder::new();
+        let expression = builder.mk(&self.ast()).ok()?;
+        let mut regex = builder.to_regex_limited(expression, EMPTINESS_FUEL).ok()?;
+        let start = regex.initial_state();
+        let mut seen = std::collections::HashSet::from([start]);
+        let mut pending = std::collections::VecDeque::from([(start, Vec::new())]);
+        while let Some((state, text)) = pending.pop_front() {
+            if regex.is_accepting(state) {
+                return String::from_utf8(text).ok();
+            }
+            for byte in EXAMPLE_BYTES {
+                let next = regex.transition(state, *byte);
+                if !next.is_dead() && seen.len() < EXAMPLE_STATES && seen.insert(next) {
+                    let mut longer = text.clone();
+                    longer.push(*byte);
+                    pending.push_back((next, longer));
+                }
+            }
+        }
+        None
     }
 }
 

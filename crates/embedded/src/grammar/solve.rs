@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Bounds;
 use super::form::Form;
-use super::negate::opposites;
+use super::negate::{Opposites, opposites};
 use super::part::Part;
 
 /// How hard to try. Large or entangled schemas are tried again with less.
@@ -68,9 +68,6 @@ enum Choice<'d> {
 
 /// How deep values may be nested in the grammar. Deeper places are left out.
 const DEPTH_MAX: usize = 40;
-
-/// The most opposites of one schema that are tried.
-const OPPOSITES_MAX: usize = 12;
 
 impl<'d> Solver<'d> {
     pub(super) fn new(plain: &'d Plain, bounds: &'d Bounds, effort: Effort) -> Solver<'d> {
@@ -249,11 +246,9 @@ impl<'d> Solver<'d> {
                 break;
             }
             let Some(mut flat) = self.flatten(flat.clone(), vec![branch.clone()]) else { continue };
-            for (other, excluded) in branches.iter().enumerate().filter(|(other, _)| *other != index) {
+            for (_, excluded) in branches.iter().enumerate().filter(|(other, _)| *other != index) {
                 if !self.are_disjoint(&flat, excluded) {
                     flat.choices.push(Choice::Not("oneOf", excluded.clone()));
-                } else if other == usize::MAX {
-                    break;
                 }
             }
             forms.extend(self.variants(flat, share));
@@ -330,32 +325,27 @@ impl<'d> Solver<'d> {
         if self.are_disjoint(&flat, negated) {
             return self.variants(flat, limit);
         }
-        let mut ways = opposites(self.plain, negated.value());
-        if ways.is_empty() && keyword.is_empty() {
-            return Vec::new();
-        }
-        ways.truncate(OPPOSITES_MAX);
+        let Opposites { mut ways, more } = opposites(self.plain, negated.value());
         if keyword == "oneOf" {
             self.prefer_unlisted(&flat, &mut ways);
         }
-        let limit_here = if keyword == "oneOf" { 1 } else { limit.min(4) };
+        let enough = if keyword == "oneOf" { 1 } else { limit.min(4) };
         let mut forms = Vec::new();
         for way in ways {
             if let Some(flat) = self.flatten(flat.clone(), vec![Part::made(way)]) {
                 forms.extend(self.variants(flat, (limit / 2).max(1)));
             }
-            if forms.len() >= limit_here {
+            if forms.len() >= enough {
                 return forms;
             }
         }
-        if forms.is_empty() && !keyword.is_empty() && !self.is_exhausted() {
+        // A condition has its other branch. Elsewhere, what cannot be told is left to validation, and what
+        // can be told to be impossible is left out.
+        if forms.is_empty() && !keyword.is_empty() && (more || !self.effort.careful) && !self.is_exhausted() {
             let before = self.unenforced.len();
             forms = self.variants(flat, limit);
-            if !forms.is_empty() {
-                let known = self.unenforced.iter().any(|known| known == keyword);
-                if !known {
-                    self.unenforced.insert(before, keyword.to_owned());
-                }
+            if !forms.is_empty() && !self.unenforced.iter().any(|known| known == keyword) {
+                self.unenforced.insert(before.min(self.unenforced.len()), keyword.to_owned());
             }
         }
         forms

@@ -21,12 +21,22 @@ fn check_close(one: &[f32], other: &[f32]) {
     assert!(apart <= 0.02 * size, "{apart} apart where values are up to {size}");
 }
 
+impl CandleModel {
+    /// Another model over the same weights, which remembers nothing yet.
+    fn sibling(&self) -> CandleModel {
+        let weights = Arc::clone(&self.weights);
+        let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
+        let interrupt = Interrupt::default();
+        CandleModel { weights, caches, length: 0, context: self.context, interrupt, logits: Vec::new() }
+    }
+}
+
 #[test]
 fn reading_together_is_reading_one_by_one() -> Result<(), Error> {
     for architecture in ["llama", "qwen2", "qwen3"] {
         for dtype in [GgmlDType::Q8_0, GgmlDType::Q4_1, GgmlDType::Q4_0, GgmlDType::Q5_1, GgmlDType::F16] {
             let mut together = load(&recipe(architecture, dtype))?;
-            let mut apart = together.sibling(Arc::default());
+            let mut apart = together.sibling();
             let tokens = prompt(70);
             let expected = together.eval(&tokens)?.to_vec();
             let mut found = Vec::new();
@@ -81,15 +91,17 @@ fn rewinding_forgets() -> Result<(), Error> {
 #[test]
 fn an_abandoned_reading_leaves_no_trace() -> Result<(), Error> {
     let mut model = load(&recipe("llama", GgmlDType::Q8_0))?;
-    let cancel = Arc::new(AtomicBool::new(false));
-    model.cancel_with(Arc::clone(&cancel));
+    let interrupt = Interrupt::default();
+    model.heed(&interrupt);
     model.eval(&prompt(30))?;
-    cancel.store(true, Ordering::Relaxed);
+    interrupt.set_deadline(Some(std::time::Instant::now()));
+    assert!(matches!(model.eval(&prompt(300)), Err(Error::Late)));
+    interrupt.cancel();
     assert!(matches!(model.eval(&prompt(300)), Err(Error::Cancelled)));
     assert_eq!(model.length(), 30);
-    cancel.store(false, Ordering::Relaxed);
+    model.heed(&Interrupt::default());
     let found = model.eval(&[5])?.to_vec();
-    let mut fresh = model.sibling(Arc::default());
+    let mut fresh = model.sibling();
     fresh.eval(&prompt(30))?;
     assert_eq!(found, fresh.eval(&[5])?);
     Ok(())
@@ -103,7 +115,7 @@ fn what_cannot_be_read_is_refused() -> Result<(), Error> {
     assert!(matches!(model.eval(&prompt(701)), Err(Error::Context { tokens: 701, context: 700 })));
     assert!(matches!(model.eval(&[3, 261]), Err(Error::Token { token: 261, vocabulary: 261 })));
     assert_eq!(model.length(), 0);
-    let options = Options { context_max: 50, ..Options::default() };
+    let options = Options { context_max: 50 };
     let small = CandleModel::load(recipe("llama", GgmlDType::Q8_0).write().path(), options)?;
     assert_eq!(small.context(), 50);
     Ok(())
