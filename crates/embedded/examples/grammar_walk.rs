@@ -88,7 +88,7 @@ impl Tally {
             match self.walk(&grammar, env, seed) {
                 None => {
                     self.unfinished += 1;
-                    if std::env::var("SLOW").is_ok() { let mut m = grammar.matcher(); println!("{:?} {:?}", close(&m).map(|c| c.len()), m.compute_mask().err()); }
+
                     good = false;
                     if show {
                         println!("{id}: walk {seed} found no end");
@@ -137,7 +137,11 @@ impl Tally {
                 break;
             }
             let start = Instant::now();
-            let mask = matcher.compute_mask().ok()?;
+            let mask = matcher.compute_mask();
+            if let (Err(error), Ok(_)) = (&mask, std::env::var("SLOW")) {
+                println!("mask {error}");
+            }
+            let mask = mask.ok()?;
             self.masks.push(start.elapsed());
             if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(2) {
                 let text = trie.decode_str(&tokens);
@@ -161,6 +165,9 @@ impl Tally {
         self.closings.push(start.elapsed());
         if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(20) {
             println!("slow close {:?} {:?} tokens: {}", start.elapsed(), closing.as_ref().map(Vec::len), trie.decode_str(closing.as_deref().unwrap_or_default()).chars().take(200).collect::<String>());
+        }
+        if closing.is_none() && std::env::var("SLOW").is_ok() {
+            println!("no end after {} {:?} {:?}", trie.decode_str(&tokens), matcher.compute_mask().map(|mask| mask.num_set()), matcher.get_error());
         }
         tokens.extend(closing?);
         String::from_utf8(trie.decode(&tokens)).ok()
