@@ -227,6 +227,11 @@ impl Grammar {
         self.matcher.deep_clone()
     }
 
+    /// Whether the grammar could have written a value, whatever the order of its members.
+    pub fn admits(&self, value: &Value) -> bool {
+        form::admits(&self.forms, &self.root, value)
+    }
+
     /// Whether some part of an answer ends where it does perhaps only because the grammar's own bounds, which
     /// the schema knows nothing of, allowed no more.
     pub fn touches_bound(&self, value: &Value) -> bool {
