@@ -72,9 +72,8 @@ impl<'d> Solver<'d> {
         let meant = |name: &str| is_stated || told.is_empty() || told.contains(&name);
         let names: Vec<&str> = types.names.iter().copied().filter(|name| meant(name)).collect();
         let names = if names.is_empty() { types.names.clone() } else { names };
-        if !is_stated && told.is_empty() {
-            let excluded = self.excluded(parts);
-            return if excluded.is_empty() { self.anything() } else { Form::union(names.iter().map(|name| self.of_type(name, flat, loops, &types)).collect()) };
+        if !is_stated && told.is_empty() && self.excluded(parts).is_empty() {
+            return self.anything();
         }
         Form::union(names.iter().map(|name| self.of_type(name, flat, loops, &types)).collect())
     }
@@ -273,9 +272,8 @@ impl<'d> Solver<'d> {
 
     /// Any value, within bounds: a scalar, or a small flat array or object of scalars.
     pub(super) fn anything(&mut self) -> Form {
-        let key = Form::Shared(self.forms.len());
-        if let Some(index) = self.forms.iter().position(|form| matches!(form, Form::Union(options) if options.len() == 3 && matches!(options.get(2), Some(Form::Object(object)) if object.members.is_empty() && object.least == 0 && object.free.len() == 1))) {
-            return Form::Shared(index);
+        if let Some(known) = &self.anything {
+            return known.clone();
         }
         let scalar = self.any_scalar();
         let most = self.bounds.free_items;
@@ -283,12 +281,14 @@ impl<'d> Solver<'d> {
         let object = ObjectForm {
             members: Vec::new(),
             free: vec![(free_key(self.bounds.key_characters), scalar.clone())],
-            free_most: self.bounds.free_items,
+            free_most: most,
             least: 0,
             most: None,
         };
-        self.forms.push(Form::Union(vec![scalar, Form::Array(Box::new(array)), Form::Object(Box::new(object))]));
-        key
+        let options = vec![scalar, Form::Array(Box::new(array)), Form::Object(Box::new(object))];
+        let form = self.share(Form::Union(options));
+        self.anything = Some(form.clone());
+        form
     }
 
     fn any_scalar(&mut self) -> Form {
@@ -302,7 +302,7 @@ impl<'d> Solver<'d> {
 /// The names that free members get: words, not sentences.
 pub(super) fn free_key(characters: u64) -> Rx {
     let middle = characters.saturating_sub(2);
-    Rx::Regex(format!("\"[A-Za-z_](?:[A-Za-z0-9_ .-]{{0,{middle}}}[A-Za-z0-9_])?\""))
+    Rx::Regex(format!("\"[A-Za-z0-9_@$/.](?:[A-Za-z0-9_ .:/@$-]{{0,{middle}}}[A-Za-z0-9_])?\""))
 }
 
 fn tighter(old: Option<Bound>, new: Bound, is_tighter: impl Fn(f64, f64) -> bool) -> Option<Bound> {
