@@ -28,8 +28,8 @@ fn main() {
     }
     let env = vocabulary(gguf.as_deref());
     let compiler = Compiler::new(&env).unwrap();
-    println!("| file | schemas | refused | valid | share % | unfinished | enforced | compile ms p50 p99 max | mask µs p50 p99 max | close µs p50 p99 |");
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("| file | schemas | refused | valid | share % | unfinished | enforced | admits % | compile ms p50 p99 max | mask µs p50 p99 max | close µs p50 p99 |");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let mut tally = Tally::default();
@@ -37,7 +37,7 @@ fn main() {
             let row: Value = serde_json::from_str(line).unwrap();
             let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
             if only.as_deref().is_none_or(|only| id.contains(only)) {
-                tally.schema(&compiler, &env, &row["schema"], id, walks, show);
+                tally.schema(&compiler, &env, &row, id, walks, show);
             }
         }
         tally.print(file.rsplit('/').next().unwrap_or(&file));
@@ -51,6 +51,8 @@ struct Tally {
     valid: usize,
     unfinished: usize,
     enforced: usize,
+    instances: usize,
+    admitted: usize,
     reasons: BTreeMap<String, usize>,
     compiles: Vec<Duration>,
     masks: Vec<Duration>,
@@ -58,7 +60,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn schema(&mut self, compiler: &Compiler, env: &TokEnv, source: &Value, id: &str, walks: u64, show: bool) {
+    fn schema(&mut self, compiler: &Compiler, env: &TokEnv, row: &Value, id: &str, walks: u64, show: bool) {
+        let source = &row["schema"];
         let Ok(schema) = Schema::compile(source) else {
             if show {
                 println!("{id}: our own validator refuses it");
@@ -82,13 +85,23 @@ impl Tally {
                 return;
             }
         };
+        for test in row.get("tests").and_then(Value::as_array).into_iter().flatten() {
+            if test["valid"] == true && schema.is_valid(&test["data"]) {
+                self.instances += 1;
+                if grammar.admits(&test["data"]) {
+                    self.admitted += 1;
+                } else if show && std::env::var("ADMIT").is_ok() {
+                    println!("{id}: not admitted: {}", test["data"].to_string().chars().take(600).collect::<String>());
+                }
+            }
+        }
         self.enforced += usize::from(grammar.unenforced.is_empty());
         let mut good = true;
         for seed in 0..walks {
             match self.walk(&grammar, env, seed) {
                 None => {
                     self.unfinished += 1;
-                    if std::env::var("SLOW").is_ok() { let mut m = grammar.matcher(); println!("{:?} {:?}", close(&m).map(|c| c.len()), m.compute_mask().err()); }
+
                     good = false;
                     if show {
                         println!("{id}: walk {seed} found no end");
@@ -137,7 +150,11 @@ impl Tally {
                 break;
             }
             let start = Instant::now();
-            let mask = matcher.compute_mask().ok()?;
+            let mask = matcher.compute_mask();
+            if let (Err(error), Ok(_)) = (&mask, std::env::var("SLOW")) {
+                println!("mask {error}");
+            }
+            let mask = mask.ok()?;
             self.masks.push(start.elapsed());
             if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(2) {
                 let text = trie.decode_str(&tokens);
@@ -162,6 +179,9 @@ impl Tally {
         if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(20) {
             println!("slow close {:?} {:?} tokens: {}", start.elapsed(), closing.as_ref().map(Vec::len), trie.decode_str(closing.as_deref().unwrap_or_default()).chars().take(200).collect::<String>());
         }
+        if closing.is_none() && std::env::var("SLOW").is_ok() {
+            println!("no end after {} {:?} {:?}", trie.decode_str(&tokens), matcher.compute_mask().map(|mask| mask.num_set()), matcher.get_error());
+        }
         tokens.extend(closing?);
         String::from_utf8(trie.decode(&tokens)).ok()
     }
@@ -175,13 +195,14 @@ impl Tally {
             times.get(((times.len() as f64 - 1.0) * share) as usize).copied().unwrap_or_default().as_secs_f64() * 1e6
         };
         println!(
-            "| {file} | {} | {} | {} | {:.1} | {} | {} | {:.1} {:.1} {:.1} | {:.0} {:.0} {:.0} | {:.0} {:.0} | {:?}",
+            "| {file} | {} | {} | {} | {:.1} | {} | {} | {:.1} | {:.1} {:.1} {:.1} | {:.0} {:.0} {:.0} | {:.0} {:.0} | {:?}",
             self.schemas,
             self.refused,
             self.valid,
             100.0 * self.valid as f64 / self.schemas.max(1) as f64,
             self.unfinished,
             self.enforced,
+            100.0 * self.admitted as f64 / self.instances.max(1) as f64,
             at(compile, 0.5) / 1e3,
             at(compile, 0.99) / 1e3,
             at(compile, 1.0) / 1e3,

@@ -131,6 +131,19 @@ pub struct Choice<'s> {
 /// The stack for solving, which recurses. It is address space, used only as far as the recursion goes.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
 
+/// What building the lexer may cost, in the units of `llguidance` (50,000 a millisecond).
+const LEXER_FUEL_MAX: u64 = 5_000_000;
+
+/// What the mask of one token may cost the lexer (14,000 a millisecond). Beyond it the answer fails, so it is
+/// far above what masks take.
+const STEP_FUEL_MAX: u64 = 3_000_000;
+
+/// What the mask of one token may cost the parser, in items (20,000 a millisecond).
+const STEP_ITEMS_MAX: usize = 500_000;
+
+/// The most items that may be open at one place of the answer.
+const ROW_ITEMS_MAX: usize = 20_000;
+
 /// What is tried one after the other, until one gives a grammar that can be built.
 fn efforts(recursion: u8) -> Vec<Effort> {
     let full = Effort { loops: recursion, variants: 48, steps: 6_000, careful: true, patterns: true };
@@ -171,6 +184,10 @@ impl Compiler {
         factory.quiet();
         let limits = factory.limits_mut();
         limits.verbose_errors = false;
+        limits.initial_lexer_fuel = LEXER_FUEL_MAX;
+        limits.step_lexer_fuel = STEP_FUEL_MAX;
+        limits.step_max_items = STEP_ITEMS_MAX;
+        limits.max_items_in_row = ROW_ITEMS_MAX;
         Ok(Compiler { factory })
     }
 
@@ -242,6 +259,11 @@ impl Grammar {
     /// A matcher at the start of an answer.
     pub fn matcher(&self) -> Matcher {
         self.matcher.deep_clone()
+    }
+
+    /// Whether the grammar could have written a value, whatever the order of its members.
+    pub fn admits(&self, value: &Value) -> bool {
+        form::admits(&self.forms, &self.root, value)
     }
 
     /// Whether some part of an answer ends where it does perhaps only because the grammar's own bounds, which

@@ -8,7 +8,16 @@ use super::numbers::{Bound, Range, in_range};
 use super::part::{EXCEPT, INDIVISIBLE, Part, TYPES, UNLIKE, count, same, type_name};
 use super::rx::Rx;
 use super::solve::{Flat, Solver};
-use super::{KEY_SEPARATOR, ITEM_SEPARATOR, formats, pattern};
+use super::pattern::{Reading, Shape};
+use super::{ITEM_SEPARATOR, KEY_SEPARATOR, formats, pattern};
+
+/// What a string is, beside its patterns and formats.
+struct Text {
+    least: u64,
+    /// The most characters, as the schema states them.
+    stated: Option<u64>,
+    excluded: Vec<Rx>,
+}
 
 /// The types a value may have, `integer` standing for whole numbers.
 pub(super) struct Types {
@@ -63,9 +72,8 @@ impl<'d> Solver<'d> {
         let meant = |name: &str| is_stated || told.is_empty() || told.contains(&name);
         let names: Vec<&str> = types.names.iter().copied().filter(|name| meant(name)).collect();
         let names = if names.is_empty() { types.names.clone() } else { names };
-        if !is_stated && told.is_empty() {
-            let excluded = self.excluded(parts);
-            return if excluded.is_empty() { self.anything() } else { Form::union(names.iter().map(|name| self.of_type(name, flat, loops, &types)).collect()) };
+        if !is_stated && told.is_empty() && self.excluded(parts).is_empty() {
+            return self.anything();
         }
         Form::union(names.iter().map(|name| self.of_type(name, flat, loops, &types)).collect())
     }
@@ -157,68 +165,82 @@ impl<'d> Solver<'d> {
         if stated.is_some_and(|most| most < least) {
             return Form::Never;
         }
-        let mut shapes = Vec::new();
-        for part in parts {
-            shapes.extend(part.get("pattern").and_then(Value::as_str).and_then(|text| self.pattern("pattern", text)));
-            if let Some(text) = part.get("format").and_then(Value::as_str).and_then(formats::pattern) {
-                shapes.extend(self.pattern("format", &text));
-            }
-            if let Some(unlike) = part.get(UNLIKE).and_then(Value::as_str)
-                && let Some(rx) = self.pattern("not", unlike)
-            {
-                shapes.push(Rx::Not(Box::new(rx)));
-            }
-        }
-        for excluded in self.excluded(parts).iter().filter(|value| value.is_string()) {
-            shapes.push(Rx::Not(Box::new(Rx::Literal(excluded.to_string()))));
-        }
+        let text = Text { least, stated, excluded: self.unwanted_texts(parts) };
         // First as patterns were most likely meant, then as they say.
-        let meant: Vec<Rx> = parts.iter().filter_map(|part| pattern::written(part.get("pattern")?.as_str()?)).collect();
-        if self.effort.patterns && !meant.is_empty() {
-            let shapes = meant.into_iter().chain(shapes.iter().cloned()).collect();
-            let form = self.bounded_string(least, stated, shapes);
+        for reading in [Reading::Whole, Reading::Bounded, Reading::Exact] {
+            let form = self.shaped(&text, parts, reading);
             if !form.is_never() {
                 return form;
             }
         }
-        self.bounded_string(least, stated, shapes)
+        Form::Never
     }
 
-    fn bounded_string(&mut self, least: u64, stated: Option<u64>, mut shapes: Vec<Rx>) -> Form {
-        let own = if shapes.is_empty() { self.bounds.string_characters } else { self.bounds.shaped_characters };
-        let most = own.max(least.saturating_add(least / 4)).min(stated.unwrap_or(u64::MAX));
-        let bound = (stated != Some(most)).then_some(most);
-        let length = pattern::of_length(least, Some(most));
-        if shapes.is_empty() {
-            return Form::Scalar(Scalar { rx: length, bound });
+    /// The texts that a string must not be.
+    fn unwanted_texts(&mut self, parts: &[Part<'d>]) -> Vec<Rx> {
+        let excluded = self.excluded(parts);
+        let values = excluded.iter().filter(|value| value.is_string()).map(|value| Rx::Literal(value.to_string()));
+        let mut unwanted: Vec<Rx> = values.collect();
+        for unlike in parts.iter().filter_map(|part| part.get(UNLIKE)?.as_str()) {
+            match pattern::searched(unlike).filter(|_| self.effort.patterns) {
+                Some(rx) => unwanted.push(rx),
+                None => self.give_up_on("not"),
+            }
         }
-        shapes.push(length);
-        let rx = Rx::And(shapes.clone());
+        unwanted
+    }
+
+    /// Strings with the patterns and formats of all schemas, read in one way.
+    fn shaped(&mut self, text: &Text, parts: &[Part<'d>], reading: Reading) -> Form {
+        let mut shapes = Vec::new();
+        for part in parts {
+            if let Some(pattern) = part.get("pattern").and_then(Value::as_str) {
+                shapes.extend(self.pattern("pattern", pattern, reading));
+            }
+            if let Some(format) = part.get("format").and_then(Value::as_str).and_then(formats::pattern) {
+                shapes.extend(self.pattern("format", &format, reading));
+            }
+        }
+        shapes.dedup();
+        let own = if shapes.is_empty() { self.bounds.string_characters } else { self.bounds.shaped_characters };
+        let natural = shapes.iter().filter_map(|shape| shape.length.most).min();
+        // The length that the schema asks for, or else one that leaves room for what it asks for.
+        let own = own.max(text.least.saturating_add(text.least / 4)).max(natural.unwrap_or(0));
+        let own = if reading == Reading::Exact { own.saturating_mul(20) } else { own };
+        let most = own.min(text.stated.unwrap_or(u64::MAX));
+        let fits = shapes.iter().any(|shape| {
+            shape.length.least >= text.least && shape.length.most.is_some_and(|longest| longest <= most)
+        });
+        let mut expressions: Vec<Rx> = shapes.into_iter().map(|shape| shape.rx).collect();
+        if !fits {
+            expressions.push(pattern::of_length(text.least, Some(most)));
+        }
+        let excluded = text.excluded.iter().map(|rx| Rx::Not(Box::new(rx.clone())));
+        expressions.extend(excluded);
+        let bound = (text.stated != Some(most)).then_some(most);
+        if let [_] = expressions.as_slice() {
+            return Form::Scalar(Scalar { rx: expressions.remove(0), bound });
+        }
+        let rx = Rx::And(expressions);
         match rx.matches_something() {
             Some(true) => Form::Scalar(Scalar { rx, bound }),
-            Some(false) if bound.is_some() && stated.is_none() => {
-                // The shape needs more room than the grammar would give.
-                shapes.pop();
-                shapes.push(pattern::of_length(least, None));
-                let rx = Rx::And(shapes);
-                if rx.matches_something() == Some(true) { Form::scalar(rx) } else { Form::Never }
-            }
             Some(false) => Form::Never,
-            None => {
+            None if reading == Reading::Exact => {
                 self.give_up_on("pattern");
-                Form::Scalar(Scalar { rx: pattern::of_length(least, Some(most)), bound })
+                Form::Scalar(Scalar { rx: pattern::of_length(text.least, Some(most)), bound })
             }
+            None => Form::Never,
         }
     }
 
     /// A pattern as an expression. What cannot be kept of it is listed under `keyword`.
-    pub(super) fn pattern(&mut self, keyword: &str, text: &str) -> Option<Rx> {
+    pub(super) fn pattern(&mut self, keyword: &str, text: &str, reading: Reading) -> Option<Shape> {
         if self.effort.patterns {
-            if let Some(rx) = pattern::searched(text) {
-                return Some(rx);
+            if let Some(shape) = pattern::read(text, reading).or_else(|| pattern::read(text, Reading::Bounded)) {
+                return Some(shape);
             }
             self.give_up_on(keyword);
-            return pattern::approximated(text).filter(|_| keyword != "not");
+            return pattern::approximated(text);
         }
         self.give_up_on(keyword);
         None
@@ -250,9 +272,8 @@ impl<'d> Solver<'d> {
 
     /// Any value, within bounds: a scalar, or a small flat array or object of scalars.
     pub(super) fn anything(&mut self) -> Form {
-        let key = Form::Shared(self.forms.len());
-        if let Some(index) = self.forms.iter().position(|form| matches!(form, Form::Union(options) if options.len() == 3 && matches!(options.get(2), Some(Form::Object(object)) if object.members.is_empty() && object.least == 0 && object.free.len() == 1))) {
-            return Form::Shared(index);
+        if let Some(known) = &self.anything {
+            return known.clone();
         }
         let scalar = self.any_scalar();
         let most = self.bounds.free_items;
@@ -260,16 +281,18 @@ impl<'d> Solver<'d> {
         let object = ObjectForm {
             members: Vec::new(),
             free: vec![(free_key(self.bounds.key_characters), scalar.clone())],
-            free_most: self.bounds.free_items,
+            free_most: most,
             least: 0,
             most: None,
         };
-        self.forms.push(Form::Union(vec![scalar, Form::Array(Box::new(array)), Form::Object(Box::new(object))]));
-        key
+        let options = vec![scalar, Form::Array(Box::new(array)), Form::Object(Box::new(object))];
+        let form = self.share(Form::Union(options));
+        self.anything = Some(form.clone());
+        form
     }
 
     fn any_scalar(&mut self) -> Form {
-        let string = self.bounded_string(0, None, Vec::new());
+        let string = self.string(&[]);
         let number = in_range(&Range::default()).map_or(Form::Never, Form::scalar);
         let words = ["true", "false", "null"].map(|word| Form::scalar(Rx::Literal(word.to_owned())));
         Form::union([string, number].into_iter().chain(words).collect())
@@ -279,7 +302,7 @@ impl<'d> Solver<'d> {
 /// The names that free members get: words, not sentences.
 pub(super) fn free_key(characters: u64) -> Rx {
     let middle = characters.saturating_sub(2);
-    Rx::Regex(format!("\"[A-Za-z_](?:[A-Za-z0-9_ .-]{{0,{middle}}}[A-Za-z0-9_])?\""))
+    Rx::Regex(format!("\"[A-Za-z0-9_@$/.](?:[A-Za-z0-9_ .:/@$-]{{0,{middle}}}[A-Za-z0-9_])?\""))
 }
 
 fn tighter(old: Option<Bound>, new: Bound, is_tighter: impl Fn(f64, f64) -> bool) -> Option<Bound> {

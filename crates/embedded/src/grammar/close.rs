@@ -7,7 +7,10 @@ use toktrie::{TokTrie, TokenId};
 pub const CLOSING_TOKENS_MAX: usize = 4_000;
 
 /// What is taken outside strings, best first: whatever ends something comes before whatever begins something.
-const STRUCTURE: &[&str] = &["}", "]", "\"", "null", "false", "true", "0", "1", "[", "{", ", ", ","];
+const STRUCTURE: &[&str] = &["}", "]", "\"", "null", "false", "true", "[", "{", ", ", ","];
+
+/// The shortest numbers, with what may follow one: in a string of digits nothing of that may.
+const NUMBERS: &[&str] = &["0", "1", "-1", "2", "5", "10"];
 
 /// Ends of strings that patterns commonly ask for. They are tried as they stand, from the shortest.
 const ENDS: &[&str] = &[
@@ -70,11 +73,11 @@ impl Closer<'_> {
             (self.pause, self.paused) = (0, 0);
             return Some(found);
         }
+        if !takes_text && let Some(found) = self.first(STRUCTURE.get(3..).unwrap_or_default()).or_else(|| self.number()) {
+            return Some(found);
+        }
         if let Some(end) = self.end() {
             return Some(end);
-        }
-        if !takes_text && let Some(found) = self.first(STRUCTURE.get(3..).unwrap_or_default()) {
-            return Some(found);
         }
         let takes_anything = takes_text && ["@", "}", "0", " "].iter().all(|text| self.accepted(text).is_some());
         let fillings = if takes_anything { WORDS } else { FILLINGS };
@@ -90,6 +93,15 @@ impl Closer<'_> {
 
     fn first(&mut self, texts: &[&str]) -> Option<Vec<TokenId>> {
         texts.iter().find_map(|text| self.accepted(text))
+    }
+
+    /// A whole number that may stand here.
+    fn number(&mut self) -> Option<Vec<TokenId>> {
+        let ends = |closer: &mut Self, number: &str| {
+            [",", "}", "]"].iter().any(|after| closer.accepted(&format!("{number}{after}")).is_some())
+        };
+        let number = NUMBERS.iter().find(|number| ends(self, number))?;
+        self.accepted(number)
     }
 
     /// A known end of the string that the answer stands in. Long strings are filled, with a look for an end

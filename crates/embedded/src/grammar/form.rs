@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::build::json_text;
 use super::rx::Rx;
 
 /// A set of JSON values, closed under everything that the schema says about them.
@@ -129,5 +130,41 @@ pub(super) fn touches_bound(forms: &[Form], form: &Form, value: &Value) -> bool 
                 })
         }
         _ => false,
+    }
+}
+
+/// Whether the grammar could have written a value, whatever the order of its members.
+pub(super) fn admits(forms: &[Form], form: &Form, value: &Value) -> bool {
+    match (form, value) {
+        (Form::Shared(index), _) => forms.get(*index).is_some_and(|form| admits(forms, form, value)),
+        (Form::Union(options), _) => options.iter().any(|option| admits(forms, option, value)),
+        (Form::Scalar(scalar), _) => scalar.rx.matches(&json_text(value)),
+        (Form::Array(array), Value::Array(items)) => {
+            let mut inside = items.iter().enumerate();
+            (array.least..=array.most).contains(&items.len())
+                && inside.all(|(index, item)| admits(forms, array.prefix.get(index).unwrap_or(&array.item), item))
+        }
+        (Form::Subset(subset), Value::Array(items)) => {
+            (subset.least..=subset.most).contains(&items.len())
+                && items.iter().all(|item| subset.items.iter().any(|rx| rx.matches(&json_text(item))))
+        }
+        (Form::Object(object), Value::Object(members)) => object.admits(forms, members),
+        _ => false,
+    }
+}
+
+impl ObjectForm {
+    fn admits(&self, forms: &[Form], members: &serde_json::Map<String, Value>) -> bool {
+        let listed = |name: &str| self.members.iter().find(|member| member.name == name);
+        let is_complete = self.members.iter().all(|member| !member.required || members.contains_key(&member.name));
+        let is_counted = members.len() >= self.least && self.most.is_none_or(|most| members.len() <= most);
+        is_complete
+            && is_counted
+            && members.iter().all(|(name, value)| match listed(name) {
+                Some(member) => admits(forms, &member.form, value),
+                None => self.free.iter().any(|(key, form)| {
+                    key.matches(&Value::from(name.as_str()).to_string()) && admits(forms, form, value)
+                }),
+            })
     }
 }

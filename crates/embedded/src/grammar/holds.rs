@@ -114,10 +114,31 @@ fn object_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Valu
                 members.get(name).is_none_or(|member| at(plain, schema, member, depth + 1))
             })
         }),
-        "additionalProperties" if !keywords.contains_key("patternProperties") => members
+        "additionalProperties" => members
             .iter()
-            .filter(|(name, _)| !listed(name))
+            .filter(|(name, _)| !listed(name) && !covers(keywords, name))
             .all(|(_, member)| at(plain, stated, member, depth + 1)),
+        "patternProperties" => stated.as_object().is_none_or(|patterns| {
+            patterns.iter().all(|(text, schema)| {
+                let mut matched = members.iter().filter(|(name, _)| text_holds("pattern", &Value::from(text.as_str()), name));
+                matched.all(|(_, member)| at(plain, schema, member, depth + 1))
+            })
+        }),
+        "propertyNames" => members.keys().all(|name| at(plain, stated, &Value::from(name.as_str()), depth + 1)),
+        "dependentRequired" => stated.as_object().is_none_or(|dependencies| {
+            let met = |names: &Value| names.as_array().is_none_or(|names| names.iter().filter_map(Value::as_str).all(|name| members.contains_key(name)));
+            dependencies.iter().all(|(name, names)| !members.contains_key(name) || met(names))
+        }),
+        "dependentSchemas" => stated.as_object().is_none_or(|dependencies| {
+            let whole = Value::Object(members.clone());
+            dependencies.iter().all(|(name, schema)| !members.contains_key(name) || at(plain, schema, &whole, depth + 1))
+        }),
         _ => true,
     }
+}
+
+/// Whether a pattern of `patternProperties` covers a name.
+fn covers(keywords: &Keywords, name: &str) -> bool {
+    let patterns = keywords.get("patternProperties").and_then(Value::as_object);
+    patterns.is_some_and(|patterns| patterns.keys().any(|text| text_holds("pattern", &Value::from(text.as_str()), name)))
 }

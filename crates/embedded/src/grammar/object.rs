@@ -6,7 +6,7 @@ use super::build::free_key;
 use super::form::{Form, Member, ObjectForm};
 use super::holds::holds;
 use super::part::{Part, count};
-use super::pattern;
+use super::pattern::{self, Reading};
 use super::rx::Rx;
 use super::solve::Solver;
 
@@ -81,7 +81,7 @@ impl<'d> Solver<'d> {
             let mut own: Vec<Part<'d>> = part.child(|value| value.get("properties")?.get(name)).into_iter().collect();
             for text in part.names("patternProperties") {
                 let quoted = Value::from(name).to_string();
-                if pattern::searched(&text).or_else(|| pattern::approximated(&text)).is_some_and(|rx| rx.matches(&quoted)) {
+                if self.matches(&text, &quoted) {
                     own.extend(part.child(|value| value.get("patternProperties")?.get(&text)));
                 }
             }
@@ -96,6 +96,12 @@ impl<'d> Solver<'d> {
             found.extend(rest);
         }
         Some(found)
+    }
+
+    /// Whether a pattern matches a quoted name.
+    fn matches(&self, text: &str, quoted: &str) -> bool {
+        let rx = pattern::searched(text).or_else(|| pattern::approximated(text).map(|shape| shape.rx));
+        rx.is_some_and(|rx| rx.matches(quoted))
     }
 
     /// Members under names that are not listed: what patterns and `additionalProperties` ask for. Where
@@ -114,7 +120,7 @@ impl<'d> Solver<'d> {
             .map(|name| Rx::Literal(Value::from(name.as_str()).to_string()))
             .collect();
         let expressions: Vec<(String, Option<Rx>)> =
-            patterns.into_iter().map(|text| { let rx = self.pattern("patternProperties", &text); (text, rx) }).collect();
+            patterns.into_iter().map(|text| { let rx = self.pattern("patternProperties", &text, Reading::Whole); (text, rx.map(|shape| shape.rx)) }).collect();
         let mut free = Vec::new();
         for (text, rx) in &expressions {
             let Some(rx) = rx.clone() else { continue };
@@ -124,7 +130,7 @@ impl<'d> Solver<'d> {
                 found.extend(own.or_else(|| part.child(|value| value.get("additionalProperties"))));
             }
             let form = self.form(found, loops);
-            let others = expressions.iter().filter(|(other, _)| other != text).filter_map(|(_, other)| other.clone());
+            let others = expressions.iter().filter(|(other, _)| other != text).filter_map(|(other, _)| pattern::searched(other));
             let excluded: Vec<Rx> = taken.iter().cloned().chain(others).collect();
             free.extend(self.named(parts, rx, excluded, form));
         }
@@ -139,7 +145,7 @@ impl<'d> Solver<'d> {
         let is_wanted = if is_trivial { !has_listed && free.is_empty() } else { true };
         if is_wanted || least > members.len() {
             let form = self.form(additional, loops);
-            taken.extend(expressions.into_iter().filter_map(|(_, rx)| rx));
+            taken.extend(expressions.iter().filter_map(|(text, _)| pattern::searched(text)));
             free.extend(self.named(parts, free_key(self.bounds.key_characters), taken, form));
         }
         free

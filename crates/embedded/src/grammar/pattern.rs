@@ -22,47 +22,104 @@ pub(super) fn of_length(least: u64, most: Option<u64>) -> Rx {
     Rx::Regex(format!("\"{CHARACTER}{{{least},{most}}}\""))
 }
 
-/// The JSON strings that an ECMA 262 pattern matches somewhere, or nothing when that cannot be said.
-pub(super) fn searched(pattern: &str) -> Option<Rx> {
-    let (ahead, rest) = leading_lookaheads(pattern)?;
-    let mut rx = simple(&rest)?;
-    for (negative, body) in ahead {
-        let part = searched(&format!("^(?:{body})"))?;
-        rx = if negative { rx.without(part) } else { rx.and(part) };
-    }
-    Some(rx)
+/// How many characters a string has, at least and at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Length {
+    pub(super) least: u64,
+    pub(super) most: Option<u64>,
 }
 
-/// As [`searched`], without what may stand around a pattern that describes a whole string and was only left
-/// without anchors.
-pub(super) fn written(pattern: &str) -> Option<Rx> {
-    let hir = parse(pattern)?;
-    let properties = hir.properties();
-    let is_open = properties.look_set().is_empty() && !properties.is_literal() && !properties.is_alternation_literal();
-    let is_long = properties.maximum_len().is_none() || properties.minimum_len().is_some_and(|least| least >= 4);
-    if !is_open || !is_long {
+impl Length {
+    const NONE: Length = Length { least: 0, most: Some(0) };
+
+    fn then(self, next: Length) -> Length {
+        let most = self.most.zip(next.most).map(|(left, right)| left.saturating_add(right));
+        Length { least: self.least.saturating_add(next.least), most }
+    }
+
+    fn or(self, other: Length) -> Length {
+        let most = self.most.zip(other.most).map(|(left, right)| left.max(right));
+        Length { least: self.least.min(other.least), most }
+    }
+
+    fn times(self, least: u32, most: Option<u32>) -> Length {
+        let most = match (self.most, most) {
+            (Some(0), _) => Some(0),
+            (Some(each), Some(times)) => Some(each.saturating_mul(u64::from(times))),
+            _ => None,
+        };
+        Length { least: self.least.saturating_mul(u64::from(least)), most }
+    }
+}
+
+/// A pattern as an expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) rx: Rx,
+    pub(super) length: Length,
+}
+
+/// How patterns are turned into expressions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Exactly what the pattern says.
+    Exact,
+    /// What it says, with endless repetitions ended.
+    Bounded,
+    /// The same, for a pattern that describes a whole string and was only left without anchors: nothing may
+    /// stand around it.
+    Whole,
+}
+
+/// How often something is repeated that could be repeated for ever, outside and inside other repetitions.
+const REPEATED_MAX: [u32; 3] = [80, 16, 4];
+
+/// How many characters may stand before or after a pattern without an anchor there.
+const AROUND_MAX: u32 = 60;
+
+/// The JSON strings that an ECMA 262 pattern matches somewhere, or nothing when that cannot be said.
+pub(super) fn searched(pattern: &str) -> Option<Rx> {
+    read(pattern, Reading::Exact).map(|shape| shape.rx)
+}
+
+/// A pattern read in one of the ways there are, or nothing when that cannot be said.
+pub(super) fn read(pattern: &str, reading: Reading) -> Option<Shape> {
+    let (ahead, rest) = leading_lookaheads(pattern)?;
+    if reading == Reading::Whole && (!ahead.is_empty() || !describes_whole(&parse(&rest)?)) {
         return None;
     }
-    let mut text = String::new();
-    write_hir(&hir, &mut text)?;
-    (text.len() <= PATTERN_BYTES_MAX).then(|| Rx::Regex(format!("\"(?:{text})\"")))
+    let mut shape = simple(&rest, reading)?;
+    for (negative, body) in ahead {
+        let part = searched(&format!("^(?:{body})"))?;
+        shape.rx = if negative { shape.rx.without(part) } else { shape.rx.and(part) };
+    }
+    Some(shape)
+}
+
+/// Whether a pattern without anchors most likely stands for a whole string.
+fn describes_whole(hir: &Hir) -> bool {
+    let properties = hir.properties();
+    let is_open = properties.look_set().is_empty() && !properties.is_literal() && !properties.is_alternation_literal();
+    is_open && (properties.maximum_len().is_none() || properties.minimum_len().is_some_and(|least| least >= 4))
 }
 
 /// The same without what cannot be said: look-around and word boundaries are left out.
-pub(super) fn approximated(pattern: &str) -> Option<Rx> {
+pub(super) fn approximated(pattern: &str) -> Option<Shape> {
     let mut rest = pattern.to_owned();
     while let Some(start) = ["(?=", "(?!", "(?<=", "(?<!"].iter().filter_map(|opening| rest.find(opening)).min() {
         let end = closing(&rest, start)?;
         rest.replace_range(start..=end, "");
     }
-    simple(&rest.replace("\\b", ""))
+    simple(&rest.replace("\\b", ""), Reading::Bounded)
 }
 
-fn simple(pattern: &str) -> Option<Rx> {
+fn simple(pattern: &str, reading: Reading) -> Option<Shape> {
     let hir = parse(pattern)?;
-    let mut text = String::new();
-    edge(&hir, true, true, &mut text)?;
-    (text.len() <= PATTERN_BYTES_MAX).then(|| Rx::Regex(format!("\"(?:{text})\"")))
+    let mut writer = Writer { text: String::new(), bounded: reading != Reading::Exact, depth: 0 };
+    let is_open = reading != Reading::Whole;
+    let length = writer.edge(&hir, is_open, is_open)?;
+    let text = writer.text;
+    (text.len() <= PATTERN_BYTES_MAX).then(|| Shape { rx: Rx::Regex(format!("\"(?:{text})\"")), length })
 }
 
 fn parse(pattern: &str) -> Option<Hir> {
@@ -203,83 +260,116 @@ fn escape(characters: &[char], at: usize, in_class: bool, text: &mut String) -> 
     Some(at + 2)
 }
 
-/// Writes a part of a pattern that may hold anchors at its edges. On an edge that is not anchored, anything
-/// may come before or after.
-fn edge(hir: &Hir, left: bool, right: bool, text: &mut String) -> Option<()> {
-    let any = |text: &mut String, wanted: bool| {
-        if wanted {
-            let _ = write!(text, "{CHARACTER}*");
-        }
-    };
-    match hir.kind() {
-        HirKind::Look(Look::Start) if left => any(text, right),
-        HirKind::Look(Look::End) if right => any(text, left),
-        HirKind::Capture(capture) => edge(&capture.sub, left, right, text)?,
-        HirKind::Alternation(branches) => {
-            text.push_str("(?:");
-            for (index, branch) in branches.iter().enumerate() {
-                if index > 0 {
-                    text.push('|');
-                }
-                edge(branch, left, right, text)?;
-            }
-            text.push(')');
-        }
-        HirKind::Concat(parts) => {
-            let starts = |part: &Hir| left && matches!(part.kind(), HirKind::Look(Look::Start));
-            let ends = |part: &Hir| right && matches!(part.kind(), HirKind::Look(Look::End));
-            let skipped = parts.iter().take_while(|part| starts(part)).count();
-            let kept = parts.get(skipped..)?;
-            let dropped = kept.iter().rev().take_while(|part| ends(part)).count();
-            let kept = kept.get(..kept.len() - dropped)?;
-            let (left, right) = (left && skipped == 0, right && dropped == 0);
-            if kept.is_empty() {
-                any(text, left || right);
-            }
-            for (index, part) in kept.iter().enumerate() {
-                edge(part, left && index == 0, right && index + 1 == kept.len(), text)?;
-            }
-        }
-        _ => {
-            any(text, left);
-            write_hir(hir, text)?;
-            any(text, right);
-        }
-    }
-    Some(())
+/// Writes a pattern as an expression over JSON strings.
+struct Writer {
+    text: String,
+    bounded: bool,
+    /// How many endless repetitions are around.
+    depth: usize,
 }
 
-fn write_hir(hir: &Hir, text: &mut String) -> Option<()> {
-    match hir.kind() {
-        HirKind::Empty => {}
-        HirKind::Literal(literal) => {
-            for character in std::str::from_utf8(&literal.0).ok()?.chars() {
-                write_character(character, text);
-            }
+impl Writer {
+    fn any(&mut self, wanted: bool) -> Length {
+        if !wanted {
+            return Length::NONE;
         }
-        HirKind::Class(Class::Unicode(class)) => {
-            write_class(class.ranges().iter().map(|range| (range.start(), range.end())).collect(), text)?;
-        }
-        HirKind::Class(Class::Bytes(class)) => {
-            let ranges = class.ranges().iter().map(|range| (char::from(range.start()), char::from(range.end())));
-            write_class(ranges.collect(), text)?;
-        }
-        HirKind::Look(_) => return None,
-        HirKind::Repetition(repetition) => {
-            text.push_str("(?:");
-            write_hir(&repetition.sub, text)?;
-            let most = repetition.max.map(|most| most.to_string()).unwrap_or_default();
-            let _ = write!(text, "){{{},{most}}}", repetition.min);
-        }
-        HirKind::Capture(capture) => write_hir(&capture.sub, text)?,
-        HirKind::Concat(parts) => {
-            for part in parts {
-                write_hir(part, text)?;
-            }
-        }
-        HirKind::Alternation(_) => edge(hir, false, false, text)?,
+        let most = self.bounded.then_some(AROUND_MAX);
+        let _ = write!(self.text, "{CHARACTER}{{0,{}}}", most.map(|most| most.to_string()).unwrap_or_default());
+        Length { least: 0, most: most.map(u64::from) }
     }
-    Some(())
+
+    /// Writes a part of a pattern that may hold anchors at its edges. On an edge that is not anchored,
+    /// anything may come before or after.
+    fn edge(&mut self, hir: &Hir, left: bool, right: bool) -> Option<Length> {
+        match hir.kind() {
+            HirKind::Look(Look::Start) if left => Some(self.any(right)),
+            HirKind::Look(Look::End) if right => Some(self.any(left)),
+            HirKind::Capture(capture) => self.edge(&capture.sub, left, right),
+            HirKind::Alternation(branches) => {
+                let mut length: Option<Length> = None;
+                self.text.push_str("(?:");
+                for (index, branch) in branches.iter().enumerate() {
+                    if index > 0 {
+                        self.text.push('|');
+                    }
+                    let own = self.edge(branch, left, right)?;
+                    length = Some(length.map_or(own, |length| length.or(own)));
+                }
+                self.text.push(')');
+                length
+            }
+            HirKind::Concat(parts) => self.sequence(parts, left, right),
+            _ => {
+                let before = self.any(left);
+                let length = self.inner(hir)?;
+                Some(before.then(length).then(self.any(right)))
+            }
+        }
+    }
+
+    fn sequence(&mut self, parts: &[Hir], left: bool, right: bool) -> Option<Length> {
+        let starts = |part: &Hir| left && matches!(part.kind(), HirKind::Look(Look::Start));
+        let ends = |part: &Hir| right && matches!(part.kind(), HirKind::Look(Look::End));
+        let skipped = parts.iter().take_while(|part| starts(part)).count();
+        let kept = parts.get(skipped..)?;
+        let dropped = kept.iter().rev().take_while(|part| ends(part)).count();
+        let kept = kept.get(..kept.len() - dropped)?;
+        let (left, right) = (left && skipped == 0, right && dropped == 0);
+        if kept.is_empty() {
+            return Some(self.any(left || right));
+        }
+        let mut length = Length::NONE;
+        for (index, part) in kept.iter().enumerate() {
+            let own = self.edge(part, left && index == 0, right && index + 1 == kept.len())?;
+            length = length.then(own);
+        }
+        Some(length)
+    }
+
+    fn inner(&mut self, hir: &Hir) -> Option<Length> {
+        let one = Length { least: 1, most: Some(1) };
+        match hir.kind() {
+            HirKind::Empty => Some(Length::NONE),
+            HirKind::Literal(literal) => {
+                let text = std::str::from_utf8(&literal.0).ok()?;
+                for character in text.chars() {
+                    write_character(character, &mut self.text);
+                }
+                let count = text.chars().count() as u64;
+                Some(Length { least: count, most: Some(count) })
+            }
+            HirKind::Class(Class::Unicode(class)) => {
+                let ranges = class.ranges().iter().map(|range| (range.start(), range.end()));
+                write_class(ranges.collect(), &mut self.text).map(|()| one)
+            }
+            HirKind::Class(Class::Bytes(class)) => {
+                let ranges = class.ranges().iter().map(|range| (char::from(range.start()), char::from(range.end())));
+                write_class(ranges.collect(), &mut self.text).map(|()| one)
+            }
+            HirKind::Look(_) => None,
+            HirKind::Repetition(repetition) => self.repetition(repetition),
+            HirKind::Capture(capture) => self.inner(&capture.sub),
+            HirKind::Concat(parts) => {
+                parts.iter().try_fold(Length::NONE, |length, part| Some(length.then(self.inner(part)?)))
+            }
+            HirKind::Alternation(_) => self.edge(hir, false, false),
+        }
+    }
+
+    fn repetition(&mut self, repetition: &regex_syntax::hir::Repetition) -> Option<Length> {
+        let is_endless = repetition.max.is_none();
+        let bound = REPEATED_MAX.get(self.depth).copied().unwrap_or(2);
+        let most = match repetition.max {
+            None if self.bounded => Some(repetition.min.saturating_mul(2).max(bound)),
+            stated => stated,
+        };
+        self.depth += usize::from(is_endless);
+        self.text.push_str("(?:");
+        let each = self.inner(&repetition.sub)?;
+        self.depth -= usize::from(is_endless);
+        let _ = write!(self.text, "){{{},{}}}", repetition.min, most.map(|most| most.to_string()).unwrap_or_default());
+        Some(each.times(repetition.min, most))
+    }
 }
 
 /// One character as it stands in a JSON string, as a regular expression.

@@ -41,6 +41,8 @@ pub(super) struct Solver<'d> {
     pub(super) steps: usize,
     /// Whether something was cut because of the depth of recursion alone.
     pub(super) cut: bool,
+    /// The form of any value, once it is needed.
+    pub(super) anything: Option<Form>,
     known: HashMap<(Vec<String>, u8), Form>,
     backwards: HashSet<*const Value>,
     depth: usize,
@@ -79,6 +81,7 @@ impl<'d> Solver<'d> {
             unenforced: Vec::new(),
             steps: 0,
             cut: false,
+            anything: None,
             known: HashMap::new(),
             backwards: backward_references(plain),
             depth: 0,
