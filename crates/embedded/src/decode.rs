@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::grammar::close;
 use crate::interrupt::Interrupt;
 use crate::memory::Memory;
+use crate::repetition::Watcher;
 use crate::sample::Sampler;
 
 /// Tokens between two notes of how the answer could be closed, far from the end of the budget.
@@ -43,6 +44,8 @@ pub(crate) struct Written {
     pub(crate) complete: bool,
     /// The end was written by the loop and not by the model.
     pub(crate) forced_close: bool,
+    /// Something that repeated was ended.
+    pub(crate) repetition_cut: bool,
     pub(crate) timing: Timing,
 }
 
@@ -147,6 +150,10 @@ pub(crate) fn constrained(
     progress: &mut dyn FnMut(usize),
 ) -> Result<Written, Error> {
     let mut reader = Reader::new(memory, prompt);
+    let env = matcher.tok_env().map_err(Error::grammar)?;
+    let trie = env.tok_trie();
+    let mut watcher = Watcher::new(trie);
+    let mut repetition_cut = false;
     let mut tokens: Vec<u32> = Vec::new();
     let mut note = Note { at: 0, closing: close(&matcher).ok_or(Error::NoClosing)? };
     if note.length() > limits.tokens {
@@ -157,7 +164,11 @@ pub(crate) fn constrained(
         let start = Instant::now();
         let forced = matcher.compute_ff_tokens();
         if forced.is_empty() {
-            let mask = matcher.compute_mask().map_err(Error::grammar)?;
+            let mut mask = matcher.compute_mask().map_err(Error::grammar)?;
+            if let Some(way_out) = watcher.way_out(&tokens, &mask) {
+                mask = way_out;
+                repetition_cut = true;
+            }
             reader.timing.masks += start.elapsed();
             if let Some(logits) = reader.logits()? {
                 let token = sampler.choose(logits, Some(&mask)).ok_or(Error::NoToken)?;
@@ -165,10 +176,12 @@ pub(crate) fn constrained(
                     break;
                 }
                 advance(&mut matcher, &mut reader, &mut tokens, &[token])?;
+                watcher.see(trie.token(token));
             }
         } else {
             reader.timing.masks += start.elapsed();
             advance(&mut matcher, &mut reader, &mut tokens, &forced)?;
+            forced.iter().for_each(|token| watcher.see(trie.token(*token)));
         }
         progress(tokens.len());
         let near = tokens.len() + note.closing.len() + NEAR >= limits.tokens;
@@ -187,19 +200,20 @@ pub(crate) fn constrained(
         if late || !fits {
             tokens.truncate(note.at);
             tokens.extend(&note.closing);
-            return Ok(Written { tokens, complete: true, forced_close: true, timing: reader.timing });
+            let timing = reader.timing;
+            return Ok(Written { tokens, complete: true, forced_close: true, repetition_cut, timing });
         }
     }
     if matcher.is_error() {
         return Err(Error::Grammar(matcher.get_error().unwrap_or_default()));
     }
-    if tokens.len() > limits.tokens {
+    let forced_close = tokens.len() > limits.tokens;
+    if forced_close {
         // Forced tokens went past the budget and ended the answer there.
         tokens.truncate(note.at);
         tokens.extend(&note.closing);
-        return Ok(Written { tokens, complete: true, forced_close: true, timing: reader.timing });
     }
-    Ok(Written { tokens, complete: true, forced_close: false, timing: reader.timing })
+    Ok(Written { tokens, complete: true, forced_close, repetition_cut, timing: reader.timing })
 }
 
 fn advance(

@@ -14,6 +14,7 @@ mod form;
 mod formats;
 mod holds;
 mod lark;
+mod measure;
 mod negate;
 mod numbers;
 mod object;
@@ -259,6 +260,11 @@ impl Grammar {
     /// A matcher at the start of an answer.
     pub fn matcher(&self) -> Matcher {
         self.matcher.deep_clone()
+    }
+
+    /// The length that answers are likely to have, in characters.
+    pub fn usual_length(&self) -> f64 {
+        measure::usual_length(&self.forms, &self.root)
     }
 
     /// Whether the grammar could have written a value, whatever the order of its members.

@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use formwork_schema::narrow;
 use formwork_types::{Reply, Request, Stop, Usage};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::ask::{Ask, Branch};
 use crate::decode::{self, Limits, Timing, Written};
 use crate::error::Error;
 use crate::gguf::Gguf;
-use crate::grammar::{Bounds, Choice, Compiler, Grammar};
+use crate::grammar::{self, Bounds, Choice, Compiler, Grammar};
 use crate::interrupt::Interrupt;
 use crate::memory::Memory;
 use crate::runtime;
@@ -30,6 +30,13 @@ const GRAMMARS_KEPT: usize = 8;
 
 /// Characters that a token of an answer surely stands for.
 const CHARACTERS_A_TOKEN: usize = 3;
+
+/// The most characters of a string and items of an array where the schema does not say, from generous to
+/// tight.
+const BOUNDS: [(u64, usize); 6] = [(400, 20), (300, 10), (240, 6), (160, 5), (120, 4), (80, 3)];
+
+/// How long finding bounds may take before the tightest are taken.
+const STEPS_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// How a model answers where the request does not say.
 #[derive(Debug, Clone, Default)]
@@ -156,8 +163,12 @@ fn flags(grammar: Option<&Grammar>, written: &Written, text: &str) -> Vec<String
     if grammar.is_some_and(touches) {
         flags.push("bounded".to_owned());
     }
-    if written.forced_close {
-        flags.push("forced_close".to_owned());
+    for (holds, flag) in
+        [(written.forced_close, "forced_close"), (written.repetition_cut, "repetition_cut")]
+    {
+        if holds {
+            flags.push(flag.to_owned());
+        }
     }
     flags
 }
@@ -195,24 +206,38 @@ impl Grammars {
         Ok(self.kept.last().map(|(_, grammar)| grammar))
     }
 
+    /// The grammar with the most generous bounds under which an answer is likely to fit.
     fn compile(&self, branches: &[Branch<'_>], tokens: usize) -> Result<Grammar, Error> {
-        let bounds = Bounds::default();
-        let narrowed: Vec<Value> =
-            branches.iter().map(|branch| narrow(&branch.schema, tokens * CHARACTERS_A_TOKEN)).collect();
-        let grammar = match (branches, narrowed.as_slice()) {
-            ([Branch { tool: None, .. }], [schema]) => self.compiler.compile(schema, &bounds),
-            _ => {
-                let choices: Vec<Choice<'_>> = branches
-                    .iter()
-                    .zip(&narrowed)
-                    .map(|(branch, schema)| match branch.tool {
-                        Some(tool) => Choice { constants: vec![("tool", tool)], member: "arguments", schema },
-                        None => Choice { constants: Vec::new(), member: "result", schema },
-                    })
-                    .collect();
-                self.compiler.compile_choice(&choices, &bounds)
+        let room = (tokens * CHARACTERS_A_TOKEN) as f64;
+        let start = Instant::now();
+        let mut steps = BOUNDS.iter();
+        while let Some((string_characters, items)) = steps.next() {
+            let bounds =
+                Bounds { string_characters: *string_characters, items: *items, ..Bounds::default() };
+            let grammar = self.compile_within(branches, &bounds).map_err(Error::grammar)?;
+            if steps.len() == 0 || grammar.usual_length() <= room {
+                return Ok(grammar);
             }
-        };
-        grammar.map_err(Error::grammar)
+            if start.elapsed() > STEPS_TIME_MAX {
+                steps = BOUNDS[BOUNDS.len() - 1..].iter();
+            }
+        }
+        Err(Error::NoToken)
+    }
+
+    fn compile_within(&self, branches: &[Branch<'_>], bounds: &Bounds) -> Result<Grammar, grammar::Error> {
+        if let [Branch { tool: None, schema }] = branches {
+            return self.compiler.compile(schema, bounds);
+        }
+        let choices: Vec<Choice<'_>> = branches
+            .iter()
+            .map(|branch| match branch.tool {
+                Some(tool) => {
+                    Choice { constants: vec![("tool", tool)], member: "arguments", schema: &branch.schema }
+                }
+                None => Choice { constants: Vec::new(), member: "result", schema: &branch.schema },
+            })
+            .collect();
+        self.compiler.compile_choice(&choices, bounds)
     }
 }
