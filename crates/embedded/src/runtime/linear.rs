@@ -238,16 +238,10 @@ impl<D: Dot> WithSimd for Multiply<'_, D> {
             let part = (self.first + row) * across..(self.first + row + 1) * across;
             match &self.matrix.form {
                 Form::Four { quants, scales, minima } => {
-                    let mut sum = 0.0;
-                    let minima = &minima[part.clone()];
                     scale(&mut products, &scales[part.clone()], &self.input.scales);
+                    let least = weigh(&minima[part.clone()], &self.input.sums);
                     let (quants, _) = quants[part.start * BLOCK / 2..part.end * BLOCK / 2].as_chunks::<16>();
-                    let product = self.dot.four(quants, &products, input);
-                    scale(&mut products, minima, &self.input.sums);
-                    for product in &products {
-                        sum += product;
-                    }
-                    *output = product + sum;
+                    *output = self.dot.four(quants, &products, input) + least;
                 }
                 Form::Eight { quants, scales } => {
                     scale(&mut products, &scales[part.clone()], &self.input.scales);
@@ -264,6 +258,22 @@ fn scale(products: &mut [f32], halves: &[u16], factors: &[f32]) {
     for ((product, half), factor) in products.iter_mut().zip(halves).zip(factors) {
         *product = single(*half) * factor;
     }
+}
+
+/// The scalar product, in eight sums so that it becomes vectors.
+#[inline(always)]
+fn weigh(halves: &[u16], factors: &[f32]) -> f32 {
+    let mut sums = [0.0; 8];
+    let ((halves, rest), (factors, rest_factors)) = (halves.as_chunks::<8>(), factors.as_chunks::<8>());
+    for (halves, factors) in halves.iter().zip(factors) {
+        for lane in 0..8 {
+            sums[lane] += single(halves[lane]) * factors[lane];
+        }
+    }
+    for (half, factor) in rest.iter().zip(rest_factors) {
+        sums[0] += single(*half) * factor;
+    }
+    sums.iter().sum()
 }
 
 /// For processors without vectors that are known here.
