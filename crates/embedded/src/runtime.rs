@@ -3,9 +3,9 @@
 mod attention;
 mod candle;
 mod linear;
-mod matrix;
 #[cfg(feature = "llama")]
 mod llama;
+mod matrix;
 mod rope;
 mod shape;
 mod slices;

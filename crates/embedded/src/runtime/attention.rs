@@ -19,7 +19,6 @@ const HALF_MAX: f32 = 65504.0;
 /// Below this a half-precision number is no longer normal, and is taken for zero: reading it would be slow.
 const HALF_MIN: f32 = 6.103_515_6e-5;
 
-
 /// How the heads of a model are laid out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heads {

@@ -57,7 +57,9 @@ impl Activations {
     pub(super) fn new(values: &[f32], width: usize) -> Activations {
         let rows = values.len() / width;
         let prepared = match rows < MANY {
-            true => Prepared::Few(values.chunks_exact(width).map(|row| Arch::new().dispatch(Quantise(row))).collect()),
+            true => Prepared::Few(
+                values.chunks_exact(width).map(|row| Arch::new().dispatch(Quantise(row))).collect(),
+            ),
             false => {
                 let mut groups = vec![[0.0; GROUP]; rows.div_ceil(GROUP) * width];
                 for (row, values) in values.chunks_exact(width).enumerate() {
@@ -406,13 +408,15 @@ mod tests {
                 let meant = matrix.pick(&numbers);
                 let linear = Linear { matrix, bias: Some(vec![0.5; outputs]) };
                 for rows in [1, 2, 5, 6, 7, 13, 40] {
-                    let input: Vec<f32> = (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
+                    let input: Vec<f32> =
+                        (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
                     let found = linear.forward(&Activations::new(&input, inputs))?;
                     assert_eq!(found.len(), rows * outputs);
                     for (place, found) in found.iter().enumerate() {
                         let (row, column) = (place / outputs, place % outputs);
                         let weights = &meant[column * inputs..][..inputs];
-                        let expected: f32 = input[row * inputs..][..inputs].iter().zip(weights).map(|(a, b)| a * b).sum();
+                        let expected: f32 =
+                            input[row * inputs..][..inputs].iter().zip(weights).map(|(a, b)| a * b).sum();
                         assert!((found - expected - 0.5).abs() < 5e-3, "{found} and not {expected}");
                     }
                 }
@@ -423,8 +427,10 @@ mod tests {
 
     #[test]
     fn every_processor_computes_the_same() {
-        let weights: Vec<[u8; 16]> = (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as u8)).collect();
-        let wide: Vec<[i8; 32]> = (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as i8)).collect();
+        let weights: Vec<[u8; 16]> =
+            (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as u8)).collect();
+        let wide: Vec<[i8; 32]> =
+            (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as i8)).collect();
         let input: Vec<[i16; 32]> =
             (0..5).map(|row| std::array::from_fn(|at| (row * 7001 + at * 3777) as u16 as i16)).collect();
         let scales = [0.1, 0.2, -0.3, 0.4, 0.5];
