@@ -9,6 +9,7 @@ mod matrix;
 mod rope;
 mod shape;
 mod slices;
+mod threads;
 
 pub use candle::{CandleModel, Options};
 #[cfg(feature = "llama")]

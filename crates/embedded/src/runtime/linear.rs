@@ -4,13 +4,11 @@
 //! multiplied as they are with activations of sixteen bits. For many rows, as in prompts, arithmetic does: the
 //! weights are unpacked a panel at a time, and the panel is multiplied with all rows in single precision.
 
-use std::sync::{Mutex, PoisonError};
-
-use candle_core::utils::barrier_pool;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::matrix::{BLOCK, Form, Matrix, single};
 use super::slices::{add, combine};
+use super::threads::Threads;
 use crate::Error;
 
 /// From this many rows of activations on, unpacking pays.
@@ -77,14 +75,14 @@ impl Activations {
 
 impl Linear {
     /// The product with each row of activations.
-    pub(super) fn forward(&self, input: &Activations) -> Result<Vec<f32>, Error> {
+    pub(super) fn forward(&self, input: &Activations, threads: &Threads) -> Result<Vec<f32>, Error> {
         if input.width != self.matrix.inputs {
             let (found, expected) = (input.width, self.matrix.inputs);
             return Err(Error::Malformed(format!("a matrix in it takes {expected} values and not {found}")));
         }
         let mut output = match &input.prepared {
-            Prepared::Few(rows) => few(&self.matrix, rows),
-            Prepared::Many(groups) => many(&self.matrix, groups, input.rows),
+            Prepared::Few(rows) => few(&self.matrix, rows, threads),
+            Prepared::Many(groups) => many(&self.matrix, groups, input.rows, threads),
         };
         if let Some(bias) = &self.bias {
             for row in output.chunks_exact_mut(self.matrix.outputs) {
@@ -95,43 +93,26 @@ impl Linear {
     }
 }
 
-/// How many pieces work is cut into so that threads which are held up do not hold up the others.
-fn pieces() -> usize {
-    match barrier_pool().n_workers() {
-        0 => 1,
-        workers => (workers + 1) * 4,
-    }
-}
-
-fn few(matrix: &Matrix, rows: &[Sixteen]) -> Vec<f32> {
+fn few(matrix: &Matrix, rows: &[Sixteen], threads: &Threads) -> Vec<f32> {
     let mut output = vec![0.0; rows.len() * matrix.outputs];
-    let piece = matrix.outputs.div_ceil(pieces());
+    let piece = matrix.outputs.div_ceil(threads.pieces());
     for (output, input) in output.chunks_exact_mut(matrix.outputs).zip(rows) {
-        let parts: Vec<Mutex<&mut [f32]>> = output.chunks_mut(piece).map(Mutex::new).collect();
-        barrier_pool().execute_chunked(parts.len(), |range| {
-            for part in range {
-                let mut output = parts[part].lock().unwrap_or_else(PoisonError::into_inner);
-                multiply(matrix, input, part * piece, &mut output);
-            }
+        let parts: Vec<(usize, &mut [f32])> = output.chunks_mut(piece).enumerate().collect();
+        threads.map(matrix.outputs * matrix.inputs, parts, |(part, output)| {
+            multiply(matrix, input, part * piece, output);
         });
     }
     output
 }
 
-fn many(matrix: &Matrix, groups: &[[f32; GROUP]], rows: usize) -> Vec<f32> {
-    let panels = matrix.outputs.div_ceil(PANEL);
-    let parts: Vec<Mutex<Vec<[f32; PANEL]>>> = (0..panels).map(|_| Mutex::default()).collect();
-    barrier_pool().execute_chunked(panels, |range| {
-        for panel in range {
-            let product = Arch::new().dispatch(Panel { matrix, groups, panel });
-            *parts[panel].lock().unwrap_or_else(PoisonError::into_inner) = product;
-        }
-    });
+fn many(matrix: &Matrix, groups: &[[f32; GROUP]], rows: usize, threads: &Threads) -> Vec<f32> {
+    let panels = (0..matrix.outputs.div_ceil(PANEL)).collect();
+    let work = matrix.outputs * groups.len() * GROUP;
+    let parts = threads.map(work, panels, |panel| Arch::new().dispatch(Panel { matrix, groups, panel }));
     let mut output = vec![0.0; rows * matrix.outputs];
-    for (panel, part) in parts.into_iter().enumerate() {
-        let part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (panel, part) in parts.iter().enumerate() {
         let width = PANEL.min(matrix.outputs - panel * PANEL);
-        for (row, part) in output.chunks_exact_mut(matrix.outputs).zip(&part) {
+        for (row, part) in output.chunks_exact_mut(matrix.outputs).zip(part) {
             row[panel * PANEL..panel * PANEL + width].copy_from_slice(&part[..width]);
         }
     }
@@ -399,7 +380,8 @@ mod tests {
 
     #[test]
     fn products_are_right_for_any_number_of_rows() -> Result<(), Error> {
-        for (outputs, inputs) in [(40, 96), (32, 64), (7, 576), (100, 32)] {
+        let threads = Threads::new(2)?;
+        for (outputs, inputs) in [(40, 96), (32, 64), (7, 576), (100, 32), (700, 288)] {
             let values: Vec<f32> = (0..outputs * inputs).map(|index| (index as f32 * 0.731).sin()).collect();
             let plain = Tensor::from_vec(values, (outputs, inputs), &Device::Cpu)?;
             for dtype in [GgmlDType::Q4_1, GgmlDType::Q8_0] {
@@ -410,7 +392,7 @@ mod tests {
                 for rows in [1, 2, 5, 6, 7, 13, 40] {
                     let input: Vec<f32> =
                         (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
-                    let found = linear.forward(&Activations::new(&input, inputs))?;
+                    let found = linear.forward(&Activations::new(&input, inputs), &threads)?;
                     assert_eq!(found.len(), rows * outputs);
                     for (place, found) in found.iter().enumerate() {
                         let (row, column) = (place / outputs, place % outputs);
