@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use formwork_embedded::gguf::Gguf;
-use formwork_embedded::runtime::{self, Runtime};
+use formwork_embedded::runtime::{self, Options, Runtime};
 use formwork_embedded::{Interrupt, Model, Settings};
 use formwork_schema::compact;
 use formwork_types::{Format, Message, Request};
@@ -97,12 +97,6 @@ fn own(runtime: &mut dyn Runtime) -> Result<Speed> {
     Ok(Speed::of(read, start.elapsed()))
 }
 
-/// As many as the runtime takes.
-fn threads() -> usize {
-    let chosen = std::env::var("CANDLE_NUM_THREADS").ok().and_then(|text| text.parse().ok());
-    chosen.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
-}
-
 fn likeliest(logits: &[f32]) -> u32 {
     let best = logits.iter().enumerate().max_by(|left, right| left.1.total_cmp(right.1));
     best.map_or(0, |(token, _)| token as u32)
@@ -115,8 +109,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Measures and prints. `tasks` is the task set of the conformance benchmark.
 pub fn run(model: &Path, python: &Path) -> Result<()> {
-    let threads = threads();
-    let mut runtime = runtime::load(&mut Gguf::open(model)?)?;
+    let threads = Options::default().threads;
+    let mut runtime = runtime::load(&mut Gguf::open(model)?, Options::default())?;
     let mut peer = Peer::start(python, model, threads)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

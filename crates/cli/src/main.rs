@@ -27,7 +27,6 @@ use arguments::{Arguments, Command};
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    leave_a_core_free();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
@@ -44,17 +43,5 @@ fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(error) => output::failure(&error),
-    }
-}
-
-/// The embedded model's arithmetic takes as many threads as there are cores, and waits for all of them at every
-/// step: one core that is busy with something else holds it up. So it is left one, unless somebody chose.
-#[allow(unsafe_code, reason = "the arithmetic takes its threads from the environment alone")]
-fn leave_a_core_free() {
-    const THREADS: &str = "CANDLE_NUM_THREADS";
-    if std::env::var_os(THREADS).is_none() {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        // SAFETY: this is the first statement of `main`, so that no other thread reads the environment.
-        unsafe { std::env::set_var(THREADS, cores.saturating_sub(1).max(1).to_string()) }
     }
 }

@@ -53,7 +53,20 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
         return Exit::Valid.into();
     }
     eprintln!("formwork: {error:#}");
-    Exit::Usage.into()
+    if is_absent(error) { Exit::Backend.into() } else { Exit::Usage.into() }
+}
+
+/// Whether the embedded model could be had, and is not there yet.
+#[cfg(feature = "embedded")]
+fn is_absent(error: &anyhow::Error) -> bool {
+    use formwork_embedded::weights::Error;
+    let cause = error.downcast_ref::<Error>();
+    cause.is_some_and(|cause| matches!(cause, Error::NotPulled { .. } | Error::Unverified { .. }))
+}
+
+#[cfg(not(feature = "embedded"))]
+fn is_absent(_: &anyhow::Error) -> bool {
+    false
 }
 
 /// Prints help, the version, or what is wrong with the arguments.

@@ -1,20 +1,24 @@
 //! Prints how fast a GGUF file is read and written by the embedded runtime:
-//! `cargo run --release --example speed -- model.gguf [prompt tokens] [decoded tokens]`.
+//! `cargo run --release --example speed -- model.gguf [prompt tokens] [decoded tokens] [threads]`.
 #![allow(clippy::print_stdout, reason = "figures are what it is for")]
 
 use std::path::Path;
 use std::time::Instant;
 
 use formwork_embedded::Error;
-use formwork_embedded::runtime::{CandleModel, Options, Runtime};
+use formwork_embedded::runtime::{Options, Runtime};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("give the path of a GGUF file")?;
     let prompt: usize = arguments.next().as_deref().unwrap_or("800").parse()?;
     let decoded: usize = arguments.next().as_deref().unwrap_or("128").parse()?;
+    let mut options = Options::default();
+    if let Some(threads) = arguments.next() {
+        options.threads = threads.parse()?;
+    }
     let begun = Instant::now();
-    let mut model = CandleModel::load(Path::new(&path), Options::default())?;
+    let mut model = load(Path::new(&path), options)?;
     println!("load {:.2} s", begun.elapsed().as_secs_f64());
     for _ in 0..2 {
         measure(&mut model, prompt, decoded)?;
@@ -25,6 +29,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+#[cfg(not(feature = "llama"))]
+fn load(path: &Path, options: Options) -> Result<impl Runtime, Error> {
+    formwork_embedded::runtime::CandleModel::load(path, options)
+}
+
+#[cfg(feature = "llama")]
+fn load(path: &Path, options: Options) -> Result<impl Runtime, Error> {
+    formwork_embedded::runtime::LlamaModel::load(path, options)
 }
 
 fn measure(model: &mut dyn Runtime, prompt: usize, decoded: usize) -> Result<(), Error> {

@@ -53,6 +53,7 @@ impl Embedded {
             temperature: config.temperature,
             seed: config.seed,
             max_tokens: config.max_tokens,
+            threads: config.threads,
         };
         let timeout = Duration::from_secs_f64(config.timeout_seconds);
         Embedded { path, settings, timeout, worker: Mutex::new(None) }

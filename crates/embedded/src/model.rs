@@ -47,6 +47,8 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// The most tokens of an answer.
     pub max_tokens: Option<u32>,
+    /// Threads that share the arithmetic; one less than the processor has when left out.
+    pub threads: Option<usize>,
 }
 
 /// A model in memory.
@@ -81,7 +83,9 @@ impl Model {
         let tokenizer = Tokenizer::from_gguf(&gguf)?;
         let template = ChatTemplate::from_gguf(&gguf, &tokenizer)?;
         let compiler = Compiler::new(&tokenizer.token_env()).map_err(Error::grammar)?;
-        let runtime = runtime::load(&mut gguf)?;
+        let mut options = runtime::Options::default();
+        options.threads = settings.threads.unwrap_or(options.threads);
+        let runtime = runtime::load(&mut gguf, options)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Model {
             name,

@@ -3,12 +3,13 @@
 mod attention;
 mod candle;
 mod linear;
-mod matrix;
 #[cfg(feature = "llama")]
 mod llama;
+mod matrix;
 mod rope;
 mod shape;
 mod slices;
+mod threads;
 
 pub use candle::{CandleModel, Options};
 #[cfg(feature = "llama")]
@@ -39,9 +40,9 @@ pub trait Runtime: Send {
 }
 
 /// Loads the model of a file with the best runtime of this build.
-pub fn load(gguf: &mut Gguf) -> Result<Box<dyn Runtime>, Error> {
+pub fn load(gguf: &mut Gguf, options: Options) -> Result<Box<dyn Runtime>, Error> {
     #[cfg(feature = "llama")]
-    return Ok(Box::new(LlamaModel::load(gguf.path(), &Options::default())?));
+    return Ok(Box::new(LlamaModel::load(gguf.path(), options)?));
     #[cfg(not(feature = "llama"))]
-    Ok(Box::new(CandleModel::from_gguf(gguf, Options::default())?))
+    Ok(Box::new(CandleModel::from_gguf(gguf, options)?))
 }

@@ -29,6 +29,13 @@ const ENDINGS: [&str; 9] = [
     "</s>",
 ];
 
+/// Longer tokens are left out of what a grammar may choose: its trie takes no more. The longest in use are as
+/// long as this.
+const WORD_BYTES_MAX: usize = 1000;
+
+/// The most bytes of all tokens together that the trie is sure to take; the largest vocabularies have half.
+const WORDS_BYTES_MAX: usize = (1 << 22) - 1;
+
 /// A piece of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
@@ -329,7 +336,12 @@ fn trie(bytes: &[Vec<u8>], kinds: &[Kind], bos: Option<u32>, eos: &[u32]) -> Res
             }
             _ => bytes.clone(),
         })
+        .map(|word| if word.len() > WORD_BYTES_MAX { Vec::new() } else { word })
         .collect();
+    let total: usize = words.iter().map(Vec::len).sum();
+    if total > WORDS_BYTES_MAX {
+        return Err(Error::Tokenizer(format!("its tokens have {total} bytes, more than {WORDS_BYTES_MAX}")));
+    }
     let Some(eos_token) = eos.first() else {
         return Err(Error::Tokenizer("it names no token that ends an answer".into()));
     };

@@ -59,6 +59,9 @@ pub struct BackendConfig {
     /// The most tokens the model writes in one reply.
     #[serde(default)]
     pub max_tokens: Option<u32>,
+    /// Threads of an `embedded` backend; one less than the processor has when left out.
+    #[serde(default)]
+    pub threads: Option<usize>,
     /// The program of a `command` backend and its arguments.
     #[serde(default)]
     pub command: Vec<String>,
@@ -94,6 +97,9 @@ fn retry_base_seconds() -> f64 {
 /// No wait in the settings may be longer; a larger figure is a mistake in units.
 const SECONDS_MAX: f64 = 86_400.0;
 
+/// The most threads that share one model's arithmetic.
+const THREADS_MAX: usize = 256;
+
 impl BackendConfig {
     /// A backend with everything at its default.
     pub fn new(name: &str, kind: BackendKind) -> BackendConfig {
@@ -114,6 +120,7 @@ impl BackendConfig {
             temperature: None,
             seed: None,
             max_tokens: None,
+            threads: None,
             command: Vec::new(),
             env: Vec::new(),
         }
@@ -144,6 +151,12 @@ impl BackendConfig {
         }
         if self.max_tokens == Some(0) {
             complain("max_tokens", "must be at least 1");
+        }
+        if self.threads.is_some_and(|threads| !(1..=THREADS_MAX).contains(&threads)) {
+            complain("threads", "must be from 1 to 256");
+        }
+        if self.threads.is_some() && self.kind != BackendKind::Embedded {
+            complain("threads", "belongs to backends of kind \"embedded\"");
         }
         if self.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
             complain("temperature", "must be from 0 to 2");

@@ -1,13 +1,11 @@
 //! The keys and values of the tokens a layer has read, and attention over them.
 
-use std::sync::{Mutex, PoisonError};
-
-use candle_core::utils::barrier_pool;
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::matrix::single;
 use super::slices::{combine, exp};
+use super::threads::Threads;
 
 /// Positions are kept in blocks of this many: memory grows by one block at a time, and a block's keys and
 /// values of one head fit into the fastest cache.
@@ -18,7 +16,6 @@ const HALF_MAX: f32 = 65504.0;
 
 /// Below this a half-precision number is no longer normal, and is taken for zero: reading it would be slow.
 const HALF_MIN: f32 = 6.103_515_6e-5;
-
 
 /// How the heads of a model are laid out.
 #[derive(Debug, Clone, Copy)]
@@ -83,20 +80,16 @@ impl Cache {
 
     /// Attends from `queries`, whose first row is at position `start`, to everything up to each row's own
     /// position.
-    pub(super) fn attend(&self, queries: &[f32], start: usize) -> Vec<f32> {
+    pub(super) fn attend(&self, queries: &[f32], start: usize, threads: &Threads) -> Vec<f32> {
         let Heads { queries: heads, keys, width } = self.heads;
         let rows = queries.len() / (heads * width);
         let share = heads / keys * width;
-        let parts: Vec<Mutex<Vec<f32>>> = (0..keys).map(|_| Mutex::default()).collect();
-        barrier_pool().execute_chunked(keys, |range| {
-            for head in range {
-                let part = Arch::new().dispatch(Attend { cache: self, queries, start, rows, head });
-                *parts[head].lock().unwrap_or_else(PoisonError::into_inner) = part;
-            }
+        let work = queries.len() * (start + rows);
+        let parts = threads.map(work, (0..keys).collect(), |head| {
+            Arch::new().dispatch(Attend { cache: self, queries, start, rows, head })
         });
         let mut output = vec![0.0; queries.len()];
-        for (head, part) in parts.into_iter().enumerate() {
-            let part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (head, part) in parts.iter().enumerate() {
             for (row, part) in output.chunks_exact_mut(heads * width).zip(part.chunks_exact(share)) {
                 row[head * share..(head + 1) * share].copy_from_slice(part);
             }
@@ -283,7 +276,8 @@ mod tests {
     }
 
     #[test]
-    fn attends_as_the_formula_says() {
+    fn attends_as_the_formula_says() -> Result<(), crate::Error> {
+        let threads = Threads::new(2)?;
         for (queries, keys, width) in [(9, 3, 64), (4, 4, 16), (14, 2, 80), (5, 1, 48)] {
             let heads = Heads { queries, keys, width };
             let length = 150;
@@ -293,7 +287,7 @@ mod tests {
             cache.write(0, &key, &value);
             for (start, rows) in [(0, 1), (0, 150), (63, 2), (64, 1), (140, 10)] {
                 let query = wave(rows * queries * width, 9.0);
-                let found = cache.attend(&query, start);
+                let found = cache.attend(&query, start, &threads);
                 let expected = naive(heads, &query, &key, &value, start);
                 assert_eq!(found.len(), expected.len());
                 for (found, expected) in found.iter().zip(&expected) {
@@ -301,6 +295,7 @@ mod tests {
                 }
             }
         }
+        Ok(())
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::matrix::Matrix;
 use super::rope::Rope;
 use super::shape::ModelShape;
 use super::slices;
+use super::threads::{Threads, usual};
 use crate::Error;
 use crate::gguf::{Gguf, malformed};
 use crate::interrupt::Interrupt;
@@ -28,18 +29,17 @@ const CONTEXT_MAX_DEFAULT: usize = 4096;
 pub struct Options {
     /// The most tokens to remember, if the model can remember as many.
     pub context_max: usize,
+    /// How many threads share the arithmetic; one less than the processor has unless said otherwise.
+    pub threads: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { context_max: CONTEXT_MAX_DEFAULT }
+        Options { context_max: CONTEXT_MAX_DEFAULT, threads: usual() }
     }
 }
 
 /// A model of the llama family, run by code in Rust alone.
-///
-/// The number of threads is candle's: the environment variable `CANDLE_NUM_THREADS` as it is when the first
-/// model of the process is loaded.
 #[derive(Debug)]
 pub struct CandleModel {
     weights: Arc<Weights>,
@@ -52,6 +52,7 @@ pub struct CandleModel {
 
 #[derive(Debug)]
 struct Weights {
+    threads: Threads,
     shape: ModelShape,
     embedding: Linear,
     layers: Vec<Layer>,
@@ -84,7 +85,7 @@ impl CandleModel {
 
     /// Loads the model in an open file.
     pub fn from_gguf(gguf: &mut Gguf, options: Options) -> Result<CandleModel, Error> {
-        let weights = Arc::new(Weights::read(gguf)?);
+        let weights = Arc::new(Weights::read(gguf, options.threads)?);
         let context = weights.shape.context.min(options.context_max);
         let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
         Ok(CandleModel { weights, caches, length: 0, context, interrupt: Interrupt::default(), logits: Vec::new() })
@@ -180,7 +181,7 @@ impl Reading<'_> {
         self.finish(layer, cache, &mut state, &query, 1)?;
         let normed = self.norm(&state, &self.weights.norm, 1);
         let output = self.weights.output.as_ref().unwrap_or(&self.weights.embedding);
-        Ok(Some(output.forward(&normed)?))
+        Ok(Some(output.forward(&normed, &self.weights.threads)?))
     }
 
     /// Puts the keys and values of all rows into the cache; the queries of the last `kept` rows.
@@ -196,16 +197,16 @@ impl Reading<'_> {
         let shape = &self.weights.shape;
         let (heads, rope) = (shape.heads, &self.weights.rope);
         let normed = self.norm(states, &layer.attention_norm, self.rows);
-        let mut keys = layer.key.forward(&normed)?;
+        let mut keys = layer.key.forward(&normed, &self.weights.threads)?;
         self.norm_heads(&mut keys, layer.key_norm.as_deref());
         rope.rotate(&mut keys, heads.keys * heads.width, heads.width, turns);
-        cache.write(self.start, &keys, &layer.value.forward(&normed)?);
+        cache.write(self.start, &keys, &layer.value.forward(&normed, &self.weights.threads)?);
         let mut query = match kept {
             0 => return Ok(Vec::new()),
-            kept if kept == self.rows => layer.query.forward(&normed)?,
+            kept if kept == self.rows => layer.query.forward(&normed, &self.weights.threads)?,
             kept => {
                 let states = &states[(self.rows - kept) * shape.hidden..];
-                layer.query.forward(&self.norm(states, &layer.attention_norm, kept))?
+                layer.query.forward(&self.norm(states, &layer.attention_norm, kept), &self.weights.threads)?
             }
         };
         self.norm_heads(&mut query, layer.query_norm.as_deref());
@@ -230,14 +231,14 @@ impl Reading<'_> {
         self.interrupt.check()?;
         let shape = &self.weights.shape;
         let width = shape.heads.queries * shape.heads.width;
-        let attended = cache.attend(query, self.start + self.rows - rows);
+        let attended = cache.attend(query, self.start + self.rows - rows, &self.weights.threads);
         let attended = Activations::new(&attended, width);
-        slices::add(states, &layer.attention_output.forward(&attended)?);
+        slices::add(states, &layer.attention_output.forward(&attended, &self.weights.threads)?);
         let normed = self.norm(states, &layer.feed_forward_norm, rows);
-        let mut gated = layer.gate.forward(&normed)?;
-        slices::gate(&mut gated, &layer.up.forward(&normed)?);
+        let mut gated = layer.gate.forward(&normed, &self.weights.threads)?;
+        slices::gate(&mut gated, &layer.up.forward(&normed, &self.weights.threads)?);
         let gated = Activations::new(&gated, shape.feed_forward);
-        slices::add(states, &layer.down.forward(&gated)?);
+        slices::add(states, &layer.down.forward(&gated, &self.weights.threads)?);
         Ok(())
     }
 
@@ -262,7 +263,7 @@ impl Reading<'_> {
 }
 
 impl Weights {
-    fn read(gguf: &mut Gguf) -> Result<Weights, Error> {
+    fn read(gguf: &mut Gguf, threads: usize) -> Result<Weights, Error> {
         let shape = ModelShape::read(gguf)?;
         let embedding = matrix(gguf, "token_embd", shape.vocabulary, shape.hidden)?;
         let mut layers = Vec::new();
@@ -280,7 +281,8 @@ impl Weights {
         };
         let rope =
             Rope::new(shape.pairs, shape.rope_width, shape.rope_base, shape.rope_scale, factors.as_deref());
-        Ok(Weights { shape, embedding, layers, norm, output, rope })
+        let threads = Threads::new(threads)?;
+        Ok(Weights { threads, shape, embedding, layers, norm, output, rope })
     }
 }
 

@@ -4,13 +4,11 @@
 //! multiplied as they are with activations of sixteen bits. For many rows, as in prompts, arithmetic does: the
 //! weights are unpacked a panel at a time, and the panel is multiplied with all rows in single precision.
 
-use std::sync::{Mutex, PoisonError};
-
-use candle_core::utils::barrier_pool;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::matrix::{BLOCK, Form, Matrix, single};
 use super::slices::{add, combine};
+use super::threads::Threads;
 use crate::Error;
 
 /// From this many rows of activations on, unpacking pays.
@@ -57,7 +55,9 @@ impl Activations {
     pub(super) fn new(values: &[f32], width: usize) -> Activations {
         let rows = values.len() / width;
         let prepared = match rows < MANY {
-            true => Prepared::Few(values.chunks_exact(width).map(|row| Arch::new().dispatch(Quantise(row))).collect()),
+            true => Prepared::Few(
+                values.chunks_exact(width).map(|row| Arch::new().dispatch(Quantise(row))).collect(),
+            ),
             false => {
                 let mut groups = vec![[0.0; GROUP]; rows.div_ceil(GROUP) * width];
                 for (row, values) in values.chunks_exact(width).enumerate() {
@@ -75,14 +75,14 @@ impl Activations {
 
 impl Linear {
     /// The product with each row of activations.
-    pub(super) fn forward(&self, input: &Activations) -> Result<Vec<f32>, Error> {
+    pub(super) fn forward(&self, input: &Activations, threads: &Threads) -> Result<Vec<f32>, Error> {
         if input.width != self.matrix.inputs {
             let (found, expected) = (input.width, self.matrix.inputs);
             return Err(Error::Malformed(format!("a matrix in it takes {expected} values and not {found}")));
         }
         let mut output = match &input.prepared {
-            Prepared::Few(rows) => few(&self.matrix, rows),
-            Prepared::Many(groups) => many(&self.matrix, groups, input.rows),
+            Prepared::Few(rows) => few(&self.matrix, rows, threads),
+            Prepared::Many(groups) => many(&self.matrix, groups, input.rows, threads),
         };
         if let Some(bias) = &self.bias {
             for row in output.chunks_exact_mut(self.matrix.outputs) {
@@ -93,43 +93,26 @@ impl Linear {
     }
 }
 
-/// How many pieces work is cut into so that threads which are held up do not hold up the others.
-fn pieces() -> usize {
-    match barrier_pool().n_workers() {
-        0 => 1,
-        workers => (workers + 1) * 4,
-    }
-}
-
-fn few(matrix: &Matrix, rows: &[Sixteen]) -> Vec<f32> {
+fn few(matrix: &Matrix, rows: &[Sixteen], threads: &Threads) -> Vec<f32> {
     let mut output = vec![0.0; rows.len() * matrix.outputs];
-    let piece = matrix.outputs.div_ceil(pieces());
+    let piece = matrix.outputs.div_ceil(threads.pieces());
     for (output, input) in output.chunks_exact_mut(matrix.outputs).zip(rows) {
-        let parts: Vec<Mutex<&mut [f32]>> = output.chunks_mut(piece).map(Mutex::new).collect();
-        barrier_pool().execute_chunked(parts.len(), |range| {
-            for part in range {
-                let mut output = parts[part].lock().unwrap_or_else(PoisonError::into_inner);
-                multiply(matrix, input, part * piece, &mut output);
-            }
+        let parts: Vec<(usize, &mut [f32])> = output.chunks_mut(piece).enumerate().collect();
+        threads.map(matrix.outputs * matrix.inputs, parts, |(part, output)| {
+            multiply(matrix, input, part * piece, output);
         });
     }
     output
 }
 
-fn many(matrix: &Matrix, groups: &[[f32; GROUP]], rows: usize) -> Vec<f32> {
-    let panels = matrix.outputs.div_ceil(PANEL);
-    let parts: Vec<Mutex<Vec<[f32; PANEL]>>> = (0..panels).map(|_| Mutex::default()).collect();
-    barrier_pool().execute_chunked(panels, |range| {
-        for panel in range {
-            let product = Arch::new().dispatch(Panel { matrix, groups, panel });
-            *parts[panel].lock().unwrap_or_else(PoisonError::into_inner) = product;
-        }
-    });
+fn many(matrix: &Matrix, groups: &[[f32; GROUP]], rows: usize, threads: &Threads) -> Vec<f32> {
+    let panels = (0..matrix.outputs.div_ceil(PANEL)).collect();
+    let work = matrix.outputs * groups.len() * GROUP;
+    let parts = threads.map(work, panels, |panel| Arch::new().dispatch(Panel { matrix, groups, panel }));
     let mut output = vec![0.0; rows * matrix.outputs];
-    for (panel, part) in parts.into_iter().enumerate() {
-        let part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (panel, part) in parts.iter().enumerate() {
         let width = PANEL.min(matrix.outputs - panel * PANEL);
-        for (row, part) in output.chunks_exact_mut(matrix.outputs).zip(&part) {
+        for (row, part) in output.chunks_exact_mut(matrix.outputs).zip(part) {
             row[panel * PANEL..panel * PANEL + width].copy_from_slice(&part[..width]);
         }
     }
@@ -238,16 +221,10 @@ impl<D: Dot> WithSimd for Multiply<'_, D> {
             let part = (self.first + row) * across..(self.first + row + 1) * across;
             match &self.matrix.form {
                 Form::Four { quants, scales, minima } => {
-                    let mut sum = 0.0;
-                    let minima = &minima[part.clone()];
                     scale(&mut products, &scales[part.clone()], &self.input.scales);
+                    let least = weigh(&minima[part.clone()], &self.input.sums);
                     let (quants, _) = quants[part.start * BLOCK / 2..part.end * BLOCK / 2].as_chunks::<16>();
-                    let product = self.dot.four(quants, &products, input);
-                    scale(&mut products, minima, &self.input.sums);
-                    for product in &products {
-                        sum += product;
-                    }
-                    *output = product + sum;
+                    *output = self.dot.four(quants, &products, input) + least;
                 }
                 Form::Eight { quants, scales } => {
                     scale(&mut products, &scales[part.clone()], &self.input.scales);
@@ -264,6 +241,22 @@ fn scale(products: &mut [f32], halves: &[u16], factors: &[f32]) {
     for ((product, half), factor) in products.iter_mut().zip(halves).zip(factors) {
         *product = single(*half) * factor;
     }
+}
+
+/// The scalar product, in eight sums so that it becomes vectors.
+#[inline(always)]
+fn weigh(halves: &[u16], factors: &[f32]) -> f32 {
+    let mut sums = [0.0; 8];
+    let ((halves, rest), (factors, rest_factors)) = (halves.as_chunks::<8>(), factors.as_chunks::<8>());
+    for (halves, factors) in halves.iter().zip(factors) {
+        for lane in 0..8 {
+            sums[lane] += single(halves[lane]) * factors[lane];
+        }
+    }
+    for (half, factor) in rest.iter().zip(rest_factors) {
+        sums[0] += single(*half) * factor;
+    }
+    sums.iter().sum()
 }
 
 /// For processors without vectors that are known here.
@@ -387,7 +380,8 @@ mod tests {
 
     #[test]
     fn products_are_right_for_any_number_of_rows() -> Result<(), Error> {
-        for (outputs, inputs) in [(40, 96), (32, 64), (7, 576), (100, 32)] {
+        let threads = Threads::new(2)?;
+        for (outputs, inputs) in [(40, 96), (32, 64), (7, 576), (100, 32), (700, 288)] {
             let values: Vec<f32> = (0..outputs * inputs).map(|index| (index as f32 * 0.731).sin()).collect();
             let plain = Tensor::from_vec(values, (outputs, inputs), &Device::Cpu)?;
             for dtype in [GgmlDType::Q4_1, GgmlDType::Q8_0] {
@@ -396,13 +390,15 @@ mod tests {
                 let meant = matrix.pick(&numbers);
                 let linear = Linear { matrix, bias: Some(vec![0.5; outputs]) };
                 for rows in [1, 2, 5, 6, 7, 13, 40] {
-                    let input: Vec<f32> = (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
-                    let found = linear.forward(&Activations::new(&input, inputs))?;
+                    let input: Vec<f32> =
+                        (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
+                    let found = linear.forward(&Activations::new(&input, inputs), &threads)?;
                     assert_eq!(found.len(), rows * outputs);
                     for (place, found) in found.iter().enumerate() {
                         let (row, column) = (place / outputs, place % outputs);
                         let weights = &meant[column * inputs..][..inputs];
-                        let expected: f32 = input[row * inputs..][..inputs].iter().zip(weights).map(|(a, b)| a * b).sum();
+                        let expected: f32 =
+                            input[row * inputs..][..inputs].iter().zip(weights).map(|(a, b)| a * b).sum();
                         assert!((found - expected - 0.5).abs() < 5e-3, "{found} and not {expected}");
                     }
                 }
@@ -413,8 +409,10 @@ mod tests {
 
     #[test]
     fn every_processor_computes_the_same() {
-        let weights: Vec<[u8; 16]> = (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as u8)).collect();
-        let wide: Vec<[i8; 32]> = (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as i8)).collect();
+        let weights: Vec<[u8; 16]> =
+            (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as u8)).collect();
+        let wide: Vec<[i8; 32]> =
+            (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as i8)).collect();
         let input: Vec<[i16; 32]> =
             (0..5).map(|row| std::array::from_fn(|at| (row * 7001 + at * 3777) as u16 as i16)).collect();
         let scales = [0.1, 0.2, -0.3, 0.4, 0.5];

@@ -50,7 +50,9 @@ impl Matrix {
     /// Takes over a tensor of a file.
     pub(super) fn new(tensor: &QTensor, outputs: usize, inputs: usize) -> Result<Matrix, Error> {
         if !inputs.is_multiple_of(BLOCK) {
-            return Err(Error::Unsupported(format!("a matrix with rows of {inputs}, which is no multiple of {BLOCK}")));
+            return Err(Error::Unsupported(format!(
+                "a matrix with rows of {inputs}, which is no multiple of {BLOCK}"
+            )));
         }
         let blocks = outputs * inputs / BLOCK;
         let form = match tensor.dtype() {
@@ -211,7 +213,8 @@ fn eight(tensor: &QTensor, outputs: usize, inputs: usize) -> Result<Form, Error>
     let mut scales = Vec::with_capacity(outputs * inputs / BLOCK);
     let piece = (PIECE / inputs).max(1);
     for first in (0..outputs).step_by(piece) {
-        let rows: Vec<u32> = (first..outputs.min(first + piece)).filter_map(|row| u32::try_from(row).ok()).collect();
+        let rows: Vec<u32> =
+            (first..outputs.min(first + piece)).filter_map(|row| u32::try_from(row).ok()).collect();
         let rows = Tensor::new(rows, &Device::Cpu)?;
         let values = tensor.embedding(&rows)?.flatten_all()?.to_vec1::<f32>()?;
         for block in values.chunks_exact(BLOCK) {

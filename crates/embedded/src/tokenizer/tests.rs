@@ -111,3 +111,26 @@ fn unusable_vocabularies_are_refused() {
         assert!(matches!(tokenizer(&broken), Err(Error::Tokenizer(_))));
     }
 }
+
+#[test]
+fn odd_vocabularies_do_no_harm() -> Result<(), Error> {
+    let texts = |texts: Vec<String>| Value::Array(texts.into_iter().map(Value::String).collect());
+    let odd = |tokens: Vec<String>| {
+        recipe("llama", GgmlDType::Q8_0)
+            .metadata("tokenizer.ggml.tokens", texts(tokens))
+            .metadata("tokenizer.ggml.merges", texts(Vec::new()))
+            .metadata("tokenizer.ggml.merges", texts(vec!["a b".into()]))
+            .metadata("tokenizer.ggml.eos_token_id", Value::U32(1))
+    };
+    let base = || vec!["a".to_owned(), "b".into(), "ab".into(), "a".into(), String::new(), String::new()];
+    let found = tokenizer(&odd(base()))?;
+    assert_eq!(found.encode("ab", false)?, [2]);
+    assert!(found.encode("unknown", true)?.len() <= 7);
+    assert!(found.token_env().tokenize_bytes(b"a\xffb").len() <= 3);
+    let mut long = base();
+    long.push("x".repeat(1_000_000));
+    assert_eq!(tokenizer(&odd(long))?.vocabulary(), 7);
+    let many: Vec<String> = (0..6000).map(|token| format!("{token:0>900}")).collect();
+    assert!(tokenizer(&odd([base(), many].concat())).is_err());
+    Ok(())
+}

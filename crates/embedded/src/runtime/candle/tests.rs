@@ -115,7 +115,7 @@ fn what_cannot_be_read_is_refused() -> Result<(), Error> {
     assert!(matches!(model.eval(&prompt(701)), Err(Error::Context { tokens: 701, context: 700 })));
     assert!(matches!(model.eval(&[3, 261]), Err(Error::Token { token: 261, vocabulary: 261 })));
     assert_eq!(model.length(), 0);
-    let options = Options { context_max: 50 };
+    let options = Options { context_max: 50, ..Options::default() };
     let small = CandleModel::load(recipe("llama", GgmlDType::Q8_0).write().path(), options)?;
     assert_eq!(small.context(), 50);
     Ok(())
