@@ -41,10 +41,11 @@ impl<'d> Solver<'d> {
             item_schemas.extend(part.get("contains").map(|schema| Part::made(json!({"not": schema}))));
         }
         let item = self.form(item_schemas, loops);
-        if is_unique && prefix_length == 0 {
-            if let Some(form) = subset(&item, least, stated) {
-                return form;
-            }
+        if is_unique
+            && prefix_length == 0
+            && let Some(form) = subset(&item, least, stated)
+        {
+            return form;
         }
         if is_unique && stated != Some(1) {
             self.give_up_on("uniqueItems");

@@ -83,7 +83,7 @@ impl<'d> Solver<'d> {
         let says = |keyword: &&str| parts.iter().any(|part| part.get(keyword).is_some());
         let told: Vec<&str> = TELLING
             .iter()
-            .filter(|(_, keywords)| keywords.iter().any(|keyword| says(keyword)))
+            .filter(|(_, keywords)| keywords.iter().any(&says))
             .map(|(name, _)| *name)
             .collect();
         let is_stated = parts.iter().any(|part| part.get("type").is_some());
