@@ -118,9 +118,14 @@ pub fn run(model: &Path, python: &Path) -> Result<()> {
         theirs.push(peer.measure()?);
     }
     drop((runtime, peer));
-    println!("\n## Speed beside llama.cpp ({threads} threads, {PROMPT_TOKENS} tokens read, {DECODE_TOKENS} written)\n");
+    println!(
+        "\n## Speed beside llama.cpp ({threads} threads, {PROMPT_TOKENS} tokens read, {DECODE_TOKENS} written)\n"
+    );
     println!("| | embedded | llama.cpp | ratio |\n|---|---|---|---|");
-    for (what, part) in [("prompt tokens/s", (|speed| speed.prompt) as fn(&Speed) -> f64), ("decoded tokens/s", |speed| speed.decode)] {
+    for (what, part) in [
+        ("prompt tokens/s", (|speed| speed.prompt) as fn(&Speed) -> f64),
+        ("decoded tokens/s", |speed| speed.decode),
+    ] {
         let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| part(ours) / part(theirs)).collect();
         let of = |speeds: &[Speed]| median(speeds.iter().map(part).collect());
         println!("| {what} | {:.1} | {:.1} | {:.2} |", of(&ours), of(&theirs), median(ratios));
@@ -146,7 +151,8 @@ fn masks(path: &Path) -> Result<()> {
     println!("\nMasks and closings: {share:.2} % of decode time ({tokens} tokens of {TASKS} tasks).");
     let task = &tasks[0];
     let prompt = task["prompt"].as_str().unwrap_or_default();
-    let long = format!("{}\n\n{prompt}", "The rules of the house are long and known to everyone. ".repeat(30));
+    let long =
+        format!("{}\n\n{prompt}", "The rules of the house are long and known to everyone. ".repeat(30));
     let first = answer(&request(task, &long))?.timing;
     let second = answer(&request(task, &format!("{long} Thank you.")))?.timing;
     println!(

@@ -126,7 +126,11 @@ pub fn run(corpora: &Path, options: &Options) -> Result<()> {
         let mut rows = Vec::new();
         for (id, schema) in dataset.schemas.iter().step_by(options.every) {
             let row = runtime.block_on(answer(schema, &rung))?;
-            eprintln!("{id}: {} {:.1} s", if row.valid { "valid" } else { &row.reason }, row.elapsed.as_secs_f64());
+            eprintln!(
+                "{id}: {} {:.1} s",
+                if row.valid { "valid" } else { &row.reason },
+                row.elapsed.as_secs_f64()
+            );
             if !row.valid {
                 reasons.entry(row.reason.clone()).or_default().push(id.clone());
             }
@@ -182,7 +186,8 @@ async fn answer(schema: &Value, rung: &Rung) -> Result<Row> {
         elapsed: start.elapsed(),
         value: Value::Null,
     };
-    let blueprint: Blueprint = serde_json::from_value(json!({"name": "bench", "default_output_schema": schema}))?;
+    let blueprint: Blueprint =
+        serde_json::from_value(json!({"name": "bench", "default_output_schema": schema}))?;
     let contract = match resolve(&blueprint, &ContractRequest::default(), &EnvironmentDefaults::default()) {
         Ok(contract) => contract,
         Err(error) => return Ok(row(false, false, format!("contract refused: {error}"), Receipt::default())),
@@ -230,7 +235,8 @@ fn empties(root: &Value, schema: &Value, value: &Value) -> usize {
         Value::Object(members) => {
             let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
             let here = required.filter(|name| members.get(*name).is_some_and(is_empty)).count();
-            let below = members.iter().map(|(name, member)| empties(root, &schema["properties"][name], member));
+            let below =
+                members.iter().map(|(name, member)| empties(root, &schema["properties"][name], member));
             here + below.sum::<usize>()
         }
         _ => 0,

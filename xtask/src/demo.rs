@@ -20,5 +20,8 @@ pub(crate) fn run() -> Result<()> {
     println!("\n$ cd examples/tickets && formwork run triage -p - --backend embedded --receipt < ticket.txt");
     let ticket = File::open(folder.join("ticket.txt")).context("reading the ticket")?;
     let mut run = command(&formwork, &["run", "triage", "-p", "-", "--backend", "embedded", "--receipt"]);
-    shell::run("valid JSON from the model inside the process, and its receipt", run.current_dir(&folder).stdin(ticket))
+    shell::run(
+        "valid JSON from the model inside the process, and its receipt",
+        run.current_dir(&folder).stdin(ticket),
+    )
 }

@@ -59,7 +59,15 @@ fn a_list_at_the_root_and_a_forced_tool_need_nothing_around_them() {
         .file("schema.json", &schema.to_string());
     for strategy in ["auto", "tool"] {
         let ran = project.run(&[
-            "run", "colours", "-p", "The flag is red.", "--schema", "schema.json", "--strategy", strategy, "--receipt",
+            "run",
+            "colours",
+            "-p",
+            "The flag is red.",
+            "--schema",
+            "schema.json",
+            "--strategy",
+            strategy,
+            "--receipt",
         ]);
         assert_eq!(ran.status, 0, "{}", ran.all());
         let value = ran.json();
@@ -79,7 +87,8 @@ fn what_no_grammar_guarantees_is_named_and_checked() {
     let project = project
         .file("agents/names.yaml", "name: names\nlimits: {max_tokens: 60}\n")
         .file("schema.json", &schema.to_string());
-    let ran = project.run(&["run", "names", "-p", "Ana, Bo and Cy met.", "--schema", "schema.json", "--json"]);
+    let ran =
+        project.run(&["run", "names", "-p", "Ana, Bo and Cy met.", "--schema", "schema.json", "--json"]);
     let value = ran.json();
     assert_eq!(value["receipt"]["unenforced"], json!(["uniqueItems"]), "{value}");
     if ran.status == 0 {
@@ -127,7 +136,8 @@ fn weights_named_in_the_settings_have_to_be_there() {
 fn an_answer_that_is_under_way_can_be_interrupted() {
     let Some(project) = project("embedded-interrupted") else { return };
     let project = project.file("agents/writer.yaml", "name: writer\nlimits: {max_tokens: 3000}\n");
-    let mut child = project.command(&["run", "writer", "-p", "Write a long story about a dog."]).spawn().unwrap();
+    let mut child =
+        project.command(&["run", "writer", "-p", "Write a long story about a dog."]).spawn().unwrap();
     drop(child.stdin.take());
     // The model has a thread of its own, by whose name it is known to be at work.
     let id = child.id().to_string();

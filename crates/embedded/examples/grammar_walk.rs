@@ -2,7 +2,13 @@
 //!
 //! `grammar_walk [--walks N] [--gguf FILE] [--show] [--only TEXT] FILE.jsonl…`: each line has a `schema`. Every walk takes random
 //! tokens that the grammar allows, is cut at a random point and closed. Prints a row per file.
-#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, reason = "a tool")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a tool"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,13 +34,15 @@ fn main() {
     }
     let env = vocabulary(gguf.as_deref());
     let compiler = Compiler::new(&env).unwrap();
-    println!("| file | schemas | refused | valid | share % | unfinished | enforced | admits % | compile ms p50 p99 max | mask µs p50 p99 max | close µs p50 p99 |");
+    println!(
+        "| file | schemas | refused | valid | share % | unfinished | enforced | admits % | compile ms p50 p99 max | mask µs p50 p99 max | close µs p50 p99 |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let mut tally = Tally::default();
         for line in text.lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
+            let Ok(row) = serde_json::from_str::<Value>(line) else { continue };
             let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
             if only.as_deref().is_none_or(|only| id.contains(only)) {
                 tally.schema(&compiler, &env, &row, id, walks, show);
@@ -91,7 +99,10 @@ impl Tally {
                 if grammar.admits(&test["data"]) {
                     self.admitted += 1;
                 } else if show && std::env::var("ADMIT").is_ok() {
-                    println!("{id}: not admitted: {}", test["data"].to_string().chars().take(600).collect::<String>());
+                    println!(
+                        "{id}: not admitted: {}",
+                        test["data"].to_string().chars().take(600).collect::<String>()
+                    );
                 }
             }
         }
@@ -128,7 +139,8 @@ impl Tally {
     fn note(&mut self, schema: &Schema, value: &Value, grammar: &Grammar, id: &str, show: bool) {
         let violations = schema.violations(value);
         let Some(first) = violations.list.first() else { return };
-        let keyword = first.schema_path.rsplit('/').find(|part| part.parse::<usize>().is_err()).unwrap_or_default();
+        let keyword =
+            first.schema_path.rsplit('/').find(|part| part.parse::<usize>().is_err()).unwrap_or_default();
         *self.reasons.entry(keyword.to_owned()).or_default() += 1;
         if show {
             let text: String = value.to_string().chars().take(300).collect();
@@ -142,7 +154,10 @@ impl Tally {
         let length = [0, 20, 60, 150, 400][(seed % 5) as usize];
         let length = if length == 0 { 0 } else { random.below(length) };
         let structural = [0, 90, 50, 80, 95][(seed % 5) as usize];
-        let marks: Vec<u32> = ["\"", "}", "]", ",", ", ", "0", "1", "a"].iter().filter_map(|text| trie.token_id(text.as_bytes())).collect();
+        let marks: Vec<u32> = ["\"", "}", "]", ",", ", ", "0", "1", "a"]
+            .iter()
+            .filter_map(|text| trie.token_id(text.as_bytes()))
+            .collect();
         let mut matcher = grammar.matcher();
         let mut tokens = Vec::new();
         for _ in 0..length {
@@ -158,7 +173,8 @@ impl Tally {
             self.masks.push(start.elapsed());
             if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(2) {
                 let text = trie.decode_str(&tokens);
-                let tail: String = text.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+                let tail: String =
+                    text.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
                 println!("slow {:?} after {} tokens: {tail}", start.elapsed(), tokens.len());
             }
             let allowed: Vec<u32> = marks.iter().copied().filter(|token| mask.is_allowed(*token)).collect();
@@ -177,10 +193,20 @@ impl Tally {
         let closing = close(&matcher);
         self.closings.push(start.elapsed());
         if std::env::var("SLOW").is_ok() && start.elapsed() > Duration::from_millis(20) {
-            println!("slow close {:?} {:?} tokens: {}", start.elapsed(), closing.as_ref().map(Vec::len), trie.decode_str(closing.as_deref().unwrap_or_default()).chars().take(200).collect::<String>());
+            println!(
+                "slow close {:?} {:?} tokens: {}",
+                start.elapsed(),
+                closing.as_ref().map(Vec::len),
+                trie.decode_str(closing.as_deref().unwrap_or_default()).chars().take(200).collect::<String>()
+            );
         }
         if closing.is_none() && std::env::var("SLOW").is_ok() {
-            println!("no end after {} {:?} {:?}", trie.decode_str(&tokens), matcher.compute_mask().map(|mask| mask.num_set()), matcher.get_error());
+            println!(
+                "no end after {} {:?} {:?}",
+                trie.decode_str(&tokens),
+                matcher.compute_mask().map(|mask| mask.num_set()),
+                matcher.get_error()
+            );
         }
         tokens.extend(closing?);
         String::from_utf8(trie.decode(&tokens)).ok()
@@ -192,7 +218,12 @@ impl Tally {
             times.sort();
         }
         let at = |times: &[Duration], share: f64| {
-            times.get(((times.len() as f64 - 1.0) * share) as usize).copied().unwrap_or_default().as_secs_f64() * 1e6
+            times
+                .get(((times.len() as f64 - 1.0) * share) as usize)
+                .copied()
+                .unwrap_or_default()
+                .as_secs_f64()
+                * 1e6
         };
         println!(
             "| {file} | {} | {} | {} | {:.1} | {} | {} | {:.1} | {:.1} {:.1} {:.1} | {:.0} {:.0} {:.0} | {:.0} {:.0} | {:?}",
@@ -239,7 +270,10 @@ fn vocabulary(gguf: Option<&str>) -> TokEnv {
         Some(path) => real_words(path),
         None => {
             let mut words: Vec<Vec<u8>> = (0..=255_u8).map(|byte| vec![byte]).collect();
-            let longer = ["\", \"", "\": \"", "\": ", ", ", "\"}", "\"]", "the", " and", "true", "false", "null", "20", "10"];
+            let longer = [
+                "\", \"", "\": \"", "\": ", ", ", "\"}", "\"]", "the", " and", "true", "false", "null", "20",
+                "10",
+            ];
             words.extend(longer.iter().map(|text| text.as_bytes().to_vec()));
             words
         }
@@ -257,7 +291,12 @@ fn real_words(path: &str) -> Vec<Vec<u8>> {
     let mut extra = 256;
     for byte in 0..=255_u8 {
         let is_plain = matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
-        let shown = if is_plain { char::from(byte) } else { extra += 1; char::from_u32(extra - 1).unwrap() };
+        let shown = if is_plain {
+            char::from(byte)
+        } else {
+            extra += 1;
+            char::from_u32(extra - 1).unwrap()
+        };
         table.insert(shown, byte);
     }
     tokens

@@ -73,10 +73,9 @@ impl<'r> Ask<'r> {
             Ask::Json(schema) => vec![Branch { tool: None, schema: Cow::Borrowed(schema) }],
             Ask::Call(tool) => vec![Branch { tool: None, schema: Cow::Borrowed(&tool.parameters) }],
             Ask::Choice { tools, result } => {
-                let calls = tools.iter().map(|tool| Branch {
-                    tool: Some(&tool.name),
-                    schema: Cow::Borrowed(&tool.parameters),
-                });
+                let calls = tools
+                    .iter()
+                    .map(|tool| Branch { tool: Some(&tool.name), schema: Cow::Borrowed(&tool.parameters) });
                 let schema = match result {
                     Some(schema) => Cow::Borrowed(schema.as_ref()),
                     None => Cow::Owned(json!({"type": "string", "minLength": 1})),
@@ -113,7 +112,8 @@ impl<'r> Ask<'r> {
 
 /// The tools in words.
 fn section(tools: &[Tool], structured: bool) -> String {
-    let mut text = "## Tools\n\nTo use a tool, answer {\"tool\": NAME, \"arguments\": ARGUMENTS}.\n".to_owned();
+    let mut text =
+        "## Tools\n\nTo use a tool, answer {\"tool\": NAME, \"arguments\": ARGUMENTS}.\n".to_owned();
     for tool in tools {
         let arguments = compact(&tool.parameters);
         text.push_str(&format!("\n- {}: {}\n  arguments: {arguments}\n", tool.name, tool.description.trim()));

@@ -131,9 +131,26 @@ pub(crate) fn free(
 struct Note {
     at: usize,
     closing: Vec<u32>,
+    /// How long it took to find out.
+    took: Duration,
 }
 
 impl Note {
+    fn take(matcher: &Matcher, at: usize, timing: &mut Timing) -> Result<Note, Error> {
+        let start = Instant::now();
+        let closing = close(matcher).ok_or(Error::NoClosing)?;
+        let took = start.elapsed();
+        timing.masks += took;
+        Ok(Note { at, closing, took })
+    }
+
+    /// After how many tokens the next note is due when `spare` tokens of the budget are not needed yet. Near
+    /// the end that is every token; notes that take long are taken less often.
+    fn distance(&self, spare: usize) -> usize {
+        let milliseconds = self.took.as_millis() as usize;
+        if spare <= NEAR { 1 + milliseconds / 8 } else { NOTE_EVERY + milliseconds }
+    }
+
     fn length(&self) -> usize {
         self.at + self.closing.len()
     }
@@ -155,7 +172,7 @@ pub(crate) fn constrained(
     let mut watcher = Watcher::new(trie);
     let mut repetition_cut = false;
     let mut tokens: Vec<u32> = Vec::new();
-    let mut note = Note { at: 0, closing: close(&matcher).ok_or(Error::NoClosing)? };
+    let mut note = Note::take(&matcher, 0, &mut reader.timing)?;
     if note.length() > limits.tokens {
         return Err(Error::BudgetTooSmall { needed: note.length(), budget: limits.tokens });
     }
@@ -184,15 +201,14 @@ pub(crate) fn constrained(
             forced.iter().for_each(|token| watcher.see(trie.token(*token)));
         }
         progress(tokens.len());
-        let near = tokens.len() + note.closing.len() + NEAR >= limits.tokens;
         let late = limits.interrupt.is_late();
-        if !(near || late || tokens.len() - note.at >= NOTE_EVERY) || matcher.is_stopped() {
+        let spare = limits.tokens.saturating_sub(tokens.len() + note.closing.len());
+        let used_up = tokens.len() >= limits.tokens;
+        let is_due = late || used_up || tokens.len() >= note.at + note.distance(spare);
+        if !is_due || matcher.is_stopped() {
             continue;
         }
-        let start = Instant::now();
-        let closing = close(&matcher).ok_or(Error::NoClosing)?;
-        reader.timing.masks += start.elapsed();
-        let here = Note { at: tokens.len(), closing };
+        let here = Note::take(&matcher, tokens.len(), &mut reader.timing)?;
         let fits = here.length() <= limits.tokens;
         if fits {
             note = here;

@@ -57,7 +57,9 @@ pub enum Error {
     #[error("the time was over before the prompt was read")]
     Late,
     /// The prompt leaves no room for an answer.
-    #[error("the prompt has {tokens} tokens, and the model can remember {context}; shorten it or use a backend with a larger context")]
+    #[error(
+        "the prompt has {tokens} tokens, and the model can remember {context}; shorten it or use a backend with a larger context"
+    )]
     PromptTooLong {
         /// The prompt's length.
         tokens: usize,
@@ -65,7 +67,9 @@ pub enum Error {
         context: usize,
     },
     /// Even the shortest answer is longer than the budget.
-    #[error("the shortest answer to this schema has {needed} tokens, and max_tokens allows {budget}; raise it")]
+    #[error(
+        "the shortest answer to this schema has {needed} tokens, and max_tokens allows {budget}; raise it"
+    )]
     BudgetTooSmall {
         /// Tokens of the shortest answer.
         needed: usize,

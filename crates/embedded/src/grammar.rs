@@ -80,7 +80,9 @@ pub enum Error {
     #[error("the schema cannot be turned into a grammar")]
     Schema(#[from] formwork_schema::Error),
     /// No value satisfies the schema, as far as can be told.
-    #[error("no value satisfies the schema, so there is nothing a model could write; look for bounds and types that exclude one another")]
+    #[error(
+        "no value satisfies the schema, so there is nothing a model could write; look for bounds and types that exclude one another"
+    )]
     Unsatisfiable,
     /// The grammar cannot be built.
     #[error("the grammar of the schema cannot be built: {0}; simplify the schema")]
@@ -162,7 +164,9 @@ enum Outcome {
     /// It would have taken more than the effort.
     Exhausted,
     /// No value satisfies the schema, perhaps only because recursion was cut.
-    Empty { cut: bool },
+    Empty {
+        cut: bool,
+    },
 }
 
 /// A schema solved into forms.
@@ -283,6 +287,7 @@ impl Grammar {
 fn solve(plain: &Plain, bounds: &Bounds, effort: Effort) -> Outcome {
     let run = || {
         let mut solver = Solver::new(plain, bounds, effort);
+        solver.unenforced.extend(plain.dynamic.map(str::to_owned));
         let root = solver.form(vec![Part::Document(&plain.root)], 0);
         if solver.is_exhausted() {
             Outcome::Exhausted

@@ -167,8 +167,7 @@ fn flags(grammar: Option<&Grammar>, written: &Written, text: &str) -> Vec<String
     if grammar.is_some_and(touches) {
         flags.push("bounded".to_owned());
     }
-    for (holds, flag) in
-        [(written.forced_close, "forced_close"), (written.repetition_cut, "repetition_cut")]
+    for (holds, flag) in [(written.forced_close, "forced_close"), (written.repetition_cut, "repetition_cut")]
     {
         if holds {
             flags.push(flag.to_owned());
@@ -216,8 +215,7 @@ impl Grammars {
         let start = Instant::now();
         let mut steps = BOUNDS.iter();
         while let Some((string_characters, items)) = steps.next() {
-            let bounds =
-                Bounds { string_characters: *string_characters, items: *items, ..Bounds::default() };
+            let bounds = Bounds { string_characters: *string_characters, items: *items, ..Bounds::default() };
             let grammar = self.compile_within(branches, &bounds).map_err(Error::grammar)?;
             if steps.len() == 0 || grammar.usual_length() <= room {
                 return Ok(grammar);

@@ -15,13 +15,17 @@ use crate::walk::subschemas_mut;
 ///
 /// Annotations, identifiers and keywords that mean nothing in the document's draft are gone. Tuples are
 /// `prefixItems` with `items` after them, `dependencies` are `dependentRequired` and `dependentSchemas`,
-/// exclusive bounds are numbers, and every reference is a `$ref` whose text is a key of [`Plain::targets`].
+/// exclusive bounds are numbers, and every reference is a `$ref` whose text is a key of [`Plain::targets`], except
+/// that the drafts' own meta-schemas are not among the targets.
 #[derive(Debug, Clone, Default)]
 pub struct Plain {
     /// The schema of the document itself.
     pub root: Value,
     /// What references lead to, by the text of `$ref`.
     pub targets: HashMap<String, Value>,
+    /// A keyword whose references depend on how a schema was reached, if the document has one that leads to
+    /// different places. Such references are resolved as if they did not.
+    pub dynamic: Option<&'static str>,
 }
 
 /// The plain form of a schema document.
@@ -37,10 +41,11 @@ pub fn plain(schema: &Value) -> Result<Plain, Error> {
 /// # Errors
 /// When a document is nested too deep or a reference leads out of it or nowhere.
 pub fn plain_together(root: Value, documents: &[&Value]) -> Result<Plain, Error> {
-    let mut together = Plain { root, targets: HashMap::new() };
+    let mut together = Plain { root, targets: HashMap::new(), dynamic: None };
     for (number, document) in documents.iter().enumerate() {
         let plain = rewritten(document, &number.to_string())?;
         together.targets.extend(plain.targets);
+        together.dynamic = together.dynamic.or(plain.dynamic);
         together.targets.insert(format!("{number}#"), plain.root);
     }
     Ok(together)
@@ -52,7 +57,8 @@ fn rewritten(schema: &Value, name: &str) -> Result<Plain, Error> {
     let references = References::collect(schema);
     let edition = Edition::of(schema);
     let mut work = Work { document: schema, name, references: &references, edition, pending: vec![] };
-    let mut plain = Plain { root: work.rewrite(schema, "")?, targets: HashMap::new() };
+    let root = work.rewrite(schema, "")?;
+    let mut plain = Plain { root, targets: HashMap::new(), dynamic: dynamic_keyword(schema) };
     while let Some(pointer) = work.pending.pop() {
         let key = format!("{name}#{pointer}");
         if plain.targets.contains_key(&key) {
@@ -85,6 +91,12 @@ impl Work<'_> {
         };
         let mut clean = self.edition.clean(keywords);
         clean.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
+        if matches!(self.edition, Edition::Six | Edition::Seven) && !clean.contains_key("$ref") {
+            // Only these drafts assert what strings hold.
+            for name in ["contentEncoding", "contentMediaType"] {
+                clean.extend(keywords.get(name).map(|value| (name.to_owned(), value.clone())));
+            }
+        }
         self.follow(schema, &mut clean, &inner)?;
         name_tuples(&mut clean, self.edition);
         split_dependencies(&mut clean);
@@ -107,10 +119,16 @@ impl Work<'_> {
         for keyword in REFERENCE_KEYWORDS {
             let Some(Value::String(reference)) = clean.shift_remove(keyword) else { continue };
             let Some(pointer) = self.pointer(&reference, base) else {
+                // The validator knows these without the document.
+                if reference.contains("//json-schema.org/") {
+                    found.push(Value::String(reference));
+                    continue;
+                }
                 return Err(Error::Reference {
                     path: locate(self.document, schema),
                     reference,
-                    reason: "only references inside the schema are followed; copy the definition into $defs".into(),
+                    reason: "only references inside the schema are followed; copy the definition into $defs"
+                        .into(),
                 });
             };
             self.pending.push(pointer.clone());
@@ -142,6 +160,28 @@ impl Work<'_> {
     }
 }
 
+/// The keyword of dynamic references, if the document marks more than one place that they could lead to.
+fn dynamic_keyword(document: &Value) -> Option<&'static str> {
+    let (mut anchors, mut recursive) = (0, 0);
+    let mut pending = vec![document];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Object(members) => {
+                anchors += usize::from(members.contains_key("$dynamicAnchor"));
+                recursive += usize::from(members.get("$recursiveAnchor") == Some(&Value::Bool(true)));
+                pending.extend(members.values());
+            }
+            Value::Array(items) => pending.extend(items),
+            _ => {}
+        }
+    }
+    match (anchors, recursive) {
+        (2.., _) => Some("$dynamicRef"),
+        (_, 2..) => Some("$recursiveRef"),
+        _ => None,
+    }
+}
+
 /// The pointer of the innermost part around `pointer` that has an identifier of its own, else of the root.
 fn base_of(document: &Value, pointer: &str) -> String {
     let mut base = String::new();
@@ -164,10 +204,13 @@ fn locate_pointer(document: &Value, part: &Value) -> Option<String> {
             return Some(pointer);
         }
         match value {
-            Value::Object(members) => pending
-                .extend(members.iter().map(|(name, member)| (format!("{pointer}/{}", escape_pointer(name)), member))),
+            Value::Object(members) => pending.extend(
+                members.iter().map(|(name, member)| (format!("{pointer}/{}", escape_pointer(name)), member)),
+            ),
             Value::Array(items) => {
-                pending.extend(items.iter().enumerate().map(|(index, item)| (format!("{pointer}/{index}"), item)));
+                pending.extend(
+                    items.iter().enumerate().map(|(index, item)| (format!("{pointer}/{index}"), item)),
+                );
             }
             _ => {}
         }

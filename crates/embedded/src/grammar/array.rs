@@ -16,7 +16,9 @@ const PREFIX_MAX: usize = 64;
 impl<'d> Solver<'d> {
     /// The form of arrays that satisfy all `parts`.
     pub(super) fn array(&mut self, parts: &[Part<'d>], loops: u8) -> Form {
-        let counts = |keyword: &str| parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>();
+        let counts = |keyword: &str| {
+            parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
+        };
         let mut least = counts("minItems").into_iter().max().unwrap_or(0);
         let stated = counts("maxItems").into_iter().min();
         let contained = self.contained(parts);
@@ -25,14 +27,25 @@ impl<'d> Solver<'d> {
         if stated.is_some_and(|most| most < least) {
             return Form::Never;
         }
+        if parts.iter().any(|part| {
+            part.get("unevaluatedItems").is_some() && (parts.len() > 1 || part.get("contains").is_some())
+        }) {
+            self.give_up_on("unevaluatedItems");
+        }
         let is_unique = parts.iter().any(|part| part.get("uniqueItems") == Some(&Value::Bool(true)));
         let mut prefix_length = parts.iter().map(|part| part.list("prefixItems").len()).max().unwrap_or(0);
         prefix_length = prefix_length.max(demanded).min(PREFIX_MAX);
-        let item = self.form(item_parts(parts, prefix_length), loops);
-        if is_unique && prefix_length == 0 {
-            if let Some(form) = subset(&item, least, stated) {
-                return form;
-            }
+        let mut item_schemas = item_parts(parts, prefix_length);
+        for part in parts.iter().filter(|part| part.get("maxContains").is_some()) {
+            // As many as are demanded come first, and no more after them.
+            item_schemas.extend(part.get("contains").map(|schema| Part::made(json!({"not": schema}))));
+        }
+        let item = self.form(item_schemas, loops);
+        if is_unique
+            && prefix_length == 0
+            && let Some(form) = subset(&item, least, stated)
+        {
+            return form;
         }
         if is_unique && stated != Some(1) {
             self.give_up_on("uniqueItems");
@@ -45,10 +58,16 @@ impl<'d> Solver<'d> {
         let mut contained = Vec::new();
         for part in parts {
             let Some(schema) = part.child(|value| value.get("contains")) else { continue };
-            if part.get("maxContains").is_some() {
+            if !self.effort.careful {
+                self.give_up_on("contains");
+                continue;
+            }
+            let least = part.get("minContains").and_then(count).unwrap_or(1);
+            let most = part.get("maxContains").and_then(count);
+            if most.is_some() && parts.iter().any(|part| part.get("prefixItems").is_some()) {
                 self.give_up_on("maxContains");
             }
-            contained.push((schema, part.get("minContains").and_then(count).unwrap_or(1)));
+            contained.push((schema, least));
         }
         contained
     }
@@ -90,7 +109,7 @@ impl<'d> Solver<'d> {
             prefix.push(form);
         }
         if !demanded.is_empty() {
-            self.give_up_on("contains");
+            return Form::Never;
         }
         if item.is_never() {
             most = Some(most.unwrap_or(usize::MAX).min(prefix.len()));

@@ -1,14 +1,14 @@
 //! The form of a value from schemas in which nothing is left to choose.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::form::{ArrayForm, Form, ObjectForm, Scalar};
 use super::holds::{has_type, holds};
 use super::numbers::{Bound, Range, in_range};
 use super::part::{EXCEPT, INDIVISIBLE, Part, TYPES, UNLIKE, count, same, type_name};
+use super::pattern::{Reading, Shape};
 use super::rx::Rx;
 use super::solve::{Flat, Solver};
-use super::pattern::{Reading, Shape};
 use super::{ITEM_SEPARATOR, KEY_SEPARATOR, formats, pattern};
 
 /// What a string is, beside its patterns and formats.
@@ -47,9 +47,24 @@ impl Types {
 
 /// Which keywords tell what type their author had in mind.
 const TELLING: [(&str, &[&str]); 4] = [
-    ("object", &["properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"]),
-    ("array", &["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems"]),
-    ("string", &["pattern", "format", "minLength", "maxLength", UNLIKE]),
+    (
+        "object",
+        &[
+            "properties",
+            "required",
+            "additionalProperties",
+            "patternProperties",
+            "propertyNames",
+            "minProperties",
+            "maxProperties",
+            "unevaluatedProperties",
+        ],
+    ),
+    (
+        "array",
+        &["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems"],
+    ),
+    ("string", &["pattern", "format", "minLength", "maxLength", "contentEncoding", UNLIKE]),
     ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", INDIVISIBLE]),
 ];
 
@@ -66,8 +81,11 @@ impl<'d> Solver<'d> {
             return Form::union(texts.map(Form::scalar).collect());
         }
         let says = |keyword: &&str| parts.iter().any(|part| part.get(keyword).is_some());
-        let told: Vec<&str> =
-            TELLING.iter().filter(|(_, keywords)| keywords.iter().any(|keyword| says(keyword))).map(|(name, _)| *name).collect();
+        let told: Vec<&str> = TELLING
+            .iter()
+            .filter(|(_, keywords)| keywords.iter().any(&says))
+            .map(|(name, _)| *name)
+            .collect();
         let is_stated = parts.iter().any(|part| part.get("type").is_some());
         let meant = |name: &str| is_stated || told.is_empty() || told.contains(&name);
         let names: Vec<&str> = types.names.iter().copied().filter(|name| meant(name)).collect();
@@ -87,7 +105,8 @@ impl<'d> Solver<'d> {
             "string" => self.string(parts),
             "number" => self.number(parts, types.whole),
             "boolean" => {
-                let allowed = [true, false].into_iter().filter(|value| !excluded.contains(&Value::Bool(*value)));
+                let allowed =
+                    [true, false].into_iter().filter(|value| !excluded.contains(&Value::Bool(*value)));
                 Form::union(allowed.map(|value| Form::scalar(Rx::Literal(value.to_string()))).collect())
             }
             _ if excluded.contains(&Value::Null) => Form::Never,
@@ -124,13 +143,16 @@ impl<'d> Solver<'d> {
         if types.names != ["object"] {
             return false;
         }
-        let required: std::collections::HashSet<String> = parts.iter().flat_map(|part| part.texts("required")).collect();
+        let required: std::collections::HashSet<String> =
+            parts.iter().flat_map(|part| part.texts("required")).collect();
         required.iter().any(|name| {
             let mut members = Vec::new();
             for part in parts {
                 if let Some(member) = part.child(|value| value.get("properties")?.get(name)) {
                     members.push(member);
-                } else if part.get("additionalProperties") == Some(&Value::Bool(false)) && part.get("patternProperties").is_none() {
+                } else if part.get("additionalProperties") == Some(&Value::Bool(false))
+                    && part.get("patternProperties").is_none()
+                {
                     return true;
                 }
             }
@@ -159,7 +181,9 @@ impl<'d> Solver<'d> {
     }
 
     fn string(&mut self, parts: &[Part<'d>]) -> Form {
-        let counts = |keyword: &str| parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>();
+        let counts = |keyword: &str| {
+            parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
+        };
         let least = counts("minLength").into_iter().max().unwrap_or(0) as u64;
         let stated = counts("maxLength").into_iter().min().map(|most| most as u64);
         if stated.is_some_and(|most| most < least) {
@@ -179,7 +203,8 @@ impl<'d> Solver<'d> {
     /// The texts that a string must not be.
     fn unwanted_texts(&mut self, parts: &[Part<'d>]) -> Vec<Rx> {
         let excluded = self.excluded(parts);
-        let values = excluded.iter().filter(|value| value.is_string()).map(|value| Rx::Literal(value.to_string()));
+        let values =
+            excluded.iter().filter(|value| value.is_string()).map(|value| Rx::Literal(value.to_string()));
         let mut unwanted: Vec<Rx> = values.collect();
         for unlike in parts.iter().filter_map(|part| part.get(UNLIKE)?.as_str()) {
             match pattern::searched(unlike).filter(|_| self.effort.patterns) {
@@ -197,12 +222,20 @@ impl<'d> Solver<'d> {
             if let Some(pattern) = part.get("pattern").and_then(Value::as_str) {
                 shapes.extend(self.pattern("pattern", pattern, reading));
             }
+            match part.get("contentEncoding").and_then(Value::as_str) {
+                Some("base64") => shapes.extend(self.pattern("contentEncoding", formats::BASE64, reading)),
+                _ if part.get("contentMediaType") == Some(&json!("application/json")) => {
+                    self.give_up_on("contentMediaType")
+                }
+                _ => {}
+            }
             if let Some(format) = part.get("format").and_then(Value::as_str).and_then(formats::pattern) {
                 shapes.extend(self.pattern("format", &format, reading));
             }
         }
         shapes.dedup();
-        let own = if shapes.is_empty() { self.bounds.string_characters } else { self.bounds.shaped_characters };
+        let own =
+            if shapes.is_empty() { self.bounds.string_characters } else { self.bounds.shaped_characters };
         let natural = shapes.iter().filter_map(|shape| shape.length.most).min();
         // The length that the schema asks for, or else one that leaves room for what it asks for.
         let own = own.max(text.least.saturating_add(text.least / 4)).max(natural.unwrap_or(0));
@@ -236,7 +269,9 @@ impl<'d> Solver<'d> {
     /// A pattern as an expression. What cannot be kept of it is listed under `keyword`.
     pub(super) fn pattern(&mut self, keyword: &str, text: &str, reading: Reading) -> Option<Shape> {
         if self.effort.patterns {
-            if let Some(shape) = pattern::read(text, reading).or_else(|| pattern::read(text, Reading::Bounded)) {
+            if let Some(shape) =
+                pattern::read(text, reading).or_else(|| pattern::read(text, Reading::Bounded))
+            {
                 return Some(shape);
             }
             self.give_up_on(keyword);
@@ -307,7 +342,9 @@ pub(super) fn free_key(characters: u64) -> Rx {
 
 fn tighter(old: Option<Bound>, new: Bound, is_tighter: impl Fn(f64, f64) -> bool) -> Option<Bound> {
     match old {
-        Some(old) if old.value == new.value => Some(Bound { exclusive: old.exclusive || new.exclusive, ..old }),
+        Some(old) if old.value == new.value => {
+            Some(Bound { exclusive: old.exclusive || new.exclusive, ..old })
+        }
         Some(old) if !is_tighter(new.value, old.value) => Some(old),
         _ => Some(new),
     }
@@ -321,7 +358,9 @@ pub(super) fn json_text(value: &Value) -> String {
             format!("[{}]", items.join(ITEM_SEPARATOR))
         }
         Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| format!("{}{KEY_SEPARATOR}{}", Value::from(name.as_str()), json_text(value));
+            let member = |(name, value): (&String, &Value)| {
+                format!("{}{KEY_SEPARATOR}{}", Value::from(name.as_str()), json_text(value))
+            };
             let members: Vec<String> = members.iter().map(member).collect();
             format!("{{{}}}", members.join(ITEM_SEPARATOR))
         }

@@ -14,19 +14,91 @@ const NUMBERS: &[&str] = &["0", "1", "-1", "2", "5", "10"];
 
 /// Ends of strings that patterns commonly ask for. They are tried as they stand, from the shortest.
 const ENDS: &[&str] = &[
-    "0", "a", "A", "1", "00", "aa", "AA", "000", "aaa", "AAA", "0000", "aaaa", "01", "a0", "A0", "/", "/a", ".a", "-0", "-a",
-    "a.a", "0.0", "1-01", "-01", "0-0", "a-a", "a_a", "a/a", "a:a", "a@a.aa", "@a.aa", "0Z", ":00", ":00Z", "0.0.0", "1.0.0",
-    "00:00", ".json", "000000", "aaaaaa", "-01-01", "2001-01-01", "T00:00:00Z", "00:00:00", "0:00:00Z", "01-01T00:00:00Z",
-    "2001-01-01T00:00:00Z", "2001-01-01T00:00:00.000Z", "#000000", "a.a.a", "a:a:a", "v1.0.0", "en-US", "1h", "10s", "0%",
-    "http://a.aa", "https://a.aa", "//a.aa", "+10000000000", "10000000", "0000000000", "aaaaaaaa", "aaaaaaaaaa",
-    "000000000000", "-000000000000", "-0000-000000000000", "-0000-0000-0000-000000000000",
-    "00000000-0000-0000-0000-000000000000", "192.0.2.1", "AAAAAAAA", "a a", "a, a", "Aa", "${a}", "{a}", "<a>", "(a)", "*",
+    "0",
+    "a",
+    "A",
+    "1",
+    "00",
+    "aa",
+    "AA",
+    "000",
+    "aaa",
+    "AAA",
+    "0000",
+    "aaaa",
+    "01",
+    "a0",
+    "A0",
+    "/",
+    "/a",
+    ".a",
+    "-0",
+    "-a",
+    "a.a",
+    "0.0",
+    "1-01",
+    "-01",
+    "0-0",
+    "a-a",
+    "a_a",
+    "a/a",
+    "a:a",
+    "a@a.aa",
+    "@a.aa",
+    "0Z",
+    ":00",
+    ":00Z",
+    "0.0.0",
+    "1.0.0",
+    "00:00",
+    ".json",
+    "000000",
+    "aaaaaa",
+    "-01-01",
+    "2001-01-01",
+    "T00:00:00Z",
+    "00:00:00",
+    "0:00:00Z",
+    "01-01T00:00:00Z",
+    "2001-01-01T00:00:00Z",
+    "2001-01-01T00:00:00.000Z",
+    "#000000",
+    "a.a.a",
+    "a:a:a",
+    "v1.0.0",
+    "en-US",
+    "1h",
+    "10s",
+    "0%",
+    "http://a.aa",
+    "https://a.aa",
+    "//a.aa",
+    "+10000000000",
+    "10000000",
+    "0000000000",
+    "aaaaaaaa",
+    "aaaaaaaaaa",
+    "000000000000",
+    "-000000000000",
+    "-0000-000000000000",
+    "-0000-0000-0000-000000000000",
+    "00000000-0000-0000-0000-000000000000",
+    "192.0.2.1",
+    "AAAAAAAA",
+    "a a",
+    "a, a",
+    "Aa",
+    "${a}",
+    "{a}",
+    "<a>",
+    "(a)",
+    "*",
 ];
 
 /// What moves on through a pattern, then what fills it, where no end is known.
 const FILLINGS: &[&str] = &[
-    "@", ":", "/", ".", "a", "0", "1", "T", "Z", "e", "n", "A", "x", "-", "_", "#", "+", "2", "3", "4", "5", "6", "7", "8", "9",
-    " ", "P", "D", "[", "{",
+    "@", ":", "/", ".", "a", "0", "1", "T", "Z", "e", "n", "A", "x", "-", "_", "#", "+", "2", "3", "4", "5",
+    "6", "7", "8", "9", " ", "P", "D", "[", "{",
 ];
 
 /// What fills a string that takes anything.
@@ -73,13 +145,16 @@ impl Closer<'_> {
             (self.pause, self.paused) = (0, 0);
             return Some(found);
         }
-        if !takes_text && let Some(found) = self.first(STRUCTURE.get(3..).unwrap_or_default()).or_else(|| self.number()) {
+        if !takes_text
+            && let Some(found) = self.first(STRUCTURE.get(3..).unwrap_or_default()).or_else(|| self.number())
+        {
             return Some(found);
         }
         if let Some(end) = self.end() {
             return Some(end);
         }
-        let takes_anything = takes_text && ["@", "}", "0", " "].iter().all(|text| self.accepted(text).is_some());
+        let takes_anything =
+            takes_text && ["@", "}", "0", " "].iter().all(|text| self.accepted(text).is_some());
         let fillings = if takes_anything { WORDS } else { FILLINGS };
         self.first(fillings).or_else(|| self.shortest())
     }
@@ -125,7 +200,8 @@ impl Closer<'_> {
         let mut shortest: Option<TokenId> = None;
         mask.iter_set_entries(|token| {
             let token = token as TokenId;
-            let is_shorter = shortest.is_none_or(|known| self.trie.token_len(token) < self.trie.token_len(known));
+            let is_shorter =
+                shortest.is_none_or(|known| self.trie.token_len(token) < self.trie.token_len(known));
             if token != self.trie.eos_token() && is_shorter {
                 shortest = Some(token);
             }

@@ -142,7 +142,8 @@ pub(super) fn admits(forms: &[Form], form: &Form, value: &Value) -> bool {
         (Form::Array(array), Value::Array(items)) => {
             let mut inside = items.iter().enumerate();
             (array.least..=array.most).contains(&items.len())
-                && inside.all(|(index, item)| admits(forms, array.prefix.get(index).unwrap_or(&array.item), item))
+                && inside
+                    .all(|(index, item)| admits(forms, array.prefix.get(index).unwrap_or(&array.item), item))
         }
         (Form::Subset(subset), Value::Array(items)) => {
             (subset.least..=subset.most).contains(&items.len())
@@ -156,7 +157,8 @@ pub(super) fn admits(forms: &[Form], form: &Form, value: &Value) -> bool {
 impl ObjectForm {
     fn admits(&self, forms: &[Form], members: &serde_json::Map<String, Value>) -> bool {
         let listed = |name: &str| self.members.iter().find(|member| member.name == name);
-        let is_complete = self.members.iter().all(|member| !member.required || members.contains_key(&member.name));
+        let is_complete =
+            self.members.iter().all(|member| !member.required || members.contains_key(&member.name));
         let is_counted = members.len() >= self.least && self.most.is_none_or(|most| members.len() <= most);
         is_complete
             && is_counted

@@ -14,11 +14,16 @@ const OCTET: &str = "(?:[0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])";
 /// What may stand in a path, a query or a fragment.
 const SEGMENT: &str = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})";
 
+/// Text in base64, without bits to spare at the end.
+pub(super) const BASE64: &str =
+    "^(?:[A-Za-z0-9+/]{4}){0,60}(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
 /// An anchored pattern whose every match has the format; nothing for formats that constrain nothing.
 pub(super) fn pattern(format: &str) -> Option<String> {
     let host = format!("{LABEL}(?:\\.{LABEL}){{0,4}}");
     let tail = format!("(?:/{SEGMENT}{{0,40}}){{0,6}}(?:\\?{SEGMENT}{{0,60}})?(?:#{SEGMENT}{{0,40}})?");
-    let uri = format!("(?:https?|ftp)://{host}(?::[1-9][0-9]{{1,3}})?{tail}|(?:urn|mailto|tag):{SEGMENT}{{1,60}}");
+    let uri =
+        format!("(?:https?|ftp)://{host}(?::[1-9][0-9]{{1,3}})?{tail}|(?:urn|mailto|tag):{SEGMENT}{{1,60}}");
     let pattern = match format {
         "date" => DATE.to_owned(),
         "time" => TIME.to_owned(),
@@ -52,9 +57,23 @@ mod tests {
 
     #[test]
     fn every_format_is_a_usable_pattern() {
-        for format in ["date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri",
-            "uri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex"]
-        {
+        for format in [
+            "date",
+            "time",
+            "date-time",
+            "duration",
+            "email",
+            "hostname",
+            "ipv4",
+            "ipv6",
+            "uri",
+            "uri-reference",
+            "uri-template",
+            "uuid",
+            "json-pointer",
+            "relative-json-pointer",
+            "regex",
+        ] {
             let rx = super::super::pattern::searched(&pattern(format).unwrap()).unwrap();
             assert_eq!(rx.matches_something(), Some(true), "{format}");
         }

@@ -22,7 +22,9 @@ fn at(plain: &Plain, schema: &Value, value: &Value, depth: usize) -> bool {
     keywords.iter().all(|(keyword, stated)| {
         let inner = |schema: &Value| at(plain, schema, value, depth + 1);
         let list = |count: &dyn Fn(usize, usize) -> bool| {
-            stated.as_array().is_none_or(|list| count(list.iter().filter(|schema| inner(schema)).count(), list.len()))
+            stated
+                .as_array()
+                .is_none_or(|list| count(list.iter().filter(|schema| inner(schema)).count(), list.len()))
         };
         match keyword.as_str() {
             "$ref" => stated.as_str().and_then(|target| plain.targets.get(target)).is_none_or(inner),
@@ -40,7 +42,9 @@ fn at(plain: &Plain, schema: &Value, value: &Value, depth: usize) -> bool {
             "type" => has_type(stated, value),
             _ => match value {
                 Value::String(text) => text_holds(keyword, stated, text),
-                Value::Number(number) => number.as_f64().is_none_or(|number| number_holds(keyword, stated, number)),
+                Value::Number(number) => {
+                    number.as_f64().is_none_or(|number| number_holds(keyword, stated, number))
+                }
                 Value::Array(items) => array_holds(plain, keywords, keyword, stated, items, depth),
                 Value::Object(members) => object_holds(plain, keywords, keyword, stated, members, depth),
                 _ => true,
@@ -87,12 +91,21 @@ fn number_holds(keyword: &str, stated: &Value, number: f64) -> bool {
 
 type Keywords = serde_json::Map<String, Value>;
 
-fn array_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Value, items: &[Value], depth: usize) -> bool {
+fn array_holds(
+    plain: &Plain,
+    keywords: &Keywords,
+    keyword: &str,
+    stated: &Value,
+    items: &[Value],
+    depth: usize,
+) -> bool {
     let prefix = keywords.get("prefixItems").and_then(Value::as_array);
     match keyword {
         "minItems" => count(stated).is_none_or(|least| items.len() >= least),
         "maxItems" => count(stated).is_none_or(|most| items.len() <= most),
-        "items" => items.iter().skip(prefix.map_or(0, Vec::len)).all(|item| at(plain, stated, item, depth + 1)),
+        "items" => {
+            items.iter().skip(prefix.map_or(0, Vec::len)).all(|item| at(plain, stated, item, depth + 1))
+        }
         "prefixItems" => prefix.is_none_or(|prefix| {
             prefix.iter().zip(items).all(|(schema, item)| at(plain, schema, item, depth + 1))
         }),
@@ -101,7 +114,14 @@ fn array_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Value
     }
 }
 
-fn object_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Value, members: &Keywords, depth: usize) -> bool {
+fn object_holds(
+    plain: &Plain,
+    keywords: &Keywords,
+    keyword: &str,
+    stated: &Value,
+    members: &Keywords,
+    depth: usize,
+) -> bool {
     let listed = |name: &str| keywords.get("properties").and_then(|listed| listed.get(name)).is_some();
     match keyword {
         "minProperties" => count(stated).is_none_or(|least| members.len() >= least),
@@ -120,18 +140,28 @@ fn object_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Valu
             .all(|(_, member)| at(plain, stated, member, depth + 1)),
         "patternProperties" => stated.as_object().is_none_or(|patterns| {
             patterns.iter().all(|(text, schema)| {
-                let mut matched = members.iter().filter(|(name, _)| text_holds("pattern", &Value::from(text.as_str()), name));
+                let mut matched = members
+                    .iter()
+                    .filter(|(name, _)| text_holds("pattern", &Value::from(text.as_str()), name));
                 matched.all(|(_, member)| at(plain, schema, member, depth + 1))
             })
         }),
-        "propertyNames" => members.keys().all(|name| at(plain, stated, &Value::from(name.as_str()), depth + 1)),
+        "propertyNames" => {
+            members.keys().all(|name| at(plain, stated, &Value::from(name.as_str()), depth + 1))
+        }
         "dependentRequired" => stated.as_object().is_none_or(|dependencies| {
-            let met = |names: &Value| names.as_array().is_none_or(|names| names.iter().filter_map(Value::as_str).all(|name| members.contains_key(name)));
+            let met = |names: &Value| {
+                names.as_array().is_none_or(|names| {
+                    names.iter().filter_map(Value::as_str).all(|name| members.contains_key(name))
+                })
+            };
             dependencies.iter().all(|(name, names)| !members.contains_key(name) || met(names))
         }),
         "dependentSchemas" => stated.as_object().is_none_or(|dependencies| {
             let whole = Value::Object(members.clone());
-            dependencies.iter().all(|(name, schema)| !members.contains_key(name) || at(plain, schema, &whole, depth + 1))
+            dependencies
+                .iter()
+                .all(|(name, schema)| !members.contains_key(name) || at(plain, schema, &whole, depth + 1))
         }),
         _ => true,
     }
@@ -140,5 +170,7 @@ fn object_holds(plain: &Plain, keywords: &Keywords, keyword: &str, stated: &Valu
 /// Whether a pattern of `patternProperties` covers a name.
 fn covers(keywords: &Keywords, name: &str) -> bool {
     let patterns = keywords.get("patternProperties").and_then(Value::as_object);
-    patterns.is_some_and(|patterns| patterns.keys().any(|text| text_holds("pattern", &Value::from(text.as_str()), name)))
+    patterns.is_some_and(|patterns| {
+        patterns.keys().any(|text| text_holds("pattern", &Value::from(text.as_str()), name))
+    })
 }

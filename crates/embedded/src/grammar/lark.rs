@@ -9,7 +9,15 @@ use super::{ITEM_SEPARATOR, KEY_SEPARATOR};
 
 /// The grammar of one form, with the forms that it shares with others.
 pub(super) fn grammar(forms: &[Form], root: &Form) -> String {
-    let mut writer = Writer { forms, rules: String::new(), terminals: HashMap::new(), listed: String::new(), shared: HashMap::new(), count: 0, pending: Vec::new() };
+    let mut writer = Writer {
+        forms,
+        rules: String::new(),
+        terminals: HashMap::new(),
+        listed: String::new(),
+        shared: HashMap::new(),
+        count: 0,
+        pending: Vec::new(),
+    };
     let start = writer.form(root);
     while let Some((name, index)) = writer.pending.pop() {
         if let Some(form) = forms.get(index) {
@@ -155,7 +163,8 @@ impl Writer<'_> {
     /// a rule for each place and count; counts beyond what matters are not told apart.
     fn counted(&mut self, entries: &[Entry], end: &End, least: usize, most: Option<usize>) -> String {
         let cap = least.max(most.unwrap_or(0)).max(1);
-        let mut following: Vec<Option<String>> = (0..=cap).map(|count| self.ending(end, count, least, most)).collect();
+        let mut following: Vec<Option<String>> =
+            (0..=cap).map(|count| self.ending(end, count, least, most)).collect();
         for entry in entries.iter().rev() {
             let mut here = Vec::new();
             for count in 0..=cap {
@@ -167,7 +176,14 @@ impl Writer<'_> {
         first.unwrap_or_else(|| self.form(&Form::Never))
     }
 
-    fn place(&mut self, entry: &Entry, following: &[Option<String>], count: usize, cap: usize, most: Option<usize>) -> Option<String> {
+    fn place(
+        &mut self,
+        entry: &Entry,
+        following: &[Option<String>],
+        count: usize,
+        cap: usize,
+        most: Option<usize>,
+    ) -> Option<String> {
         let separator = if count > 0 { format!("{} ", literal(ITEM_SEPARATOR)) } else { String::new() };
         let with = following.get((count + 1).min(cap)).filter(|_| most.is_none_or(|most| count < most));
         let mut options = Vec::new();

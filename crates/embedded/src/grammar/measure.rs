@@ -31,7 +31,9 @@ impl Measure<'_> {
     fn of(&mut self, form: &Form) -> f64 {
         match form {
             Form::Never => 0.0,
-            Form::Scalar(scalar) => scalar.bound.map_or(SCALAR_CHARACTERS, |bound| bound as f64 * STRING_SHARE),
+            Form::Scalar(scalar) => {
+                scalar.bound.map_or(SCALAR_CHARACTERS, |bound| bound as f64 * STRING_SHARE)
+            }
             Form::Shared(index) => {
                 if let Some(length) = self.known.get(index) {
                     return *length;

@@ -78,8 +78,15 @@ impl Found<'_> {
             }
             "const" => self.add(0, json!({EXCEPT: [stated]})),
             "enum" => self.add(0, json!({EXCEPT: stated})),
-            "properties" | "required" | "patternProperties" | "propertyNames" | "additionalProperties"
-            | "dependentRequired" | "dependentSchemas" | "minProperties" | "maxProperties" => {
+            "properties"
+            | "required"
+            | "patternProperties"
+            | "propertyNames"
+            | "additionalProperties"
+            | "dependentRequired"
+            | "dependentSchemas"
+            | "minProperties"
+            | "maxProperties" => {
                 self.object(keyword, stated);
             }
             "items" | "prefixItems" | "contains" | "minItems" | "maxItems" => self.array(keyword, stated),
@@ -122,7 +129,8 @@ impl Found<'_> {
             "patternProperties" => {
                 self.more = true;
                 for (text, schema) in stated.as_object().into_iter().flatten() {
-                    let name = pattern::searched(text).and_then(|rx| rx.example()).and_then(|text| unquoted(&text));
+                    let name =
+                        pattern::searched(text).and_then(|rx| rx.example()).and_then(|text| unquoted(&text));
                     if let Some(name) = name {
                         self.add(4, present(&name, json!({"not": schema})));
                     }
@@ -137,9 +145,19 @@ impl Found<'_> {
             "propertyNames" => {
                 self.more = true;
                 let names = match stated.pointer("/not/pattern").or_else(|| stated.pointer("/not/const")) {
-                    Some(wanted) if stated.pointer("/not/const").is_some() => wanted.as_str().map(str::to_owned),
-                    Some(wanted) => wanted.as_str().and_then(pattern::searched).and_then(|rx| rx.example()).and_then(|text| unquoted(&text)),
-                    None => stated.pointer("/not/enum/0").and_then(Value::as_str).map(str::to_owned).or_else(|| excluded_name(stated)),
+                    Some(wanted) if stated.pointer("/not/const").is_some() => {
+                        wanted.as_str().map(str::to_owned)
+                    }
+                    Some(wanted) => wanted
+                        .as_str()
+                        .and_then(pattern::searched)
+                        .and_then(|rx| rx.example())
+                        .and_then(|text| unquoted(&text)),
+                    None => stated
+                        .pointer("/not/enum/0")
+                        .and_then(Value::as_str)
+                        .map(str::to_owned)
+                        .or_else(|| excluded_name(stated)),
                 };
                 if let Some(name) = names {
                     self.add(4, json!({"type": "object", "required": [name]}));
@@ -148,7 +166,10 @@ impl Found<'_> {
             "dependentRequired" => {
                 for (name, demanded) in stated.as_object().into_iter().flatten() {
                     for other in demanded.as_array().into_iter().flatten().filter_map(Value::as_str) {
-                        self.add(3, json!({"type": "object", "required": [name], "properties": {other: false}}));
+                        self.add(
+                            3,
+                            json!({"type": "object", "required": [name], "properties": {other: false}}),
+                        );
                     }
                 }
             }
@@ -163,7 +184,8 @@ impl Found<'_> {
 
     /// A name that neither `properties` nor `patternProperties` of the schema covers.
     fn unlisted_name(&self) -> Option<String> {
-        let listed = |name: &str| self.keywords.get("properties").and_then(|listed| listed.get(name)).is_some();
+        let listed =
+            |name: &str| self.keywords.get("properties").and_then(|listed| listed.get(name)).is_some();
         let patterns = self.keywords.get("patternProperties").and_then(Value::as_object);
         let matched = |name: &str| {
             let quoted = Value::from(name).to_string();

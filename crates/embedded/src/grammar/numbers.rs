@@ -31,7 +31,10 @@ pub(super) struct Range {
 
 /// The numbers in a range; nothing when there are none that can be written.
 pub(super) fn in_range(range: &Range) -> Option<Rx> {
-    let range = &Range { integer: range.integer || range.multiples.iter().any(|by| by.fract() == 0.0), ..range.clone() };
+    let range = &Range {
+        integer: range.integer || range.multiples.iter().any(|by| by.fract() == 0.0),
+        ..range.clone()
+    };
     let rx = match (range.multiples.as_slice(), range.indivisible.is_empty()) {
         ([], true) => unstepped(range)?,
         ([by], true) => stepped(range, *by)?,
@@ -116,10 +119,8 @@ fn same_length(first: &[u8], last: &[u8]) -> String {
     match (first, last) {
         ([a, first @ ..], [b, last @ ..]) if a == b => format!("{}{}", digit(*a), same_length(first, last)),
         ([a, first @ ..], [b, last @ ..]) => {
-            let mut options = vec![
-                format!("{}{}", digit(*a), at_least(first)),
-                format!("{}{}", digit(*b), at_most(last)),
-            ];
+            let mut options =
+                vec![format!("{}{}", digit(*a), at_least(first)), format!("{}{}", digit(*b), at_most(last))];
             if b - a > 1 {
                 options.push(format!("[{}-{}][0-9]{{{}}}", digit(a + 1), digit(b - 1), first.len()));
             }
@@ -264,8 +265,10 @@ fn greatest_common_divisor(left: i128, right: i128) -> i128 {
 
 /// Numbers with a common step, listed as far as that goes.
 fn listed(range: &Range) -> Option<Rx> {
-    let places = range.multiples.iter().filter_map(|by| in_units(*by)).map(|(_, places)| places).max().unwrap_or(0);
-    let other = range.indivisible.iter().filter_map(|by| in_units(*by)).map(|(_, places)| places).max().unwrap_or(0);
+    let places =
+        range.multiples.iter().filter_map(|by| in_units(*by)).map(|(_, places)| places).max().unwrap_or(0);
+    let other =
+        range.indivisible.iter().filter_map(|by| in_units(*by)).map(|(_, places)| places).max().unwrap_or(0);
     let places = places.max(other);
     let units = |number: f64| {
         let (units, own) = in_units(number)?;
@@ -285,8 +288,10 @@ fn listed(range: &Range) -> Option<Rx> {
         _ => 0,
     };
     let fits = |value: f64| {
-        let above = range.least.is_none_or(|least| value > least.value || (value == least.value && !least.exclusive));
-        let below = range.most.is_none_or(|most| value < most.value || (value == most.value && !most.exclusive));
+        let above =
+            range.least.is_none_or(|least| value > least.value || (value == least.value && !least.exclusive));
+        let below =
+            range.most.is_none_or(|most| value < most.value || (value == most.value && !most.exclusive));
         above && below
     };
     let mut options = Vec::new();
@@ -323,15 +328,57 @@ mod tests {
     #[test]
     fn ranges_hold_what_they_should() {
         let cases = [
-            (Range { integer: true, ..Range::default() }, vec!["0", "-7", "123"], vec!["-0", "01", "1.0", "1e5"]),
-            (Range { integer: true, least: bound(5.0, true), most: bound(123.0, false), ..Range::default() }, vec!["6", "99", "123"], vec!["5", "124", "-6"]),
-            (Range { least: bound(0.5, false), most: bound(10.0, false), ..Range::default() }, vec!["0.5", "0.75", "1", "9.99", "10", "10.0"], vec!["0.4", "0", "10.1"]),
-            (Range { least: bound(0.0, true), most: bound(1.0, true), ..Range::default() }, vec!["0.1", "0.999"], vec!["0", "1", "0.0"]),
-            (Range { least: bound(-1.5, false), most: bound(-0.25, false), ..Range::default() }, vec!["-1.5", "-1", "-0.25"], vec!["-0.2", "0", "-1.6", "1"]),
-            (Range { integer: true, least: bound(-5.0, false), most: bound(5.0, false), ..Range::default() }, vec!["-5", "0", "5"], vec!["-6", "6"]),
-            (Range { multiples: vec![0.01], least: bound(0.0, false), ..Range::default() }, vec!["1.25", "3"], vec!["1.255"]),
+            (
+                Range { integer: true, ..Range::default() },
+                vec!["0", "-7", "123"],
+                vec!["-0", "01", "1.0", "1e5"],
+            ),
+            (
+                Range {
+                    integer: true,
+                    least: bound(5.0, true),
+                    most: bound(123.0, false),
+                    ..Range::default()
+                },
+                vec!["6", "99", "123"],
+                vec!["5", "124", "-6"],
+            ),
+            (
+                Range { least: bound(0.5, false), most: bound(10.0, false), ..Range::default() },
+                vec!["0.5", "0.75", "1", "9.99", "10", "10.0"],
+                vec!["0.4", "0", "10.1"],
+            ),
+            (
+                Range { least: bound(0.0, true), most: bound(1.0, true), ..Range::default() },
+                vec!["0.1", "0.999"],
+                vec!["0", "1", "0.0"],
+            ),
+            (
+                Range { least: bound(-1.5, false), most: bound(-0.25, false), ..Range::default() },
+                vec!["-1.5", "-1", "-0.25"],
+                vec!["-0.2", "0", "-1.6", "1"],
+            ),
+            (
+                Range {
+                    integer: true,
+                    least: bound(-5.0, false),
+                    most: bound(5.0, false),
+                    ..Range::default()
+                },
+                vec!["-5", "0", "5"],
+                vec!["-6", "6"],
+            ),
+            (
+                Range { multiples: vec![0.01], least: bound(0.0, false), ..Range::default() },
+                vec!["1.25", "3"],
+                vec!["1.255"],
+            ),
             (Range { multiples: vec![5.0], ..Range::default() }, vec!["15", "-10", "0"], vec!["7", "2.5"]),
-            (Range { multiples: vec![7.0], least: bound(10.0, false), ..Range::default() }, vec!["14", "21"], vec!["7", "15"]),
+            (
+                Range { multiples: vec![7.0], least: bound(10.0, false), ..Range::default() },
+                vec!["14", "21"],
+                vec!["7", "15"],
+            ),
             (Range { multiples: vec![0.5], ..Range::default() }, vec!["0.5", "2"], vec!["0.25"]),
             (Range { multiples: vec![100.0], ..Range::default() }, vec!["100", "0", "2300"], vec!["10"]),
         ];
@@ -344,6 +391,9 @@ mod tests {
                 assert!(!rx.matches(text), "{text} {range:?}");
             }
         }
-        assert!(in_range(&Range { least: bound(2.0, false), most: bound(1.0, false), ..Range::default() }).is_none());
+        assert!(
+            in_range(&Range { least: bound(2.0, false), most: bound(1.0, false), ..Range::default() })
+                .is_none()
+        );
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::build::free_key;
 use super::form::{Form, Member, ObjectForm};
 use super::holds::holds;
-use super::part::{Part, count};
+use super::part::{Part, SILENT, count};
 use super::pattern::{self, Reading};
 use super::rx::Rx;
 use super::solve::Solver;
@@ -13,9 +13,15 @@ use super::solve::Solver;
 impl<'d> Solver<'d> {
     /// The form of objects that satisfy all `parts`.
     pub(super) fn object(&mut self, parts: &[Part<'d>], loops: u8) -> Form {
-        let counts = |keyword: &str| parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>();
+        let counts = |keyword: &str| {
+            parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
+        };
         let least = counts("minProperties").into_iter().max().unwrap_or(0);
         let most = counts("maxProperties").into_iter().min();
+        if parts.iter().skip(1).any(|part| part.get("unevaluatedProperties").is_some()) {
+            // It does not know of what the schemas around it evaluate, and here all stand side by side.
+            self.give_up_on("unevaluatedProperties");
+        }
         let mut required: Vec<String> = parts.iter().flat_map(|part| part.texts("required")).collect();
         required.dedup();
         let mut names: Vec<String> = Vec::new();
@@ -44,7 +50,13 @@ impl<'d> Solver<'d> {
     }
 
     /// The listed members, in the order of the schema; nothing when a required one is impossible.
-    fn members(&mut self, parts: &[Part<'d>], names: Vec<String>, required: &[String], loops: u8) -> Option<Vec<Member>> {
+    fn members(
+        &mut self,
+        parts: &[Part<'d>],
+        names: Vec<String>,
+        required: &[String],
+        loops: u8,
+    ) -> Option<Vec<Member>> {
         let mut members: Vec<Option<Member>> = vec![None; names.len()];
         // What is most likely to be impossible is looked at first.
         let is_required = |name: &String| required.contains(name);
@@ -78,7 +90,8 @@ impl<'d> Solver<'d> {
             if part.get("propertyNames").is_some_and(|names| !holds(self.plain, names, &Value::from(name))) {
                 return None;
             }
-            let mut own: Vec<Part<'d>> = part.child(|value| value.get("properties")?.get(name)).into_iter().collect();
+            let mut own: Vec<Part<'d>> =
+                part.child(|value| value.get("properties")?.get(name)).into_iter().collect();
             for text in part.names("patternProperties") {
                 let quoted = Value::from(name).to_string();
                 if self.matches(&text, &quoted) {
@@ -88,7 +101,7 @@ impl<'d> Solver<'d> {
             if own.is_empty() {
                 own.extend(part.child(|value| value.get("additionalProperties")));
             }
-            evaluated |= !own.is_empty();
+            evaluated |= !own.is_empty() && part.get(SILENT).is_none();
             found.extend(own);
             rest.extend(part.child(|value| value.get("unevaluatedProperties")));
         }
@@ -106,7 +119,14 @@ impl<'d> Solver<'d> {
 
     /// Members under names that are not listed: what patterns and `additionalProperties` ask for. Where
     /// properties are listed and nothing is said about others, objects are closed: models invent names.
-    fn free(&mut self, parts: &[Part<'d>], members: &[Member], has_listed: bool, least: usize, loops: u8) -> Vec<(Rx, Form)> {
+    fn free(
+        &mut self,
+        parts: &[Part<'d>],
+        members: &[Member],
+        has_listed: bool,
+        least: usize,
+        loops: u8,
+    ) -> Vec<(Rx, Form)> {
         let mut patterns: Vec<String> = Vec::new();
         for text in parts.iter().flat_map(|part| part.names("patternProperties")) {
             if !patterns.contains(&text) {
@@ -119,8 +139,13 @@ impl<'d> Solver<'d> {
             .chain(members.iter().map(|member| member.name.clone()))
             .map(|name| Rx::Literal(Value::from(name.as_str()).to_string()))
             .collect();
-        let expressions: Vec<(String, Option<Rx>)> =
-            patterns.into_iter().map(|text| { let rx = self.pattern("patternProperties", &text, Reading::Whole); (text, rx.map(|shape| shape.rx)) }).collect();
+        let expressions: Vec<(String, Option<Rx>)> = patterns
+            .into_iter()
+            .map(|text| {
+                let rx = self.pattern("patternProperties", &text, Reading::Whole);
+                (text, rx.map(|shape| shape.rx))
+            })
+            .collect();
         let mut free = Vec::new();
         for (text, rx) in &expressions {
             let Some(rx) = rx.clone() else { continue };
@@ -130,7 +155,10 @@ impl<'d> Solver<'d> {
                 found.extend(own.or_else(|| part.child(|value| value.get("additionalProperties"))));
             }
             let form = self.form(found, loops);
-            let others = expressions.iter().filter(|(other, _)| other != text).filter_map(|(other, _)| pattern::searched(other));
+            let others = expressions
+                .iter()
+                .filter(|(other, _)| other != text)
+                .filter_map(|(other, _)| pattern::searched(other));
             let excluded: Vec<Rx> = taken.iter().cloned().chain(others).collect();
             free.extend(self.named(parts, rx, excluded, form));
         }
@@ -141,7 +169,10 @@ impl<'d> Solver<'d> {
                 part.child(|value| value.get("additionalProperties")).or_else(unevaluated)
             })
             .collect();
-        let is_trivial = additional.iter().all(|part| part.value() == &Value::Bool(true) || part.value().as_object().is_some_and(serde_json::Map::is_empty));
+        let is_trivial = additional.iter().all(|part| {
+            part.value() == &Value::Bool(true)
+                || part.value().as_object().is_some_and(serde_json::Map::is_empty)
+        });
         let is_wanted = if is_trivial { !has_listed && free.is_empty() } else { true };
         if is_wanted || least > members.len() {
             let form = self.form(additional, loops);
@@ -194,13 +225,16 @@ const COUNTED_MAX: usize = 2_000;
 
 fn limited(mut object: ObjectForm) -> ObjectForm {
     let cap = object.least.max(object.most.unwrap_or(0));
-    if object.most.is_some_and(|most| most >= object.members.len() + if object.free.is_empty() { 0 } else { object.free_most }) {
+    if object.most.is_some_and(|most| {
+        most >= object.members.len() + if object.free.is_empty() { 0 } else { object.free_most }
+    }) {
         object.most = None;
     }
     if cap.saturating_mul(object.members.len()) <= COUNTED_MAX {
         return object;
     }
-    let mut missing = object.least.saturating_sub(object.members.iter().filter(|member| member.required).count());
+    let mut missing =
+        object.least.saturating_sub(object.members.iter().filter(|member| member.required).count());
     for member in object.members.iter_mut().filter(|member| !member.required) {
         if missing == 0 {
             break;

@@ -22,6 +22,9 @@ pub(super) const UNLIKE: &str = "\u{0}unlike";
 /// Numbers of which the value must not be a multiple, in schemas that were made.
 pub(super) const INDIVISIBLE: &str = "\u{0}indivisible";
 
+/// Marks schemas that were made to say what a value is not: what they list counts as unevaluated.
+pub(super) const SILENT: &str = "\u{0}silent";
+
 impl<'d> Part<'d> {
     pub(super) fn made(value: Value) -> Part<'d> {
         Part::Made(Rc::new(value))
@@ -61,7 +64,9 @@ impl<'d> Part<'d> {
     /// The texts in a list under a keyword.
     pub(super) fn texts(&self, keyword: &str) -> Vec<String> {
         let items = self.get(keyword).and_then(Value::as_array);
-        items.map(|items| items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()).unwrap_or_default()
+        items
+            .map(|items| items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())
+            .unwrap_or_default()
     }
 
     /// What tells this part from others.
@@ -84,7 +89,8 @@ pub(super) fn same(left: &Value, right: &Value) -> bool {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(name, value)| b.get(name).is_some_and(|other| same(value, other)))
+            a.len() == b.len()
+                && a.iter().all(|(name, value)| b.get(name).is_some_and(|other| same(value, other)))
         }
         _ => left == right,
     }

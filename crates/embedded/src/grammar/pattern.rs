@@ -99,14 +99,18 @@ pub(super) fn read(pattern: &str, reading: Reading) -> Option<Shape> {
 /// Whether a pattern without anchors most likely stands for a whole string.
 fn describes_whole(hir: &Hir) -> bool {
     let properties = hir.properties();
-    let is_open = properties.look_set().is_empty() && !properties.is_literal() && !properties.is_alternation_literal();
-    is_open && (properties.maximum_len().is_none() || properties.minimum_len().is_some_and(|least| least >= 4))
+    let is_open =
+        properties.look_set().is_empty() && !properties.is_literal() && !properties.is_alternation_literal();
+    is_open
+        && (properties.maximum_len().is_none() || properties.minimum_len().is_some_and(|least| least >= 4))
 }
 
 /// The same without what cannot be said: look-around and word boundaries are left out.
 pub(super) fn approximated(pattern: &str) -> Option<Shape> {
     let mut rest = pattern.to_owned();
-    while let Some(start) = ["(?=", "(?!", "(?<=", "(?<!"].iter().filter_map(|opening| rest.find(opening)).min() {
+    while let Some(start) =
+        ["(?=", "(?!", "(?<=", "(?<!"].iter().filter_map(|opening| rest.find(opening)).min()
+    {
         let end = closing(&rest, start)?;
         rest.replace_range(start..=end, "");
     }
@@ -248,6 +252,19 @@ fn escape(characters: &[char], at: usize, in_class: bool, text: &mut String) -> 
             let _ = write!(text, "\\x{{{:x}}}", hexadecimal(2)?);
             return Some(at + 4);
         }
+        'p' | 'P' if characters.get(at + 2) == Some(&'{') => {
+            let name: String =
+                characters.iter().skip(at + 3).take_while(|character| **character != '}').collect();
+            let name = if name.eq_ignore_ascii_case("digit") { "Nd" } else { name.as_str() };
+            let _ = write!(text, "\\{character}{{{name}}}");
+            let length = characters.iter().skip(at).position(|character| *character == '}')?;
+            return Some(at + length + 1);
+        }
+        'c' if characters.get(at + 2).is_some_and(char::is_ascii_alphabetic) => {
+            let code = characters.get(at + 2).map_or(0, |letter| u32::from(*letter) % 32);
+            let _ = write!(text, "\\x{{{code:x}}}");
+            return Some(at + 3);
+        }
         'p' | 'P' | 't' | 'n' | 'r' | 'f' | 'v' | 'b' | 'B' => {
             text.push('\\');
             text.push(character);
@@ -274,7 +291,8 @@ impl Writer {
             return Length::NONE;
         }
         let most = self.bounded.then_some(AROUND_MAX);
-        let _ = write!(self.text, "{CHARACTER}{{0,{}}}", most.map(|most| most.to_string()).unwrap_or_default());
+        let _ =
+            write!(self.text, "{CHARACTER}{{0,{}}}", most.map(|most| most.to_string()).unwrap_or_default());
         Length { least: 0, most: most.map(u64::from) }
     }
 
@@ -343,7 +361,8 @@ impl Writer {
                 write_class(ranges.collect(), &mut self.text).map(|()| one)
             }
             HirKind::Class(Class::Bytes(class)) => {
-                let ranges = class.ranges().iter().map(|range| (char::from(range.start()), char::from(range.end())));
+                let ranges =
+                    class.ranges().iter().map(|range| (char::from(range.start()), char::from(range.end())));
                 write_class(ranges.collect(), &mut self.text).map(|()| one)
             }
             HirKind::Look(_) => None,
@@ -367,7 +386,12 @@ impl Writer {
         self.text.push_str("(?:");
         let each = self.inner(&repetition.sub)?;
         self.depth -= usize::from(is_endless);
-        let _ = write!(self.text, "){{{},{}}}", repetition.min, most.map(|most| most.to_string()).unwrap_or_default());
+        let _ = write!(
+            self.text,
+            "){{{},{}}}",
+            repetition.min,
+            most.map(|most| most.to_string()).unwrap_or_default()
+        );
         Some(each.times(repetition.min, most))
     }
 }

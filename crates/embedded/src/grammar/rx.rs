@@ -97,7 +97,8 @@ impl Rx {
 }
 
 /// The bytes that examples are made of, the plainest first.
-const EXAMPLE_BYTES: &[u8] = b"\"abcdefghijklmnopqrstuvwxyz0123456789_-.ABCDEFGHIJKLMNOPQRSTUVWXYZ:/@ $#+*,;=!?%&'()[]{}<>|~^`\\";
+const EXAMPLE_BYTES: &[u8] =
+    b"\"abcdefghijklmnopqrstuvwxyz0123456789_-.ABCDEFGHIJKLMNOPQRSTUVWXYZ:/@ $#+*,;=!?%&'()[]{}<>|~^`\\";
 
 /// How many states of an expression are looked at for an example.
 const EXAMPLE_STATES: usize = 400;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Bounds;
 use super::form::Form;
 use super::negate::{Opposites, opposites};
-use super::part::Part;
+use super::part::{Part, SILENT};
 
 /// How hard to try. Large or entangled schemas are tried again with less.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +155,10 @@ impl<'d> Solver<'d> {
                         return None;
                     }
                 }
-                pending.extend(self.plain.targets.get(target).map(Part::Document));
+                match self.plain.targets.get(target) {
+                    Some(target) => pending.push(Part::Document(target)),
+                    None => self.give_up_on("$ref"),
+                }
             }
             self.note_choices(&part, &mut flat.choices);
             flat.parts.push(part);
@@ -207,7 +210,9 @@ impl<'d> Solver<'d> {
         match choice {
             Choice::Any(branches) => self.each(flat, branches.into_iter().map(|branch| vec![branch]), limit),
             Choice::One(branches) => self.one_of(flat, branches, limit),
-            Choice::If(condition, then, otherwise) => self.conditional(flat, condition, then, otherwise, limit),
+            Choice::If(condition, then, otherwise) => {
+                self.conditional(flat, condition, then, otherwise, limit)
+            }
             Choice::Dependent(name, demanded) => self.dependent(flat, &name, demanded, limit),
             Choice::Not(keyword, negated) => self.negated(flat, keyword, &negated, limit),
         }
@@ -302,7 +307,8 @@ impl<'d> Solver<'d> {
     }
 
     fn dependent(&mut self, flat: Flat<'d>, name: &str, demanded: Part<'d>, limit: usize) -> Vec<Form> {
-        let is_required = flat.parts.iter().any(|part| part.texts("required").iter().any(|known| known == name));
+        let is_required =
+            flat.parts.iter().any(|part| part.texts("required").iter().any(|known| known == name));
         let mut forms = Vec::new();
         let present = vec![Part::made(json!({"required": [name]})), demanded.clone()];
         if is_required || limit <= 1 || !self.effort.careful {
@@ -324,7 +330,13 @@ impl<'d> Solver<'d> {
     }
 
     /// The variants in which a schema does not hold. `oneOf` needs one way only, `not` takes several.
-    fn negated(&mut self, flat: Flat<'d>, keyword: &'static str, negated: &Part<'d>, limit: usize) -> Vec<Form> {
+    fn negated(
+        &mut self,
+        flat: Flat<'d>,
+        keyword: &'static str,
+        negated: &Part<'d>,
+        limit: usize,
+    ) -> Vec<Form> {
         if self.are_disjoint(&flat, negated) {
             return self.variants(flat, limit);
         }
@@ -335,6 +347,10 @@ impl<'d> Solver<'d> {
         let enough = if keyword == "oneOf" { 1 } else { limit.min(4) };
         let mut forms = Vec::new();
         for way in ways {
+            let mut way = way;
+            if let Value::Object(keywords) = &mut way {
+                keywords.insert(SILENT.to_owned(), Value::Bool(true));
+            }
             if let Some(flat) = self.flatten(flat.clone(), vec![Part::made(way)]) {
                 forms.extend(self.variants(flat, (limit / 2).max(1)));
             }
@@ -358,7 +374,8 @@ impl<'d> Solver<'d> {
     fn prefer_unlisted(&self, flat: &Flat<'d>, ways: &mut [Value]) {
         let listed: HashSet<String> = flat.parts.iter().flat_map(|part| part.names("properties")).collect();
         ways.sort_by_key(|way| {
-            let forbidden = way.get("properties").and_then(Value::as_object).filter(|_| way.get("required").is_none());
+            let forbidden =
+                way.get("properties").and_then(Value::as_object).filter(|_| way.get("required").is_none());
             forbidden.is_none_or(|names| names.keys().any(|name| listed.contains(name)))
         });
     }

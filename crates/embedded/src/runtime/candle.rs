@@ -88,7 +88,14 @@ impl CandleModel {
         let weights = Arc::new(Weights::read(gguf, options.threads)?);
         let context = weights.shape.context.min(options.context_max);
         let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
-        Ok(CandleModel { weights, caches, length: 0, context, interrupt: Interrupt::default(), logits: Vec::new() })
+        Ok(CandleModel {
+            weights,
+            caches,
+            length: 0,
+            context,
+            interrupt: Interrupt::default(),
+            logits: Vec::new(),
+        })
     }
 
     /// How many tokens there are.
@@ -119,7 +126,8 @@ impl Runtime for CandleModel {
         let mut batches = tokens.chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
             let last = batches.peek().is_none();
-            let reading = Reading { weights: &self.weights, interrupt: &self.interrupt, start, rows: batch.len() };
+            let reading =
+                Reading { weights: &self.weights, interrupt: &self.interrupt, start, rows: batch.len() };
             if let Some(logits) = reading.run(batch, &mut self.caches, last)? {
                 self.logits = logits;
             }

@@ -5,8 +5,8 @@
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::params::LlamaContextParams;
@@ -89,7 +89,8 @@ impl Runtime for LlamaModel {
         if let Some(token) = tokens.iter().find(|token| **token as usize >= self.vocabulary) {
             return Err(Error::Token { token: *token, vocabulary: self.vocabulary });
         }
-        let request = Request { start: self.length, tokens: tokens.to_vec(), interrupt: self.interrupt.clone() };
+        let request =
+            Request { start: self.length, tokens: tokens.to_vec(), interrupt: self.interrupt.clone() };
         self.requests.send(request).map_err(|_| gone())?;
         self.logits = self.answers.recv().map_err(|_| gone())??;
         self.length = total;
