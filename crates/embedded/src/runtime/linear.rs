@@ -12,7 +12,7 @@ use super::threads::Threads;
 use crate::Error;
 
 /// From this many rows of activations on, unpacking pays.
-const MANY: usize = 6;
+const MANY: usize = 32;
 
 /// How many outputs a panel has.
 const PANEL: usize = 32;
@@ -94,13 +94,22 @@ impl Linear {
 }
 
 fn few(matrix: &Matrix, rows: &[Sixteen], threads: &Threads) -> Vec<f32> {
+    let piece = matrix.outputs.div_ceil(threads.pieces()).max(1);
+    let pieces: Vec<usize> = (0..matrix.outputs).step_by(piece).collect();
+    let work = rows.len() * matrix.outputs * matrix.inputs;
+    let parts = threads.map(work, pieces, |first| {
+        let mut part = vec![0.0; piece.min(matrix.outputs - first) * rows.len()];
+        multiply(matrix, rows, first, &mut part);
+        part
+    });
+    if rows.len() == 1 {
+        return parts.concat();
+    }
     let mut output = vec![0.0; rows.len() * matrix.outputs];
-    let piece = matrix.outputs.div_ceil(threads.pieces());
-    for (output, input) in output.chunks_exact_mut(matrix.outputs).zip(rows) {
-        let parts: Vec<(usize, &mut [f32])> = output.chunks_mut(piece).enumerate().collect();
-        threads.map(matrix.outputs * matrix.inputs, parts, |(part, output)| {
-            multiply(matrix, input, part * piece, output);
-        });
+    for (place, products) in parts.iter().flat_map(|part| part.chunks_exact(rows.len())).enumerate() {
+        for (row, product) in products.iter().enumerate() {
+            output[row * matrix.outputs + place] = *product;
+        }
     }
     output
 }
@@ -185,19 +194,20 @@ impl WithSimd for Quantise<'_> {
     }
 }
 
-/// Multiplies the rows from `first` on, as many as `output` has places.
-fn multiply(matrix: &Matrix, input: &Sixteen, first: usize, output: &mut [f32]) {
+/// Multiplies the matrix's rows from `first` on with each of the inputs, as many as `output` has places. A row of
+/// the matrix is multiplied with all inputs before the next is read.
+fn multiply(matrix: &Matrix, inputs: &[Sixteen], first: usize, output: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = pulp::x86::V3::try_new() {
         let dot = x86::Dot(simd);
-        return Simd::vectorize(simd, Multiply { matrix, input, first, output, dot });
+        return Simd::vectorize(simd, Multiply { matrix, inputs, first, output, dot });
     }
-    Arch::new().dispatch(Multiply { matrix, input, first, output, dot: Portable });
+    Arch::new().dispatch(Multiply { matrix, inputs, first, output, dot: Portable });
 }
 
 struct Multiply<'a, D> {
     matrix: &'a Matrix,
-    input: &'a Sixteen,
+    inputs: &'a [Sixteen],
     first: usize,
     output: &'a mut [f32],
     dot: D,
@@ -215,21 +225,24 @@ impl<D: Dot> WithSimd for Multiply<'_, D> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let across = self.matrix.across();
-        let (input, _) = self.input.quants.as_chunks::<BLOCK>();
         let mut products = vec![0.0; across];
-        for (row, output) in self.output.iter_mut().enumerate() {
+        for (row, outputs) in self.output.chunks_exact_mut(self.inputs.len()).enumerate() {
             let part = (self.first + row) * across..(self.first + row + 1) * across;
-            match &self.matrix.form {
-                Form::Four { quants, scales, minima } => {
-                    scale(&mut products, &scales[part.clone()], &self.input.scales);
-                    let least = weigh(&minima[part.clone()], &self.input.sums);
-                    let (quants, _) = quants[part.start * BLOCK / 2..part.end * BLOCK / 2].as_chunks::<16>();
-                    *output = self.dot.four(quants, &products, input) + least;
-                }
-                Form::Eight { quants, scales } => {
-                    scale(&mut products, &scales[part.clone()], &self.input.scales);
-                    let (quants, _) = quants[part.start * BLOCK..part.end * BLOCK].as_chunks::<BLOCK>();
-                    *output = self.dot.eight(quants, &products, input);
+            for (output, input) in outputs.iter_mut().zip(self.inputs) {
+                let (values, _) = input.quants.as_chunks::<BLOCK>();
+                match &self.matrix.form {
+                    Form::Four { quants, scales, minima } => {
+                        scale(&mut products, &scales[part.clone()], &input.scales);
+                        let least = weigh(&minima[part.clone()], &input.sums);
+                        let (quants, _) =
+                            quants[part.start * BLOCK / 2..part.end * BLOCK / 2].as_chunks::<16>();
+                        *output = self.dot.four(quants, &products, values) + least;
+                    }
+                    Form::Eight { quants, scales } => {
+                        scale(&mut products, &scales[part.clone()], &input.scales);
+                        let (quants, _) = quants[part.start * BLOCK..part.end * BLOCK].as_chunks::<BLOCK>();
+                        *output = self.dot.eight(quants, &products, values);
+                    }
                 }
             }
         }
@@ -389,7 +402,7 @@ mod tests {
                 let numbers: Vec<u32> = (0..).take(outputs).collect();
                 let meant = matrix.pick(&numbers);
                 let linear = Linear { matrix, bias: Some(vec![0.5; outputs]) };
-                for rows in [1, 2, 5, 6, 7, 13, 40] {
+                for rows in [1, 2, 5, 13, 31, 32, 33, 40] {
                     let input: Vec<f32> =
                         (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
                     let found = linear.forward(&Activations::new(&input, inputs), &threads)?;
