@@ -116,7 +116,7 @@ fn section(tools: &[Tool], structured: bool) -> String {
         "## Tools\n\nTo use a tool, answer {\"tool\": NAME, \"arguments\": ARGUMENTS}.\n".to_owned();
     for tool in tools {
         let arguments = compact(&tool.parameters);
-        text.push_str(&format!("\n- {}: {}\n  arguments: {arguments}\n", tool.name, tool.description.trim()));
+        text.push_str(&format!("\n### {}\n{}\narguments: {arguments}\n", tool.name, tool.description.trim()));
     }
     let form = if structured { "JSON" } else { "TEXT" };
     text.push_str(&format!("\nWhen you know the answer, answer {{\"result\": {form}}}."));
@@ -156,7 +156,10 @@ mod tests {
         let shown = ask.request(&request).into_owned();
         assert!(shown.tools.is_empty());
         let system = shown.system.unwrap();
-        assert!(system.contains("- search: Does search.\n  arguments: {query?: string}"), "{system}");
+        assert!(
+            system.contains("### search\nDoes search.\narguments: {\n  \"query\"?: string\n}"),
+            "{system}"
+        );
         let called = ask.reply(r#"{"tool": "read", "arguments": {"query": "x"}}"#.to_owned()).unwrap();
         assert_eq!(called.stop, Stop::ToolCalls);
         assert_eq!(called.tool_calls[0].name, "read");

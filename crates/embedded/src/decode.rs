@@ -202,6 +202,9 @@ pub(crate) fn constrained(
         }
         progress(tokens.len());
         let late = limits.interrupt.is_late();
+        if late && reader.timing.prompt.is_zero() {
+            return Err(Error::Late);
+        }
         let spare = limits.tokens.saturating_sub(tokens.len() + note.closing.len());
         let used_up = tokens.len() >= limits.tokens;
         let is_due = late || used_up || tokens.len() >= note.at + note.distance(spare);
@@ -242,4 +245,139 @@ fn advance(
     tokens.extend(next);
     reader.unread.extend(next);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use formwork_schema::Schema;
+    use serde_json::{Value, json};
+    use toktrie::{ApproximateTokEnv, TokEnv};
+
+    use super::*;
+    use crate::grammar::{Bounds, Compiler};
+    use crate::runtime::Runtime;
+
+    /// A model that means nothing: its logits are noise, which depends on all that it has read.
+    struct Noise {
+        read: Vec<u32>,
+        seed: u64,
+        logits: Vec<f32>,
+        /// Interrupted when it has read so many tokens.
+        late_after: usize,
+        interrupt: Interrupt,
+    }
+
+    impl Runtime for Noise {
+        fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
+            self.interrupt.check()?;
+            self.read.extend(tokens);
+            if self.read.len() >= self.late_after {
+                self.interrupt.set_deadline(Some(Instant::now()));
+            }
+            let mut state = self.read.iter().fold(self.seed, |state, token| {
+                (state ^ u64::from(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31)
+            });
+            for logit in &mut self.logits {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *logit = (state >> 40) as f32 / (1 << 20) as f32;
+            }
+            Ok(&self.logits)
+        }
+
+        fn heed(&mut self, interrupt: &Interrupt) {
+            self.interrupt = interrupt.clone();
+        }
+
+        fn rewind(&mut self, length: usize) {
+            self.read.truncate(length);
+        }
+
+        fn length(&self) -> usize {
+            self.read.len()
+        }
+
+        fn context(&self) -> usize {
+            10_000
+        }
+    }
+
+    fn noise(seed: u64) -> Noise {
+        let interrupt = Interrupt::default();
+        Noise { read: Vec::new(), seed, logits: vec![0.0; 257], late_after: usize::MAX, interrupt }
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 2},
+                "kind": {"enum": ["short", "a rather long word"]},
+                "lines": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {"id": {"type": "integer"}, "note": {"type": "string"}},
+                        "required": ["id", "note"],
+                    },
+                    "minItems": 1,
+                },
+            },
+            "required": ["name", "kind", "lines"],
+        })
+    }
+
+    fn written(model: Noise, tokens: usize, temperature: f32) -> Result<(Written, Vec<u8>), Error> {
+        let env: TokEnv = Arc::new(ApproximateTokEnv::single_byte());
+        let eos = env.tok_trie().eos_token();
+        let grammar = Compiler::new(&env).unwrap().compile(&schema(), &Bounds::default()).unwrap();
+        let interrupt = model.interrupt.clone();
+        let limits = Limits { tokens, interrupt: &interrupt };
+        let mut memory = Memory::new(Box::new(model));
+        memory.heed(&interrupt);
+        let mut sampler = Sampler::new(temperature, 1);
+        let is_end = |token: u32| token == eos;
+        let matcher = grammar.matcher();
+        let written =
+            constrained(&mut memory, &[1, 2, 3], &is_end, matcher, &mut sampler, &limits, &mut |_| {})?;
+        let bytes = env.tok_trie().decode(&written.tokens);
+        Ok((written, bytes))
+    }
+
+    #[test]
+    fn whatever_the_model_says_the_answer_is_whole_valid_and_within_its_budget() {
+        let schema = Schema::compile(&schema()).unwrap();
+        let (mut closed, mut ended) = (0, 0);
+        for seed in 0..40 {
+            for (tokens, temperature) in [(90, 0.0), (120, 1.5), (300, 1.5), (9000, 1.0)] {
+                let (written, bytes) = written(noise(seed), tokens, temperature).unwrap();
+                assert!(written.complete && written.tokens.len() <= tokens);
+                let value: Value = serde_json::from_slice(&bytes).unwrap();
+                assert!(schema.is_valid(&value), "{value}");
+                closed += usize::from(written.forced_close);
+                ended += usize::from(!written.forced_close);
+            }
+        }
+        assert!(closed > 20 && ended > 20, "{closed} closed and {ended} ended by themselves");
+    }
+
+    #[test]
+    fn when_the_time_is_over_the_answer_is_closed() {
+        let model = Noise { late_after: 40, ..noise(7) };
+        let (written, bytes) = written(model, 5000, 1.0).unwrap();
+        assert!(written.forced_close && written.tokens.len() < 120, "{} tokens", written.tokens.len());
+        assert!(Schema::compile(&schema()).unwrap().is_valid(&serde_json::from_slice(&bytes).unwrap()));
+    }
+
+    #[test]
+    fn without_time_for_the_prompt_or_room_for_the_shortest_answer_there_is_an_error() {
+        let late = noise(7);
+        late.interrupt.set_deadline(Some(Instant::now()));
+        assert!(matches!(written(late, 5000, 1.0), Err(Error::Late)));
+        assert!(matches!(written(noise(7), 20, 1.0), Err(Error::BudgetTooSmall { budget: 20, .. })));
+        let cancelled = noise(7);
+        cancelled.interrupt.cancel();
+        assert!(matches!(written(cancelled, 5000, 1.0), Err(Error::Cancelled)));
+    }
 }

@@ -1,0 +1,123 @@
+//! The grammars of real schemas, walked at random without a model: whatever way is taken, and wherever it is cut
+//! and closed, the answer is JSON that satisfies the schema, or the grammar has said which keyword it leaves open.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use formwork_embedded::grammar::{Bounds, Compiler, Grammar, close};
+use formwork_schema::Schema;
+use serde_json::Value;
+use toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
+
+/// Walks a schema, the first of which is closed at once.
+const WALKS: u64 = 3;
+
+/// The longest walk, in tokens, before it is closed.
+const STEPS_MAX: u64 = 80;
+
+/// The least share of valid schemas, in percent. What users are promised is less.
+const SHARE_MIN: f64 = 97.0;
+
+/// The set that is made to break grammars: recursion without end, contradictions, exponential patterns.
+const HANDWRITTEN: (&str, f64) = ("Handwritten", 55.0);
+
+#[test]
+fn every_way_through_a_real_grammar_ends_in_a_valid_answer() {
+    let Some(files) = corpus() else {
+        println!("SKIPPED: ../shared/corpora/jsonschemabench is absent");
+        return;
+    };
+    let env = vocabulary();
+    let compiler = Compiler::new(&env).unwrap();
+    let mut dishonest = Vec::new();
+    for file in files {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let (mut schemas, mut valid) = (0, 0);
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            schemas += 1;
+            let schema = Schema::compile(&row["schema"]).unwrap();
+            let Ok(grammar) = compiler.compile(&row["schema"], &Bounds::default()) else { continue };
+            let walks: Vec<Walked> = (0..WALKS).map(|seed| walk(&env, &grammar, &schema, seed)).collect();
+            valid += usize::from(walks.iter().all(|walked| matches!(walked, Walked::Valid)));
+            for walked in walks {
+                if let Walked::Invalid(text) = walked
+                    && grammar.unenforced.is_empty()
+                {
+                    dishonest.push(format!("{}: {text}", row["id"]));
+                }
+            }
+        }
+        let share = 100.0 * f64::from(valid as u32) / f64::from(schemas);
+        println!("{name}: {valid} of {schemas} ({share:.1} %)");
+        let least = if name == HANDWRITTEN.0 { HANDWRITTEN.1 } else { SHARE_MIN };
+        assert!(share >= least, "{name}: {share:.1} %");
+    }
+    assert_eq!(dishonest, Vec::<String>::new(), "invalid, and no keyword was named");
+}
+
+fn corpus() -> Option<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/jsonschemabench");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).ok()?.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    Some(files)
+}
+
+enum Walked {
+    Valid,
+    Invalid(String),
+    /// The grammar gave up, which a run reports as an error.
+    Unfinished,
+}
+
+/// Takes random tokens, mostly those that end or begin something, and closes.
+fn walk(env: &TokEnv, grammar: &Grammar, schema: &Schema, seed: u64) -> Walked {
+    let trie = env.tok_trie();
+    let marks: Vec<u32> = "\"}],01a".bytes().filter_map(|mark| trie.token_id(&[mark])).collect();
+    let mut random = Random(seed + 1);
+    let mut matcher = grammar.matcher();
+    let mut tokens = Vec::new();
+    for _ in 0..random.below(seed * STEPS_MAX / WALKS + 1) {
+        if matcher.is_stopped() {
+            break;
+        }
+        let Ok(mask) = matcher.compute_mask() else { return Walked::Unfinished };
+        let mut allowed: Vec<u32> = marks.iter().copied().filter(|mark| mask.is_allowed(*mark)).collect();
+        if allowed.is_empty() || random.below(4) == 0 {
+            allowed = mask.to_list();
+        }
+        let token = allowed[random.below(allowed.len() as u64) as usize];
+        if token == trie.eos_token() {
+            break;
+        }
+        matcher.consume_token(token).unwrap();
+        tokens.push(token);
+    }
+    let Some(closing) = close(&matcher) else { return Walked::Unfinished };
+    tokens.extend(closing);
+    let text = String::from_utf8(trie.decode(&tokens)).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    if schema.is_valid(&value) { Walked::Valid } else { Walked::Invalid(text) }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit.max(1)
+    }
+}
+
+/// Bytes, and a few tokens of several, as models have them.
+fn vocabulary() -> TokEnv {
+    let mut words: Vec<Vec<u8>> = (0..=255_u8).map(|byte| vec![byte]).collect();
+    let longer =
+        ["\", \"", "\": \"", "\": ", ", ", "\"}", "\"]", "the", " and", "true", "false", "null", "20"];
+    words.extend(longer.iter().map(|text| text.as_bytes().to_vec()));
+    words.push(b"\xFF<|end|>".to_vec());
+    let info = TokRxInfo::new(words.len() as u32, words.len() as u32 - 1);
+    Arc::new(ApproximateTokEnv::new(TokTrie::from(&info, &words)))
+}
