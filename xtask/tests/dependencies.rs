@@ -56,8 +56,9 @@ fn the_graph_is_the_one_we_drew() {
         .collect();
     expect![[r#"
         agents -> schema, types
-        benches -> agents, extract, model, runner, schema, testkit, types
-        cli -> agents, extract, model, runner, schema, types
+        benches -> agents, embedded, extract, model, runner, schema, testkit, types
+        cli -> agents, embedded, extract, model, runner, schema, types
+        embedded -> model, schema, types
         engine -> extract, schema, types
         extract -> schema
         model -> schema, types

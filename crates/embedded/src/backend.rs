@@ -127,10 +127,10 @@ fn work(path: &Path, settings: &Settings, timeout: Duration, jobs: &mpsc::Receiv
         let job = match jobs.recv_timeout(IDLE) {
             Ok(job) => job,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                model = None;
+                give_back(model.take());
                 continue;
             }
-            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return give_back(model),
         };
         if job.interrupt.is_cancelled() {
             continue;
@@ -161,4 +161,18 @@ fn answer(
         let _ = job.news.send(News::Tokens(tokens as u64));
     };
     Ok(model.answer(&job.request, &job.interrupt, &mut progress)?.reply)
+}
+
+/// Drops a model and hands its memory back to the system.
+#[allow(unsafe_code, reason = "the allocator keeps what is freed, and has no safe way to be told otherwise")]
+fn give_back(model: Option<Model>) {
+    if model.is_none() {
+        return;
+    }
+    drop(model);
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes no pointers, may be called from any thread, and only releases pages that nobody uses.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }

@@ -26,6 +26,12 @@ impl Memory {
         self.runtime.heed(interrupt);
     }
 
+    /// Begins anew.
+    pub(crate) fn forget(&mut self) {
+        self.runtime.rewind(0);
+        self.read.clear();
+    }
+
     /// Goes back to where `prompt` differs from what was read before. What is left is to be read; that is
     /// one token at least, because only reading gives logits.
     pub(crate) fn recall<'p>(&mut self, prompt: &'p [u32]) -> &'p [u32] {

@@ -119,8 +119,12 @@ impl Model {
         }
         let limits = Limits { tokens: budget.min(room), interrupt };
         let temperature = request.temperature.or(self.settings.temperature).unwrap_or(0.0);
-        let seed = request.seed.or(self.settings.seed).unwrap_or_else(chance);
-        let mut sampler = Sampler::new(temperature as f32, seed);
+        let seed = request.seed.or(self.settings.seed);
+        if seed.is_some() {
+            // What was read in other company differs in its last digits, and a seed promises the same answer.
+            self.memory.forget();
+        }
+        let mut sampler = Sampler::new(temperature as f32, seed.unwrap_or_else(chance));
         let tokenizer = &self.tokenizer;
         let is_end = |token: u32| tokenizer.eos_tokens().contains(&token);
         let grammar = self.grammars.find(&ask.branches(), limits.tokens)?;
@@ -133,6 +137,7 @@ impl Model {
                 decode::constrained(memory, &prompt, &is_end, matcher, &mut sampler, &limits, progress)?
             }
         };
+        progress(written.tokens.len());
         let text = text(tokenizer, &written);
         let flags = flags(grammar, &written, &text);
         let mut reply = ask.reply(text)?;

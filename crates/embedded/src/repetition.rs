@@ -4,10 +4,14 @@
 use toktrie::{SimpleVob, TokTrie};
 
 /// The longest part that is looked for, in tokens.
-const PERIOD_MAX: usize = 24;
+const PERIOD_MAX: usize = 64;
 
-/// How often a part has to come in a row.
+/// How often a part has to come in a row, and how often a long one.
 const TIMES: usize = 4;
+const TIMES_LONG: usize = 3;
+
+/// From how many tokens on a part is long.
+const LONG: usize = 8;
 
 /// The fewest tokens that have to be a repetition: short ones such as `000` mean something.
 const TOKENS_MIN: usize = 16;
@@ -79,7 +83,8 @@ impl Watcher {
 /// How many tokens at the end are one part again and again.
 fn repetition(tokens: &[u32]) -> Option<usize> {
     (1..=PERIOD_MAX).find_map(|period| {
-        let length = (period * TIMES).max(TOKENS_MIN);
+        let times = if period < LONG { TIMES } else { TIMES_LONG };
+        let length = (period * times).max(TOKENS_MIN);
         let tail = tokens.get(tokens.len().checked_sub(length)?..)?;
         tail.iter().zip(&tail[period..]).all(|(one, next)| one == next).then_some(length)
     })
@@ -97,6 +102,9 @@ mod tests {
         assert_eq!(repetition(&[repeated(&[9, 8], 3), repeated(&[1, 2, 3, 4, 5], 4)].concat()), Some(20));
         assert_eq!(repetition(&repeated(&[1, 2, 3, 4, 5], 3)), None);
         let long: Vec<u32> = (0..25).collect();
-        assert_eq!(repetition(&repeated(&long, 4)), None);
+        assert_eq!(repetition(&repeated(&long, 2)), None);
+        assert_eq!(repetition(&repeated(&long, 3)), Some(75));
+        let longer: Vec<u32> = (0..65).collect();
+        assert_eq!(repetition(&repeated(&longer, 4)), None);
     }
 }
