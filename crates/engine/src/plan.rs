@@ -227,9 +227,10 @@ fn submit_tool(
     dialect: Dialect,
     backend: &BackendInfo,
 ) -> Vec<String> {
-    // A schema is only worth lowering where the backend enforces what is left of it.
+    // A schema is only worth lowering where the backend enforces what is left of it, and knows no more.
     let strict = lowered.strict && dialect == Dialect::OpenAi;
     let enforces = strict || backend.capabilities.forced_tools == Support::Enforced;
+    let enforces = enforces && backend.kind != BackendKind::Embedded;
     let (parameters, lost) =
         if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
     request.tools = vec![Tool {

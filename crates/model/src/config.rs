@@ -241,8 +241,10 @@ impl BackendConfig {
 
 /// Whose rules a server follows, from where it answers.
 fn guess_dialect(kind: BackendKind, url: &str) -> Dialect {
-    if kind == BackendKind::Anthropic {
-        return Dialect::Anthropic;
+    match kind {
+        BackendKind::Anthropic => return Dialect::Anthropic,
+        BackendKind::Embedded => return Dialect::Generic,
+        _ => {}
     }
     let parsed = reqwest::Url::parse(url).ok();
     let host = parsed.as_ref().and_then(|url| url.host_str()).unwrap_or("api.openai.com");
