@@ -107,7 +107,6 @@ pub fn run(corpora: &Path, options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut config = BackendConfig::new("embedded", BackendKind::Embedded);
     config.timeout_seconds = SECONDS_MAX;
-    config.max_tokens = Some(options.max_tokens);
     config.model = options.model.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let backend = Arc::new(Embedded::new(options.model.clone(), &config));
     let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
@@ -119,13 +118,14 @@ pub fn run(corpora: &Path, options: &Options) -> Result<()> {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let limits = json!({"max_tokens": options.max_tokens});
     for dataset in datasets(&corpora.join("jsonschemabench"))? {
         if !(options.only.is_empty() || options.only.contains(&dataset.name)) {
             continue;
         }
         let mut rows = Vec::new();
         for (id, schema) in dataset.schemas.iter().step_by(options.every) {
-            let row = runtime.block_on(answer(schema, &rung))?;
+            let row = runtime.block_on(answer(schema, &limits, &rung))?;
             eprintln!(
                 "{id}: {} {:.1} s",
                 if row.valid { "valid" } else { &row.reason },
@@ -175,7 +175,7 @@ fn summary(name: &str, rows: &[Row]) -> String {
 }
 
 /// One schema through the whole engine, as a user's run would go.
-async fn answer(schema: &Value, rung: &Rung) -> Result<Row> {
+async fn answer(schema: &Value, limits: &Value, rung: &Rung) -> Result<Row> {
     let start = Instant::now();
     let row = |valid, compiled, reason: String, receipt| Row {
         valid,
@@ -187,7 +187,7 @@ async fn answer(schema: &Value, rung: &Rung) -> Result<Row> {
         value: Value::Null,
     };
     let blueprint: Blueprint =
-        serde_json::from_value(json!({"name": "bench", "default_output_schema": schema}))?;
+        serde_json::from_value(json!({"name": "bench", "default_output_schema": schema, "limits": limits}))?;
     let contract = match resolve(&blueprint, &ContractRequest::default(), &EnvironmentDefaults::default()) {
         Ok(contract) => contract,
         Err(error) => return Ok(row(false, false, format!("contract refused: {error}"), Receipt::default())),

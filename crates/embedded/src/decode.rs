@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use llguidance::Matcher;
+use toktrie::{SimpleVob, TokTrie};
 
 use crate::error::Error;
 use crate::grammar::close;
@@ -81,14 +82,19 @@ impl<'r> Reader<'r> {
         Reader { memory, unread, timing }
     }
 
+    /// Whether the prompt was read.
+    fn has_read(&self) -> bool {
+        !self.timing.prompt.is_zero()
+    }
+
     /// What may follow what was decided on; nothing where the time is over in the middle of an answer.
     fn logits(&mut self) -> Result<Option<&[f32]>, Error> {
-        let start = Instant::now();
+        let (start, has_read) = (Instant::now(), self.has_read());
         let logits = match self.memory.eval(&self.unread) {
-            Err(Error::Late) if !self.timing.prompt.is_zero() => return Ok(None),
+            Err(Error::Late) if has_read => return Ok(None),
             other => other?,
         };
-        if self.timing.prompt.is_zero() {
+        if !has_read {
             self.timing.prompt = start.elapsed();
         } else {
             self.timing.decode += start.elapsed();
@@ -161,90 +167,136 @@ pub(crate) fn constrained(
     memory: &mut Memory,
     prompt: &[u32],
     is_end: &dyn Fn(u32) -> bool,
-    mut matcher: Matcher,
+    matcher: Matcher,
     sampler: &mut Sampler,
     limits: &Limits<'_>,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Written, Error> {
-    let mut reader = Reader::new(memory, prompt);
     let env = matcher.tok_env().map_err(Error::grammar)?;
-    let trie = env.tok_trie();
-    let mut watcher = Watcher::new(trie);
-    let mut repetition_cut = false;
-    let mut tokens: Vec<u32> = Vec::new();
-    let mut note = Note::take(&matcher, 0, &mut reader.timing)?;
+    let mut reader = Reader::new(memory, prompt);
+    let note = Note::take(&matcher, 0, &mut reader.timing)?;
     if note.length() > limits.tokens {
         return Err(Error::BudgetTooSmall { needed: note.length(), budget: limits.tokens });
     }
-    while !matcher.is_stopped() {
+    let trie = env.tok_trie();
+    let watcher = Watcher::new(trie);
+    let mut writer =
+        Writer { matcher, reader, watcher, trie, tokens: Vec::new(), note, repetition_cut: false };
+    while !writer.matcher.is_stopped() {
         limits.check()?;
-        let start = Instant::now();
-        let forced = matcher.compute_ff_tokens();
-        if forced.is_empty() {
-            let mut mask = matcher.compute_mask().map_err(Error::grammar)?;
-            if let Some(way_out) = watcher.way_out(&tokens, &mask) {
-                mask = way_out;
-                repetition_cut = true;
-            }
-            reader.timing.masks += start.elapsed();
-            if let Some(logits) = reader.logits()? {
-                let token = sampler.choose(logits, Some(&mask)).ok_or(Error::NoToken)?;
-                if is_end(token) {
-                    break;
-                }
-                advance(&mut matcher, &mut reader, &mut tokens, &[token])?;
-                watcher.see(trie.token(token));
-            }
-        } else {
-            reader.timing.masks += start.elapsed();
-            advance(&mut matcher, &mut reader, &mut tokens, &forced)?;
-            forced.iter().for_each(|token| watcher.see(trie.token(*token)));
+        // A grammar that fails in the middle still has the ending that was noted.
+        let ended = match writer.go_on(sampler, is_end) {
+            Err(Error::Grammar(_) | Error::NoToken) => return Ok(writer.cut()),
+            other => other?,
+        };
+        progress(writer.tokens.len());
+        if ended {
+            break;
         }
-        progress(tokens.len());
         let late = limits.interrupt.is_late();
-        if late && reader.timing.prompt.is_zero() {
+        if late && !writer.reader.has_read() {
             return Err(Error::Late);
         }
-        let spare = limits.tokens.saturating_sub(tokens.len() + note.closing.len());
-        let used_up = tokens.len() >= limits.tokens;
-        let is_due = late || used_up || tokens.len() >= note.at + note.distance(spare);
-        if !is_due || matcher.is_stopped() {
-            continue;
-        }
-        let here = Note::take(&matcher, tokens.len(), &mut reader.timing)?;
-        let fits = here.length() <= limits.tokens;
-        if fits {
-            note = here;
-        }
-        if late || !fits {
-            tokens.truncate(note.at);
-            tokens.extend(&note.closing);
-            let timing = reader.timing;
-            return Ok(Written { tokens, complete: true, forced_close: true, repetition_cut, timing });
+        if !writer.matcher.is_stopped() && !writer.note_within(limits.tokens, late) {
+            return Ok(writer.cut());
         }
     }
-    if matcher.is_error() {
-        return Err(Error::Grammar(matcher.get_error().unwrap_or_default()));
+    if writer.matcher.is_error() || writer.tokens.len() > limits.tokens {
+        // Forced tokens may go past the budget and end the answer there.
+        return Ok(writer.cut());
     }
-    let forced_close = tokens.len() > limits.tokens;
-    if forced_close {
-        // Forced tokens went past the budget and ended the answer there.
-        tokens.truncate(note.at);
-        tokens.extend(&note.closing);
-    }
-    Ok(Written { tokens, complete: true, forced_close, repetition_cut, timing: reader.timing })
+    Ok(writer.written(false))
 }
 
-fn advance(
-    matcher: &mut Matcher,
-    reader: &mut Reader<'_>,
-    tokens: &mut Vec<u32>,
-    next: &[u32],
-) -> Result<(), Error> {
-    matcher.consume_tokens(next).map_err(Error::grammar)?;
-    tokens.extend(next);
-    reader.unread.extend(next);
-    Ok(())
+/// An answer that is being written under a grammar.
+struct Writer<'r, 't> {
+    matcher: Matcher,
+    reader: Reader<'r>,
+    watcher: Watcher,
+    trie: &'t TokTrie,
+    tokens: Vec<u32>,
+    note: Note,
+    repetition_cut: bool,
+}
+
+impl Writer<'_, '_> {
+    /// Writes the next token, or all that the grammar leaves no choice about; true where the answer ends.
+    fn go_on(&mut self, sampler: &mut Sampler, is_end: &dyn Fn(u32) -> bool) -> Result<bool, Error> {
+        let start = Instant::now();
+        let forced = self.matcher.compute_ff_tokens();
+        if !forced.is_empty() {
+            self.reader.timing.masks += start.elapsed();
+            return self.advance(&forced).map(|()| false);
+        }
+        let mut mask = self.matcher.compute_mask().map_err(Error::grammar)?;
+        if let Some(way_out) = self.watcher.way_out(&self.tokens, &mask) {
+            mask = way_out;
+            self.repetition_cut = true;
+        }
+        self.reader.timing.masks += start.elapsed();
+        let Some(logits) = self.reader.logits()? else { return Ok(false) };
+        let token = choose(sampler, logits, mask, &self.watcher, self.trie).ok_or(Error::NoToken)?;
+        if is_end(token) && self.matcher.is_accepting().map_err(Error::grammar)? {
+            return Ok(true);
+        }
+        self.advance(&[token]).map(|()| false)
+    }
+
+    fn advance(&mut self, next: &[u32]) -> Result<(), Error> {
+        self.matcher.consume_tokens(next).map_err(Error::grammar)?;
+        self.tokens.extend(next);
+        self.reader.unread.extend(next);
+        next.iter().for_each(|token| self.watcher.see(self.trie.token(*token)));
+        Ok(())
+    }
+
+    /// Notes how the answer could be closed from here, where that is due. False where it has to be closed now.
+    fn note_within(&mut self, budget: usize, late: bool) -> bool {
+        let written = self.tokens.len();
+        let spare = budget.saturating_sub(written + self.note.closing.len());
+        let is_due = late || written >= budget || written >= self.note.at + self.note.distance(spare);
+        if !is_due {
+            return true;
+        }
+        let here = Note::take(&self.matcher, written, &mut self.reader.timing);
+        let fits = here.as_ref().is_ok_and(|here| here.length() <= budget);
+        if let (true, Ok(here)) = (fits, here) {
+            self.note = here;
+        }
+        fits && !late
+    }
+
+    /// Goes back to the last note and closes there.
+    fn cut(mut self) -> Written {
+        self.tokens.truncate(self.note.at);
+        self.tokens.append(&mut self.note.closing);
+        self.written(true)
+    }
+
+    fn written(self, forced_close: bool) -> Written {
+        let Writer { tokens, repetition_cut, reader, .. } = self;
+        Written { tokens, complete: true, forced_close, repetition_cut, timing: reader.timing }
+    }
+}
+
+/// The next token under a grammar; one that repeats a name only where there is no other.
+fn choose(
+    sampler: &mut Sampler,
+    logits: &[f32],
+    mut mask: SimpleVob,
+    watcher: &Watcher,
+    trie: &TokTrie,
+) -> Option<u32> {
+    let first = sampler.choose(logits, Some(&mask))?;
+    let mut token = first;
+    while watcher.repeats_name(trie.token(token)) {
+        mask.disallow_token(token);
+        match sampler.choose(logits, Some(&mask)) {
+            Some(other) => token = other,
+            None => return Some(first),
+        }
+    }
+    Some(token)
 }
 
 #[cfg(test)]

@@ -224,7 +224,17 @@ impl Compiler {
         self.compile_plain(&plain_together(root, &documents)?, bounds)
     }
 
+    /// Compiles on a thread of its own, because solving and building recurse.
     fn compile_plain(&self, plain: &Plain, bounds: &Bounds) -> Result<Grammar, Error> {
+        std::thread::scope(|scope| {
+            let work = || self.try_efforts(plain, bounds);
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+            let ended = thread.map(std::thread::ScopedJoinHandle::join);
+            ended.map_err(|error| Error::Build(error.to_string()))?.unwrap_or_else(|_| Err(too_large()))
+        })
+    }
+
+    fn try_efforts(&self, plain: &Plain, bounds: &Bounds) -> Result<Grammar, Error> {
         let mut failure = Error::Unsatisfiable;
         let mut last = Outcome::Exhausted;
         for effort in efforts(bounds.recursion) {
@@ -244,7 +254,10 @@ impl Compiler {
                 }
             }
         }
-        Err(failure)
+        match (&failure, &last) {
+            (Error::Unsatisfiable, Outcome::Exhausted) => Err(too_large()),
+            _ => Err(failure),
+        }
     }
 
     fn build(&self, solved: Solved) -> Result<Grammar, Error> {
@@ -283,22 +296,20 @@ impl Grammar {
     }
 }
 
-/// Solves a schema on a thread of its own, because it recurses.
+fn too_large() -> Error {
+    Error::Build("it is too large or too entangled".to_owned())
+}
+
+/// Solves a schema with some effort.
 fn solve(plain: &Plain, bounds: &Bounds, effort: Effort) -> Outcome {
-    let run = || {
-        let mut solver = Solver::new(plain, bounds, effort);
-        solver.unenforced.extend(plain.dynamic.map(str::to_owned));
-        let root = solver.form(vec![Part::Document(&plain.root)], 0);
-        if solver.is_exhausted() {
-            Outcome::Exhausted
-        } else if root.is_never() {
-            Outcome::Empty { cut: solver.cut }
-        } else {
-            Outcome::Solved(Solved { forms: solver.forms, root, unenforced: solver.unenforced })
-        }
-    };
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
-        thread.ok().and_then(|running| running.join().ok()).unwrap_or(Outcome::Exhausted)
-    })
+    let mut solver = Solver::new(plain, bounds, effort);
+    solver.unenforced.extend(plain.dynamic.map(str::to_owned));
+    let root = solver.form(vec![Part::Document(&plain.root)], 0);
+    if solver.is_exhausted() {
+        Outcome::Exhausted
+    } else if root.is_never() {
+        Outcome::Empty { cut: solver.cut }
+    } else {
+        Outcome::Solved(Solved { forms: solver.forms, root, unenforced: solver.unenforced })
+    }
 }

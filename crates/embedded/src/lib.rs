@@ -17,6 +17,7 @@ pub mod grammar;
 mod interrupt;
 mod memory;
 mod model;
+mod outline;
 mod repetition;
 pub mod runtime;
 mod sample;

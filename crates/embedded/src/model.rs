@@ -134,16 +134,22 @@ impl Model {
             None => decode::free(memory, &prompt, &is_end, &mut sampler, &limits, progress)?,
             Some(grammar) => {
                 let matcher = grammar.matcher();
-                decode::constrained(memory, &prompt, &is_end, matcher, &mut sampler, &limits, progress)?
+                let written =
+                    decode::constrained(memory, &prompt, &is_end, matcher, &mut sampler, &limits, progress);
+                match written {
+                    // With more tokens there is an answer, and whoever set the budget may have them.
+                    Err(Error::BudgetTooSmall { needed, .. }) if needed <= room => Written::default(),
+                    other => other?,
+                }
             }
         };
         progress(written.tokens.len());
         let text = text(tokenizer, &written);
         let flags = flags(grammar, &written, &text);
-        let mut reply = ask.reply(text)?;
-        if !written.complete {
-            reply.stop = Stop::Length;
-        }
+        let mut reply = match written.complete {
+            true => ask.reply(text)?,
+            false => Reply { text, stop: Stop::Length, ..Reply::default() },
+        };
         let (input, output) = (prompt.len() as u64, written.tokens.len() as u64);
         reply.usage = Usage { input, output, estimated: false };
         reply.model = self.name.clone();
@@ -197,6 +203,8 @@ impl Grammars {
         if branches.is_empty() {
             return Ok(None);
         }
+        // Bounds are chosen for a round figure, so that a longer prompt does not mean another grammar.
+        let tokens = 1 << tokens.max(1).ilog2();
         let mut key = tokens.to_string();
         for branch in branches {
             key.push_str(&format!("\n{} {}", branch.tool.unwrap_or_default(), branch.schema));

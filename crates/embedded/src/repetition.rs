@@ -1,7 +1,10 @@
 //! Weak models fall into loops: the same words, or the same item, over and over until something stops them.
-//! The loop sees the grammar's end of what repeats and takes it.
+//! The loop sees the grammar's end of what repeats and takes it. Names of members never repeat: a grammar cannot
+//! forbid that where names are free.
 
 use toktrie::{SimpleVob, TokTrie};
+
+use crate::outline::Outline;
 
 /// The longest part that is looked for, in tokens.
 const PERIOD_MAX: usize = 64;
@@ -21,8 +24,7 @@ pub(crate) struct Watcher {
     /// Tokens that begin with a quote, and those that begin with a bracket that ends something.
     quotes: SimpleVob,
     brackets: SimpleVob,
-    inside_string: bool,
-    escaped: bool,
+    outline: Outline,
     /// For each token, whether a string began or ended in it.
     turns: Vec<bool>,
 }
@@ -41,27 +43,20 @@ impl Watcher {
         Watcher {
             quotes: beginning(b"\""),
             brackets: beginning(b"]}"),
-            inside_string: false,
-            escaped: false,
+            outline: Outline::default(),
             turns: Vec::new(),
         }
     }
 
     /// One more token was written.
     pub(crate) fn see(&mut self, bytes: &[u8]) {
-        let mut turned = false;
-        for byte in bytes {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = self.inside_string,
-                b'"' => {
-                    self.inside_string = !self.inside_string;
-                    turned = true;
-                }
-                _ => {}
-            }
-        }
+        let turned = self.outline.see(bytes).turned;
         self.turns.push(turned);
+    }
+
+    /// Whether a token with these bytes would give a member the name of another.
+    pub(crate) fn repeats_name(&self, bytes: &[u8]) -> bool {
+        self.outline.would_repeat_name(bytes)
     }
 
     /// The tokens to keep to where `tokens` end in a repetition that the grammar allows to end here.
@@ -69,7 +64,7 @@ impl Watcher {
         let length = repetition(tokens)?;
         let turns = self.turns.iter().rev().take(length).any(|turned| *turned);
         // Words that repeat end with their string, items that repeat end with their array.
-        let ends = match (self.inside_string, turns) {
+        let ends = match (self.outline.inside_string(), turns) {
             (true, false) => &self.quotes,
             (false, _) => &self.brackets,
             (true, true) => return None,

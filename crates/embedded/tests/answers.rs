@@ -103,11 +103,15 @@ fn a_small_budget_is_kept_and_the_answer_is_closed_and_valid() {
 }
 
 #[test]
-fn a_budget_that_no_answer_fits_is_refused_by_its_name() {
+fn a_budget_that_no_answer_fits_gives_no_answer_and_says_why() {
     with_model(|model| {
-        let request = Request { max_tokens: Some(5), ..request(&ticket()) };
-        let error = model.answer(&request, &Interrupt::default(), &mut |_| {}).unwrap_err().to_string();
-        assert!(error.contains("max_tokens") && error.contains('5'), "{error}");
+        let reply = answer(model, &Request { max_tokens: Some(5), ..request(&ticket()) });
+        assert_eq!((reply.text.as_str(), &reply.stop, reply.usage.output), ("", &Stop::Length, 0));
+        let names: Vec<String> = (0..1500).map(|number| format!("member {number}")).collect();
+        let endless = json!({"type": "object", "required": names});
+        let asked = Request { system: None, ..request(&endless) };
+        let error = model.answer(&asked, &Interrupt::default(), &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("max_tokens allows 160"), "{error}");
     });
 }
 

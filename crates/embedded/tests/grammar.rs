@@ -282,3 +282,47 @@ fn impossible_and_remote_schemas_are_refused() {
     let remote = json!({"$ref": "https://example.com/schema.json"});
     assert!(matches!(compiler.compile(&remote, &Bounds::default()), Err(Error::Schema(_))));
 }
+
+#[test]
+fn hostile_schemas_take_bounded_time_and_memory() {
+    let (_, compiler) = compiler();
+    let branches = || json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
+    let entangled: Vec<Value> =
+        (0..40).map(|_| branches()).chain([json!({"anyOf": [false]})]).collect();
+    let many: Vec<String> = (0..3000).map(|number| format!("member {number}")).collect();
+    let union: Value = json!({"anyOf": [{"$ref": "#/$defs/u"}, {"$ref": "#/$defs/u"}, {"const": 1}]});
+    let deep = (0..60).fold(json!({"type": "null"}), |inner, _| json!({"type": "array", "items": inner, "minItems": 1}));
+    let hostile = [
+        json!({"type": "object", "minProperties": 1_000_000_000}),
+        json!({"type": "array", "minItems": 1_000_000_000}),
+        json!({"type": "array", "contains": {"const": 1}, "minContains": u64::MAX}),
+        json!({"type": "string", "minLength": 1_000_000_000}),
+        json!({"allOf": entangled}),
+        json!({"type": "object", "required": many}),
+        json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": "#/$defs/u", "enum": [1, 2], "$defs": {"u": union}}),
+        json!({"type": "integer", "exclusiveMinimum": 1e300}),
+        json!({"type": "number", "minimum": 1e300, "not": {"const": 1.0}}),
+        json!({"type": "string", "pattern": "^((a+)+)+$"}),
+        json!({"type": "string", "pattern": "(x{0,900}){0,900}"}),
+        deep,
+    ];
+    for schema in hostile {
+        if let Ok(grammar) = compiler.compile(&schema, &Bounds::default()) {
+            let _ = close(&grammar.matcher());
+        }
+    }
+}
+
+#[test]
+fn what_is_left_open_is_named() {
+    let (_, compiler) = compiler();
+    let unenforced = |schema: Value| compiler.compile(&schema, &Bounds::default()).unwrap().unenforced;
+    assert_eq!(unenforced(json!({"type": "array", "not": {"const": []}})), ["not"]);
+    assert_eq!(unenforced(json!({"type": "number", "minimum": 1e300})), ["minimum"]);
+    let contains = json!({"type": "array", "contains": {"const": 1}, "minContains": 100, "$schema": "https://json-schema.org/draft/2020-12/schema"});
+    assert_eq!(unenforced(contains), ["minContains"]);
+    let one = json!({"type": "number", "not": {"enum": [1]}, "minimum": 0, "maximum": 2});
+    let grammar = compiler.compile(&one, &Bounds::default()).unwrap();
+    assert!(grammar.unenforced.is_empty() && !grammar.admits(&json!(1.0)) && !grammar.admits(&json!(1)));
+    assert!(grammar.admits(&json!(1.5)) && grammar.admits(&json!(2)));
+}

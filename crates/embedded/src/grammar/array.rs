@@ -22,7 +22,7 @@ impl<'d> Solver<'d> {
         let mut least = counts("minItems").into_iter().max().unwrap_or(0);
         let stated = counts("maxItems").into_iter().min();
         let contained = self.contained(parts);
-        let demanded: usize = contained.iter().map(|(_, demanded)| *demanded).sum();
+        let demanded = contained.iter().fold(0_usize, |sum, (_, demanded)| sum.saturating_add(*demanded));
         least = least.max(demanded);
         if stated.is_some_and(|most| most < least) {
             return Form::Never;
@@ -34,6 +34,12 @@ impl<'d> Solver<'d> {
         }
         let is_unique = parts.iter().any(|part| part.get("uniqueItems") == Some(&Value::Bool(true)));
         let mut prefix_length = parts.iter().map(|part| part.list("prefixItems").len()).max().unwrap_or(0);
+        if prefix_length > PREFIX_MAX {
+            self.give_up_on("prefixItems");
+        }
+        if demanded > PREFIX_MAX {
+            self.give_up_on("minContains");
+        }
         prefix_length = prefix_length.max(demanded).min(PREFIX_MAX);
         let mut item_schemas = item_parts(parts, prefix_length);
         for part in parts.iter().filter(|part| part.get("maxContains").is_some()) {
@@ -64,7 +70,8 @@ impl<'d> Solver<'d> {
             }
             let least = part.get("minContains").and_then(count).unwrap_or(1);
             let most = part.get("maxContains").and_then(count);
-            if most.is_some() && parts.iter().any(|part| part.get("prefixItems").is_some()) {
+            let others = parts.iter().filter(|part| part.get("contains").is_some()).count() > 1;
+            if most.is_some() && (others || parts.iter().any(|part| part.get("prefixItems").is_some())) {
                 self.give_up_on("maxContains");
             }
             contained.push((schema, least));

@@ -99,6 +99,9 @@ impl<'d> Solver<'d> {
     fn of_type(&mut self, name: &str, flat: &Flat<'d>, loops: u8, types: &Types) -> Form {
         let parts = &flat.parts;
         let excluded = self.excluded(parts);
+        if matches!(name, "object" | "array") && excluded.iter().any(|value| type_name(value) == name) {
+            self.give_up_on("not");
+        }
         match name {
             "object" => self.object(parts, loops),
             "array" => self.array(parts, loops),
@@ -300,7 +303,14 @@ impl<'d> Solver<'d> {
         }
         let Some(mut rx) = in_range(&range) else { return Form::Never };
         for excluded in self.excluded(parts).iter().filter(|value| value.is_number()) {
-            rx = rx.without(Rx::Literal(excluded.to_string()));
+            rx = rx.without(written(excluded));
+        }
+        // Numbers are written without exponents, so that they have to end somewhere.
+        if range.least.is_some_and(|least| least.value > WRITTEN_MAX) {
+            self.give_up_on("minimum");
+        }
+        if range.most.is_some_and(|most| most.value < -WRITTEN_MAX) {
+            self.give_up_on("maximum");
         }
         Form::scalar(rx)
     }
@@ -366,4 +376,17 @@ pub(super) fn json_text(value: &Value) -> String {
         }
         scalar => scalar.to_string(),
     }
+}
+
+/// The largest number whose bounds can be kept.
+const WRITTEN_MAX: f64 = 1e18;
+
+/// Every way to write a number without an exponent.
+fn written(number: &Value) -> Rx {
+    let text = match number.as_f64() {
+        Some(value) if value.fract() == 0.0 && value.abs() < WRITTEN_MAX => format!("{value:.0}"),
+        _ => number.to_string(),
+    };
+    let zeros = if text.contains('.') { "0*" } else { "(?:\\.0+)?" };
+    Rx::Regex(format!("{}{zeros}", text.replace('.', "\\.")))
 }

@@ -1,5 +1,7 @@
 //! Whether a listed value satisfies a schema, as far as that is quickly told.
 
+use std::cell::Cell;
+
 use formwork_schema::Plain;
 use serde_json::Value;
 
@@ -9,13 +11,23 @@ use super::pattern;
 /// How deep schemas are followed. Deeper ones count as satisfied; validation decides in the end.
 const DEPTH_MAX: usize = 24;
 
+/// How many schemas are looked at for one value, which then counts as satisfying them.
+const WORK_MAX: usize = 10_000;
+
 /// Whether `value` satisfies a plain schema.
 pub(super) fn holds(plain: &Plain, schema: &Value, value: &Value) -> bool {
+    WORK.set(0);
     at(plain, schema, value, 0)
 }
 
+thread_local! {
+    /// Schemas looked at for the value in question.
+    static WORK: Cell<usize> = const { Cell::new(0) };
+}
+
 fn at(plain: &Plain, schema: &Value, value: &Value, depth: usize) -> bool {
-    if depth > DEPTH_MAX {
+    WORK.set(WORK.get() + 1);
+    if depth > DEPTH_MAX || WORK.get() > WORK_MAX {
         return true;
     }
     let Value::Object(keywords) = schema else { return schema != &Value::Bool(false) };

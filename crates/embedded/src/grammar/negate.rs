@@ -256,7 +256,7 @@ impl Found<'_> {
             _ => ("object", "minProperties"),
         };
         if keyword.starts_with("max") {
-            self.add(1, json!({"type": kind, other: number as u64 + 1}));
+            self.add(1, json!({"type": kind, other: (number as u64).saturating_add(1)}));
         } else if number >= 1.0 {
             self.add(1, json!({"type": kind, other: number as u64 - 1}));
         }

@@ -69,11 +69,11 @@ fn unstepped(range: &Range) -> Option<Rx> {
 fn whole_limits(range: &Range) -> Option<(i128, i128)> {
     let least = range.least.map(|bound| {
         let whole = bound.value.ceil() as i128;
-        if bound.exclusive && bound.value.fract() == 0.0 { whole + 1 } else { whole }
+        if bound.exclusive && bound.value.fract() == 0.0 { whole.saturating_add(1) } else { whole }
     });
     let most = range.most.map(|bound| {
         let whole = bound.value.floor() as i128;
-        if bound.exclusive && bound.value.fract() == 0.0 { whole - 1 } else { whole }
+        if bound.exclusive && bound.value.fract() == 0.0 { whole.saturating_sub(1) } else { whole }
     });
     let limit = MAGNITUDE_MAX;
     let first = least.unwrap_or_else(|| most.map_or(-limit, |most| (-limit).min(most.saturating_mul(10))));
@@ -284,7 +284,7 @@ fn listed(range: &Range) -> Option<Rx> {
     let (scale, size) = (one as f64, step as f64 / one as f64);
     let first = match (range.least, range.most) {
         (Some(least), _) => (least.value / size).ceil() as i128,
-        (None, Some(most)) if most.value < 0.0 => (most.value / size) as i128 - MULTIPLES_LISTED,
+        (None, Some(most)) if most.value < 0.0 => ((most.value / size) as i128).saturating_sub(MULTIPLES_LISTED),
         _ => 0,
     };
     let fits = |value: f64| {

@@ -46,7 +46,11 @@ impl<'d> Solver<'d> {
         }
         let free_most = self.bounds.free_items.max(least.saturating_sub(members.len()));
         let object = ObjectForm { members, free, free_most, least, most };
-        Form::Object(Box::new(limited(object)))
+        let counted = limited(object);
+        if counted.least_lost {
+            self.give_up_on("minProperties");
+        }
+        Form::Object(Box::new(counted.object))
     }
 
     /// The listed members, in the order of the schema; nothing when a required one is impossible.
@@ -223,15 +227,21 @@ impl<'d> Solver<'d> {
 /// members as are needed become required, and those beyond the most are left out.
 const COUNTED_MAX: usize = 2_000;
 
-fn limited(mut object: ObjectForm) -> ObjectForm {
+/// An object whose members can be counted, and whether it may have fewer of them than it should.
+struct Counted {
+    object: ObjectForm,
+    least_lost: bool,
+}
+
+fn limited(mut object: ObjectForm) -> Counted {
     let cap = object.least.max(object.most.unwrap_or(0));
     if object.most.is_some_and(|most| {
         most >= object.members.len() + if object.free.is_empty() { 0 } else { object.free_most }
     }) {
         object.most = None;
     }
-    if cap.saturating_mul(object.members.len()) <= COUNTED_MAX {
-        return object;
+    if cap.saturating_mul(object.members.len() + 1) <= COUNTED_MAX {
+        return Counted { object, least_lost: false };
     }
     let mut missing =
         object.least.saturating_sub(object.members.iter().filter(|member| member.required).count());
@@ -253,5 +263,5 @@ fn limited(mut object: ObjectForm) -> ObjectForm {
         object.free.clear();
     }
     object.least = 0;
-    object
+    Counted { object, least_lost: missing > 0 }
 }

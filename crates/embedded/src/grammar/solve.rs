@@ -39,6 +39,7 @@ pub(super) struct Solver<'d> {
     /// What the form does not guarantee, by first occurrence.
     pub(super) unenforced: Vec<String>,
     pub(super) steps: usize,
+    visits: usize,
     /// Whether something was cut because of the depth of recursion alone.
     pub(super) cut: bool,
     /// The form of any value, once it is needed.
@@ -68,6 +69,12 @@ enum Choice<'d> {
     Not(&'static str, Part<'d>),
 }
 
+/// How many ways to choose may be looked at, found or not.
+const VISITS_MAX: usize = 200_000;
+
+/// How many choices may be open at one place.
+const CHOICES_MAX: usize = 400;
+
 /// How deep values may be nested in the grammar. Deeper places are left out.
 const DEPTH_MAX: usize = 40;
 
@@ -80,6 +87,7 @@ impl<'d> Solver<'d> {
             forms: Vec::new(),
             unenforced: Vec::new(),
             steps: 0,
+            visits: 0,
             cut: false,
             anything: None,
             known: HashMap::new(),
@@ -90,7 +98,7 @@ impl<'d> Solver<'d> {
 
     /// Whether the effort is spent, so that what was found is not to be used.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.steps > self.effort.steps
+        self.steps > self.effort.steps || self.visits > VISITS_MAX
     }
 
     pub(super) fn give_up_on(&mut self, keyword: &str) {
@@ -198,6 +206,10 @@ impl<'d> Solver<'d> {
 
     /// The forms of every way to choose, as far as `limit` goes.
     fn variants(&mut self, mut flat: Flat<'d>, limit: usize) -> Vec<Form> {
+        self.visits += 1;
+        if flat.choices.len() > CHOICES_MAX {
+            self.visits = VISITS_MAX + 1;
+        }
         if self.is_exhausted() {
             return Vec::new();
         }
@@ -266,7 +278,12 @@ impl<'d> Solver<'d> {
 
     /// Whether what is flat already can plainly never satisfy another schema.
     fn are_disjoint(&mut self, flat: &Flat<'d>, other: &Part<'d>) -> bool {
-        let Some(other) = self.flatten(Flat::default(), vec![other.clone()]) else { return true };
+        let before = std::mem::replace(&mut self.cut, false);
+        let other = self.flatten(Flat::default(), vec![other.clone()]);
+        let was_cut = self.cut;
+        self.cut |= before;
+        // What was cut off as too deep could be anything.
+        let Some(other) = other else { return !was_cut };
         let mut both = flat.parts.clone();
         both.extend(other.parts);
         self.is_plainly_empty(&both)
