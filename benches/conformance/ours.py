@@ -33,6 +33,8 @@ seed = 42
 class Failed(Exception):
     """The run ended with a typed failure."""
 
+    receipt: dict | None = None
+
 
 def project(tasks: list[dict], settings: str) -> str:
     """A project folder with one agent a task."""
@@ -69,5 +71,7 @@ def run(folder: str, task: dict, strategy: str, calls_max: int, *extra: str) -> 
     ended = json.loads(done.stdout)
     if ended.get("status") != "completed":
         error = ended["error"]
-        raise Failed(f"{error['type']}: {error['message']} {error.get('validation_errors')}"[:300])
+        failed = Failed(f"{error['type']}: {error['message']} {error.get('validation_errors')}"[:300])
+        failed.receipt = ended.get("receipt")
+        raise failed
     return ended["result_data"], ended["receipt"]

@@ -152,13 +152,20 @@ def embedded(tasks: list[dict], proxy: Proxy) -> Run:
     folder = ours.project(tasks, ours.EMBEDDED.format(max_tokens=proxy.max_tokens))
 
     def run(task: dict) -> object:
-        value, receipt = ours.run(folder, task, "auto", CALLS_MAX)
+        try:
+            value, receipt = ours.run(folder, task, "auto", CALLS_MAX)
+        except ours.Failed as failure:
+            account(failure.receipt or {"calls": 1, "tokens": {"input": 0, "output": 0}, "flags": []})
+            raise
+        account(receipt)
+        return value
+
+    def account(receipt: dict) -> None:
         tally = proxy.tally
         tally.calls += receipt["calls"]
         tally.input_tokens += receipt["tokens"]["input"]
         tally.output_tokens += receipt["tokens"]["output"]
         tally.flags = receipt["flags"]
-        return value
 
     return run
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::grammar::CLOSING_TOKENS_MAX;
+
 /// What can go wrong with a model inside the process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -83,7 +85,9 @@ pub enum Error {
     #[error("the grammar of the schema allows no token")]
     NoToken,
     /// No end of the answer could be found.
-    #[error("the grammar of the schema has no end within reach")]
+    #[error(
+        "no answer to this schema was found that has at most {CLOSING_TOKENS_MAX} tokens; ask for less in one answer"
+    )]
     NoClosing,
     /// A tool that has to be called is not among those given.
     #[error("the tool `{0}` has to be called and is not among the tools")]

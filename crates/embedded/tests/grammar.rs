@@ -287,11 +287,11 @@ fn impossible_and_remote_schemas_are_refused() {
 fn hostile_schemas_take_bounded_time_and_memory() {
     let (_, compiler) = compiler();
     let branches = || json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
-    let entangled: Vec<Value> =
-        (0..40).map(|_| branches()).chain([json!({"anyOf": [false]})]).collect();
+    let entangled: Vec<Value> = (0..40).map(|_| branches()).chain([json!({"anyOf": [false]})]).collect();
     let many: Vec<String> = (0..3000).map(|number| format!("member {number}")).collect();
     let union: Value = json!({"anyOf": [{"$ref": "#/$defs/u"}, {"$ref": "#/$defs/u"}, {"const": 1}]});
-    let deep = (0..60).fold(json!({"type": "null"}), |inner, _| json!({"type": "array", "items": inner, "minItems": 1}));
+    let deep = (0..60)
+        .fold(json!({"type": "null"}), |inner, _| json!({"type": "array", "items": inner, "minItems": 1}));
     let hostile = [
         json!({"type": "object", "minProperties": 1_000_000_000}),
         json!({"type": "array", "minItems": 1_000_000_000}),

@@ -103,9 +103,10 @@ impl State {
             }
             self.ledger.flag("placeholder");
         }
-        for flag in accepted.flags.iter().copied().chain(reply.flags.iter().map(String::as_str)) {
+        for flag in &accepted.flags {
             self.ledger.flag(flag);
         }
+        self.ledger.flag_as_said(reply, accepted.flags.contains(&"patched"));
         if plan.narrow.is_some() {
             self.ledger.flag("narrowed");
         }

@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     pub(crate) candidates: Vec<Value>,
     best: Option<Best>,
     flags: Vec<String>,
+    /// What the backends said of their answers so far.
+    said: Vec<String>,
     unenforced: Vec<String>,
 }
 
@@ -52,6 +54,7 @@ impl Ledger {
                 self.unenforced.push(keyword.clone());
             }
         }
+        self.said.extend(reply.flags.iter().cloned());
         let said = words(reply);
         // A model that only thought has written something all the same.
         self.replies.push(if said.is_empty() { reply.reasoning.clone() } else { said });
@@ -63,6 +66,12 @@ impl Ledger {
         if self.best.as_ref().is_none_or(|best| violations.total() <= best.violations.total()) {
             self.best = Some(Best { candidate: candidate.clone(), violations: violations.clone() });
         }
+    }
+
+    /// What a backend said of the answer that is accepted; of all answers where it was put together of several.
+    pub(crate) fn flag_as_said(&mut self, reply: &Reply, together: bool) {
+        let said = if together { std::mem::take(&mut self.said) } else { reply.flags.clone() };
+        said.iter().for_each(|flag| self.flag(flag));
     }
 
     pub(crate) fn flag(&mut self, flag: &str) {

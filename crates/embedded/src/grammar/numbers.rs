@@ -284,7 +284,9 @@ fn listed(range: &Range) -> Option<Rx> {
     let (scale, size) = (one as f64, step as f64 / one as f64);
     let first = match (range.least, range.most) {
         (Some(least), _) => (least.value / size).ceil() as i128,
-        (None, Some(most)) if most.value < 0.0 => ((most.value / size) as i128).saturating_sub(MULTIPLES_LISTED),
+        (None, Some(most)) if most.value < 0.0 => {
+            ((most.value / size) as i128).saturating_sub(MULTIPLES_LISTED)
+        }
         _ => 0,
     };
     let fits = |value: f64| {

@@ -70,7 +70,7 @@ enum Choice<'d> {
 }
 
 /// How many ways to choose may be looked at, found or not.
-const VISITS_MAX: usize = 200_000;
+const VISITS_MAX: usize = 20_000;
 
 /// How many choices may be open at one place.
 const CHOICES_MAX: usize = 400;
