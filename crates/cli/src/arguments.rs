@@ -23,7 +23,8 @@ Examples:
   git diff | formwork run reviewer -p - --receipt          and how it came about
   formwork run reviewer --param pr_url=https://… --schema review.json
 
-The backend is the one in formwork.toml, or what OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST name.
+The backend is the one in formwork.toml, or what OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST name,
+else the model inside the process (formwork model pull).
 
 Exit status: 0 valid result · 1 the run failed · 2 bad usage, config, agent or schema · 3 backend unreachable or
 refused · 130 interrupted";

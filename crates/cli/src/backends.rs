@@ -86,7 +86,13 @@ fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)>
     let path = match &config.model {
         Some(model) => {
             let path = PathBuf::from(model);
-            weights::check(&path).with_context(|| format!("backends.{}.model", config.name))?;
+            match weights::check(&path) {
+                Err(weights::Error::Chosen { problem, .. }) => {
+                    let problem = problem.trim_end_matches(", or unset the variable");
+                    anyhow::bail!("backends.{}.model names {model}, and {problem}", config.name)
+                }
+                other => other?,
+            };
             path
         }
         None => weights::locate(&weights::environment)?,

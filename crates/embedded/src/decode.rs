@@ -102,6 +102,9 @@ impl<'r> Reader<'r> {
             self.timing.evaluations += 1;
         }
         self.unread.clear();
+        if logits.iter().any(|logit| logit.is_nan()) {
+            return Err(Error::NotNumbers);
+        }
         Ok(Some(logits))
     }
 }
@@ -117,9 +120,9 @@ pub(crate) fn free(
 ) -> Result<Written, Error> {
     let mut reader = Reader::new(memory, prompt);
     let mut written = Written::default();
-    while written.tokens.len() < limits.tokens && !limits.interrupt.is_late() {
+    while written.tokens.len() < limits.tokens {
         limits.check()?;
-        let Some(logits) = reader.logits()? else { break };
+        let Some(logits) = reader.logits()? else { return Err(Error::LateAnswer) };
         let token = sampler.choose(logits, None).ok_or(Error::NoToken)?;
         if is_end(token) {
             written.complete = true;
@@ -226,6 +229,9 @@ impl Writer<'_, '_> {
         let forced = self.matcher.compute_ff_tokens();
         if !forced.is_empty() {
             self.reader.timing.masks += start.elapsed();
+            if self.watcher.repeats_name(&self.trie.decode(&forced)) {
+                return Err(Error::NoToken);
+            }
             return self.advance(&forced).map(|()| false);
         }
         let mut mask = self.matcher.compute_mask().map_err(Error::grammar)?;
@@ -259,11 +265,12 @@ impl Writer<'_, '_> {
             return true;
         }
         let here = Note::take(&self.matcher, written, &mut self.reader.timing);
-        let fits = here.as_ref().is_ok_and(|here| here.length() <= budget);
-        if let (true, Ok(here)) = (fits, here) {
+        let Some(here) = here.ok().filter(|here| here.length() <= budget) else { return false };
+        // In the middle of a name that is taken there is no good ending; the note before it stays.
+        if !self.watcher.repeats_name(&self.trie.decode(&here.closing)) {
             self.note = here;
         }
-        fits && !late
+        !late
     }
 
     /// Goes back to the last note and closes there.
@@ -279,7 +286,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The next token under a grammar; one that repeats a name only where there is no other.
+/// The next token under a grammar that does not give a member the name of another; nothing where there is none.
 fn choose(
     sampler: &mut Sampler,
     logits: &[f32],
@@ -287,16 +294,13 @@ fn choose(
     watcher: &Watcher,
     trie: &TokTrie,
 ) -> Option<u32> {
-    let first = sampler.choose(logits, Some(&mask))?;
-    let mut token = first;
-    while watcher.repeats_name(trie.token(token)) {
-        mask.disallow_token(token);
-        match sampler.choose(logits, Some(&mask)) {
-            Some(other) => token = other,
-            None => return Some(first),
+    loop {
+        let token = sampler.choose(logits, Some(&mask))?;
+        if !watcher.repeats_name(trie.token(token)) {
+            return Some(token);
         }
+        mask.disallow_token(token);
     }
-    Some(token)
 }
 
 #[cfg(test)]
@@ -381,9 +385,18 @@ mod tests {
     }
 
     fn written(model: Noise, tokens: usize, temperature: f32) -> Result<(Written, Vec<u8>), Error> {
+        written_for(&schema(), model, tokens, temperature)
+    }
+
+    fn written_for(
+        schema: &Value,
+        model: Noise,
+        tokens: usize,
+        temperature: f32,
+    ) -> Result<(Written, Vec<u8>), Error> {
         let env: TokEnv = Arc::new(ApproximateTokEnv::single_byte());
         let eos = env.tok_trie().eos_token();
-        let grammar = Compiler::new(&env).unwrap().compile(&schema(), &Bounds::default()).unwrap();
+        let grammar = Compiler::new(&env).unwrap().compile(schema, &Bounds::default()).unwrap();
         let interrupt = model.interrupt.clone();
         let limits = Limits { tokens, interrupt: &interrupt };
         let mut memory = Memory::new(Box::new(model));
@@ -412,6 +425,20 @@ mod tests {
             }
         }
         assert!(closed > 20 && ended > 20, "{closed} closed and {ended} ended by themselves");
+    }
+
+    #[test]
+    fn names_never_repeat() {
+        let map = json!({
+            "type": "object",
+            "propertyNames": {"enum": ["a", "b"]},
+            "additionalProperties": {"type": "integer"},
+        });
+        for seed in 0..20 {
+            let (_, bytes) = written_for(&map, noise(seed), 400, 1.0).unwrap();
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.matches("\"a\"").count() < 2 && text.matches("\"b\"").count() < 2, "{text}");
+        }
     }
 
     #[test]

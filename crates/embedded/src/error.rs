@@ -58,6 +58,12 @@ pub enum Error {
     /// The time was over before the prompt was read.
     #[error("the time was over before the prompt was read")]
     Late,
+    /// The time was over before the text was at its end.
+    #[error("the time was over before the answer was at its end")]
+    LateAnswer,
+    /// The weights make no sense.
+    #[error("the weights give no numbers to go by; fetch the file again")]
+    NotNumbers,
     /// The prompt leaves no room for an answer.
     #[error(
         "the prompt has {tokens} tokens, and the model can remember {context}; shorten it or use a backend with a larger context"
@@ -123,9 +129,9 @@ impl Error {
     /// The same for whoever called the backend.
     pub(crate) fn into_call(self, limit: Duration) -> formwork_model::Error {
         let status = match &self {
-            Error::Late => {
-                let (what, setting) = ("reading the prompt", "timeout_seconds");
-                return formwork_model::Error::Timeout { what, setting, limit };
+            Error::Late | Error::LateAnswer => {
+                let what = if matches!(self, Error::Late) { "reading the prompt" } else { "the answer" };
+                return formwork_model::Error::Timeout { what, setting: "timeout_seconds", limit };
             }
             // Words alone may still do.
             Error::Grammar(_) | Error::NoToken | Error::NoClosing => Some(422),

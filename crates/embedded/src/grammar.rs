@@ -81,7 +81,7 @@ pub enum Error {
     Schema(#[from] formwork_schema::Error),
     /// No value satisfies the schema, as far as can be told.
     #[error(
-        "no value satisfies the schema, so there is nothing a model could write; look for bounds and types that exclude one another"
+        "no value was found that satisfies the schema and that a grammar can write; look for bounds and types that exclude one another, for very large or very small numbers, and for nesting deeper than 38"
     )]
     Unsatisfiable,
     /// The grammar cannot be built.
@@ -249,6 +249,8 @@ impl Compiler {
             last = solve(plain, bounds, effort);
             if let Outcome::Solved(solved) = &mut last {
                 match self.build(std::mem::take(solved)) {
+                    // What has no end is of no use, however well it was built.
+                    Ok(grammar) if close(&grammar.matcher()).is_none() => failure = no_end(),
                     Ok(grammar) => return Ok(grammar),
                     Err(error) => failure = error,
                 }
@@ -266,7 +268,7 @@ impl Compiler {
         // A fault in the library must not take the process with it.
         let parser = catch_unwind(AssertUnwindSafe(|| self.factory.create_parser_from_init_default(init)))
             .map_err(|_| Error::Build("the grammar library failed".to_owned()))?;
-        let parser = parser.map_err(|error| Error::Build(error.to_string()))?;
+        let parser = parser.map_err(|error| Error::Build(first_line(&error.to_string())))?;
         let matcher = Matcher::new(Ok(parser));
         let Solved { forms, root, unenforced } = solved;
         Ok(Grammar { matcher, forms, root, text, unenforced })
@@ -294,6 +296,15 @@ impl Grammar {
     pub fn touches_bound(&self, value: &Value) -> bool {
         form::touches_bound(&self.forms, &self.root, value)
     }
+}
+
+/// The library adds lines of its own workings.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn no_end() -> Error {
+    Error::Build(format!("it has no answer of at most {CLOSING_TOKENS_MAX} tokens, or none was found"))
 }
 
 fn too_large() -> Error {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Error;
 use crate::path::{Segment, json_path};
@@ -263,4 +263,35 @@ pub(crate) fn locate(root: &Value, part: &Value) -> String {
         }
     }
     "$".to_owned()
+}
+
+/// Refuses listed integers beyond 64 bits: as doubles, different ones would count as the same.
+pub(crate) fn check_listed_numbers(source: &Value) -> Result<(), Error> {
+    let mut pending: Vec<&Map<String, Value>> = source.as_object().into_iter().collect();
+    while let Some(keywords) = pending.pop() {
+        let listed = ["const", "enum"].into_iter().filter_map(|keyword| keywords.get(keyword));
+        if let Some(number) = listed.flat_map(numbers).find(|number| is_beyond(number)) {
+            return Err(Error::Invalid {
+                path: locate(source, number),
+                message: "integers beyond 64 bits cannot be told apart; write them as strings".to_owned(),
+            });
+        }
+        subschemas(keywords, |_, child, _| pending.extend(child.as_object()));
+    }
+    Ok(())
+}
+
+/// Every number in a value.
+fn numbers(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Number(_) => vec![value],
+        Value::Array(items) => items.iter().flat_map(numbers).collect(),
+        Value::Object(members) => members.values().flat_map(numbers).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_beyond(number: &Value) -> bool {
+    number.is_f64()
+        && number.as_f64().is_some_and(|value| value.fract() == 0.0 && value.abs() >= u64::MAX as f64)
 }

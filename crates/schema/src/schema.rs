@@ -66,6 +66,7 @@ impl Compiler {
     /// When the schema is invalid, refers outside itself, or is larger than the limits allow.
     pub fn compile(&self, source: &Value) -> Result<Schema, Error> {
         limits::check_depth(source)?;
+        limits::check_listed_numbers(source)?;
         let text = source.to_string();
         let bytes = text.len() as u64;
         if bytes > SCHEMA_BYTES_MAX {

@@ -263,3 +263,18 @@ fn lint_finds_what_a_person_did_wrong() {
         expect![[""]],
     );
 }
+
+#[test]
+fn listed_integers_beyond_64_bits_are_refused() {
+    for schema in [json!({"const": 12345678901234567890123_f64}), json!({"items": {"enum": [1, [1e30]]}})] {
+        let error = Schema::compile(&schema).unwrap_err().to_string();
+        assert!(error.contains("write them as strings"), "{error}");
+    }
+    for fine in [
+        json!({"const": u64::MAX}),
+        json!({"enum": [1.5, -3]}),
+        json!({"properties": {"const": {"maximum": 1e30}}}),
+    ] {
+        assert!(Schema::compile(&fine).is_ok(), "{fine}");
+    }
+}

@@ -226,6 +226,10 @@ impl<'d> Solver<'d> {
                 shapes.extend(self.pattern("pattern", pattern, reading));
             }
             match part.get("contentEncoding").and_then(Value::as_str) {
+                Some("base64") if part.get("contentMediaType").is_some() => {
+                    self.give_up_on("contentMediaType");
+                    shapes.extend(self.pattern("contentEncoding", formats::BASE64, reading));
+                }
                 Some("base64") => shapes.extend(self.pattern("contentEncoding", formats::BASE64, reading)),
                 _ if part.get("contentMediaType") == Some(&json!("application/json")) => {
                     self.give_up_on("contentMediaType")

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use formwork_schema::Plain;
-use serde_json::Value;
+use formwork_schema::{Plain, Schema};
+use serde_json::{Value, json};
 
 use super::part::{EXCEPT, INDIVISIBLE, UNLIKE, count, is_whole, same, type_name};
 use super::pattern;
@@ -84,6 +84,10 @@ fn text_holds(keyword: &str, stated: &Value, text: &str) -> bool {
         "maxLength" => count(stated).is_none_or(|most| length() <= most),
         "pattern" => stated.as_str().is_none_or(matches),
         UNLIKE => stated.as_str().is_none_or(|pattern| !matches(pattern)),
+        "format" => {
+            let format = Schema::compile(&json!({"format": stated}));
+            format.is_ok_and(|format| format.is_valid(&Value::from(text)))
+        }
         _ => true,
     }
 }
