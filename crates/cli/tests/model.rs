@@ -188,3 +188,10 @@ fn weights_are_listed() {
         ])
     );
 }
+
+#[test]
+fn a_project_may_have_weights_of_its_own() {
+    let project = Project::new("model-own").file(".formwork/models/mine.gguf", "GGUF");
+    let listed = project.run(&["model", "list", "--json"]).json();
+    assert_eq!(listed[0]["path"], ".formwork/models/mine.gguf", "{listed}");
+}

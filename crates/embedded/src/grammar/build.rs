@@ -123,13 +123,7 @@ impl<'d> Solver<'d> {
 
     /// The values that `const` and `enum` leave, if there are any of these keywords.
     fn listed(&self, parts: &[Part<'d>]) -> Option<Vec<Value>> {
-        let lists = parts.iter().flat_map(|part| {
-            let list = part.get("enum").and_then(Value::as_array).cloned();
-            [part.get("const").map(|value| vec![value.clone()]), list].into_iter().flatten()
-        });
-        let left = lists.reduce(|left, right| {
-            left.into_iter().filter(|value| right.iter().any(|other| same(value, other))).collect()
-        })?;
+        let left = in_every_list(parts)?;
         let fits = |value: &Value| parts.iter().all(|part| holds(self.plain, part.value(), value));
         Some(left.into_iter().filter(fits).collect())
     }
@@ -167,13 +161,7 @@ impl<'d> Solver<'d> {
 
     /// As [`Solver::listed`], by the lists and exclusions alone.
     fn listed_here(&self, parts: &[Part<'d>]) -> Option<Vec<Value>> {
-        let lists = parts.iter().flat_map(|part| {
-            let list = part.get("enum").and_then(Value::as_array).cloned();
-            [part.get("const").map(|value| vec![value.clone()]), list].into_iter().flatten()
-        });
-        let left = lists.reduce(|left, right| {
-            left.into_iter().filter(|value| right.iter().any(|other| same(value, other))).collect()
-        })?;
+        let left = in_every_list(parts)?;
         let excluded = self.excluded(parts);
         let types: Vec<&Value> = parts.iter().filter_map(|part| part.get("type")).collect();
         let fits = |value: &Value| {
@@ -380,6 +368,17 @@ pub(super) fn json_text(value: &Value) -> String {
         }
         scalar => scalar.to_string(),
     }
+}
+
+/// The values that stand in every `const` and `enum`, if there are any of these keywords.
+fn in_every_list(parts: &[Part<'_>]) -> Option<Vec<Value>> {
+    let lists = parts.iter().flat_map(|part| {
+        let list = part.get("enum").and_then(Value::as_array).cloned();
+        [part.get("const").map(|value| vec![value.clone()]), list].into_iter().flatten()
+    });
+    lists.reduce(|left, right| {
+        left.into_iter().filter(|value| right.iter().any(|other| same(value, other))).collect()
+    })
 }
 
 /// The largest number whose bounds can be kept.

@@ -54,11 +54,18 @@ pub struct Model {
     pub used: bool,
 }
 
+/// The folder for weights of a project alone, which is used where somebody has made it.
+const PROJECT_STORE: &str = ".formwork/models";
+
 /// The folder in which weights are kept; it need not exist yet.
 pub fn folder(environment: Environment<'_>) -> Result<PathBuf, Error> {
     let read = |name: &str| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(folder) = read(STORE_VARIABLE) {
         return Ok(folder);
+    }
+    let project = PathBuf::from(PROJECT_STORE);
+    if project.is_dir() {
+        return Ok(project);
     }
     let caches = if cfg!(windows) {
         read("LOCALAPPDATA")
