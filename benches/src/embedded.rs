@@ -152,7 +152,7 @@ fn masks(path: &Path) -> Result<()> {
     let task = &tasks[0];
     let prompt = task["prompt"].as_str().unwrap_or_default();
     let long =
-        format!("{}\n\n{prompt}", "The rules of the house are long and known to everyone. ".repeat(30));
+        format!("{}\n\n{prompt}", "The rules of the house are long and known to everyone. ".repeat(65));
     let first = answer(&request(task, &long))?.timing;
     let second = answer(&request(task, &format!("{long} Thank you.")))?.timing;
     println!(

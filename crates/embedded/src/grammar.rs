@@ -1,7 +1,7 @@
 //! The grammar of a contract: from a JSON Schema to what a weak model decodes under.
 //!
 //! The grammar is written by ourselves, in `llguidance`'s dialect of Lark, because its own reading of JSON
-//! Schema refuses much of what people write. A schema is made [`plain`](formwork_schema::plain), solved
+//! Schema refuses much of what people write. A schema is made [`plain`], solved
 //! into forms (`solve`, with one file for objects, arrays and the rest), and written down (`lark`). It may be
 //! narrower than the schema: strings, arrays, numbers and recursion are bounded, objects that list their
 //! properties are closed. Where it has to be wider, the keyword is in [`Grammar::unenforced`]. Validation
