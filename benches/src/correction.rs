@@ -7,17 +7,17 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use formwork_model::{BackendConfig, connect};
-use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, drive};
+use formwork_runner::{Memory, Rung, Stop, SystemClock, drive};
 use formwork_schema::Schema;
 use formwork_testkit::fixtures::{self, Fixture};
 use formwork_testkit::{ScriptedServer, Step};
 use formwork_types::{
-    BackendKind, Blueprint, Capabilities, Correction, OptionsPatch, Outcome, RunId, SessionId, Strategy,
-    TierBackend,
+    BackendKind, Blueprint, Capabilities, Correction, OptionsPatch, Outcome, Strategy, TierBackend,
 };
 use serde_json::{Map, Value, json};
+
+use crate::claim::claim;
 
 /// The most places that are broken in one example.
 const PLACES_MAX: u32 = 12;
@@ -70,19 +70,8 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
         strategy: Some(Strategy::SystemPrompt),
         ..OptionsPatch::default()
     };
-    let request = ContractRequest { options, ..ContractRequest::default() };
-    let contract = resolve(&blueprint, &request, &EnvironmentDefaults::default())?;
     let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
-    let claim = Claim {
-        session_id: SessionId::from_random([1; 6]),
-        run_id: RunId::from_random([2; 6]),
-        blueprint: Arc::new(blueprint),
-        contract: contract.map(Arc::new),
-        parameters: json!({"prompt": fixture.input}),
-        input: fixture.input.to_owned(),
-        project_dir: ".".to_owned(),
-        ladder: vec![Rung { tier, backend }],
-    };
+    let claim = claim(blueprint, options, fixture.input, Rung { tier, backend })?;
     let journal = Memory::new(Arc::new(SystemClock));
     match drive(&claim, &journal, &Stop::default(), &()).await? {
         Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {

@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use formwork_embedded::Embedded;
 use formwork_model::BackendConfig;
-use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, drive};
+use formwork_runner::{Memory, Rung, Stop, SystemClock, drive};
 use formwork_schema::Schema;
 use formwork_testkit::fixtures;
 use formwork_types::{
-    BackendKind, Blueprint, Body, Capabilities, Outcome, Receipt, RunId, SessionId, TierBackend,
+    BackendKind, Blueprint, Body, Capabilities, OptionsPatch, Outcome, Receipt, TierBackend,
 };
 use serde_json::{Value, json};
+
+use crate::claim::claim;
 
 /// What the model is asked for. The schema says the rest.
 const PROMPT: &str = "Write one realistic example.";
@@ -188,19 +189,9 @@ async fn answer(schema: &Value, limits: &Value, rung: &Rung) -> Result<Row> {
     };
     let blueprint: Blueprint =
         serde_json::from_value(json!({"name": "bench", "default_output_schema": schema, "limits": limits}))?;
-    let contract = match resolve(&blueprint, &ContractRequest::default(), &EnvironmentDefaults::default()) {
-        Ok(contract) => contract,
+    let claim = match claim(blueprint, OptionsPatch::default(), PROMPT, rung.clone()) {
+        Ok(claim) => claim,
         Err(error) => return Ok(row(false, false, format!("contract refused: {error}"), Receipt::default())),
-    };
-    let claim = Claim {
-        session_id: SessionId::from_random([1; 6]),
-        run_id: RunId::from_random([2; 6]),
-        blueprint: Arc::new(blueprint),
-        contract: contract.map(Arc::new),
-        parameters: json!({"prompt": PROMPT}),
-        input: PROMPT.to_owned(),
-        project_dir: ".".to_owned(),
-        ladder: vec![rung.clone()],
     };
     let journal = Memory::new(Arc::new(SystemClock));
     let outcome = drive(&claim, &journal, &Stop::default(), &()).await?;

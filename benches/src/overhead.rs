@@ -7,13 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use formwork_model::{Backend, BackendConfig, connect};
 use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, drive};
 use formwork_schema::Schema;
 use formwork_testkit::{Script, ScriptedServer, Step};
-use formwork_types::{BackendKind, Blueprint, Capabilities, Outcome, RunId, SessionId, Support, TierBackend};
+use formwork_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome, Support, TierBackend};
 use serde_json::{Value, json};
+
+use crate::claim::claim;
 
 /// Calls a round, after a tenth as many to warm up.
 const CALLS: usize = 1_000;
@@ -163,20 +164,8 @@ impl Ours {
         let capabilities = Capabilities { json_schema: Support::Enforced, ..Capabilities::default() };
         let blueprint =
             Blueprint { name: "reviewer".into(), output_schema: Some(schema()), ..Blueprint::default() };
-        let contract = resolve(&blueprint, &ContractRequest::default(), &EnvironmentDefaults::default())?;
         let tier = TierBackend { tier: "default".into(), backend: config.info(capabilities, None) };
-        Ok(Ours {
-            claim: Claim {
-                session_id: SessionId::from_random([1; 6]),
-                run_id: RunId::from_random([2; 6]),
-                blueprint: Arc::new(blueprint),
-                contract: contract.map(Arc::new),
-                parameters: json!({"prompt": PROMPT}),
-                input: PROMPT.to_owned(),
-                project_dir: ".".to_owned(),
-                ladder: vec![Rung { tier, backend }],
-            },
-        })
+        Ok(Ours { claim: claim(blueprint, OptionsPatch::default(), PROMPT, Rung { tier, backend })? })
     }
 
     async fn call(&self) -> Result<()> {

@@ -86,13 +86,7 @@ fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)>
     let path = match &config.model {
         Some(model) => {
             let path = PathBuf::from(model);
-            match weights::check(&path) {
-                Err(weights::Error::Chosen { problem, .. }) => {
-                    let problem = problem.trim_end_matches(", or unset the variable");
-                    anyhow::bail!("backends.{}.model names {model}, and {problem}", config.name)
-                }
-                other => other?,
-            };
+            weights::check(&path, &format!("backends.{}.model", config.name), "remove the line")?;
             path
         }
         None => weights::locate(&weights::environment)?,

@@ -202,13 +202,13 @@ fn constrain(
     let dialect = backend.dialect.parse().unwrap_or(Dialect::Generic);
     let narrowed = plan.narrow.map(|characters| narrow(shown, characters));
     let schema = narrowed.as_ref().unwrap_or(shown);
-    if backend.kind == BackendKind::Embedded && plan.way != Way::Tool {
+    let lowered = match backend.kind {
         // It takes any schema, and says itself what it could not express.
-        let name = enforced.name(agent);
-        request.format = Format::JsonSchema { name, schema: schema.clone(), strict: true };
-        return Vec::new();
-    }
-    let lowered = lower(schema, dialect);
+        BackendKind::Embedded => {
+            Lowered { schema: schema.clone(), strict: true, lost: Vec::new(), nulls: false }
+        }
+        _ => lower(schema, dialect),
+    };
     match plan.way {
         Way::Tool => return submit_tool(request, schema, lowered, dialect, backend),
         Way::JsonObject => request.format = Format::JsonObject { schema: Some(lowered.schema) },
@@ -227,10 +227,9 @@ fn submit_tool(
     dialect: Dialect,
     backend: &BackendInfo,
 ) -> Vec<String> {
-    // A schema is only worth lowering where the backend enforces what is left of it, and knows no more.
+    // A schema is only worth lowering where the backend enforces what is left of it.
     let strict = lowered.strict && dialect == Dialect::OpenAi;
     let enforces = strict || backend.capabilities.forced_tools == Support::Enforced;
-    let enforces = enforces && backend.kind != BackendKind::Embedded;
     let (parameters, lost) =
         if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
     request.tools = vec![Tool {

@@ -123,8 +123,10 @@ pub enum Error {
     },
 
     /// The file that the variable names cannot be used.
-    #[error("{MODEL_VARIABLE} names {}, and {problem}", path.display())]
+    #[error("{setting} names {}, and {problem}", path.display())]
     Chosen {
+        /// What names it.
+        setting: String,
         /// The file.
         path: PathBuf,
         /// What is wrong with it, and what to do.

@@ -82,7 +82,7 @@ pub fn folder(environment: Environment<'_>) -> Result<PathBuf, Error> {
 /// The file that a run is to load: the one that `FORMWORK_MODEL` names, else the default weights.
 pub fn locate(environment: Environment<'_>) -> Result<PathBuf, Error> {
     if let Some(path) = chosen(environment) {
-        check(&path)?;
+        check_chosen(&path)?;
         return Ok(path);
     }
     let place_in = folder(environment)?;
@@ -100,7 +100,7 @@ pub fn list(store: &Path, source: &Source, environment: Environment<'_>) -> Resu
     let mut found = Vec::new();
     let chosen = chosen(environment);
     if let Some(path) = &chosen {
-        found.push((path.clone(), check(path)?, Origin::Variable));
+        found.push((path.clone(), check_chosen(path)?, Origin::Variable));
     }
     for (path, bytes) in files(store)? {
         let origin = if path == place.weights { Origin::Default } else { Origin::Store };
@@ -145,16 +145,22 @@ fn files(store: &Path) -> Result<Vec<(PathBuf, u64)>, Error> {
     Ok(files)
 }
 
+fn check_chosen(path: &Path) -> Result<u64, Error> {
+    check(path, MODEL_VARIABLE, "unset the variable")
+}
+
 fn chosen(environment: Environment<'_>) -> Option<PathBuf> {
     environment(MODEL_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The size of a file that looks like weights.
-pub fn check(path: &Path) -> Result<u64, Error> {
-    let unusable = |problem: String| Error::Chosen { path: path.to_owned(), problem };
+/// The size of a file that looks like weights. `setting` is what names it, and `otherwise` what else could be done
+/// with the setting.
+pub fn check(path: &Path, setting: &str, otherwise: &str) -> Result<u64, Error> {
+    let unusable =
+        |problem: String| Error::Chosen { setting: setting.to_owned(), path: path.to_owned(), problem };
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            unusable("there is no such file; give the path of a GGUF file, or unset the variable".to_owned())
+            unusable(format!("there is no such file; give the path of a GGUF file, or {otherwise}"))
         }
         _ => unusable(format!("it cannot be read: {error}")),
     };

@@ -1,0 +1,25 @@
+//! One run as every benchmark starts it.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use formwork_runner::{Claim, Rung};
+use formwork_types::{Blueprint, OptionsPatch, RunId, SessionId};
+use serde_json::json;
+
+/// A run of an agent on one backend.
+pub fn claim(blueprint: Blueprint, options: OptionsPatch, input: &str, rung: Rung) -> Result<Claim> {
+    let request = ContractRequest { options, ..ContractRequest::default() };
+    let contract = resolve(&blueprint, &request, &EnvironmentDefaults::default())?;
+    Ok(Claim {
+        session_id: SessionId::from_random([1; 6]),
+        run_id: RunId::from_random([2; 6]),
+        blueprint: Arc::new(blueprint),
+        contract: contract.map(Arc::new),
+        parameters: json!({"prompt": input}),
+        input: input.to_owned(),
+        project_dir: ".".to_owned(),
+        ladder: vec![rung],
+    })
+}
