@@ -19,6 +19,7 @@ mod ids;
 mod model;
 mod outcome;
 mod receipt;
+mod tool;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, StructuredOutput, Support, TierBackend};
 pub use blueprint::{AgentType, Blueprint, Limits, McpServer, Protocol};
@@ -32,3 +33,4 @@ pub use ids::{RunId, SessionId};
 pub use model::{Format, Message, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage};
 pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
+pub use tool::ToolDefinition;

@@ -1,0 +1,30 @@
+//! What an agent can call: each tool with the schemas of its arguments and of its result, and hard limits.
+//!
+//! - [`Tool`] is what all of them are; [`Toolbox`] holds those of one run and finds them by name.
+//! - One file a tool. None of them decides who may call it: that is the blueprint's `tools`.
+//!
+//! Not in here: checking arguments and counting calls (`formwork-engine`), starting other agents (`formwork-runner`).
+
+mod definition;
+mod error;
+mod toolbox;
+
+use std::pin::Pin;
+
+use formwork_types::ToolDefinition;
+use serde_json::Value;
+
+pub use error::Error;
+pub use toolbox::Toolbox;
+
+/// A call's future: the tool's structured result, or why there is none, in words for the model.
+pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send + 'a>>;
+
+/// Something an agent can call.
+pub trait Tool: Send + Sync + std::fmt::Debug {
+    /// What it is called, what it takes and what it gives.
+    fn definition(&self) -> &ToolDefinition;
+
+    /// Performs one call. The arguments satisfy the definition's schema: the engine has checked them.
+    fn call<'a>(&'a self, arguments: &'a Value) -> ToolFuture<'a>;
+}
