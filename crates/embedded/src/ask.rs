@@ -18,8 +18,9 @@ pub(crate) enum Ask<'r> {
     Json(Cow<'r, Value>),
     /// A call of this tool.
     Call(&'r Tool),
-    /// A call of one of these tools, or the final result: JSON of a schema, or text without one.
-    Choice { tools: &'r [Tool], result: Option<Cow<'r, Value>> },
+    /// A call of one of these tools, or the final result: JSON of a schema, or text without one. Where a call is
+    /// required there is no result yet.
+    Choice { tools: &'r [Tool], result: Option<Cow<'r, Value>>, must_call: bool },
 }
 
 /// One form that an answer may take: a schema, and the member of an object in which its value stands.
@@ -43,8 +44,10 @@ impl<'r> Ask<'r> {
                 Some(Cow::Borrowed(schema))
             }
         };
+        let must_call = request.tool_choice == ToolChoice::Required;
+        let may_call = request.tool_choice != ToolChoice::None && !request.tools.is_empty();
         Ok(match schema {
-            result if !request.tools.is_empty() => Ask::Choice { tools: &request.tools, result },
+            result if may_call => Ask::Choice { tools: &request.tools, result, must_call },
             Some(schema) => Ask::Json(schema),
             None => Ask::Text,
         })
@@ -56,12 +59,12 @@ impl<'r> Ask<'r> {
             return Cow::Borrowed(request);
         }
         let mut shown = Request { tools: Vec::new(), ..request.clone() };
-        if let Ask::Choice { tools, result } = self {
+        if let Ask::Choice { tools, result, must_call } = self {
             let system = shown.system.get_or_insert_default();
             if !system.is_empty() {
                 system.push_str("\n\n");
             }
-            system.push_str(&section(tools, result.is_some()));
+            system.push_str(&section(tools, result.is_some(), *must_call));
         }
         Cow::Owned(shown)
     }
@@ -72,7 +75,7 @@ impl<'r> Ask<'r> {
             Ask::Text => Vec::new(),
             Ask::Json(schema) => vec![Branch { tool: None, schema: Cow::Borrowed(schema) }],
             Ask::Call(tool) => vec![Branch { tool: None, schema: Cow::Borrowed(&tool.parameters) }],
-            Ask::Choice { tools, result } => {
+            Ask::Choice { tools, result, must_call } => {
                 let calls = tools
                     .iter()
                     .map(|tool| Branch { tool: Some(&tool.name), schema: Cow::Borrowed(&tool.parameters) });
@@ -80,7 +83,8 @@ impl<'r> Ask<'r> {
                     Some(schema) => Cow::Borrowed(schema.as_ref()),
                     None => Cow::Owned(json!({"type": "string", "minLength": 1})),
                 };
-                calls.chain([Branch { tool: None, schema }]).collect()
+                let result = (!must_call).then_some(Branch { tool: None, schema });
+                calls.chain(result).collect()
             }
         }
     }
@@ -111,12 +115,16 @@ impl<'r> Ask<'r> {
 }
 
 /// The tools in words.
-fn section(tools: &[Tool], structured: bool) -> String {
+fn section(tools: &[Tool], structured: bool, must_call: bool) -> String {
     let mut text =
         "## Tools\n\nTo use a tool, answer {\"tool\": NAME, \"arguments\": ARGUMENTS}.\n".to_owned();
     for tool in tools {
         let arguments = compact(&tool.parameters);
         text.push_str(&format!("\n### {}\n{}\narguments: {arguments}\n", tool.name, tool.description.trim()));
+    }
+    if must_call {
+        text.push_str("\nUse one of them now.");
+        return text;
     }
     let form = if structured { "JSON" } else { "TEXT" };
     text.push_str(&format!("\nWhen you know the answer, answer {{\"result\": {form}}}."));
@@ -173,6 +181,22 @@ mod tests {
         let request = request(Format::Text, &["search"], ToolChoice::Auto);
         let reply = Ask::of(&request).unwrap().reply(r#"{"result": "Done.\n"}"#.to_owned()).unwrap();
         assert_eq!(reply.text, "Done.\n");
+    }
+
+    #[test]
+    fn where_a_call_is_required_there_is_no_result_and_where_none_is_allowed_no_call() {
+        let schema = json!({"type": "object"});
+        let format = Format::JsonSchema { name: "r".into(), schema, strict: true };
+        let required = request(format.clone(), &["search"], ToolChoice::Required);
+        let ask = Ask::of(&required).unwrap();
+        let tools: Vec<_> = ask.branches().iter().map(|branch| branch.tool.map(str::to_owned)).collect();
+        assert_eq!(tools, [Some("search".to_owned())]);
+        let system = ask.request(&required).into_owned().system.unwrap();
+        assert!(system.ends_with("Use one of them now."), "{system}");
+        let none = request(format, &["search"], ToolChoice::None);
+        let ask = Ask::of(&none).unwrap();
+        assert!(matches!(ask, Ask::Json(_)));
+        assert!(ask.request(&none).system.is_none());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::error::Error;
 const NAME_CHARACTERS_MAX: usize = 64;
 
 /// Compiled contracts. Folding is pure; this only saves doing the same work for every run of an agent.
-static COMPILED: LazyLock<Cache> = LazyLock::new(Cache::default);
+pub(crate) static COMPILED: LazyLock<Cache> = LazyLock::new(Cache::default);
 
 /// The contract in force.
 #[derive(Debug, Clone)]
@@ -62,4 +62,9 @@ impl Enforced {
             .collect();
         if clean.is_empty() { "result".to_owned() } else { clean }
     }
+}
+
+/// The hash of a schema that is ours, as contracts carry it.
+pub(crate) fn hash(schema: &serde_json::Value) -> Result<String, Error> {
+    Ok(COMPILED.compile(schema)?.hash().to_owned())
 }

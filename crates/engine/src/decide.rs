@@ -1,11 +1,12 @@
 //! What follows from a reply: a result, another call, the next rung, or a typed failure.
 
 use formwork_types::{
-    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Repair, Reply, RunError,
-    RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success,
+    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Protocol, Repair, Reply,
+    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success,
 };
 use serde_json::Value;
 
+use crate::envelope;
 use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
@@ -13,7 +14,7 @@ use crate::placeholder::placeholders;
 use crate::plan::{Ask, Plan};
 use crate::prompt::{Form, Why};
 use crate::state::{Rung, State};
-use crate::way::{Way, ways};
+use crate::way::{Route, Way, routes};
 
 /// The budget that follows a cut-off reply where neither agent nor backend names one, in tokens.
 const BUDGET_MIN: u32 = 2_048;
@@ -25,11 +26,11 @@ const BUDGET_MAX: u32 = 65_536;
 const CHARACTERS_A_TOKEN: usize = 2;
 
 /// What is wrong with a reply, in the words of a failure and of a retry.
-struct Trouble {
-    kind: RunErrorType,
-    why: Why,
-    errors: Vec<String>,
-    message: String,
+pub(crate) struct Trouble {
+    pub(crate) kind: RunErrorType,
+    pub(crate) why: Why,
+    pub(crate) errors: Vec<String>,
+    pub(crate) message: String,
 }
 
 impl State {
@@ -37,21 +38,24 @@ impl State {
     pub(crate) fn climb(&mut self, index: usize) {
         let Some(tier) = self.ladder.get(index).cloned() else { return };
         let strategy = self.contract().map(|contract| contract.options().strategy);
-        let ways = strategy.map_or_else(|| vec![Way::Plain], |strategy| ways(strategy, &tier.backend));
+        let protocol = self.task.as_ref().filter(|_| self.acting.is_on()).map(|task| task.blueprint.protocol);
+        let routes = routes(strategy, protocol, &tier.backend);
         let wanted = self.contract().map_or(SchemaForm::Auto, |contract| contract.options().schema_form);
         let plan = Plan {
-            way: ways[0],
+            way: routes[0].way,
+            protocol: routes[0].protocol,
             form: Form::of(wanted, tier.backend.small),
             ask: Ask::First,
             budget: self.first_budget(&tier.backend),
             narrow: None,
+            is_retry: false,
         };
         self.plan = Some(plan.into());
-        self.rung = Rung { index, ways, ..Rung::default() };
+        self.rung = Rung { index, routes, ..Rung::default() };
         self.ledger.rungs.push(Step { tier: tier.tier, backend: tier.backend.name, calls: 0 });
     }
 
-    fn first_budget(&self, backend: &BackendInfo) -> Option<u32> {
+    pub(crate) fn first_budget(&self, backend: &BackendInfo) -> Option<u32> {
         let wanted = self.task.as_ref().and_then(|task| task.blueprint.limits.max_tokens);
         match (wanted, backend.max_tokens) {
             (Some(wanted), Some(most)) => Some(wanted.min(most)),
@@ -60,6 +64,14 @@ impl State {
     }
 
     pub(crate) fn decide_on_reply(&mut self, plan: Plan, reply: &Reply) {
+        if self.acting.is_on() && refusal(&reply.stop).is_none() && reply.stop != Stop::Length {
+            if let Some(called) = self.calls_of(reply) {
+                return self.begin_step(plan, called, reply);
+            }
+            if plan.protocol == Protocol::Actions {
+                return self.decide_on_envelope(plan, reply);
+            }
+        }
         let Some(contract) = self.contract() else { return self.decide_on_text(plan, reply) };
         let asked = Asked {
             way: plan.way,
@@ -88,7 +100,7 @@ impl State {
         }
     }
 
-    fn accept(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
+    pub(crate) fn accept(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
         let found = placeholders(&self.ledger.candidates, &accepted.value);
         let reject = self.contract().is_some_and(|contract| contract.options().reject_placeholders);
         if !found.is_empty() {
@@ -124,11 +136,7 @@ impl State {
             return self.cut_off(plan, reply, None, Vec::new());
         }
         if !reply.text.trim().is_empty() {
-            let receipt = self.ledger.receipt(None, None, Vec::new());
-            let text = Some(reply.text.clone());
-            let success = Success { result_text: text, result_data: None, receipt };
-            self.outcome = Some(Outcome::Completed(Box::new(success)));
-            return;
+            return self.succeed_with_text(reply.text.clone());
         }
         let reason = "it was empty";
         let trouble = Trouble {
@@ -139,6 +147,19 @@ impl State {
         };
         let ask = Ask::Plain { reason: reason.to_owned() };
         self.retry(trouble, Plan { ask, ..plan });
+    }
+
+    pub(crate) fn succeed_with_text(&mut self, text: String) {
+        let receipt = self.ledger.receipt(None, None, Vec::new());
+        let success = Success { result_text: Some(text), result_data: None, receipt };
+        self.outcome = Some(Outcome::Completed(Box::new(success)));
+    }
+
+    /// What a program wrote; no model was asked.
+    pub(crate) fn succeed_with_data(&mut self, value: Value) {
+        let receipt = self.ledger.receipt(None, self.contract(), Vec::new());
+        let success = Success { result_text: None, result_data: Some(value), receipt };
+        self.outcome = Some(Outcome::Completed(Box::new(success)));
     }
 
     /// A reply that ran out of tokens: a larger budget, and only for what is still missing.
@@ -161,14 +182,16 @@ impl State {
             let violations = contract.schema.violations(candidate);
             self.ledger.failed(candidate, &violations);
         }
+        let in_envelope = plan.protocol == Protocol::Actions;
         let rest = self.contract().and_then(|contract| {
-            let wanted = contract.options().correction != Correction::Full && plan.way != Way::Tool;
+            let words = plan.way != Way::Tool && !in_envelope;
+            let wanted = contract.options().correction != Correction::Full && words;
             Parts::rest(&contract.schema, candidate.as_ref().filter(|_| wanted)?)
         });
         let (why, errors) = (trouble.why, trouble.errors.clone());
         let ask = match rest {
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts.after(repairs)) },
-            None if self.contract().is_none() => Ask::First,
+            None if self.contract().is_none() && !in_envelope => Ask::First,
             None => Ask::Full { why, errors, previous: String::new() },
         };
         self.retry(trouble, Plan { ask, budget: Some(budget), narrow, ..plan });
@@ -182,8 +205,8 @@ impl State {
         // Arguments that cannot be read are a call all the same, and are answered as one.
         let called = plan.way == Way::Tool && trouble.kind != RunErrorType::ResultNotSubmitted;
         if flawed.is_none() && why == Why::NoAnswer && !called {
-            if let Some(way) = self.next_way(plan.way) {
-                plan.way = way;
+            if let Some(route) = self.next_route(&plan) {
+                plan = plan.on(route);
                 plan.ask = Ask::Full { why, errors, previous: words(reply) };
                 return self.retry(trouble, plan);
             }
@@ -253,32 +276,33 @@ impl State {
             (_, Some(status)) => matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501 | 502),
             (kind, None) => kind == CallErrorKind::Unavailable,
         };
-        match about_the_way.then(|| self.next_way(plan.way)).flatten() {
-            Some(way) => self.retry(trouble, Plan { way, ask: Ask::First, narrow: None, ..plan }),
+        match about_the_way.then(|| self.next_route(&plan)).flatten() {
+            Some(route) => self.retry(trouble, Plan { ask: Ask::First, narrow: None, ..plan.on(route) }),
             None => self.give_up(trouble),
         }
     }
 
-    /// The way after one that proved not to work. Only ways that lean on the backend can prove that.
-    fn next_way(&mut self, way: Way) -> Option<Way> {
-        if !way.is_native() && way != Way::Tool {
+    /// The route after one that proved not to work. Only those that lean on the backend can prove that.
+    pub(crate) fn next_route(&mut self, plan: &Plan) -> Option<Route> {
+        let calls = plan.protocol == Protocol::Tools && !self.acting.callables.is_empty();
+        if !plan.way.is_native() && plan.way != Way::Tool && !calls {
             return None;
         }
-        let next = *self.rung.ways.get(self.rung.at + 1)?;
+        let next = *self.rung.routes.get(self.rung.at + 1)?;
         self.rung.at += 1;
         Some(next)
     }
 
     /// Makes the call if the budget has room for it.
-    fn retry(&mut self, trouble: Trouble, plan: Plan) {
-        let used = self.ledger.rungs.last().map_or(0, |rung| rung.calls);
+    pub(crate) fn retry(&mut self, trouble: Trouble, plan: Plan) {
         let most = self.retries_max();
-        if used > most {
+        if self.rung.retries >= most {
             return self.give_up(trouble);
         }
-        let consequence = format!("retry {used} of {most}: {}", plan.describe());
+        self.rung.retries += 1;
+        let consequence = format!("retry {} of {most}: {}", self.rung.retries, plan.describe());
         self.notes.push_back(Body::ValidationFailed { errors: trouble.errors, consequence });
-        self.plan = Some(plan.into());
+        self.plan = Some(Plan { is_retry: true, ..plan }.into());
     }
 
     /// The rung's budget is spent: the next one goes on, or the run fails.
@@ -301,7 +325,7 @@ impl State {
     }
 
     /// Ends the run for a reason that no retry helps against.
-    fn end(&mut self, kind: RunErrorType, message: String) {
+    pub(crate) fn end(&mut self, kind: RunErrorType, message: String) {
         self.fail(kind, message, Vec::new());
     }
 
@@ -320,10 +344,12 @@ impl State {
         }
     }
 
-    fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
+    pub(crate) fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
+        let speaks = self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
         let failure = Failure {
             error: RunError {
                 kind,
+                response: speaks.then(|| envelope::failure(&message)),
                 message,
                 validation_errors,
                 last_output: self.ledger.replies.last().cloned(),
@@ -337,7 +363,7 @@ impl State {
     }
 }
 
-fn no_answer(verdict: &Verdict) -> Trouble {
+pub(crate) fn no_answer(verdict: &Verdict) -> Trouble {
     let (kind, error, message) = match verdict {
         Verdict::NotSubmitted => (
             RunErrorType::ResultNotSubmitted,

@@ -86,7 +86,7 @@ pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Ve
         if submitted != Verdict::NotSubmitted || !asked.text_counts {
             return submitted;
         }
-        let mut found = text(enforced, asked, &reply.text);
+        let mut found = judge_text(enforced, asked, &reply.text);
         return match &mut found {
             Verdict::Valid(accepted) => {
                 accepted.flags.push("extracted_from_text");
@@ -98,7 +98,7 @@ pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Ve
     if reply.text.trim().is_empty() {
         return Verdict::Empty { reasoned: !reply.reasoning.trim().is_empty() };
     }
-    text(enforced, asked, &reply.text)
+    judge_text(enforced, asked, &reply.text)
 }
 
 /// Why there is no answer, where the model declined or a filter stepped in.
@@ -119,7 +119,7 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
     let mut last = Verdict::NotSubmitted;
     for call in &calls {
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-        last = text(enforced, asked, arguments);
+        last = judge_text(enforced, asked, arguments);
         if let Verdict::Valid(accepted) = &mut last {
             if calls.len() > 1 {
                 accepted.flags.push("submitted_twice");
@@ -131,7 +131,7 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
 }
 
 /// Judges a text, whatever it was asked for.
-fn text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
+pub(crate) fn judge_text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
     let options = enforced.extraction();
     if let Some(parts) = asked.parts
         && let Some((merged, mut repairs)) = parts.read(text, &options, &enforced.schema)

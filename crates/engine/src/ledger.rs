@@ -35,13 +35,11 @@ struct Best {
 
 impl Ledger {
     /// A request was made on the current rung, whatever came of it.
-    pub(crate) fn called(&mut self) {
+    pub(crate) fn called(&mut self, is_retry: bool) {
         self.calls += 1;
+        self.retries += u32::from(is_retry);
         if let Some(rung) = self.rungs.last_mut() {
             rung.calls += 1;
-            if rung.calls > 1 {
-                self.retries += 1;
-            }
         }
     }
 

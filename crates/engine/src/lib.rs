@@ -7,6 +7,8 @@
 //! - `state` folds, `decide` draws the consequences of a reply, `plan` turns them into the next request.
 //! - `way` knows the strategies and which to try on a backend; `prompt` has the words.
 //! - `judge` is the one place where text becomes a result: every strategy ends in its validation.
+//! - `act` runs the agent's loop: `acting` is what it knows, `callable` what it may call, `envelope` the action protocol,
+//!   `delegation` other agents, `conversation` what the model sees of it all, `program` agents without a model.
 //! - `patch` asks only for what is wrong; `placeholder` notices answers that are none.
 //! - `ledger` keeps what receipts and salvage are made of.
 //!
@@ -31,19 +33,26 @@
 //!
 //! Not in here: clocks, randomness, sockets, files, threads. Time reaches the engine as events.
 
+mod act;
+mod acting;
 mod action;
+mod callable;
 mod contract;
+mod conversation;
 mod decide;
+mod delegation;
+mod envelope;
 mod error;
 mod judge;
 mod ledger;
 mod patch;
 mod placeholder;
 mod plan;
+mod program;
 mod prompt;
 mod state;
 mod way;
 
-pub use action::{Action, ModelCall};
+pub use action::{Action, Child, ChildTask, Execution, ModelCall, ToolRun};
 pub use error::Error;
 pub use state::{State, next};

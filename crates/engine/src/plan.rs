@@ -1,30 +1,45 @@
 //! What the next call asks for, and the request that comes of it.
 
+mod actions;
+
 use std::sync::{Arc, OnceLock};
 
 use formwork_schema::{Dialect, Lowered, lower, narrow};
 use formwork_types::{
-    BackendInfo, BackendKind, Blueprint, Format, Message, Request, Support, Tool, ToolCall, ToolChoice,
+    BackendInfo, BackendKind, Format, Message, Protocol, Request, Support, Tool, ToolCall, ToolChoice,
 };
 use serde_json::Value;
 
-use crate::contract::Enforced;
+use crate::acting::Acting;
+use crate::conversation::{Past, Writer};
 use crate::judge::SUBMIT;
 use crate::patch::Parts;
 use crate::prompt::{self, Form, Why};
 use crate::state::Task;
-use crate::way::Way;
+use crate::way::{Route, Way};
 
 /// What the next call asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) way: Way,
+    /// How the model calls tools meanwhile.
+    pub(crate) protocol: Protocol,
     pub(crate) form: Form,
     pub(crate) ask: Ask,
     /// The most tokens to write; the backend's default when none.
     pub(crate) budget: Option<u32>,
     /// The most characters the answer may have, for backends that enforce the schema they are sent.
     pub(crate) narrow: Option<usize>,
+    /// Whether it repeats a call whose answer would not do.
+    pub(crate) is_retry: bool,
+}
+
+/// All that a request is made of, beside its plan.
+pub(crate) struct Scene<'a> {
+    pub(crate) task: &'a Task,
+    pub(crate) acting: &'a Acting,
+    pub(crate) past: &'a [Past],
+    pub(crate) backend: &'a BackendInfo,
 }
 
 /// A plan whose request is made once, when it is first needed.
@@ -41,12 +56,8 @@ impl From<Plan> for Planned {
 }
 
 impl Planned {
-    pub(crate) fn prepared(&self, task: &Task, backend: &BackendInfo) -> Arc<Prepared> {
-        let prepare = || {
-            let contract = task.contract.as_ref();
-            Arc::new(prepare(&task.blueprint, &task.input, contract, backend, &self.plan))
-        };
-        self.prepared.get_or_init(prepare).clone()
+    pub(crate) fn prepared(&self, scene: &Scene<'_>) -> Arc<Prepared> {
+        self.prepared.get_or_init(|| Arc::new(prepare(scene, &self.plan))).clone()
     }
 }
 
@@ -75,6 +86,11 @@ impl Plan {
         }
     }
 
+    /// The same on another route.
+    pub(crate) fn on(self, route: Route) -> Plan {
+        Plan { way: route.way, protocol: route.protocol, ..self }
+    }
+
     /// The plan in a few words, for the journal and the progress line.
     pub(crate) fn describe(&self) -> String {
         let way = match self.way {
@@ -95,7 +111,8 @@ impl Plan {
         };
         let form =
             if self.way == Way::Plain { String::new() } else { format!(", {} form", self.form.name()) };
-        format!("{way}{form}{ask}")
+        let actions = if self.protocol == Protocol::Actions { "actions, " } else { "" };
+        format!("{actions}{way}{form}{ask}")
     }
 }
 
@@ -107,101 +124,153 @@ pub(crate) struct Prepared {
 }
 
 /// The request for a plan.
-fn prepare(
-    blueprint: &Blueprint,
-    input: &str,
-    contract: Option<&Enforced>,
-    backend: &BackendInfo,
-    plan: &Plan,
-) -> Prepared {
-    let Some(enforced) = contract else { return plain(blueprint, input, plan) };
+fn prepare(scene: &Scene<'_>, plan: &Plan) -> Prepared {
+    if plan.protocol == Protocol::Actions
+        && let Some(envelope) = &scene.acting.envelope
+    {
+        return actions::prepare(scene, plan, envelope);
+    }
+    let blueprint = &*scene.task.blueprint;
+    let Some(enforced) = &scene.task.contract else { return plain(scene, plan) };
     let whole = match (&enforced.wrapped, plan.way.wants_object()) {
         (Some(wrapped), true) => wrapped.source(),
         _ => enforced.schema.source(),
     };
     let shown = plan.parts().map_or(whole, |parts| parts.schema.source());
     let example = enforced.contract.example.as_ref().filter(|_| plan.parts().is_none());
-    let mut request = Request {
-        max_tokens: plan.budget,
-        // Only programs read it.
-        schema_hint: (backend.kind == BackendKind::Command).then(|| enforced.contract.schema.clone()),
-        ..Request::default()
-    };
+    let mut request = request(scene, plan);
     if plan.way == Way::Prompt {
         request.system = blueprint.system_prompt.clone();
     } else {
         let base = blueprint.system_prompt.as_deref();
         request.system = Some(prompt::system(base, plan.way, plan.form, shown, example));
     }
-    request.messages = messages(plan, input, shown, example);
-    let unenforced = constrain(&mut request, enforced, &blueprint.name, backend, plan, shown);
+    request.messages = messages(scene, plan, shown, example);
+    request.tools = scene.acting.callables.shown().collect();
+    let target = Target { name: enforced.name(&blueprint.name), shown };
+    let unenforced = constrain(&mut request, &target, scene.backend, plan);
+    choose(&mut request, scene, plan);
     Prepared { request: Arc::new(request), unenforced }
 }
 
-fn plain(blueprint: &Blueprint, input: &str, plan: &Plan) -> Prepared {
-    let mut messages = vec![Message::user(input)];
+/// What every request has.
+fn request(scene: &Scene<'_>, plan: &Plan) -> Request {
+    let contract = scene.task.contract.as_ref();
+    // Only programs read it.
+    let hint = contract.filter(|_| scene.backend.kind == BackendKind::Command);
+    Request {
+        max_tokens: plan.budget,
+        schema_hint: hint.map(|enforced| enforced.contract.schema.clone()),
+        ..Request::default()
+    }
+}
+
+fn plain(scene: &Scene<'_>, plan: &Plan) -> Prepared {
+    let first = Message::user(&scene.task.input);
+    let mut messages = written(scene, plan, first);
     if let Ask::Plain { reason } = &plan.ask {
         messages.push(Message::user(prompt::plain_retry(reason)));
     }
-    let request = Request {
-        system: blueprint.system_prompt.clone(),
+    messages.extend(reminder(scene, plan));
+    let mut request = Request {
+        system: scene.task.blueprint.system_prompt.clone(),
         messages,
-        max_tokens: plan.budget,
-        ..Request::default()
+        tools: scene.acting.callables.shown().collect(),
+        ..request(scene, plan)
     };
+    choose(&mut request, scene, plan);
     Prepared { request: Arc::new(request), unenforced: Vec::new() }
 }
 
-/// The conversation. It never grows: a correction stands for all that went before it.
-fn messages(plan: &Plan, input: &str, shown: &Value, example: Option<&Value>) -> Vec<Message> {
-    let first = || match plan.way {
-        Way::Prompt => Message::user(prompt::user(input, plan.form, shown, example)),
-        _ => Message::user(input),
-    };
-    match &plan.ask {
-        Ask::First | Ask::Plain { .. } => vec![first()],
-        Ask::Full { why, errors, previous } => {
-            let correction = match plan.way {
-                Way::Tool => prompt::tool_retry(*why, errors),
-                _ => prompt::full_retry(*why, errors, previous, (plan.way, plan.form), shown),
+/// Whether the model has to call a tool, and which.
+fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
+    if scene.acting.callables.is_empty() {
+        return;
+    }
+    let is_last = scene.acting.is_last();
+    match plan.way {
+        Way::Tool => {
+            let forces =
+                !matches!(scene.backend.capabilities.forced_tools, Support::Refused | Support::Ignored);
+            let has_to_submit = is_last || matches!(plan.ask, Ask::Reminder { .. });
+            request.tool_choice = match has_to_submit && forces {
+                true => ToolChoice::Named(SUBMIT.to_owned()),
+                false => ToolChoice::Auto,
             };
-            vec![Message::user(input), Message::user(correction)]
         }
-        Ask::Patch { why, errors, parts } => {
-            let correction = prompt::patch_retry(*why, errors, parts, plan.form, plan.way);
-            vec![Message::user(input), Message::user(correction)]
-        }
-        Ask::ToolResult { why, errors, content, calls } => {
-            let mut list = vec![first(), Message::assistant(content.clone(), calls.clone())];
-            let answer = prompt::tool_retry(*why, errors);
-            list.extend(calls.iter().map(|call| Message::tool(&call.id, answer.clone())));
-            list
-        }
-        Ask::Reminder { content } if content.trim().is_empty() => {
-            vec![first(), Message::user(prompt::reminder())]
-        }
-        Ask::Reminder { content } => {
-            let said = Message::assistant(content.clone(), Vec::new());
-            vec![first(), said, Message::user(prompt::reminder())]
-        }
+        // Under a grammar what is not offered cannot be called.
+        Way::Grammar if is_last => request.tools.clear(),
+        _ if is_last => request.tool_choice = ToolChoice::None,
+        _ => {}
     }
 }
 
+/// The conversation so far, with the question in its place.
+fn written(scene: &Scene<'_>, plan: &Plan, first: Message) -> Vec<Message> {
+    let Scene { acting, past, backend, .. } = scene;
+    let writer = Writer { callables: &acting.callables, protocol: plan.protocol, backend };
+    writer.write(past, first, &acting.turns)
+}
+
+/// A word about how much is left, to whoever goes on.
+fn reminder(scene: &Scene<'_>, plan: &Plan) -> Option<Message> {
+    let reminder = scene.acting.reminder().filter(|_| matches!(plan.ask, Ask::First))?;
+    let how = match (plan.protocol, plan.way) {
+        (Protocol::Actions, _) => "with the action NORMAL_RESPONSE".to_owned(),
+        (_, Way::Tool) => format!("by calling {SUBMIT}"),
+        _ => "as your answer".to_owned(),
+    };
+    Some(Message::user(prompt::steps_left(reminder, &how)))
+}
+
+/// The conversation. Retries do not make it grow: a correction stands for all that went before it in its step.
+fn messages(scene: &Scene<'_>, plan: &Plan, shown: &Value, example: Option<&Value>) -> Vec<Message> {
+    let input = &scene.task.input;
+    // A correction shows the schema itself.
+    let corrects = matches!(plan.ask, Ask::Full { .. } | Ask::Patch { .. });
+    let first = match plan.way {
+        Way::Prompt if !corrects => Message::user(prompt::user(input, plan.form, shown, example)),
+        _ => Message::user(input),
+    };
+    let mut list = written(scene, plan, first);
+    match &plan.ask {
+        Ask::First | Ask::Plain { .. } => list.extend(reminder(scene, plan)),
+        Ask::Full { why, errors, previous } => list.push(Message::user(match plan.way {
+            Way::Tool => prompt::tool_retry(*why, errors),
+            _ => prompt::full_retry(*why, errors, previous, (plan.way, plan.form), shown),
+        })),
+        Ask::Patch { why, errors, parts } => {
+            list.push(Message::user(prompt::patch_retry(*why, errors, parts, plan.form, plan.way)));
+        }
+        Ask::ToolResult { why, errors, content, calls } => {
+            list.push(Message::assistant(content.clone(), calls.clone()));
+            let answer = prompt::tool_retry(*why, errors);
+            list.extend(calls.iter().map(|call| Message::tool(&call.id, answer.clone())));
+        }
+        Ask::Reminder { content } => {
+            if !content.trim().is_empty() {
+                list.push(Message::assistant(content.clone(), Vec::new()));
+            }
+            list.push(Message::user(prompt::reminder()));
+        }
+    }
+    list
+}
+
+/// What a backend is asked to keep to.
+struct Target<'a> {
+    name: String,
+    shown: &'a Value,
+}
+
 /// Asks the backend itself to keep to the schema, where the plan says so, and tells what it cannot keep.
-fn constrain(
-    request: &mut Request,
-    enforced: &Enforced,
-    agent: &str,
-    backend: &BackendInfo,
-    plan: &Plan,
-    shown: &Value,
-) -> Vec<String> {
+fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, plan: &Plan) -> Vec<String> {
     if !plan.way.is_native() && plan.way != Way::Tool {
         return Vec::new();
     }
     let dialect = backend.dialect.parse().unwrap_or(Dialect::Generic);
-    let narrowed = plan.narrow.map(|characters| narrow(shown, characters));
-    let schema = narrowed.as_ref().unwrap_or(shown);
+    let narrowed = plan.narrow.map(|characters| narrow(target.shown, characters));
+    let schema = narrowed.as_ref().unwrap_or(target.shown);
     let lowered = match backend.kind {
         // It takes any schema, and says itself what it could not express.
         BackendKind::Embedded => {
@@ -213,7 +282,7 @@ fn constrain(
         Way::Tool => return submit_tool(request, schema, lowered, dialect, backend),
         Way::JsonObject => request.format = Format::JsonObject { schema: Some(lowered.schema) },
         _ => {
-            let name = enforced.name(agent);
+            let name = target.name.clone();
             request.format = Format::JsonSchema { name, schema: lowered.schema, strict: lowered.strict };
         }
     }
@@ -232,12 +301,12 @@ fn submit_tool(
     let enforces = strict || backend.capabilities.forced_tools == Support::Enforced;
     let (parameters, lost) =
         if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
-    request.tools = vec![Tool {
+    request.tools.push(Tool {
         name: SUBMIT.to_owned(),
         description: "Submit the final result. You MUST call this tool!".to_owned(),
         parameters,
         strict,
-    }];
+    });
     request.tool_choice = ToolChoice::Named(SUBMIT.to_owned());
     lost
 }

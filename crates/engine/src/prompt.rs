@@ -4,6 +4,7 @@ use formwork_schema::{compact, compact_within};
 use formwork_types::SchemaForm;
 use serde_json::Value;
 
+use crate::acting::Reminder;
 use crate::judge::SUBMIT;
 use crate::patch::Parts;
 use crate::way::Way;
@@ -46,7 +47,7 @@ impl Form {
     }
 
     /// The schema as this form shows it.
-    fn show(self, way: Way, schema: &Value) -> String {
+    pub(crate) fn show(self, way: Way, schema: &Value) -> String {
         match self {
             Form::Json => format!("```json\n{}\n```", pretty(schema)),
             Form::Compact if way == Way::Grammar => compact_within(schema, GRAMMAR_SKELETON_CHARACTERS_MAX),
@@ -119,7 +120,8 @@ pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Val
     text
 }
 
-fn add(text: &mut String, section: &str) {
+/// Adds a section after an empty line.
+pub(crate) fn add(text: &mut String, section: &str) {
     if !text.is_empty() {
         text.push_str("\n\n");
     }
@@ -137,6 +139,10 @@ pub(crate) enum Why {
     CutOff,
     /// Its values are placeholders.
     Placeholder,
+    /// It does not keep to the action protocol.
+    Envelope,
+    /// It cites what is not there.
+    Citation,
 }
 
 impl Why {
@@ -145,6 +151,10 @@ impl Why {
             Why::Mismatch => "Your output did not match the required schema.",
             Why::NoAnswer => "Your output could not be used.",
             Why::CutOff => "Your output was cut off before it was complete. Answer more briefly.",
+            Why::Envelope => "Your response is not one valid action.",
+            Why::Citation => {
+                "Your output names files that are not in the project. Name only files that you have seen."
+            }
             Why::Placeholder => {
                 "Your output matches the schema, but holds placeholders instead of content. Give the real content."
             }
@@ -174,6 +184,42 @@ pub(crate) fn full_retry(
          Output ONLY the valid JSON, no additional text.\n</output-validation-error>",
     );
     text
+}
+
+/// The retry of a result that stands inside an action.
+pub(crate) fn answer_retry(
+    why: Why,
+    errors: &[String],
+    previous: &str,
+    (way, form): (Way, Form),
+    schema: &Value,
+) -> String {
+    let mut text = opening(why, errors);
+    if !previous.trim().is_empty() {
+        let previous = shortened(previous.trim(), previous_characters(way));
+        text.push_str(&format!("\n\n## Your Previous Response\n{previous}"));
+    }
+    if way != Way::Grammar {
+        text.push_str(&format!("\n\n## Required Schema\n{}", form.show(way, schema)));
+    }
+    text.push_str(
+        "\n\nPlease answer again with the action NORMAL_RESPONSE; its `parameters` hold the corrected result as an \
+         object that matches the schema exactly.\nOutput ONLY the valid JSON, no additional text.\n\
+         </output-validation-error>",
+    );
+    text
+}
+
+/// How much is left of the agent's loop.
+pub(crate) fn steps_left(reminder: Reminder, how: &str) -> String {
+    match reminder {
+        Reminder::Half { used, of } => format!(
+            "<reminder>\nYou have used {used} of {of} steps. Give your result {how} as soon as you can.\n</reminder>"
+        ),
+        Reminder::Last => format!(
+            "<reminder>\nThis is your last step: no tool is called any more. Give your result now, {how}.\n</reminder>"
+        ),
+    }
 }
 
 fn previous_characters(way: Way) -> usize {

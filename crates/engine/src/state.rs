@@ -4,16 +4,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use formwork_types::{
-    BackendInfo, Blueprint, Body, CallError, Contract, Event, Outcome, Reply, RunErrorType, RunStatus,
-    TierBackend,
+    AgentCard, AgentType, BackendInfo, Blueprint, Body, CallError, Contract, Event, Outcome, Protocol, Reply,
+    RunErrorType, RunStatus, RunType, TierBackend, ToolDefinition,
 };
+use serde_json::Value;
 
-use crate::action::{Action, ModelCall};
+use crate::acting::{Acting, Bounds};
+use crate::action::{Action, Execution, ModelCall};
+use crate::callable::Callables;
 use crate::contract::Enforced;
+use crate::conversation::Past;
+use crate::delegation::Known;
+use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::ledger::Ledger;
-use crate::plan::Planned;
-use crate::way::Way;
+use crate::plan::{Planned, Scene};
+use crate::program;
+use crate::way::Route;
 
 /// Retries for a run without a contract: an empty or cut-off answer is asked for once more.
 pub(crate) const RETRIES_WITHOUT_CONTRACT: u32 = 1;
@@ -25,7 +32,14 @@ pub struct State {
     pub(crate) ladder: Vec<TierBackend>,
     pub(crate) rung: Rung,
     pub(crate) ledger: Ledger,
+    pub(crate) acting: Acting,
     pub(crate) plan: Option<Planned>,
+    /// The program that is to be run, for procedural agents.
+    pub(crate) program: Option<Box<Execution>>,
+    /// The session's earlier runs.
+    pub(crate) past: Vec<Past>,
+    /// The agents that this session has started.
+    pub(crate) children: Vec<Known>,
     pub(crate) notes: VecDeque<Body>,
     pub(crate) outcome: Option<Outcome>,
     ended: bool,
@@ -36,6 +50,7 @@ pub struct State {
 pub(crate) struct Task {
     pub(crate) blueprint: Arc<Blueprint>,
     pub(crate) contract: Option<Enforced>,
+    pub(crate) parameters: Value,
     pub(crate) input: String,
 }
 
@@ -43,8 +58,10 @@ pub(crate) struct Task {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rung {
     pub(crate) index: usize,
-    pub(crate) ways: Vec<Way>,
+    pub(crate) routes: Vec<Route>,
     pub(crate) at: usize,
+    /// Retries since the rung was climbed, or since the last step that led anywhere.
+    pub(crate) retries: u32,
     /// Whether a patch correction was asked for and did not help.
     pub(crate) patched: bool,
     /// Whether a reminder was given.
@@ -52,7 +69,7 @@ pub(crate) struct Rung {
 }
 
 impl State {
-    /// Folds a whole journal.
+    /// Folds the whole journal of a session.
     pub fn from_journal<'e>(events: impl IntoIterator<Item = &'e Event>) -> Result<State, Error> {
         let mut state = State::default();
         for event in events {
@@ -63,19 +80,36 @@ impl State {
 
     /// Folds one more event.
     pub fn fold(&mut self, body: &Body) -> Result<(), Error> {
+        if let (true, Body::RunStart { run_type: RunType::ResumeSession, .. }) = (self.ended, body) {
+            let (past, children) = (std::mem::take(&mut self.past), std::mem::take(&mut self.children));
+            *self = State { past, children, ..State::default() };
+        }
         if self.ended {
             return Err(Error::Journal("an event follows run_completed"));
         }
         match body {
-            Body::RunStart { blueprint, contract, input, .. } => {
-                self.start(blueprint, contract.as_ref(), input)
+            Body::RunStart { blueprint, contract, parameters, input, .. } => {
+                self.start(blueprint, contract.as_ref(), parameters, input)
             }
-            Body::AttemptStarted { ladder } => self.attempt(ladder),
+            Body::AttemptStarted { ladder, tools, agents } => self.attempt(ladder, tools, agents),
+            Body::ToolsFailed { error } => {
+                self.cut_short(RunErrorType::ToolFailed, error.clone());
+                Ok(())
+            }
             Body::Message { content, reply, .. } => {
                 let reply = Reply { text: content.clone(), ..(**reply).clone() };
                 self.replied(&reply)
             }
             Body::CallFailed { error } => self.call_failed(error),
+            Body::PreTool { .. } => Ok(()),
+            Body::PostTool { call_id, tool_output, error, .. } => {
+                self.noted(body);
+                self.tool_answered(call_id, tool_output, error.as_deref())
+            }
+            Body::ChildStarted { call_id, agent_name, child_session_id, execution_mode, .. } => {
+                self.child_started(call_id, agent_name, child_session_id, *execution_mode)
+            }
+            Body::ChildCompleted(end) => self.child_completed(end),
             // Whoever stopped the run may have come before the runner's last word on it.
             Body::ValidationFailed { .. } | Body::Escalated { .. } if self.was_cut_short() => Ok(()),
             Body::ValidationFailed { .. } | Body::Escalated { .. } => self
@@ -95,9 +129,17 @@ impl State {
             }
             Body::Result { .. } => Ok(()),
             Body::RunCompleted { .. } => {
+                self.remember();
                 self.ended = true;
                 Ok(())
             }
+        }
+    }
+
+    /// A decision that was waiting to be noted, and now is.
+    fn noted(&mut self, body: &Body) {
+        if self.notes.front() == Some(body) {
+            self.notes.pop_front();
         }
     }
 
@@ -105,27 +147,68 @@ impl State {
         &mut self,
         blueprint: &Arc<Blueprint>,
         contract: Option<&Arc<Contract>>,
+        parameters: &Value,
         input: &str,
     ) -> Result<(), Error> {
         if self.task.is_some() {
             return Err(Error::Journal("a run starts twice"));
         }
         let contract = contract.map(Enforced::compile).transpose()?;
-        self.task = Some(Task { blueprint: blueprint.clone(), contract, input: input.to_owned() });
+        let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
+        self.task = Some(Task { blueprint, contract, parameters, input });
         Ok(())
     }
 
-    /// An attempt begins. Later attempts find the run as the first one left it.
-    fn attempt(&mut self, ladder: &[TierBackend]) -> Result<(), Error> {
-        if !self.ladder.is_empty() {
+    /// An attempt begins. Later attempts find the run as the first one left it, and the tools have to be the same.
+    fn attempt(
+        &mut self,
+        ladder: &[TierBackend],
+        tools: &[ToolDefinition],
+        agents: &[AgentCard],
+    ) -> Result<(), Error> {
+        if !self.ladder.is_empty() || self.program.is_some() {
+            if let Some(name) = self.acting.callables.changed(tools) {
+                let message = format!("the definition of the tool '{name}' has changed since the run began");
+                self.cut_short(RunErrorType::ToolFailed, message);
+            }
             return Ok(());
         }
-        if self.task.is_none() || ladder.is_empty() {
+        let Some(task) = &self.task else {
+            return Err(Error::Journal("an attempt has no run or no backend"));
+        };
+        if task.blueprint.kind == AgentType::Procedural {
+            self.program = Some(Box::new(program::execution(&task.blueprint, &task.parameters)));
+            return Ok(());
+        }
+        if ladder.is_empty() {
             return Err(Error::Journal("an attempt has no run or no backend"));
         }
+        let callables = Callables::of(tools, agents)?;
+        let speaks = task.blueprint.protocol == Protocol::Actions;
+        let envelope = (speaks || !callables.is_empty())
+            .then(|| Envelope::of(&callables, task.contract.as_ref()).map(Arc::new))
+            .transpose()?;
+        let bounds = Bounds::of(&task.blueprint.limits);
+        self.acting = Acting { callables: Arc::new(callables), envelope, bounds, ..Acting::default() };
         self.ladder = ladder.to_vec();
         self.climb(0);
         Ok(())
+    }
+
+    /// Keeps what later runs of the session have to know.
+    fn remember(&mut self) {
+        let Some(task) = &self.task else { return };
+        let answer = match &self.outcome {
+            Some(Outcome::Completed(success)) => match (&success.result_data, &success.result_text) {
+                (Some(data), _) => data.to_string(),
+                (None, text) => text.clone().unwrap_or_default(),
+            },
+            _ => self.ledger.replies.last().cloned().unwrap_or_default(),
+        };
+        // No chat template takes an empty turn.
+        let answer = if answer.trim().is_empty() { "(no answer)".to_owned() } else { answer };
+        let turns = std::mem::take(&mut self.acting.turns);
+        self.past.push(Past { input: task.input.clone(), turns, answer });
     }
 
     fn replied(&mut self, reply: &Reply) -> Result<(), Error> {
@@ -157,17 +240,23 @@ impl State {
     }
 
     /// Whether the run ended from outside, perhaps in the middle of a call.
-    fn was_cut_short(&self) -> bool {
+    pub(crate) fn was_cut_short(&self) -> bool {
         self.outcome.is_some()
     }
 
     fn account(&mut self, planned: &Planned) {
-        self.ledger.called();
+        self.ledger.called(planned.plan.is_retry);
         self.ledger.strategy = planned.plan.way.strategy();
-        if let (Some(task), Some(backend)) = (&self.task, self.backend()) {
-            let unenforced = planned.prepared(task, backend).unenforced.clone();
+        if let Some(scene) = self.scene() {
+            let unenforced = planned.prepared(&scene).unenforced.clone();
             self.ledger.unenforced(unenforced);
         }
+    }
+
+    /// All that a request is made of.
+    fn scene(&self) -> Option<Scene<'_>> {
+        let (task, backend) = (self.task.as_ref()?, self.backend()?);
+        Some(Scene { task, acting: &self.acting, past: &self.past, backend })
     }
 
     /// The backend of the current rung.
@@ -181,7 +270,16 @@ impl State {
 
     /// The most retries on each rung.
     pub(crate) fn retries_max(&self) -> u32 {
-        self.contract().map_or(RETRIES_WITHOUT_CONTRACT, |contract| contract.options().max_retries)
+        let without = match &self.acting.envelope {
+            Some(envelope) => envelope.strict.options().max_retries,
+            None => RETRIES_WITHOUT_CONTRACT,
+        };
+        self.contract().map_or(without, |contract| contract.options().max_retries)
+    }
+
+    /// Whether the session has been talked to before this call.
+    pub fn is_resumed(&self) -> bool {
+        self.ledger.calls > 0 || !self.past.is_empty()
     }
 
     /// How the run ended, once it has.
@@ -215,12 +313,27 @@ pub fn next(state: &State) -> Option<Action> {
     if let Some(outcome) = &state.outcome {
         return Some(Action::Finish(Box::new(outcome.clone())));
     }
-    let (task, planned, backend) = (state.task.as_ref()?, state.plan.as_ref()?, state.backend()?);
+    if let Some(program) = &state.program {
+        return Some(Action::Execute(program.clone()));
+    }
+    if let Some(step) = &state.acting.step {
+        if let Some(child) = step.child() {
+            return Some(Action::Delegate(Box::new(child.clone())));
+        }
+        let tools = step.tools();
+        return Some(if tools.is_empty() { Action::Park } else { Action::Tools(tools) });
+    }
+    let (scene, planned) = (state.scene()?, state.plan.as_ref()?);
+    let on_rung = state.ledger.rungs.last().map_or(0, |rung| rung.calls);
+    let (number, of) = match state.acting.callables.is_empty() {
+        true => (on_rung + 1, state.retries_max() + 1),
+        false => (state.acting.steps() + 1, state.acting.bounds.steps),
+    };
     Some(Action::Call(Box::new(ModelCall {
-        backend: backend.name.clone(),
-        number: state.ledger.rungs.last().map_or(0, |rung| rung.calls) + 1,
-        of: state.retries_max() + 1,
+        backend: scene.backend.name.clone(),
+        number,
+        of,
         asked: planned.plan.describe(),
-        request: planned.prepared(task, backend).request.clone(),
+        request: planned.prepared(&scene).request.clone(),
     })))
 }

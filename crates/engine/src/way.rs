@@ -1,6 +1,6 @@
 //! The ways to ask for a structured result, and which of them to try on a backend, best first.
 
-use formwork_types::{BackendInfo, BackendKind, Strategy, StructuredOutput, Support};
+use formwork_types::{BackendInfo, BackendKind, Protocol, Strategy, StructuredOutput, Support};
 
 /// One way to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +46,65 @@ impl Way {
     }
 }
 
+/// A way to ask, and how the model calls tools meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) way: Way,
+    pub(crate) protocol: Protocol,
+}
+
+/// The routes to try on a backend, in order. Never empty.
+///
+/// - `strategy` is the contract's, none without one.
+/// - `protocol` is the agent's, none where it has nothing to call.
+pub(crate) fn routes(
+    strategy: Option<Strategy>,
+    protocol: Option<Protocol>,
+    backend: &BackendInfo,
+) -> Vec<Route> {
+    let ways = strategy.map_or_else(|| vec![Way::Plain], |strategy| ways(strategy, backend));
+    let calling = |way: Way| Route { way, protocol: Protocol::Tools };
+    let acting = |way: Way| Route { way, protocol: Protocol::Actions };
+    match protocol {
+        None => ways.into_iter().map(calling).collect(),
+        Some(Protocol::Tools) if calls_tools(backend) => {
+            let asked = strategy.unwrap_or_default() != Strategy::Auto;
+            let submits =
+                matches!(backend.structured_output, StructuredOutput::Auto | StructuredOutput::Tool);
+            let first = match strategy {
+                Some(Strategy::Auto) if submits && backend.kind != BackendKind::Embedded => Way::Tool,
+                _ => ways[0],
+            };
+            // Whoever names a strategy gets that one; else tools in words are what is left when calling fails.
+            let words = (!asked).then(|| acting(envelope_way(Strategy::Auto, backend)));
+            [calling(first)].into_iter().chain(words).collect()
+        }
+        Some(_) => vec![acting(envelope_way(strategy.unwrap_or_default(), backend))],
+    }
+}
+
+/// Whether a backend has tool calling, as far as is known.
+fn calls_tools(backend: &BackendInfo) -> bool {
+    let can = !matches!(backend.kind, BackendKind::Completions | BackendKind::Command);
+    let does = !matches!(backend.capabilities.tools, Support::Refused | Support::Ignored);
+    let may = backend.structured_output != StructuredOutput::Universal;
+    can && (does || backend.kind == BackendKind::Embedded) && may
+}
+
+/// How the action envelope is asked for: in words, unless the backend is known to enforce schemas.
+fn envelope_way(strategy: Strategy, backend: &BackendInfo) -> Way {
+    match strategy {
+        _ if backend.structured_output == StructuredOutput::Universal => Way::Universal,
+        Strategy::Prompt => Way::Prompt,
+        Strategy::Native => native(backend),
+        _ if backend.kind == BackendKind::Embedded => Way::Grammar,
+        Strategy::Auto if backend.capabilities.json_schema == Support::Enforced => Way::JsonSchema,
+        Strategy::Auto | Strategy::SystemPrompt | Strategy::Tool => Way::SystemPrompt,
+    }
+}
+
 /// The ways to try on a backend, in order. Never empty.
-pub(crate) fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<Way> {
+fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<Way> {
     match strategy {
         Strategy::Prompt => vec![Way::Prompt],
         Strategy::SystemPrompt => vec![Way::SystemPrompt],

@@ -70,9 +70,13 @@ impl Anthropic {
         body.insert("messages".to_owned(), messages(request));
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
-            if let ToolChoice::Named(name) = &request.tool_choice {
-                body.insert("tool_choice".to_owned(), json!({"type": "tool", "name": name}));
-            }
+            let choice = match &request.tool_choice {
+                ToolChoice::Auto => None,
+                ToolChoice::Required => Some(json!({"type": "any"})),
+                ToolChoice::Named(name) => Some(json!({"type": "tool", "name": name})),
+                ToolChoice::None => Some(json!({"type": "none"})),
+            };
+            body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
         }
         if let Format::JsonSchema { schema, .. } = &request.format {
             let format = json!({"type": "json_schema", "schema": schema});

@@ -184,12 +184,13 @@ impl OpenAi {
         body.insert("messages".to_owned(), messages(request));
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
-            if let ToolChoice::Named(name) = &request.tool_choice {
-                body.insert(
-                    "tool_choice".to_owned(),
-                    json!({"type": "function", "function": {"name": name}}),
-                );
-            }
+            let choice = match &request.tool_choice {
+                ToolChoice::Auto => None,
+                ToolChoice::Required => Some(json!("required")),
+                ToolChoice::Named(name) => Some(json!({"type": "function", "function": {"name": name}})),
+                ToolChoice::None => Some(json!("none")),
+            };
+            body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
         }
         body
     }

@@ -24,6 +24,9 @@ pub struct Blueprint {
     /// The program of a procedural agent and its first arguments; empty for an autonomous one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// How the program of a procedural agent gets its parameters.
+    #[serde(default, skip_serializing_if = "ParametersAs::is_default")]
+    pub parameters_as: ParametersAs,
     /// What the model is told about its task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
@@ -54,6 +57,9 @@ pub struct Blueprint {
     /// The MCP servers whose tools it may call, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mcp_servers: BTreeMap<String, McpServer>,
+    /// The places of a result, such as `$.findings[*].files[*]`, that have to name files or folders of the project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cites: Vec<String>,
     /// The tier of model it starts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
@@ -77,6 +83,25 @@ pub enum AgentType {
     Autonomous,
     /// A program, whose standard output is the result.
     Procedural,
+}
+
+/// How the program of a procedural agent gets its parameters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParametersAs {
+    /// As arguments: `--name value`.
+    #[default]
+    Arguments,
+    /// As one JSON document on its standard input.
+    Stdin,
+    /// Not at all, but for those that its command names as placeholders.
+    Placeholders,
+}
+
+impl ParametersAs {
+    fn is_default(&self) -> bool {
+        *self == ParametersAs::default()
+    }
 }
 
 /// How a model calls tools and other agents.
@@ -151,11 +176,11 @@ mod tests {
     fn a_full_blueprint_survives_the_journey() {
         let full = json!({
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
-            "system_prompt": "s", "parameters_schema": {"type": "object"}, "output_schema": {"type": "array"},
+            "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {"type": "object"}, "output_schema": {"type": "array"},
             "default_output_schema": true, "default_output_schema_options": {"max_retries": 3},
             "output_example": [1], "protocol": "actions", "tools": ["fs:read"], "agents": ["b"],
             "mcp_servers": {"docs": {"command": ["docs-mcp"]}, "wiki": {"url": "http://127.0.0.1:9000/mcp"}},
-            "tier": "small", "escalation": ["small", "large"],
+            "cites": ["$[*]"], "tier": "small", "escalation": ["small", "large"],
             "limits": {"max_steps": 1, "max_tool_calls": 2, "timeout_seconds": 3, "max_tokens": 4},
             "env": ["HOME"],
         });

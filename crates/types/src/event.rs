@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Blueprint, Contract, Receipt, Reply, Role, RunError, RunId, RunStatus, Salvage, SessionId, TierBackend,
+    AgentCard, Blueprint, ChildEnd, Contract, ExecutionMode, Receipt, Reply, Role, RunError, RunId,
+    RunStatus, Salvage, SessionId, TierBackend, ToolDefinition,
 };
 
 /// One event of a session's journal.
@@ -45,8 +46,19 @@ pub enum Body {
     },
     /// A runner began to work on it. All that the engine may know of the outside world is here.
     AttemptStarted {
-        /// The escalation ladder: the first step and what follows when it fails.
+        /// The escalation ladder: the first step and what follows when it fails. Empty where a program works.
         ladder: Vec<TierBackend>,
+        /// The tools that the agent may call.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<ToolDefinition>,
+        /// The agents that it may delegate to.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        agents: Vec<AgentCard>,
+    },
+    /// The tools of the agent cannot be had.
+    ToolsFailed {
+        /// Why.
+        error: String,
     },
     /// A model answered.
     Message {
@@ -65,6 +77,42 @@ pub enum Body {
         /// Why.
         error: CallError,
     },
+    /// A tool is about to be called, or the program of a procedural agent to be run.
+    PreTool {
+        /// The call's id, of which the run has no other.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// Its arguments.
+        tool_input: Value,
+    },
+    /// A tool has answered.
+    PostTool {
+        /// The call's id.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// Its result; null where it has none.
+        tool_output: Value,
+        /// Why it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// Another agent began to work for this one.
+    ChildStarted {
+        /// The call that asked for it.
+        call_id: String,
+        /// The agent.
+        agent_name: String,
+        /// Its session.
+        child_session_id: SessionId,
+        /// Its run.
+        child_run_id: RunId,
+        /// Whether this run waits for it.
+        execution_mode: ExecutionMode,
+    },
+    /// Another agent has ended its work for this one.
+    ChildCompleted(Box<ChildEnd>),
     /// A reply did not satisfy the contract.
     ValidationFailed {
         /// What is wrong with it, as `$.path: message`.

@@ -12,6 +12,7 @@
 
 mod backend;
 mod blueprint;
+mod child;
 mod contract;
 mod error;
 mod event;
@@ -22,7 +23,8 @@ mod receipt;
 mod tool;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, StructuredOutput, Support, TierBackend};
-pub use blueprint::{AgentType, Blueprint, Limits, McpServer, Protocol};
+pub use blueprint::{AgentType, Blueprint, Limits, McpServer, ParametersAs, Protocol};
+pub use child::{AgentCard, Callback, ChildEnd, ExecutionMode};
 pub use contract::{
     Contract, ContractOptions, ContractSource, Correction, OptionsPatch, RETRIES_FOR_BLUEPRINT,
     RETRIES_FOR_CALLER, RETRIES_MAX, SchemaForm, Strategy, ValidationMode,

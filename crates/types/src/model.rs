@@ -104,8 +104,12 @@ pub enum ToolChoice {
     /// It may.
     #[default]
     Auto,
+    /// It has to call one.
+    Required,
     /// It has to call this one.
     Named(String),
+    /// It may not, though it may have before.
+    None,
 }
 
 /// A call the model made.

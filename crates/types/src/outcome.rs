@@ -53,9 +53,12 @@ pub struct RunError {
     /// Requests made to models.
     #[serde(default)]
     pub calls: u32,
-    /// Requests beyond the first of each rung.
+    /// Requests that repeat another because its answer would not do.
     #[serde(default)]
     pub retry_count: u32,
+    /// The same in the form that callers of the action protocol read: an envelope with the error in `content`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Value>,
 }
 
 /// The kinds of failure.

@@ -10,7 +10,7 @@ pub struct Receipt {
     pub strategy: Option<String>,
     /// Requests to a model.
     pub calls: u32,
-    /// Requests beyond the first of each rung.
+    /// Requests that repeat another because its answer would not do.
     pub retries: u32,
     /// Every change between the model's text and the result.
     pub repairs: Vec<Repair>,

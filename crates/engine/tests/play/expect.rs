@@ -18,6 +18,8 @@ pub(crate) struct Expect {
     receipt: Option<Value>,
     salvage: Option<Value>,
     noted: Option<Vec<String>>,
+    /// What was called, run or started: each as it is, in order.
+    ran: Option<Vec<Value>>,
     calls: Option<Vec<ExpectCall>>,
 }
 
@@ -59,7 +61,13 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
             &success.receipt
         }
         Outcome::Failed(failure) => {
-            let messages = played.bodies.iter().filter(|body| matches!(body, Body::Message { .. }));
+            // What a program writes is kept like what a model says.
+            let is_said = |body: &&Body| match body {
+                Body::Message { .. } => true,
+                Body::PostTool { tool_output, .. } => tool_output.get("stdout").is_some(),
+                _ => false,
+            };
+            let messages = played.bodies.iter().filter(is_said);
             same("replies kept", &json!(messages.count()), &json!(failure.salvage.replies.len()))?;
             same("calls in the error", &json!(failure.receipt.calls), &json!(failure.error.calls))?;
             &failure.receipt
@@ -70,10 +78,26 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
     same("calls in the receipt", &json!(calls), &json!(receipt.calls))?;
     let on_rungs: u32 = receipt.rungs.iter().map(|rung| rung.calls).sum();
     same("calls on the rungs", &json!(calls), &json!(on_rungs))?;
-    let called = receipt.rungs.iter().filter(|rung| rung.calls > 0).count();
-    same("retries", &json!(calls - called), &json!(receipt.retries))?;
+    same("retries", &json!(retried(&played.bodies)), &json!(receipt.retries))?;
     let beyond = played.calls.iter().find(|call| call.number > call.of);
     beyond.map_or(Ok(()), |call| Err(format!("call {} of {}", call.number, call.of)))
+}
+
+/// The calls that were made because another's answer would not do.
+fn retried(bodies: &[Body]) -> usize {
+    let mut is_noted = false;
+    let mut count = 0;
+    for body in bodies {
+        match body {
+            Body::ValidationFailed { .. } => is_noted = true,
+            Body::Escalated { .. } => is_noted = false,
+            Body::Message { .. } | Body::CallFailed { .. } => {
+                count += usize::from(std::mem::take(&mut is_noted));
+            }
+            _ => {}
+        }
+    }
+    count
 }
 
 pub(crate) fn check(expect: &Expect, played: &Played) -> Result<(), String> {
@@ -99,6 +123,9 @@ pub(crate) fn check(expect: &Expect, played: &Played) -> Result<(), String> {
     if let Some(text) = &expect.result_text {
         same("result_text", &json!(text), &given["result_text"])?;
     }
+    if let Some(ran) = &expect.ran {
+        same("ran", &json!(ran), &json!(played.ran))?;
+    }
     if let Some(noted) = &expect.noted {
         check_notes(noted, &played.bodies)?;
     }
@@ -121,6 +148,7 @@ fn check_notes(expected: &[String], bodies: &[Body]) -> Result<(), String> {
                 Some(format!("{} -> {consequence}", errors.join("; ")))
             }
             Body::Escalated { from, to, reason } => Some(format!("{from} to {to}: {reason}")),
+            Body::PostTool { tool_name, error: Some(error), .. } => Some(format!("{tool_name}: {error}")),
             _ => None,
         })
         .collect();

@@ -31,6 +31,16 @@ pub(crate) struct Case {
     pub(crate) contract: Option<Asked>,
     #[serde(default)]
     ladder: Vec<Value>,
+    /// The tools there are: a name, or bits of a definition.
+    #[serde(default)]
+    tools: Vec<Value>,
+    /// The agents there are, by name.
+    #[serde(default)]
+    agents: Vec<String>,
+    /// What tools answer, by name, and agents, by `agent NAME`; `{"error": …}` where they fail.
+    #[serde(default)]
+    answers: BTreeMap<String, Value>,
+    #[serde(default)]
     replies: Vec<Value>,
     pub(crate) expect: Expect,
 }
@@ -53,6 +63,8 @@ pub(crate) struct Played {
     /// What the engine said before each event and after the last.
     pub(crate) actions: Vec<Option<Action>>,
     pub(crate) calls: Vec<ModelCall>,
+    /// What was called, run or started, in order.
+    pub(crate) ran: Vec<Value>,
     pub(crate) outcome: Outcome,
 }
 
@@ -80,6 +92,7 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
         matches!(body, Message { .. } | CallFailed { .. } | DeadlineReached | StopRequested)
     };
     let mut replies = case.replies.iter().skip(before.iter().filter(told).count());
+    let mut ran = Vec::new();
     let mut played = (Vec::new(), Vec::new(), Vec::new());
     let (bodies, actions, calls) = (&mut played.0, &mut played.1, &mut played.2);
     loop {
@@ -87,7 +100,7 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
         actions.push(action.clone());
         let body = match action {
             None if before.is_empty() && bodies.is_empty() => start(case)?,
-            None if before.len() + bodies.len() == 1 => Body::AttemptStarted { ladder: case.ladder()? },
+            None if before.len() + bodies.len() == 1 => case.attempt()?,
             None => break,
             Some(Action::Note(body)) => *body,
             Some(Action::Call(call)) => {
@@ -96,6 +109,20 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
                 calls.push(*call);
                 body
             }
+            Some(Action::Tools(list)) => {
+                let run = list.first().ok_or("no tool is to be called")?;
+                ran.push(json!([run.name, run.arguments]));
+                case.tool_answer(&run.call_id, &run.name)
+            }
+            Some(Action::Execute(program)) => {
+                ran.push(json!([program.argv, program.stdin]));
+                case.tool_answer(&program.call_id, &program.argv[0])
+            }
+            Some(Action::Delegate(child)) => {
+                ran.push(json!([child.agent_name, format!("{:?}", child.task), child.output_schema]));
+                case.child_answer(&child, before.len() + bodies.len())
+            }
+            Some(Action::Park) => case.child_end(before.iter().chain(&*bodies))?,
             Some(Action::Finish(outcome)) => {
                 let last = bodies.last().or(before.last());
                 let is_told = matches!(last, Some(Body::Result { .. }));
@@ -110,7 +137,7 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
         return Err(format!("nobody asked for the reply {reply}"));
     }
     let outcome = state.outcome().cloned().ok_or("the run has no outcome")?;
-    Ok(Played { bodies: played.0, actions: played.1, calls: played.2, outcome })
+    Ok(Played { bodies: played.0, actions: played.1, calls: played.2, ran, outcome })
 }
 
 /// The events that end a run, one after the other.
@@ -153,6 +180,75 @@ fn start(case: &Case) -> Result<Body, String> {
 }
 
 impl Case {
+    fn attempt(&self) -> Result<Body, String> {
+        let tool = |bits: &Value| {
+            let schema =
+                json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+            let bits = if bits.is_string() { json!({"name": bits}) } else { bits.clone() };
+            with(json!({"description": "A tool.", "parameters": schema, "hash": "sha256:0"}), &bits)
+        };
+        let tools: Vec<Value> = self.tools.iter().map(tool).collect();
+        let agents: Vec<Value> = self.agents.iter().map(|name| json!({"name": name})).collect();
+        let event = json!({"event_type": "attempt_started", "ladder": self.ladder()?, "tools": tools, "agents": agents});
+        serde_json::from_value(event).map_err(|error| error.to_string())
+    }
+
+    fn tool_answer(&self, call_id: &str, name: &str) -> Body {
+        let answer = self.answers.get(name).cloned().unwrap_or_else(|| json!({"of": name}));
+        let error = answer["error"].as_str().map(str::to_owned);
+        let tool_output = if error.is_some() { Value::Null } else { answer };
+        Body::PostTool { call_id: call_id.to_owned(), tool_name: name.to_owned(), tool_output, error }
+    }
+
+    fn child_answer(&self, child: &formwork_engine::Child, number: usize) -> Body {
+        let name = &child.agent_name;
+        if let Some(error) = self.answers.get(&format!("agent {name}")).and_then(|it| it["refused"].as_str())
+        {
+            return Body::PostTool {
+                call_id: child.call_id.clone(),
+                tool_name: name.clone(),
+                tool_output: Value::Null,
+                error: Some(error.to_owned()),
+            };
+        }
+        let session = match &child.task {
+            formwork_engine::ChildTask::Resume { session_id, .. } => session_id.clone(),
+            formwork_engine::ChildTask::Start { .. } => {
+                formwork_types::SessionId::from_random([number as u8; 6])
+            }
+        };
+        Body::ChildStarted {
+            call_id: child.call_id.clone(),
+            agent_name: name.clone(),
+            child_session_id: session,
+            child_run_id: formwork_types::RunId::from_random([number as u8; 6]),
+            execution_mode: child.execution_mode,
+        }
+    }
+
+    /// The end of the first child that has not ended.
+    fn child_end<'b>(&self, bodies: impl Iterator<Item = &'b Body> + Clone) -> Result<Body, String> {
+        let ended = |run: &formwork_types::RunId| {
+            bodies.clone().any(|body| matches!(body, Body::ChildCompleted(end) if end.child_run_id == *run))
+        };
+        let open = bodies.clone().find_map(|body| match body {
+            Body::ChildStarted { agent_name, child_session_id, child_run_id, execution_mode, .. }
+                if *execution_mode == formwork_types::ExecutionMode::Sync && !ended(child_run_id) =>
+            {
+                Some((agent_name.clone(), child_session_id.clone(), child_run_id.clone()))
+            }
+            _ => None,
+        });
+        let (agent_name, session, run) = open.ok_or("the run parks and waits for nobody")?;
+        let bits = self.answers.get(&format!("agent {agent_name}")).cloned();
+        let whole = json!({
+            "event_type": "child_completed", "agent_name": agent_name, "child_session_id": session,
+            "child_run_id": run, "status": "completed",
+        });
+        let whole = with(whole, &bits.unwrap_or_else(|| json!({"result_text": "Done."})));
+        serde_json::from_value(whole).map_err(|error| error.to_string())
+    }
+
     fn ladder(&self) -> Result<Vec<TierBackend>, String> {
         let one = [json!({})];
         let list = if self.ladder.is_empty() { &one[..] } else { &self.ladder };

@@ -1,0 +1,291 @@
+//! What follows from a reply that acts: tools are called, agents are started, and the loop goes on or ends.
+
+use formwork_types::{
+    Body, ChildEnd, ExecutionMode, Protocol, Reply, RunErrorType, SessionId, Stop, Strategy, ToolCall,
+};
+use serde_json::{Value, json};
+
+use crate::acting::{CALLS_A_REPLY_MAX, Called, Step, Work, answer};
+use crate::decide::{Trouble, no_answer};
+use crate::delegation::Known;
+use crate::envelope::{Wanted, wanted};
+use crate::error::Error;
+use crate::judge::{Asked, SUBMIT, Verdict, judge, judge_text};
+use crate::ledger::words;
+use crate::plan::{Ask, Plan};
+use crate::program;
+use crate::prompt::Why;
+use crate::state::State;
+use crate::way::Way;
+
+impl State {
+    /// The calls that a reply makes, other than submitting its result; none where it makes none.
+    pub(crate) fn calls_of(&self, reply: &Reply) -> Option<Vec<Called>> {
+        let submits = |call: &&ToolCall| call.name == SUBMIT && self.contract().is_some();
+        let calls: Vec<Called> = reply
+            .tool_calls
+            .iter()
+            .filter(|call| !submits(call))
+            .map(|call| Called {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+            })
+            .collect();
+        (!calls.is_empty()).then_some(calls)
+    }
+
+    /// The model has called: what is wrong is answered at once, everything else is to be done.
+    pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<Called>, reply: &Reply) {
+        let is_submit = |call: &&ToolCall| call.name == SUBMIT && self.contract().is_some();
+        let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
+        let submission = (!submits.is_empty()).then(|| Reply {
+            text: String::new(),
+            tool_calls: submits,
+            stop: Stop::ToolCalls,
+            ..reply.clone()
+        });
+        let calls = self.acting.named_apart(calls);
+        let left = self.acting.bounds.tool_calls.saturating_sub(self.acting.tool_calls) as usize;
+        if submission.is_none() {
+            if self.acting.steps() + 1 >= self.acting.bounds.steps {
+                let most = self.acting.bounds.steps;
+                return self.end(
+                    RunErrorType::LimitExceeded,
+                    format!("the agent wanted to go on after {most} steps (limits.max_steps)"),
+                );
+            }
+            if calls.len() > left {
+                let most = self.acting.bounds.tool_calls;
+                return self.end(
+                    RunErrorType::LimitExceeded,
+                    format!("the agent wanted more than {most} tool calls (limits.max_tool_calls)"),
+                );
+            }
+        }
+        let mut list = Vec::new();
+        for (index, call) in calls.into_iter().enumerate() {
+            let (mut pending, mut wrong) = self.acting.check(call, &self.children, plan.protocol);
+            if index >= CALLS_A_REPLY_MAX || index >= left {
+                pending.work = Work::Nothing;
+                let most = CALLS_A_REPLY_MAX.min(left);
+                wrong = Some(format!("This call was not made: no more than {most} calls were left."));
+            } else {
+                self.acting.tool_calls += 1;
+            }
+            if let Some(message) = wrong {
+                self.notes.push_back(Body::PostTool {
+                    call_id: pending.id.clone(),
+                    tool_name: pending.name.clone(),
+                    tool_output: Value::Null,
+                    error: Some(message),
+                });
+            }
+            list.push(pending);
+        }
+        let said = if reply.text.is_empty() { words(reply) } else { reply.text.clone() };
+        let said = if plan.protocol == Protocol::Tools { reply.text.clone() } else { said };
+        self.acting.step = Some(Box::new(Step { plan, said, calls: list, submission }));
+    }
+
+    /// A tool, or the program of a procedural agent, has answered.
+    pub(crate) fn tool_answered(
+        &mut self,
+        call_id: &str,
+        output: &Value,
+        error: Option<&str>,
+    ) -> Result<(), Error> {
+        if self.was_cut_short() {
+            return Ok(());
+        }
+        if self.program.is_some() && call_id == program::CALL_ID {
+            self.program_ended(output, error);
+            return Ok(());
+        }
+        let step =
+            self.acting.step.as_mut().ok_or(Error::Journal("a tool answered that was never called"))?;
+        let call = step.waiting(call_id).ok_or(Error::Journal("a tool answered that was never called"))?;
+        call.answer = Some(answer(output, error));
+        self.end_step_if_over();
+        Ok(())
+    }
+
+    pub(crate) fn child_started(
+        &mut self,
+        call_id: &str,
+        agent_name: &str,
+        session_id: &SessionId,
+        mode: ExecutionMode,
+    ) -> Result<(), Error> {
+        let known = Known { session_id: session_id.clone(), agent_name: agent_name.to_owned() };
+        // The latest that was spoken to stands last.
+        self.children.retain(|child| child.session_id != *session_id);
+        self.children.push(known);
+        if self.was_cut_short() {
+            return Ok(());
+        }
+        let step =
+            self.acting.step.as_mut().ok_or(Error::Journal("an agent was started that nobody called"))?;
+        let call = step.waiting(call_id).ok_or(Error::Journal("an agent was started that nobody called"))?;
+        let is_awaited = mode == ExecutionMode::Sync;
+        call.work =
+            Work::Working { agent_name: agent_name.to_owned(), session_id: session_id.clone(), is_awaited };
+        if !is_awaited {
+            call.answer = Some(
+                json!({"session_id": session_id, "status": "running", "note": "the result will come as a message"})
+                    .to_string(),
+            );
+        }
+        self.end_step_if_over();
+        Ok(())
+    }
+
+    pub(crate) fn child_completed(&mut self, end: &ChildEnd) -> Result<(), Error> {
+        if self.was_cut_short() {
+            return Ok(());
+        }
+        let step = self.acting.step.as_mut().ok_or(Error::Journal("an agent ended that nobody waits for"))?;
+        let call = step.waiting_for(end).ok_or(Error::Journal("an agent ended that nobody waits for"))?;
+        call.answer = Some(match end.is_completed() {
+            true => end.result(),
+            false => format!("Error: the agent {} failed: {}", end.agent_name, end.failure()),
+        });
+        self.end_step_if_over();
+        Ok(())
+    }
+
+    /// Everything that was called has answered: the model hears of it, or what it submitted beside is judged.
+    fn end_step_if_over(&mut self) {
+        let Some(step) = self.acting.step.take_if(|step| step.is_over()) else { return };
+        self.acting.turns.push(step.turn());
+        self.rung.retries = 0;
+        self.rung.patched = false;
+        let Step { plan, submission, .. } = *step;
+        let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
+        let plan = Plan { ask: Ask::First, narrow: None, is_retry: false, budget, ..plan };
+        match submission {
+            Some(reply) => self.decide_on_reply(plan, &reply),
+            None => self.plan = Some(plan.into()),
+        }
+    }
+
+    /// A reply under the action protocol.
+    pub(crate) fn decide_on_envelope(&mut self, plan: Plan, reply: &Reply) {
+        let Some(envelope) = self.acting.envelope.clone() else { return };
+        let asked = Asked { way: plan.way, text_counts: false, parts: None };
+        match judge(&envelope.strict, &asked, reply) {
+            Verdict::Valid(accepted) => match wanted(&accepted.value) {
+                Wanted::Call(call) => self.begin_step(plan, vec![call], reply),
+                Wanted::Answer { content, parameters } => {
+                    self.decide_on_answer(plan, &content, parameters.as_ref(), reply);
+                }
+            },
+            Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
+            Verdict::Invalid(flawed) => {
+                let trouble = Trouble {
+                    kind: RunErrorType::OutputSchemaValidationFailed,
+                    why: Why::Envelope,
+                    errors: flawed.violations.lines(),
+                    message: "Output did not follow the action protocol".to_owned(),
+                };
+                self.correct_envelope(plan, reply, trouble);
+            }
+            other => {
+                let trouble = Trouble { why: Why::Envelope, ..no_answer(&other) };
+                self.correct_envelope(plan, reply, trouble);
+            }
+        }
+    }
+
+    /// The last action: its content, or its parameters, have to satisfy the contract.
+    fn decide_on_answer(&mut self, plan: Plan, content: &str, parameters: Option<&Value>, reply: &Reply) {
+        let Some(contract) = self.contract() else {
+            if !content.trim().is_empty() {
+                return self.succeed_with_text(content.to_owned());
+            }
+            let errors = vec!["$.content: the answer is empty".to_owned()];
+            let message = "The model gave no answer".to_owned();
+            let kind = RunErrorType::OutputSchemaValidationFailed;
+            return self.correct_envelope(plan, reply, Trouble { kind, why: Why::Envelope, errors, message });
+        };
+        let text_counts = contract.options().strategy == Strategy::Auto;
+        let by = |way: Way, text: &str| judge_text(contract, &Asked { way, text_counts, parts: None }, text);
+        // Parameters are an object, so that other results come wrapped, as they do in a tool call.
+        let in_parameters = parameters.map(|parameters| by(Way::Tool, &parameters.to_string()));
+        let verdict = match in_parameters {
+            Some(valid @ Verdict::Valid(_)) => valid,
+            other => match (by(Way::SystemPrompt, content), other) {
+                (valid @ Verdict::Valid(_), _) | (valid, None) => valid,
+                (_, Some(invalid)) => invalid,
+            },
+        };
+        match verdict {
+            Verdict::Valid(accepted) => {
+                self.ledger.flag("actions");
+                self.accept(plan, accepted, reply);
+            }
+            Verdict::Invalid(flawed) => {
+                self.ledger.failed(&flawed.candidate, &flawed.violations);
+                let trouble = Trouble {
+                    kind: RunErrorType::OutputSchemaValidationFailed,
+                    why: Why::Mismatch,
+                    errors: flawed.violations.lines(),
+                    message: "Output did not match schema".to_owned(),
+                };
+                self.correct_envelope(plan, reply, trouble);
+            }
+            other => self.correct_envelope(plan, reply, no_answer(&other)),
+        }
+    }
+
+    /// Asks for the envelope again, or for the result inside it.
+    fn correct_envelope(&mut self, plan: Plan, reply: &Reply, trouble: Trouble) {
+        let mut plan = plan;
+        if trouble.why == Why::Envelope
+            && plan.way.is_native()
+            && let Some(route) = self.next_route(&plan)
+        {
+            plan = plan.on(route);
+        }
+        let ask = Ask::Full { why: trouble.why, errors: trouble.errors.clone(), previous: words(reply) };
+        self.retry(trouble, Plan { ask, ..plan });
+    }
+
+    /// The program of a procedural agent has ended. There is nobody to ask again.
+    fn program_ended(&mut self, output: &Value, error: Option<&str>) {
+        self.program = None;
+        if let Some(error) = error {
+            return self.end(RunErrorType::ToolFailed, error.to_owned());
+        }
+        let text = output["stdout"].as_str().unwrap_or_default().trim();
+        self.ledger.replies.push(text.to_owned());
+        let value: Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(problem) => {
+                let message = match text.is_empty() {
+                    true => {
+                        "the program wrote nothing on its standard output; it has to write its result as JSON"
+                            .to_owned()
+                    }
+                    false => format!("the program's standard output is not one JSON document: {problem}"),
+                };
+                return match self.contract().is_some() {
+                    true => {
+                        let errors = vec![format!("$: {message}")];
+                        self.fail(RunErrorType::OutputSchemaValidationFailed, message, errors);
+                    }
+                    false => self.end(RunErrorType::ToolFailed, message),
+                };
+            }
+        };
+        let violations = self.contract().map(|contract| contract.schema.violations(&value));
+        match violations.filter(|violations| !violations.is_empty()) {
+            Some(violations) => {
+                self.ledger.failed(&value, &violations);
+                let message = "The program's output did not match schema".to_owned();
+                self.fail(RunErrorType::OutputSchemaValidationFailed, message, violations.lines());
+            }
+            None => self.succeed_with_data(value),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The action protocol: tools and delegation for models that know neither, in one JSON object a turn.
+
+use std::sync::Arc;
+
+use formwork_schema::compact;
+use formwork_types::{AgentCard, Contract, ContractOptions, ContractSource};
+use serde_json::{Map, Value, json};
+
+use crate::acting::{Answered, Called};
+use crate::callable::{Callables, Kind};
+use crate::contract::Enforced;
+use crate::delegation::START;
+use crate::error::Error;
+use crate::prompt::Form;
+
+/// Ends the run with `content`.
+const NORMAL: &str = "NORMAL_RESPONSE";
+/// Ends it too, after an earlier answer.
+const REFINEMENT: &str = "REFINEMENT_RESPONSE";
+/// Calls a tool.
+const USE_TOOL: &str = "USE_TOOL";
+/// Gives `content` to another agent as its task.
+const AGENT_CALL: &str = "AGENT_CALL";
+/// What a tool answers. Only we write it.
+const TOOL_RETURN: &str = "TOOL_RETURN";
+/// What another agent answers. Only we write it.
+const AGENT_RETURN: &str = "AGENT_RETURN";
+
+/// The envelope of a run.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    /// The form that every reply is held to.
+    pub(crate) strict: Enforced,
+    /// The same for backends that enforce schemas: with each tool's parameters and the contract in their places.
+    pub(crate) detailed: Value,
+    /// The same for the last step, in which nothing is called any more.
+    pub(crate) last: Value,
+}
+
+/// What a model wants, taken out of its envelope.
+pub(crate) enum Wanted {
+    /// A tool or an agent.
+    Call(Called),
+    /// The end, with the result as text and perhaps as an object.
+    Answer { content: String, parameters: Option<Value> },
+}
+
+impl Envelope {
+    pub(crate) fn of(callables: &Callables, contract: Option<&Enforced>) -> Result<Envelope, Error> {
+        let schema = strict(callables);
+        let options = contract.map_or_else(ContractOptions::default, |contract| contract.options().clone());
+        let strict = Enforced::compile(&Arc::new(Contract {
+            source: ContractSource::Blueprint,
+            schema_name: Some("action".to_owned()),
+            hash: crate::contract::hash(&schema)?,
+            schema,
+            options,
+            example: None,
+        }))?;
+        let result = contract.map(|contract| contract.wrapped.as_ref().unwrap_or(&contract.schema).source());
+        let last = detailed(&Callables::default(), result);
+        Ok(Envelope { strict, detailed: detailed(callables, result), last })
+    }
+}
+
+fn has_tools(callables: &Callables) -> bool {
+    !callables.is_empty()
+}
+
+/// The seed's envelope with what each action needs.
+fn strict(callables: &Callables) -> Value {
+    let mut actions = vec![NORMAL];
+    if has_tools(callables) {
+        actions.push(USE_TOOL);
+    }
+    if !callables.agents.is_empty() {
+        actions.push(AGENT_CALL);
+    }
+    actions.push(REFINEMENT);
+    let needs = |action: &str, required: Value| {
+        json!({
+            "if": {"properties": {"action": {"const": action}}, "required": ["action"]},
+            "then": {"required": required},
+        })
+    };
+    json!({
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": actions},
+            "reasoning": {"type": "string"},
+            "content": {"type": "string"},
+            "tool": {"type": "string"},
+            "parameters": {"type": "object"},
+            "target_agent": {"type": "string"},
+        },
+        "required": ["action", "reasoning", "content"],
+        "allOf": [needs(USE_TOOL, json!(["tool", "parameters"])), needs(AGENT_CALL, json!(["target_agent"]))],
+    })
+}
+
+/// The envelope as one form for each thing that can be done.
+fn detailed(callables: &Callables, result: Option<&Value>) -> Value {
+    let form = |action: &str, more: Value| {
+        let mut properties = Map::new();
+        properties.insert("action".to_owned(), json!({"const": action}));
+        properties.insert("reasoning".to_owned(), json!({"type": "string"}));
+        properties.insert("content".to_owned(), json!({"type": "string"}));
+        properties.extend(more.as_object().cloned().unwrap_or_default());
+        let required: Vec<String> = properties.keys().cloned().collect();
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    };
+    let mut forms = Vec::new();
+    for (index, callable) in
+        callables.list.iter().enumerate().filter(|(_, callable)| callable.kind == Kind::Tool)
+    {
+        let parameters = standing_alone(&callable.parameters, &format!("tool-{index}"));
+        forms.push(form(USE_TOOL, json!({"tool": {"const": callable.name}, "parameters": parameters})));
+    }
+    for agent in &callables.agents {
+        forms.push(form(AGENT_CALL, json!({"target_agent": {"const": agent.name}})));
+    }
+    let last = match result {
+        Some(schema) => json!({"parameters": standing_alone(schema, "result")}),
+        None => json!({}),
+    };
+    forms.push(form(NORMAL, last));
+    json!({"anyOf": forms})
+}
+
+/// A schema that can stand inside another: its references keep meaning its own parts.
+fn standing_alone(schema: &Value, name: &str) -> Value {
+    let mut schema = schema.clone();
+    let text = schema.to_string();
+    let refers = ["\"$ref\"", "\"$dynamicRef\"", "\"$recursiveRef\""].iter().any(|word| text.contains(word));
+    if let Value::Object(keywords) = &mut schema
+        && refers
+        && !keywords.contains_key("$id")
+    {
+        keywords.insert("$id".to_owned(), json!(format!("formwork:{name}")));
+    }
+    schema
+}
+
+/// What a valid envelope wants.
+pub(crate) fn wanted(envelope: &Value) -> Wanted {
+    let text = |name: &str| envelope[name].as_str().unwrap_or_default().to_owned();
+    let parameters = envelope.get("parameters").filter(|parameters| parameters.is_object());
+    match envelope["action"].as_str() {
+        Some(USE_TOOL) => Wanted::Call(Called {
+            id: "act".to_owned(),
+            name: text("tool"),
+            arguments: parameters.map(Value::to_string).unwrap_or_default(),
+        }),
+        Some(AGENT_CALL) => {
+            let mut arguments = Map::new();
+            arguments.insert("agent_name".to_owned(), envelope["target_agent"].clone());
+            arguments.insert("prompt".to_owned(), envelope["content"].clone());
+            arguments.extend(parameters.and_then(Value::as_object).cloned().unwrap_or_default());
+            Wanted::Call(Called {
+                id: "act".to_owned(),
+                name: START.to_owned(),
+                arguments: Value::Object(arguments).to_string(),
+            })
+        }
+        _ => Wanted::Answer { content: text("content"), parameters: parameters.cloned() },
+    }
+}
+
+/// A call as the model would have written it, for models that see a conversation in another protocol.
+pub(crate) fn written(call: &Answered) -> Value {
+    let parameters: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
+    json!({"action": USE_TOOL, "reasoning": "", "content": "", "tool": call.name, "parameters": parameters})
+}
+
+/// The answer to a call in the envelope's form.
+pub(crate) fn returned(call: &Answered, answer: &str) -> Value {
+    match &call.child {
+        Some((agent, session)) => {
+            let mut envelope = json!({
+                "action": AGENT_RETURN, "reasoning": format!("The answer of the agent {agent}"), "content": answer,
+                "target_agent": agent,
+            });
+            if let Some(session) = session {
+                envelope["session_id"] = json!(session);
+            }
+            envelope
+        }
+        None => json!({
+            "action": TOOL_RETURN, "reasoning": format!("The result of the tool {}", call.name), "content": answer,
+            "tool": call.name,
+        }),
+    }
+}
+
+/// A failure in the envelope's form.
+pub(crate) fn failure(message: &str) -> Value {
+    json!({
+        "action": NORMAL,
+        "reasoning": "An error occurred while processing the request",
+        "content": format!("I encountered an error: {message}"),
+    })
+}
+
+/// The protocol in words.
+pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> String {
+    let mut text = "## Actions\n\nEvery response is ONE JSON object with `action`, `reasoning` (why) and `content`. The \
+                    actions are:\n"
+        .to_owned();
+    if has_tools(callables) {
+        text.push_str(&format!(
+            "\n- {USE_TOOL}: `tool` names a tool, `parameters` holds its parameters. Its result comes back as \
+             {TOOL_RETURN}."
+        ));
+    }
+    if !callables.agents.is_empty() {
+        text.push_str(&format!(
+            "\n- {AGENT_CALL}: `target_agent` names an agent, `content` is the task for it. Its answer comes back as \
+             {AGENT_RETURN}."
+        ));
+    }
+    text.push_str(&match has_contract {
+        true => format!(
+            "\n- {NORMAL}: the end. `parameters` holds the result as an object, `content` a one-line summary."
+        ),
+        false => format!("\n- {NORMAL}: the end. `content` holds the answer."),
+    });
+    text.push_str(&format!("\n- {REFINEMENT}: the same, when it improves an earlier answer."));
+    if has_tools(callables) {
+        text.push_str("\n\n### Tools\n");
+        for callable in &callables.list {
+            let parameters = match form {
+                Form::Json => callable.parameters.to_string(),
+                Form::Compact => compact(&callable.parameters),
+            };
+            let description = callable.description.trim();
+            text.push_str(&format!("\n#### {}\n{description}\nparameters: {parameters}\n", callable.name));
+        }
+    }
+    if !callables.agents.is_empty() {
+        text.push_str("\n### Agents\n");
+        let line = |agent: &AgentCard| format!("\n- {}: {}", agent.name, agent.description.trim());
+        text.extend(callables.agents.iter().map(line));
+    }
+    text.trim_end().to_owned()
+}

@@ -1,0 +1,83 @@
+//! Requests under the action protocol: one envelope a turn, asked for like any contract.
+
+use std::sync::Arc;
+
+use formwork_types::Message;
+use serde_json::Value;
+
+use super::{Ask, Plan, Prepared, Scene, Target, constrain, reminder, request, written};
+use crate::envelope::{self, Envelope};
+use crate::prompt::{self, Why};
+use crate::way::Way;
+
+pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Envelope) -> Prepared {
+    let contract = scene.task.contract.as_ref();
+    let strict = envelope.strict.schema.source();
+    let result = contract.map(|contract| contract.wrapped.as_ref().unwrap_or(&contract.schema).source());
+    let mut system = scene.task.blueprint.system_prompt.as_deref().unwrap_or_default().trim_end().to_owned();
+    prompt::add(&mut system, &envelope::section(&scene.acting.callables, contract.is_some(), plan.form));
+    let example = contract.and_then(|contract| contract.contract.example.as_ref());
+    if let Some(example) = example {
+        let example = serde_json::to_string_pretty(example).unwrap_or_default();
+        prompt::add(&mut system, &format!("## Example Result\n\n```json\n{example}\n```"));
+    }
+    let mut request = request(scene, plan);
+    let mut input = scene.task.input.clone();
+    match plan.way {
+        Way::Universal => {
+            system = prompt::system(Some(&system), Way::Universal, plan.form, strict, None);
+        }
+        Way::Prompt => {
+            let section = format(plan, strict, result);
+            prompt::add(&mut input, &format!("## Output Format (REQUIRED)\n\n{section}"));
+        }
+        _ => {
+            let section = format(plan, strict, result);
+            prompt::add(&mut system, &format!("## Required Output Format\n\n{section}"));
+        }
+    }
+    request.system = Some(system);
+    request.messages = written(scene, plan, Message::user(input));
+    request.messages.extend(match &plan.ask {
+        Ask::Full { why, errors, previous } => {
+            Some(Message::user(correction(plan, (*why, errors, previous), strict, result)))
+        }
+        _ => reminder(scene, plan),
+    });
+    let is_last = scene.acting.is_last();
+    let shown = if is_last { &envelope.last } else { &envelope.detailed };
+    let target = Target { name: "action".to_owned(), shown };
+    let unenforced = constrain(&mut request, &target, scene.backend, plan);
+    Prepared { request: Arc::new(request), unenforced }
+}
+
+/// The last section: the contract where there is one, else the envelope.
+fn format(plan: &Plan, strict: &Value, result: Option<&Value>) -> String {
+    match result {
+        Some(schema) => format!(
+            "The `parameters` of your last action, NORMAL_RESPONSE, MUST be an object conforming to this schema:\n\n{}\n\n\
+             Output ONLY the JSON object of your next action, no additional text.",
+            plan.form.show(plan.way, schema)
+        ),
+        None => format!(
+            "Every response MUST be one JSON object conforming to this schema:\n\n{}\n\nOutput ONLY the JSON object of \
+             your next action, no additional text.",
+            plan.form.show(plan.way, strict)
+        ),
+    }
+}
+
+fn correction(
+    plan: &Plan,
+    (why, errors, previous): (Why, &[String], &str),
+    strict: &Value,
+    result: Option<&Value>,
+) -> String {
+    let shown = (plan.way, plan.form);
+    match (why, result) {
+        (Why::Envelope | Why::CutOff, _) | (_, None) => {
+            prompt::full_retry(why, errors, previous, shown, strict)
+        }
+        (_, Some(result)) => prompt::answer_retry(why, errors, previous, shown, result),
+    }
+}
