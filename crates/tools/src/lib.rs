@@ -5,8 +5,12 @@
 //!
 //! Not in here: checking arguments and counting calls (`formwork-engine`), starting other agents (`formwork-runner`).
 
+mod builtin;
 mod definition;
 mod error;
+mod fs;
+mod project;
+mod result;
 mod toolbox;
 
 use std::pin::Pin;
@@ -14,7 +18,9 @@ use std::pin::Pin;
 use formwork_types::ToolDefinition;
 use serde_json::Value;
 
+pub use builtin::{builtin, builtin_names};
 pub use error::Error;
+pub use project::Project;
 pub use toolbox::Toolbox;
 
 /// A call's future: the tool's structured result, or why there is none, in words for the model.

@@ -1,0 +1,142 @@
+//! `fs:edit`: one text for another in a file.
+
+use formwork_types::ToolDefinition;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::read::text;
+use crate::Error;
+use crate::definition::define;
+use crate::project::{Cancel, FILE_BYTES_MAX, Inside, Project, arguments};
+use crate::result::structured;
+
+pub(super) const NAME: &str = "fs:edit";
+
+/// How many places a message names. It is to help, not to list.
+const LINES_NAMED_MAX: usize = 5;
+
+#[derive(Deserialize)]
+struct Arguments {
+    path: String,
+    old_text: String,
+    new_text: String,
+    replace_all: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Output {
+    path: String,
+    replacements: usize,
+    first_line: usize,
+}
+
+pub(super) fn definition() -> ToolDefinition {
+    define(
+        NAME,
+        "Replaces a text in a file of the project. The old text must be exactly as in the file, with its spaces, and occur once.",
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["path", "old_text", "new_text"],
+            "properties": {
+                "path": {"type": "string", "minLength": 1, "description": "File, relative to the project"},
+                "old_text": {"type": "string", "minLength": 1, "description": "Text to replace, with enough lines around it to occur once"},
+                "new_text": {"type": "string", "description": "Text to put there"},
+                "replace_all": {"type": "boolean", "description": "Replace it wherever it occurs. Default: false"},
+            },
+        }),
+        Some(json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["path", "replacements", "first_line"],
+            "properties": {
+                "path": {"type": "string"},
+                "replacements": {"type": "integer", "minimum": 1},
+                "first_line": {"type": "integer", "minimum": 1, "description": "Line of the first replacement"},
+            },
+        })),
+    )
+}
+
+pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
+    let Arguments { path, old_text, new_text, replace_all } = arguments(given)?;
+    let path = project.locate(&path)?;
+    if old_text.is_empty() || old_text == new_text {
+        return Err(Error::Arguments(
+            "old_text is empty or the same as new_text; give the text to replace and another one".to_owned(),
+        ));
+    }
+    let place = project.place(&path, false)?;
+    let content = text(&path, place.read()?)?;
+    let found: Vec<usize> = content.match_indices(&old_text).map(|(start, _)| start).collect();
+    let Some(first) = found.first() else {
+        return Err(missing(&path, &content, &old_text));
+    };
+    if found.len() > 1 && replace_all != Some(true) {
+        return Err(path.refused(format!(
+            "is not changed: old_text occurs {} times, at {}; give more lines around it, or set replace_all",
+            found.len(),
+            lines(&content, &found)
+        )));
+    }
+    let changed = content.replace(&old_text, &new_text);
+    if changed.len() as u64 > FILE_BYTES_MAX {
+        return Err(path.refused(format!(
+            "is not changed: it would have {} bytes, and {FILE_BYTES_MAX} are the most",
+            changed.len()
+        )));
+    }
+    let permissions = place.existing()?.map(|metadata| metadata.permissions());
+    place.put(changed.as_bytes(), permissions, cancel)?;
+    let first_line = line_of(&content, *first);
+    structured(&Output { path: path.shown().to_owned(), replacements: found.len(), first_line })
+}
+
+/// Why there is nothing to replace, and where there almost is.
+fn missing(path: &Inside, content: &str, old_text: &str) -> Error {
+    let (dense, starts) = without_whitespace(content);
+    let (wanted, _) = without_whitespace(old_text);
+    let almost: Vec<usize> = if wanted.is_empty() {
+        Vec::new()
+    } else {
+        dense.match_indices(&wanted).filter_map(|(start, _)| starts.get(start).copied()).collect()
+    };
+    path.refused(if almost.is_empty() {
+        "is not changed: old_text does not occur in it; read the file again and copy the text exactly".to_owned()
+    } else {
+        let endings =
+            if content.contains("\r\n") && !old_text.contains('\r') { ", whose lines end in \\r\\n" } else { "" };
+        format!(
+            "is not changed: old_text does not occur in it exactly; with other whitespace it does, at {}{endings}: \
+             copy it from there with its spaces, tabs and line ends",
+            lines(content, &almost)
+        )
+    })
+}
+
+/// A text without its whitespace, and where each byte of that was before.
+fn without_whitespace(text: &str) -> (String, Vec<usize>) {
+    let mut dense = String::with_capacity(text.len());
+    let mut starts = Vec::with_capacity(text.len());
+    for (start, character) in text.char_indices().filter(|(_, character)| !character.is_whitespace()) {
+        dense.push(character);
+        starts.resize(dense.len(), start);
+    }
+    (dense, starts)
+}
+
+fn line_of(content: &str, start: usize) -> usize {
+    content[..start].matches('\n').count() + 1
+}
+
+fn lines(content: &str, starts: &[usize]) -> String {
+    let mut named: Vec<String> = starts
+        .iter()
+        .take(LINES_NAMED_MAX)
+        .map(|start| format!("line {}", line_of(content, *start)))
+        .collect();
+    if starts.len() > LINES_NAMED_MAX {
+        named.push("…".to_owned());
+    }
+    named.join(", ")
+}

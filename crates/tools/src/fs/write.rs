@@ -1,0 +1,70 @@
+//! `fs:write`: a file with this content.
+
+use formwork_types::ToolDefinition;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::definition::define;
+use crate::project::{Cancel, Project, arguments};
+use crate::result::structured;
+
+pub(super) const NAME: &str = "fs:write";
+
+/// The largest content that is written. It comes out of a model, which writes less than this; more is refused.
+const CONTENT_BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Deserialize)]
+struct Arguments {
+    path: String,
+    content: String,
+}
+
+#[derive(Serialize)]
+struct Output {
+    path: String,
+    bytes: usize,
+    created: bool,
+}
+
+pub(super) fn definition() -> ToolDefinition {
+    define(
+        NAME,
+        "Writes a text file of the project: creates it, or replaces all of it. To change a part of a file use fs:edit.",
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["path", "content"],
+            "properties": {
+                "path": {"type": "string", "minLength": 1, "description": "File, relative to the project. Missing folders are created"},
+                "content": {"type": "string", "description": "The whole text of the file"},
+            },
+        }),
+        Some(json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["path", "bytes", "created"],
+            "properties": {
+                "path": {"type": "string"},
+                "bytes": {"type": "integer", "minimum": 0, "description": "Size of the file now"},
+                "created": {"type": "boolean", "description": "The file is new"},
+            },
+        })),
+    )
+}
+
+pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
+    let Arguments { path, content } = arguments(given)?;
+    let path = project.locate(&path)?;
+    if content.len() > CONTENT_BYTES_MAX {
+        return Err(path.refused(format!(
+            "is not written: the content has {} bytes, and {CONTENT_BYTES_MAX} are the most; write less, or in several files",
+            content.len()
+        )));
+    }
+    let place = project.place(&path, true)?;
+    let existing = place.existing()?;
+    let created = existing.is_none();
+    place.put(content.as_bytes(), existing.map(|metadata| metadata.permissions()), cancel)?;
+    structured(&Output { path: path.shown().to_owned(), bytes: content.len(), created })
+}

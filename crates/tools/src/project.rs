@@ -1,0 +1,133 @@
+//! The project directory: opened once, and everything in it reached through that handle.
+//!
+//! No tool opens a path of the file system. Paths are resolved beneath the handle by the kernel where it can, so
+//! neither `..` nor a link, not even one that is put in place between two calls, leads outside.
+
+mod arguments;
+mod cancel;
+mod inside;
+mod replace;
+mod text;
+mod tool;
+mod walk;
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use cap_fs_ext::OpenOptionsSyncExt as _;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+use crate::Error;
+
+pub(crate) use arguments::arguments;
+pub(crate) use cancel::Cancel;
+pub(crate) use inside::{Inside, is_protected};
+pub(crate) use text::{cut, is_binary};
+pub(crate) use tool::{ProjectTool, Run};
+pub(crate) use walk::{Found, Kind, Walk};
+
+/// The largest file that is read at all. A file is held in memory while it is read or searched; a larger one is
+/// refused by the tools that name it and passed over by those that search.
+pub(crate) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// A directory that tools may work in.
+#[derive(Debug)]
+pub struct Project {
+    dir: Dir,
+    root: PathBuf,
+    /// Held while a file is replaced, so that two edits of one file do not undo each other.
+    writing: Mutex<()>,
+}
+
+impl Project {
+    /// Opens the directory. What the path leads to later does not matter any more.
+    ///
+    /// # Errors
+    /// When there is no such directory, or it may not be read.
+    pub fn open(path: &Path) -> Result<Project, Error> {
+        let refused = |error: io::Error| Error::Path {
+            path: path.display().to_string(),
+            reason: format!("cannot be opened as the project's folder: {error}"),
+        };
+        let root = path.canonicalize().map_err(refused)?;
+        let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(refused)?;
+        Ok(Project { dir, root, writing: Mutex::new(()) })
+    }
+
+    /// The directory's path, for messages.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Takes a path as a model writes it: relative to the project, or absolute and inside it.
+    pub(crate) fn locate(&self, given: &str) -> Result<Inside, Error> {
+        Inside::parse(given, &self.root)
+    }
+
+    /// What stands at a path, links followed as long as they stay inside.
+    pub(crate) fn metadata(&self, path: &Inside) -> Result<Metadata, Error> {
+        self.dir.metadata(path.as_path()).map_err(|error| refusal(path, &error))
+    }
+
+    /// Reads a regular file whole.
+    pub(crate) fn read(&self, path: &Inside) -> Result<Vec<u8>, Error> {
+        read_in(&self.dir, path.as_path(), path)
+    }
+}
+
+/// Reads a regular file whole, where `path` is what it is called in messages.
+///
+/// Its type is asked before it is opened, because opening a device can do something already, and again of the open
+/// file, because another may have taken its place. A FIFO in that gap does not hold the call up: the open does not wait.
+fn read_in(folder: &Dir, name: &Path, path: &Inside) -> Result<Vec<u8>, Error> {
+    let failed = |error: io::Error| refusal(path, &error);
+    regular(path, &folder.metadata(name).map_err(failed)?)?;
+    let file = folder.open_with(name, OpenOptions::new().read(true).nonblock(true)).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    regular(path, &metadata)?;
+    bounded(file, metadata.len()).map_err(failed)?.ok_or_else(|| path.refused(too_large(metadata.len())))
+}
+
+/// What is in an open file, unless that is too much, whatever its size was said to be.
+fn bounded(file: File, size: u64) -> io::Result<Option<Vec<u8>>> {
+    if size > FILE_BYTES_MAX {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= FILE_BYTES_MAX).then_some(bytes))
+}
+
+fn regular(path: &Inside, metadata: &Metadata) -> Result<(), Error> {
+    if metadata.is_file() {
+        Ok(())
+    } else if metadata.is_dir() {
+        Err(path.refused("is a folder, not a file; fs:list shows what is in it"))
+    } else {
+        Err(path.refused("is neither a file nor a folder (a device, pipe or socket) and is not opened"))
+    }
+}
+
+fn too_large(size: u64) -> String {
+    format!(
+        "has {size} bytes, and files up to {FILE_BYTES_MAX} are read; no tool opens it, work with other files instead"
+    )
+}
+
+/// An operating system's refusal in words that help.
+pub(crate) fn refusal(path: &Inside, error: &io::Error) -> Error {
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "does not exist in the project; fs:list and fs:glob show what there is".to_owned()
+        }
+        io::ErrorKind::NotADirectory => "takes a file for a folder; fs:list shows what there is".to_owned(),
+        // Without a number of the operating system it is the handle that refuses to lead outside.
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+            "leads outside the project through a link; only files inside can be used".to_owned()
+        }
+        _ => format!("cannot be used: {error}"),
+    };
+    path.refused(reason)
+}

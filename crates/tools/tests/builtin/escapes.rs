@@ -1,0 +1,163 @@
+//! Nothing leads out of the project, and nothing that is not a file is opened.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::{Value, json};
+
+use crate::tree::Tree;
+
+const SECRET: &str = "the secret outside";
+
+/// A project with a file beside it, and links that lead there.
+fn surrounded() -> Tree {
+    let tree = Tree::new(&[("src/main.rs", "fn main() {}\n")]);
+    std::fs::create_dir(tree.outside("folder")).unwrap();
+    std::fs::write(tree.outside("folder/secret.txt"), SECRET).unwrap();
+    tree.link("../folder/secret.txt", "link.txt");
+    tree.link("../folder", "link");
+    tree.link(tree.outside("folder"), "absolute");
+    tree
+}
+
+/// Every call of a tool that takes a path, with this one.
+fn calls(path: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("fs:read", json!({"path": path})),
+        ("fs:list", json!({"path": path})),
+        ("fs:search", json!({"pattern": "secret", "path": path})),
+        ("fs:glob", json!({"pattern": "*", "path": path})),
+        ("fs:write", json!({"path": path, "content": "overwritten"})),
+        ("fs:edit", json!({"path": path, "old_text": "secret", "new_text": "overwritten"})),
+    ]
+}
+
+#[tokio::test]
+async fn no_path_and_no_link_leads_outside() {
+    let tree = surrounded();
+    let absolute = tree.outside("folder/secret.txt");
+    for path in [
+        "../folder/secret.txt",
+        "src/../../folder/secret.txt",
+        absolute.to_str().unwrap(),
+        "link.txt",
+        "link/secret.txt",
+        "absolute/secret.txt",
+        "src/../link/secret.txt",
+    ] {
+        for (tool, arguments) in calls(path) {
+            let reason = tree.refused(tool, arguments).await;
+            assert!(reason.contains("outside") || reason.contains("link"), "{tool} {path}: {reason}");
+            assert!(!reason.contains(SECRET), "{tool} {path}: {reason}");
+        }
+    }
+    assert!(tree.refused("fs:list", json!({"path": "link"})).await.contains("outside the project"));
+    assert!(tree.refused("fs:write", json!({"path": "link/new.txt", "content": ""})).await.contains("link"));
+    assert_eq!(std::fs::read_to_string(absolute).unwrap(), SECRET);
+    assert_eq!(std::fs::read_dir(tree.outside("folder")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn walks_do_not_follow_links() {
+    let tree = surrounded();
+    let found = tree.ok("fs:search", json!({"pattern": "secret|main"})).await;
+    assert_eq!(found["matches"].as_array().unwrap().len(), 1);
+    assert_eq!(found["files_searched"], 1);
+    assert_eq!(tree.ok("fs:glob", json!({"pattern": "**"})).await["files"], json!(["src/main.rs"]));
+    let listed = tree.ok("fs:list", json!({"depth": 5})).await;
+    assert!(!listed.to_string().contains("secret"), "{listed}");
+    assert_eq!(listed["entries"][1], json!({"path": "link", "kind": "link"}));
+}
+
+#[tokio::test]
+async fn paths_and_links_that_stay_inside_can_be_read() {
+    let tree = surrounded();
+    tree.link("src", "sources");
+    for path in ["sources/main.rs", "src/./main.rs", tree.path("src/main.rs").to_str().unwrap()] {
+        assert_eq!(tree.ok("fs:read", json!({"path": path})).await["content"], "fn main() {}\n");
+    }
+    let reason = tree.refused("fs:write", json!({"path": "sources/new.rs", "content": ""})).await;
+    assert_eq!(
+        reason,
+        "'sources/new.rs' goes through the link 'sources'; give the path that the link leads to"
+    );
+}
+
+/// A folder that another thread swaps with a link to the outside, as fast as it can, while tools work in it.
+#[tokio::test]
+async fn a_link_that_is_swapped_in_leaks_nothing() {
+    let tree = Tree::new(&[("swapped/secret.txt", "inside\n")]);
+    std::fs::create_dir(tree.outside("folder")).unwrap();
+    std::fs::write(tree.outside("folder/secret.txt"), SECRET).unwrap();
+    std::fs::write(tree.outside("folder/other.txt"), SECRET).unwrap();
+    tree.link("../folder", "out");
+    let done = Arc::new(AtomicBool::new(false));
+    let swapping = std::thread::spawn({
+        let (folder, link, done) = (tree.path("swapped"), tree.path("out"), Arc::clone(&done));
+        move || {
+            let mut swaps = 0;
+            while !done.load(Ordering::Relaxed) {
+                renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                swaps += 1;
+            }
+            swaps
+        }
+    });
+    let (mut leaked, mut answered) = (Vec::new(), 0);
+    for _ in 0..200 {
+        for (tool, arguments) in [
+            ("fs:read", json!({"path": "swapped/secret.txt"})),
+            ("fs:search", json!({"pattern": "."})),
+            ("fs:list", json!({"depth": 3})),
+            ("fs:list", json!({"path": "swapped"})),
+            ("fs:glob", json!({"pattern": "other.*"})),
+            ("fs:write", json!({"path": "swapped/written.txt", "content": "inside\n"})),
+            ("fs:edit", json!({"path": "swapped/secret.txt", "old_text": "inside", "new_text": "inside!"})),
+        ] {
+            let said = tree
+                .call(tool, arguments)
+                .await
+                .map_or_else(|error| error.to_string(), |value| value.to_string());
+            answered += usize::from(said.contains("inside"));
+            if said.contains(SECRET) || said.contains("other.txt") {
+                leaked.push(said);
+            }
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    assert!(swapping.join().unwrap() > 0);
+    assert!(leaked.is_empty(), "{leaked:?}");
+    assert!(answered > 0);
+    assert!(!tree.outside("folder/written.txt").exists());
+    assert_eq!(std::fs::read_to_string(tree.outside("folder/secret.txt")).unwrap(), SECRET);
+}
+
+#[tokio::test]
+async fn pipes_and_devices_are_refused_without_waiting() {
+    let tree = Tree::new(&[("a.txt", "text\n")]);
+    assert!(Command::new("mkfifo").arg(tree.path("pipe")).status().unwrap().success());
+    tree.link("/dev/zero", "device");
+    for path in ["pipe", "device"] {
+        for (tool, arguments) in calls(path) {
+            let reason = tree.refused(tool, arguments).await;
+            assert!(
+                reason.contains("neither a file nor a folder") || reason.contains("link"),
+                "{tool} {path}: {reason}"
+            );
+        }
+    }
+    assert_eq!(tree.ok("fs:search", json!({"pattern": "."})).await["files_searched"], 1);
+    let listed = tree.ok("fs:list", json!({})).await;
+    assert_eq!(listed["entries"][2], json!({"path": "pipe", "kind": "other"}));
+}
+
+#[tokio::test]
+async fn a_device_through_the_file_system_is_refused() {
+    let devices = std::path::Path::new("/dev");
+    let project = Arc::new(formwork_tools::Project::open(devices).unwrap());
+    let tool = formwork_tools::builtin("fs:read", &project).unwrap();
+    let reason = tool.call(&json!({"path": "null"})).await.unwrap_err().to_string();
+    assert!(reason.contains("a device, pipe or socket"), "{reason}");
+}

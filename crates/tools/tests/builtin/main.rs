@@ -1,0 +1,8 @@
+//! The built-in tools on real files.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod escapes;
+mod finding;
+mod reading;
+mod tree;
+mod writing;

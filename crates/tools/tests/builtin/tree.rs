@@ -1,0 +1,99 @@
+//! A project in a temporary folder, and calls of the tools in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use formwork_schema::Schema;
+use formwork_tools::{Error, Project, builtin};
+use serde_json::Value;
+
+/// A folder with a project in it and room beside that; gone when dropped.
+pub(crate) struct Tree {
+    base: PathBuf,
+    project: Arc<Project>,
+}
+
+impl Tree {
+    /// A project of these files.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Tree {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = std::env::temp_dir().join(format!("formwork-tools-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(base.join("project")).unwrap();
+        let project = Arc::new(Project::open(&base.join("project")).unwrap());
+        let tree = Tree { base, project };
+        for (path, content) in files {
+            tree.put(path, content);
+        }
+        tree
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.base.join("project")
+    }
+
+    /// A place outside the project.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.base.join(name)
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn content(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    pub(crate) fn link(&self, to: impl AsRef<Path>, path: &str) {
+        std::os::unix::fs::symlink(to, self.path(path)).unwrap();
+    }
+
+    /// Calls a tool. Arguments and result have to satisfy its schemas.
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, Error> {
+        let tool = builtin(name, &self.project).unwrap();
+        satisfies(&tool.definition().parameters, &arguments);
+        let result = tool.call(&arguments).await;
+        if let Ok(value) = &result {
+            satisfies(tool.definition().output.as_ref().unwrap(), value);
+        }
+        result
+    }
+
+    /// A call that has a result.
+    pub(crate) async fn ok(&self, name: &str, arguments: Value) -> Value {
+        self.call(name, arguments).await.unwrap()
+    }
+
+    /// Why a call has none.
+    pub(crate) async fn refused(&self, name: &str, arguments: Value) -> String {
+        match self.call(name, arguments).await {
+            Ok(value) => panic!("not refused: {value}"),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.base);
+    }
+}
+
+fn satisfies(schema: &Value, value: &Value) {
+    let violations = Schema::compile(schema).unwrap().violations(value).lines();
+    assert!(violations.is_empty(), "{violations:?} in {value}");
+}
+
+/// One member of every item.
+pub(crate) fn members(items: &Value, name: &str) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    items.as_array().unwrap().iter().map(|item| text(&item[name])).collect()
+}
