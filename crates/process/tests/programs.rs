@@ -131,15 +131,13 @@ async fn what_does_not_start_says_why() {
     check(
         &["./scan"],
         &folder,
-        expect![
-            "'./scan' cannot be started: there is no file FOLDER/./scan (relative paths start at FOLDER)"
-        ],
+        expect!["'./scan' cannot be started: there is no file FOLDER/scan (relative paths start at FOLDER)"],
     )
     .await;
     check(
         &["./plain"],
         &folder,
-        expect!["'./plain' cannot be started: FOLDER/./plain may not be executed; try chmod +x"],
+        expect!["'./plain' cannot be started: FOLDER/plain may not be executed; try chmod +x"],
     )
     .await;
     check(
