@@ -61,10 +61,12 @@ fn the_graph_is_the_one_we_drew() {
         embedded -> model, schema, types
         engine -> extract, schema, types
         extract -> schema
-        model -> schema, types
+        model -> process, schema, types
+        process ->
         runner -> engine, model, types
         schema ->
         testkit ->
+        tools -> types
         types ->
         xtask ->"#]]
     .assert_eq(&lines.join("\n"));

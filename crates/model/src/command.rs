@@ -1,13 +1,10 @@
 //! Any program as a backend: one JSON document on stdin, the answer on stdout.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
+use std::path::Path;
 
+use formwork_process::{Limits, Program, common_environment, last_words};
 use formwork_types::{Reply, Request, Stop, Usage};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
 
 use crate::config::BackendConfig;
@@ -22,76 +19,60 @@ const SCHEMA_VERSION: &str = "2.2";
 /// The longest answer that is read from a program; more means that it runs wild.
 const STDOUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How much of the end of what a program says on stderr is kept, and how much of it an error shows.
+/// How much of the end of what a program says on stderr is kept; an error shows less of it.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
-const STDERR_CHARACTERS_SHOWN: usize = 600;
-
-/// Variables that every program needs to find other programs, its settings and its language.
-const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
 /// A program that answers.
 #[derive(Debug)]
-pub(crate) struct Program {
-    command: Vec<String>,
-    environment: Vec<Variable>,
+pub(crate) struct Answering {
+    program: Program,
+    /// The values of the variables that the settings list: mostly keys, so that they are not shown.
+    listed: Vec<Secret>,
     secret: Secret,
-    folder: PathBuf,
     model: String,
-    total: Duration,
+    limits: Limits,
     slots: Semaphore,
 }
 
-/// A variable that the program sees. What the settings list is mostly keys, so that it is not shown.
-struct Variable {
-    name: String,
-    value: String,
-    secret: Secret,
-}
-
-impl std::fmt::Debug for Variable {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.name)
-    }
-}
-
-impl Program {
+impl Answering {
     pub(crate) fn new(
         config: &BackendConfig,
         secret: Secret,
         environment: &dyn Fn(&str) -> Option<String>,
         folder: &Path,
-    ) -> Program {
-        let variable = |name: &str, listed: bool| {
-            let value = environment(name)?;
-            let secret = Secret::new(Some(value.clone()).filter(|_| listed));
-            Some(Variable { name: name.to_owned(), value, secret })
-        };
-        let common = ENVIRONMENT.iter().filter_map(|name| variable(name, false));
-        let listed = config.env.iter().chain(&config.api_key_env).filter_map(|name| variable(name, true));
-        Program {
-            command: config.command.clone(),
-            environment: common.chain(listed).collect(),
+    ) -> Answering {
+        let names = config.env.iter().chain(&config.api_key_env);
+        let listed: Vec<(String, String)> =
+            names.filter_map(|name| Some((name.clone(), environment(name)?))).collect();
+        let secrets = listed.iter().map(|(_, value)| Secret::new(Some(value.clone()))).collect();
+        let mut variables = common_environment(environment);
+        variables.extend(listed);
+        Answering {
+            program: Program {
+                argv: config.command.clone(),
+                folder: folder.to_owned(),
+                environment: variables,
+            },
+            listed: secrets,
             secret,
-            folder: folder.to_owned(),
             model: config.model.clone().unwrap_or_default(),
-            total: config.total(),
+            limits: Limits {
+                timeout: Some(config.total()),
+                stdout_bytes_max: STDOUT_BYTES_MAX,
+                stderr_bytes_max: STDERR_BYTES_MAX,
+            },
             slots: Semaphore::new(config.max_concurrency),
         }
     }
 
     async fn answer(&self, document: String) -> Result<Reply, Error> {
         let _slot = self.slots.acquire().await.map_err(|_| self.failed("was closed"))?;
-        let mut child = self.start()?;
-        let group = Group(child.id());
-        let work = self.talk(&mut child, &group, document.as_bytes());
-        let said = tokio::time::timeout(self.total, work).await.map_err(|_| Error::Timeout {
-            what: "the program",
-            setting: "timeout_seconds",
-            limit: self.total,
-        })??;
+        let said =
+            self.program.run(document.as_bytes(), &self.limits).await.map_err(|error| self.unheard(error))?;
         if !said.status.success() {
-            let tail = self.redacted(tail(&said.stderr));
-            return Err(self.failed(&format!("failed ({}){tail}", said.status)));
+            let words = self.redacted(last_words(&said.stderr));
+            let words = if words.is_empty() { words } else { format!(": {words}") };
+            return Err(self.failed(&format!("failed ({}){words}", said.status)));
         }
         // Replacing what is not text could make a valid answer of it.
         let Ok(text) = str::from_utf8(&said.stdout) else {
@@ -107,116 +88,27 @@ impl Program {
 
     /// What the program said without the values of the variables that were listed for it.
     fn redacted(&self, text: String) -> String {
-        self.environment.iter().fold(text, |text, variable| variable.secret.redact(text))
+        self.listed.iter().fold(text, |text, secret| secret.redact(text))
     }
 
-    fn start(&self) -> Result<Child, Error> {
-        let (program, arguments) = self
-            .command
-            .split_first()
-            .ok_or_else(|| Error::Settings("a command backend needs a command".into()))?;
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .current_dir(&self.folder)
-            .env_clear()
-            .envs(self.environment.iter().map(|variable| (&variable.name, &variable.value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .process_group(0);
-        command.spawn().map_err(|error| self.failed(&format!("cannot be started: {error}")))
-    }
-
-    /// Hands the document over and listens until the program has ended and nobody else holds its pipes.
-    async fn talk(&self, child: &mut Child, group: &Group, document: &[u8]) -> Result<Said, Error> {
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let write = async {
-            if let Some(mut stdin) = stdin {
-                // A program that does not read its input closes the pipe; its answer is what counts.
-                let _ = stdin.write_all(document).await;
-                let _ = stdin.shutdown().await;
+    /// Why nothing was heard of it, in a backend's words.
+    fn unheard(&self, error: formwork_process::Error) -> Error {
+        use formwork_process::Error as Process;
+        match error {
+            Process::Empty => Error::Settings("a command backend needs a command".into()),
+            Process::Start { reason, .. } => self.failed(&format!("cannot be started: {reason}")),
+            Process::Timeout { limit, .. } => {
+                Error::Timeout { what: "the program", setting: "timeout_seconds", limit }
             }
-            Ok(())
-        };
-        let end = async {
-            let status = child.wait().await;
-            // What it left running would keep the pipes open, and its answer is given.
-            group.kill();
-            status.map_err(|error| self.failed(&format!("cannot be waited for: {error}")))
-        };
-        let ((), stdout, stderr, status) =
-            tokio::try_join!(write, read_answer(stdout), read_end(stderr), end)?;
-        Ok(Said { status, stdout, stderr })
+            Process::TooLarge { limit, .. } => Error::TooLarge { limit },
+            Process::Wait(error) => self.failed(&format!("cannot be waited for: {error}")),
+        }
     }
 
     fn failed(&self, reason: &str) -> Error {
-        let program = self.command.first().cloned().unwrap_or_default();
+        let program = self.program.argv.first().cloned().unwrap_or_default();
         Error::Program { program, reason: reason.to_owned() }
     }
-}
-
-/// How a program ended and what it said.
-struct Said {
-    status: std::process::ExitStatus,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-}
-
-/// The program's whole process group, ended when the call ends in any way.
-struct Group(Option<u32>);
-
-impl Group {
-    fn kill(&self) {
-        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            // The group is usually gone by now, which is what is wanted.
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// Reads to the end, or fails at the limit: a program that never stops writing is not waited for.
-async fn read_answer(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        // A pipe that breaks has ended; whether the answer is whole is for its reader to say.
-        let _ = stream.take(STDOUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await;
-    }
-    if bytes.len() > STDOUT_BYTES_MAX {
-        return Err(Error::TooLarge { limit: STDOUT_BYTES_MAX });
-    }
-    Ok(bytes)
-}
-
-/// Reads to the end and keeps the last of it: complaints end with what matters.
-async fn read_end(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Error> {
-    let mut kept = Vec::with_capacity(2 * STDERR_BYTES_MAX);
-    if let Some(mut stream) = stream {
-        while let Ok(1..) = stream.read_buf(&mut kept).await {
-            if kept.len() > 2 * STDERR_BYTES_MAX {
-                kept.drain(..kept.len() - STDERR_BYTES_MAX);
-            }
-        }
-    }
-    Ok(kept)
-}
-
-fn tail(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let text = text.trim();
-    if text.is_empty() {
-        return String::new();
-    }
-    let skip = text.chars().count().saturating_sub(STDERR_CHARACTERS_SHOWN);
-    format!(": {}", text.chars().skip(skip).collect::<String>())
 }
 
 /// The document a program gets. A first call carries the caller's parameters; a correction resumes the
@@ -250,7 +142,7 @@ fn or_empty(value: &Value) -> Value {
     if value.is_null() { json!({}) } else { value.clone() }
 }
 
-impl Backend for Program {
+impl Backend for Answering {
     fn features(&self) -> &'static [&'static str] {
         &[]
     }

@@ -132,7 +132,9 @@ pub fn connect(
         BackendKind::OpenAi => Arc::new(openai::OpenAi::new(config, secret)?),
         BackendKind::Completions => Arc::new(completions::Completions::new(config, secret)?),
         BackendKind::Anthropic => Arc::new(anthropic::Anthropic::new(config, secret)?),
-        BackendKind::Command => Arc::new(command::Program::new(config, secret, environment, Path::new("."))),
+        BackendKind::Command => {
+            Arc::new(command::Answering::new(config, secret, environment, Path::new(".")))
+        }
         BackendKind::Embedded => {
             return Err(Error::Settings(
                 "this build has no embedded model; configure a backend in formwork.toml or set OPENAI_BASE_URL, \

@@ -33,7 +33,7 @@ pub enum Error {
     #[error("{0}")]
     Arguments(String),
     /// The call took too long.
-    #[error("the tool '{tool}' took longer than {} s and was stopped", limit.as_secs())]
+    #[error("the tool '{tool}' took longer than {} s and was stopped", limit.as_secs_f64())]
     Timeout {
         /// The tool.
         tool: String,

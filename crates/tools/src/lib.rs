@@ -1,6 +1,7 @@
 //! What an agent can call: each tool with the schemas of its arguments and of its result, and hard limits.
 //!
 //! - [`Tool`] is what all of them are; [`Toolbox`] holds those of one run and finds them by name.
+//! - [`mcp`] brings the tools of MCP servers.
 //! - One file a tool. None of them decides who may call it: that is the blueprint's `tools`.
 //!
 //! Not in here: checking arguments and counting calls (`formwork-engine`), starting other agents (`formwork-runner`).
@@ -9,6 +10,7 @@ mod builtin;
 mod definition;
 mod error;
 mod fs;
+pub mod mcp;
 mod project;
 mod result;
 mod toolbox;

@@ -1,10 +1,13 @@
 //! The tools of one run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use formwork_types::ToolDefinition;
+use formwork_types::{McpServer, ToolDefinition};
 use serde_json::Value;
+use tokio::task::JoinSet;
 
+use crate::mcp::{self, Surroundings};
 use crate::{Error, Tool};
 
 /// The tools that an agent may call, found by name.
@@ -17,6 +20,33 @@ impl Toolbox {
     /// A box of these tools.
     pub fn of(tools: Vec<Arc<dyn Tool>>) -> Toolbox {
         Toolbox { tools }
+    }
+
+    /// The tools of these servers, which are started or reached all at once, in the order of the servers' names.
+    ///
+    /// # Errors
+    /// As [`mcp::connect`], of the first server by name that cannot be used; the others are ended again.
+    pub async fn connect(
+        servers: &BTreeMap<String, McpServer>,
+        surroundings: &Surroundings,
+    ) -> Result<Vec<Arc<dyn Tool>>, Error> {
+        let mut connecting = JoinSet::new();
+        for (name, server) in servers {
+            let (name, server, surroundings) = (name.clone(), server.clone(), surroundings.clone());
+            connecting.spawn(async move {
+                let tools = mcp::connect(&name, &server, &surroundings).await;
+                (name, tools)
+            });
+        }
+        let mut connected = BTreeMap::new();
+        while let Some(joined) = connecting.join_next().await {
+            // A task that panics is a mistake in here, not of a server.
+            let (name, tools) =
+                joined.map_err(|error| Error::Failed(format!("connecting broke off: {error}")))?;
+            connected.insert(name, tools);
+        }
+        let tools: Result<Vec<_>, _> = connected.into_values().collect();
+        Ok(tools?.into_iter().flatten().collect())
     }
 
     /// What is in it.
