@@ -12,14 +12,12 @@ use serde_json::json;
 pub fn claim(blueprint: Blueprint, options: OptionsPatch, input: &str, rung: Rung) -> Result<Claim> {
     let request = ContractRequest { options, ..ContractRequest::default() };
     let contract = resolve(&blueprint, &request, &EnvironmentDefaults::default())?;
+    let (session_id, run_id) = (SessionId::from_random([1; 6]), RunId::from_random([2; 6]));
     Ok(Claim {
-        session_id: SessionId::from_random([1; 6]),
-        run_id: RunId::from_random([2; 6]),
-        blueprint: Arc::new(blueprint),
         contract: contract.map(Arc::new),
         parameters: json!({"prompt": input}),
         input: input.to_owned(),
-        project_dir: ".".to_owned(),
         ladder: vec![rung],
+        ..Claim::new(session_id, run_id, Arc::new(blueprint))
     })
 }

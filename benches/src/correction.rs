@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_model::{BackendConfig, connect};
-use formwork_runner::{Memory, Rung, Stop, SystemClock, drive};
+use formwork_runner::{Memory, Rung, Stop, SystemClock, perform};
 use formwork_schema::Schema;
 use formwork_testkit::fixtures::{self, Fixture};
 use formwork_testkit::{ScriptedServer, Step};
@@ -73,7 +73,7 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
     let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
     let claim = claim(blueprint, options, fixture.input, Rung { tier, backend })?;
     let journal = Memory::new(Arc::new(SystemClock));
-    match drive(&claim, &journal, &Stop::default(), &()).await? {
+    match perform(&claim, &journal, &Stop::default(), &()).await? {
         Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {
             Ok(success.receipt.tokens.input + success.receipt.tokens.output)
         }

@@ -10,7 +10,7 @@ use std::{fs, io};
 use anyhow::{Context as _, Result, bail};
 use formwork_embedded::Embedded;
 use formwork_model::BackendConfig;
-use formwork_runner::{Memory, Rung, Stop, SystemClock, drive};
+use formwork_runner::{Memory, Rung, Stop, SystemClock, perform};
 use formwork_schema::Schema;
 use formwork_testkit::fixtures;
 use formwork_types::{
@@ -194,7 +194,7 @@ async fn answer(schema: &Value, limits: &Value, rung: &Rung) -> Result<Row> {
         Err(error) => return Ok(row(false, false, format!("contract refused: {error}"), Receipt::default())),
     };
     let journal = Memory::new(Arc::new(SystemClock));
-    let outcome = drive(&claim, &journal, &Stop::default(), &()).await?;
+    let outcome = perform(&claim, &journal, &Stop::default(), &()).await?;
     let refused = |body: &Body| matches!(body, Body::CallFailed { error } if error.status == Some(422));
     let compiled = !journal.events().iter().any(|event| refused(&event.body));
     Ok(match outcome {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_model::{Backend, BackendConfig, connect};
-use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, drive};
+use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, perform};
 use formwork_schema::Schema;
 use formwork_testkit::{Script, ScriptedServer, Step};
 use formwork_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome, Support, TierBackend};
@@ -170,7 +170,7 @@ impl Ours {
 
     async fn call(&self) -> Result<()> {
         let journal = Memory::new(Arc::new(SystemClock));
-        match drive(&self.claim, &journal, &Stop::default(), &()).await? {
+        match perform(&self.claim, &journal, &Stop::default(), &()).await? {
             Outcome::Completed(_) => Ok(()),
             Outcome::Failed(failure) => bail!("the run failed: {}", failure.error.message),
         }

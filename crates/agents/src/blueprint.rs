@@ -200,9 +200,9 @@ mod tests {
         let limits = json!({"max_steps": 1, "max_tool_calls": 2, "timeout_seconds": 3, "max_tokens": 4});
         let full: Blueprint = serde_json::from_value(json!({
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
-            "system_prompt": "s", "parameters_schema": {}, "output_schema": {}, "default_output_schema": {},
+            "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {}, "output_schema": {}, "default_output_schema": {},
             "default_output_schema_options": options, "output_example": 1, "protocol": "actions",
-            "tools": ["t"], "agents": ["b"], "mcp_servers": {"m": {"url": "http://x"}}, "tier": "small",
+            "tools": ["t"], "agents": ["b"], "mcp_servers": {"m": {"url": "http://x"}}, "cites": ["$"], "tier": "small",
             "escalation": ["small"], "limits": limits, "env": ["E"],
         }))
         .unwrap();

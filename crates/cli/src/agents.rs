@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_agents::{Loaded, load, load_one, starter};
+use formwork_types::Blueprint;
 use serde_json::{Value, json};
 
 use crate::arguments::{Agents, AgentsCommand};
@@ -36,6 +37,24 @@ pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
             )
         }
         None => bail!("there is no agent '{name}'; there are: {}", names.join(", ")),
+    }
+}
+
+/// Says which tool of a blueprint there is not. Those of MCP servers are known only when the server is asked.
+pub(crate) fn check_tools(blueprint: &Blueprint) -> Result<()> {
+    let known = formwork_runner::builtin_names();
+    let is_known = |name: &str| {
+        known.contains(&name)
+            || name.split_once(':').is_some_and(|(server, _)| blueprint.mcp_servers.contains_key(server))
+    };
+    match blueprint.tools.iter().position(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(index) => bail!(
+            "the agent '{}', tools[{index}]: there is no tool '{}'; there are: {}, and SERVER:TOOL of its mcp_servers",
+            blueprint.name,
+            blueprint.tools[index],
+            known.join(", ")
+        ),
     }
 }
 

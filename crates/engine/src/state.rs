@@ -277,9 +277,9 @@ impl State {
         self.contract().map_or(without, |contract| contract.options().max_retries)
     }
 
-    /// Whether the session has been talked to before this call.
+    /// Whether the backend that is asked next has been talked to in this session before.
     pub fn is_resumed(&self) -> bool {
-        self.ledger.calls > 0 || !self.past.is_empty()
+        self.ledger.rungs.last().is_some_and(|rung| rung.calls > 0) || !self.past.is_empty()
     }
 
     /// How the run ended, once it has.

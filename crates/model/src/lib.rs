@@ -48,6 +48,7 @@ use serde_json::Value;
 
 pub use config::{BackendConfig, is_small};
 pub use error::Error;
+pub use secret::Secret;
 
 /// A call's future.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;

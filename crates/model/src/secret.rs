@@ -13,7 +13,7 @@ const REPLY_SECRET_BYTES_MIN: usize = 12;
 
 /// A key, or none.
 #[derive(Clone, Default)]
-pub(crate) struct Secret {
+pub struct Secret {
     key: Option<String>,
     /// The ways in which a server may write the key when it echoes it.
     spellings: Vec<String>,
@@ -26,7 +26,8 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    pub(crate) fn new(key: Option<String>) -> Secret {
+    /// The key, where there is one.
+    pub fn new(key: Option<String>) -> Secret {
         let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let mut spellings = Vec::new();
         if let Some(key) = key.as_deref().filter(|key| key.len() >= SECRET_BYTES_MIN) {
@@ -46,7 +47,7 @@ impl Secret {
     }
 
     /// The text without the key.
-    pub(crate) fn redact(&self, mut text: String) -> String {
+    pub fn redact(&self, mut text: String) -> String {
         for spelling in &self.spellings {
             if memchr::memmem::find(text.as_bytes(), spelling.as_bytes()).is_some() {
                 text = text.replace(spelling.as_str(), REDACTED);

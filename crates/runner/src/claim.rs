@@ -1,10 +1,17 @@
 //! A claim: everything a runner needs for one run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use formwork_model::{Backend, Invocation};
-use formwork_types::{Blueprint, Body, Contract, RunId, RunType, SessionId, TierBackend};
+use formwork_tools::mcp::{Limits, Surroundings};
+use formwork_tools::{Error, Toolbox};
+use formwork_types::{
+    AgentCard, Blueprint, Body, Contract, RunId, RunType, SessionId, TierBackend, ToolDefinition,
+};
 use serde_json::Value;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 /// A run that a runner has taken on.
 #[derive(Debug, Clone)]
@@ -13,6 +20,8 @@ pub struct Claim {
     pub session_id: SessionId,
     /// The run.
     pub run_id: RunId,
+    /// Whether it begins the session or goes on with it.
+    pub run_type: RunType,
     /// The agent, placeholders resolved.
     pub blueprint: Arc<Blueprint>,
     /// What the result has to satisfy.
@@ -23,8 +32,16 @@ pub struct Claim {
     pub input: String,
     /// Where the run takes place.
     pub project_dir: String,
-    /// The escalation ladder.
+    /// The escalation ladder; empty for procedural agents.
     pub ladder: Vec<Rung>,
+    /// The agents that it may delegate to.
+    pub agents: Vec<AgentCard>,
+    /// The variables that its blueprint names, with their values: its programs see no others.
+    pub environment: Vec<(String, String)>,
+    /// When its time is up; the blueprint's limit from the first attempt on where that is sooner.
+    pub until: Option<Instant>,
+    /// Its tools, once they are open.
+    pub tools: Arc<OnceCell<Toolbox>>,
 }
 
 /// A step of the ladder, with the backend that stands behind it.
@@ -37,9 +54,43 @@ pub struct Rung {
 }
 
 impl Claim {
+    /// A claim of a new session without tools, agents or variables.
+    pub fn new(session_id: SessionId, run_id: RunId, blueprint: Arc<Blueprint>) -> Claim {
+        Claim {
+            session_id,
+            run_id,
+            run_type: RunType::StartSession,
+            blueprint,
+            contract: None,
+            parameters: Value::Null,
+            input: String::new(),
+            project_dir: ".".to_owned(),
+            ladder: Vec::new(),
+            agents: Vec::new(),
+            environment: Vec::new(),
+            until: None,
+            tools: Arc::default(),
+        }
+    }
+
+    /// The same, with its deadline set: the blueprint's limit from now on, and not after `latest`.
+    #[must_use]
+    pub fn starting_now(self, latest: Option<Instant>) -> Claim {
+        let seconds = self.blueprint.limits.timeout_seconds;
+        let own = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+        let until = [self.until, own, latest].into_iter().flatten().min();
+        Claim { until, ..self }
+    }
+
+    /// Whether the agent has anything to call.
+    pub fn acts(&self) -> bool {
+        let Blueprint { tools, mcp_servers, .. } = &*self.blueprint;
+        !(tools.is_empty() && mcp_servers.is_empty() && self.agents.is_empty())
+    }
+
     pub(crate) fn run_start(&self) -> Body {
         Body::RunStart {
-            run_type: RunType::StartSession,
+            run_type: self.run_type,
             blueprint: self.blueprint.clone(),
             contract: self.contract.clone(),
             parameters: self.parameters.clone(),
@@ -47,8 +98,21 @@ impl Claim {
         }
     }
 
-    pub(crate) fn attempt_started(&self) -> Body {
-        Body::AttemptStarted { ladder: self.ladder.iter().map(|rung| rung.tier.clone()).collect() }
+    pub(crate) fn attempt_started(&self, tools: Vec<ToolDefinition>) -> Body {
+        let ladder = self.ladder.iter().map(|rung| rung.tier.clone()).collect();
+        Body::AttemptStarted { ladder, tools, agents: self.agents.clone() }
+    }
+
+    /// Opens the tools, or gives those that are open already.
+    pub(crate) async fn toolbox(&self) -> Result<&Toolbox, Error> {
+        // Servers are installed by package managers and started through them: they need to find those.
+        let mut environment = formwork_process::common_environment(&|name| std::env::var(name).ok());
+        environment.retain(|(name, _)| !self.environment.iter().any(|(named, _)| named == name));
+        environment.extend(self.environment.iter().cloned());
+        let folder = self.project_dir.clone().into();
+        let surroundings = Surroundings { folder, environment, limits: Limits::default() };
+        let Blueprint { tools, mcp_servers, .. } = &*self.blueprint;
+        self.tools.get_or_try_init(|| Toolbox::open(tools, mcp_servers, &surroundings)).await
     }
 
     pub(crate) fn rung(&self, backend: &str) -> Option<&Rung> {

@@ -1,16 +1,15 @@
 //! One run, driven to its end.
 
-use std::time::Duration;
-
 use formwork_engine::{Action, ModelCall, State, next};
 use formwork_model::{Call, Watch};
 use formwork_types::{BackendKind, Body, Outcome, Role, RunStatus};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::claim::Claim;
 use crate::error::Error;
-use crate::journal::Coordinator;
+use crate::journal::{Accepted, Coordinator};
 
 /// A way to stop a run from outside.
 #[derive(Debug, Clone)]
@@ -28,124 +27,225 @@ impl Stop {
         self.0.send_replace(true);
     }
 
+    pub(crate) fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+
     async fn requested(&self) {
         // The sender lives as long as this, so that waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|stop| *stop).await;
     }
 }
 
-/// Someone who watches a run.
+/// Someone who watches runs.
 pub trait Progress: Watch {
     /// A call begins.
-    fn calling(&self, call: &ModelCall) {
-        let _ = call;
+    fn calling(&self, claim: &Claim, call: &ModelCall) {
+        let _ = (claim, call);
     }
     /// Something was decided or happened.
-    fn happened(&self, body: &Body) {
-        let _ = body;
+    fn happened(&self, claim: &Claim, body: &Body) {
+        let _ = (claim, body);
     }
 }
 
 impl Progress for () {}
 
-/// Drives a run to its end: asks the engine, does what it says, appends what happened.
+/// How far a run was driven.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Driven {
+    /// To its end.
+    Ended(Outcome),
+    /// To where it waits for a child. Whoever appends `child_completed` has it driven on.
+    Parked,
+}
+
+/// Drives a run to its end, or to where it waits: asks the engine, does what it says, appends what happened.
 pub async fn drive(
     claim: &Claim,
     coordinator: &dyn Coordinator,
     stop: &Stop,
     progress: &dyn Progress,
-) -> Result<Outcome, Error> {
-    let journal = coordinator.journal(&claim.run_id).await?;
+) -> Result<Driven, Error> {
+    let journal = coordinator.journal(&claim.session_id).await?;
+    let is_begun = journal.iter().any(|event| event.run_id == claim.run_id);
     let state = State::from_journal(&journal)?;
     // A run that has ended stays as it is: nothing may follow its last event.
-    if let (Some(outcome), None) = (state.outcome(), next(&state)) {
-        return Ok(outcome.clone());
+    if let (true, Some(outcome), None) = (is_begun, state.outcome(), next(&state)) {
+        return Ok(Driven::Ended(outcome.clone()));
     }
-    let fresh = journal.is_empty();
-    let mut drive = Drive::new(claim, coordinator, progress, state);
-    if fresh {
+    let until = claim.clone().starting_now(None).until;
+    let mut drive = Drive { claim, coordinator, progress, state, until };
+    if !is_begun {
         drive.append(vec![claim.run_start()]).await?;
     }
-    drive.append(vec![claim.attempt_started()]).await?;
+    drive.attempt(stop).await?;
     drive.run(stop).await
 }
 
-struct Drive<'a> {
-    claim: &'a Claim,
+/// Drives a run that has nobody to wait for to its end.
+///
+/// # Errors
+/// As [`drive`], and when the run waits for a child all the same.
+pub async fn perform(
+    claim: &Claim,
+    coordinator: &dyn Coordinator,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Outcome, Error> {
+    match drive(claim, coordinator, stop, progress).await? {
+        Driven::Ended(outcome) => Ok(outcome),
+        Driven::Parked => Err(Error::Parked),
+    }
+}
+
+pub(crate) struct Drive<'a> {
+    pub(crate) claim: &'a Claim,
     coordinator: &'a dyn Coordinator,
     progress: &'a dyn Progress,
     state: State,
-    deadline: Option<Instant>,
+    until: Option<Instant>,
 }
 
-impl<'a> Drive<'a> {
-    fn new(
-        claim: &'a Claim,
-        coordinator: &'a dyn Coordinator,
-        progress: &'a dyn Progress,
-        state: State,
-    ) -> Drive<'a> {
-        let seconds = claim.blueprint.limits.timeout_seconds;
-        let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
-        Drive { claim, coordinator, progress, state, deadline }
+/// Why something was not waited for.
+pub(crate) enum Cut {
+    Stop,
+    Deadline,
+}
+
+impl Cut {
+    fn body(self) -> Body {
+        match self {
+            Cut::Stop => Body::StopRequested,
+            Cut::Deadline => Body::DeadlineReached,
+        }
+    }
+}
+
+impl Drive<'_> {
+    /// Opens the tools and says what there is to work with.
+    async fn attempt(&mut self, stop: &Stop) -> Result<(), Error> {
+        let opened = self.unless_cut(stop, self.claim.toolbox()).await;
+        let (definitions, trouble) = match opened {
+            Ok(Ok(toolbox)) => (toolbox.definitions(), None),
+            Ok(Err(error)) => (Vec::new(), Some(Body::ToolsFailed { error: error.to_string() })),
+            Err(cut) => (Vec::new(), Some(cut.body())),
+        };
+        // What cannot be had ends the run before there is an attempt.
+        match trouble {
+            Some(body) => self.append(vec![body]).await,
+            None => self.append(vec![self.claim.attempt_started(definitions)]).await,
+        }
     }
 
-    async fn run(mut self, stop: &Stop) -> Result<Outcome, Error> {
+    async fn run(mut self, stop: &Stop) -> Result<Driven, Error> {
         loop {
             match next(&self.state) {
                 Some(Action::Note(body)) => self.append(vec![*body]).await?,
-                Some(Action::Call(call)) => {
-                    let body = self.call(&call, stop).await?;
-                    self.append(vec![body]).await?;
-                }
                 Some(Action::Finish(outcome)) => {
                     self.append(ending(&outcome)).await?;
-                    return Ok(*outcome);
+                    return Ok(Driven::Ended(*outcome));
                 }
-                _ => return Err(Error::Stuck),
+                Some(Action::Park) => return Ok(Driven::Parked),
+                Some(action) => {
+                    if let Some(cut) = self.is_cut(stop) {
+                        self.append(vec![cut.body()]).await?;
+                        continue;
+                    }
+                    self.act(action, stop).await?;
+                }
+                None => return Err(Error::Stuck),
             }
         }
     }
 
-    async fn append(&mut self, bodies: Vec<Body>) -> Result<(), Error> {
+    async fn act(&mut self, action: Action, stop: &Stop) -> Result<(), Error> {
+        match action {
+            Action::Call(call) => {
+                let body = self.call(&call, stop).await?;
+                self.append(vec![body]).await
+            }
+            Action::Tools(calls) => self.call_tools(calls, stop).await,
+            Action::Execute(execution) => self.execute(&execution, stop).await,
+            Action::Delegate(child) => {
+                let accepted = self.coordinator.delegate(self.claim, &child).await?;
+                let body = match accepted {
+                    Ok(Accepted { session_id, run_id }) => Body::ChildStarted {
+                        call_id: child.call_id,
+                        agent_name: child.agent_name,
+                        child_session_id: session_id,
+                        child_run_id: run_id,
+                        execution_mode: child.execution_mode,
+                    },
+                    Err(refusal) => Body::PostTool {
+                        call_id: child.call_id,
+                        tool_name: child.agent_name,
+                        tool_output: Value::Null,
+                        error: Some(refusal),
+                    },
+                };
+                self.append(vec![body]).await
+            }
+            _ => Err(Error::Stuck),
+        }
+    }
+
+    pub(crate) async fn append(&mut self, bodies: Vec<Body>) -> Result<(), Error> {
         for body in &bodies {
             self.state.fold(body)?;
-            self.progress.happened(body);
+            self.progress.happened(self.claim, body);
         }
         // Nothing follows from the events before they are acknowledged: a refusal ends the drive.
         self.coordinator.append(&self.claim.session_id, &self.claim.run_id, bodies).await
     }
 
-    /// Makes one call, unless the run is stopped or its time is up before the reply is there.
-    async fn call(&self, call: &ModelCall, stop: &Stop) -> Result<Body, Error> {
-        let rung = self.claim.rung(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
-        let resumed = self.state.calls() > 0;
-        let is_program = rung.tier.backend.kind == BackendKind::Command;
-        let invocation = is_program.then(|| self.claim.invocation(resumed));
-        self.progress.calling(call);
-        let watch: &dyn Watch = self.progress;
-        let answer =
-            rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch });
+    /// Appends that something was not waited for.
+    pub(crate) async fn append_cut(&mut self, cut: Cut) -> Result<(), Error> {
+        self.append(vec![cut.body()]).await
+    }
+
+    fn is_cut(&self, stop: &Stop) -> Option<Cut> {
+        if stop.is_requested() {
+            return Some(Cut::Stop);
+        }
+        self.until.filter(|until| *until <= Instant::now()).map(|_| Cut::Deadline)
+    }
+
+    /// What a future gives, unless the run is stopped or its time is up before that.
+    pub(crate) async fn unless_cut<T>(&self, stop: &Stop, future: impl Future<Output = T>) -> Result<T, Cut> {
         let deadline = async {
-            match self.deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
+            match self.until {
+                Some(until) => tokio::time::sleep_until(until).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
-            () = stop.requested() => Ok(Body::StopRequested),
-            () = deadline => Ok(Body::DeadlineReached),
-            answer = answer => Ok(match answer {
-                Ok(mut reply) => Body::Message {
-                    role: Role::Assistant,
-                    content: std::mem::take(&mut reply.text),
-                    reply: Box::new(reply),
-                    asked: Some(call.asked.clone()),
-                },
-                Err(error) => Body::CallFailed { error: error.to_call_error() },
-            }),
+            () = stop.requested() => Err(Cut::Stop),
+            () = deadline => Err(Cut::Deadline),
+            value = future => Ok(value),
         }
+    }
+
+    /// Makes one call, unless the run is stopped or its time is up before the reply is there.
+    async fn call(&self, call: &ModelCall, stop: &Stop) -> Result<Body, Error> {
+        let rung = self.claim.rung(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
+        let is_program = rung.tier.backend.kind == BackendKind::Command;
+        let invocation = is_program.then(|| self.claim.invocation(self.state.is_resumed()));
+        self.progress.calling(self.claim, call);
+        let watch: &dyn Watch = self.progress;
+        let answer =
+            rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch });
+        Ok(match self.unless_cut(stop, answer).await {
+            Err(cut) => cut.body(),
+            Ok(Ok(mut reply)) => Body::Message {
+                role: Role::Assistant,
+                content: std::mem::take(&mut reply.text),
+                reply: Box::new(reply),
+                asked: Some(call.asked.clone()),
+            },
+            Ok(Err(error)) => Body::CallFailed { error: error.to_call_error() },
+        })
     }
 }
 

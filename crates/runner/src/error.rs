@@ -12,6 +12,12 @@ pub enum Error {
     /// The engine asks a backend that the claim does not hold.
     #[error("the run asks for the backend '{0}', which its claim does not hold")]
     NoBackend(String),
+    /// The run waits for a child, and nobody is there to wait with it.
+    #[error("the run waits for another agent, and nobody here starts agents")]
+    Parked,
+    /// A tool broke in a way that tools never do.
+    #[error("a tool broke off: {0}")]
+    Tool(String),
     /// The engine has nothing to say although the run goes on.
     #[error("the run cannot go on: its journal holds no attempt")]
     Stuck,

@@ -3,23 +3,41 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use formwork_engine::Child;
 use formwork_types::{Body, Event, RunId, SessionId};
 
+use crate::claim::Claim;
 use crate::clock::Clock;
 use crate::error::Error;
 
 /// The answer to a report.
 pub type Reported<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Keeps a run's journal.
-pub trait Coordinator: Send + Sync {
-    /// The journal so far; empty for a run that nobody has worked on.
-    fn journal<'a>(&'a self, run: &'a RunId) -> Reported<'a, Vec<Event>>;
-    /// Appends what happened. What was acknowledged is never lost.
-    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()>;
+/// A child that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its run.
+    pub run_id: RunId,
 }
 
-/// A coordinator inside the process.
+/// Keeps the journals of sessions, and takes on the runs of children.
+pub trait Coordinator: Send + Sync {
+    /// The session's journal so far; empty for one that nobody has worked on.
+    fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>>;
+
+    /// Appends what happened. What was acknowledged is never lost.
+    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()>;
+
+    /// Takes on the run of a child, or says why not in words that its parent can do something with.
+    fn delegate<'a>(&'a self, parent: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+        let _ = (parent, child);
+        Box::pin(std::future::ready(Ok(Err("there is nobody here who could start an agent".to_owned()))))
+    }
+}
+
+/// A coordinator inside the process that keeps journals and does nothing else.
 pub struct Memory {
     clock: Arc<dyn Clock>,
     events: Mutex<Vec<Event>>,
@@ -36,25 +54,29 @@ impl Memory {
         Memory { clock, events: Mutex::new(events) }
     }
 
-    /// Everything that happened so far.
+    /// Everything that happened so far, in all sessions.
     pub fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
 
-impl Coordinator for Memory {
-    fn journal<'a>(&'a self, run: &'a RunId) -> Reported<'a, Vec<Event>> {
-        let events = self.events().into_iter().filter(|event| event.run_id == *run).collect();
-        Box::pin(std::future::ready(Ok(events)))
-    }
-
-    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
+    pub(crate) fn write(&self, session: &SessionId, run: &RunId, bodies: Vec<Body>) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         for body in bodies {
             let seq = events.iter().filter(|event| event.session_id == *session).count() as u64 + 1;
             let timestamp = self.clock.now();
             events.push(Event { seq, session_id: session.clone(), run_id: run.clone(), timestamp, body });
         }
+    }
+}
+
+impl Coordinator for Memory {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>> {
+        let events = self.events().into_iter().filter(|event| event.session_id == *session).collect();
+        Box::pin(std::future::ready(Ok(events)))
+    }
+
+    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
+        self.write(session, run, bodies);
         Box::pin(std::future::ready(Ok(())))
     }
 }

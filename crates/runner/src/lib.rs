@@ -3,7 +3,8 @@
 //! - [`Coordinator`] is whom a runner reports to. [`Memory`] is one inside the process, whose journal lives
 //!   as long as it does.
 //! - [`Claim`] holds everything a run needs; nothing is fetched later.
-//! - [`drive`] performs one run to its end.
+//! - [`drive`] performs one run to its end, or to where it waits for a child.
+//! - [`Local`] is a coordinator inside the process that performs runs and their children; a [`Desk`] makes their claims.
 //!
 //! Not in here: deciding (`formwork-engine`), storing, knowing agents.
 
@@ -12,10 +13,14 @@ mod clock;
 mod drive;
 mod error;
 mod journal;
+mod local;
+mod tools;
 
 pub use claim::{Claim, Rung};
 pub use clock::{Clock, SystemClock};
-pub use drive::{Progress, Stop, drive};
+pub use drive::{Driven, Progress, Stop, drive, perform};
 pub use error::Error;
-pub use formwork_engine::ModelCall;
-pub use journal::{Coordinator, Memory, Reported};
+pub use formwork_engine::{Child, ChildTask, ModelCall};
+pub use formwork_tools::builtin_names;
+pub use journal::{Accepted, Coordinator, Memory, Reported};
+pub use local::{Admitted, Desk, Local, Submission};

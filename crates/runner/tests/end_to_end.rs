@@ -5,7 +5,7 @@
 mod claims;
 
 use claims::{claim, clock, journal, rung};
-use formwork_runner::{Claim, Memory, Stop, drive};
+use formwork_runner::{Claim, Memory, Stop, perform};
 use formwork_schema::Schema;
 use formwork_testkit::{ScriptedServer, Step, fixtures};
 use formwork_types::{BackendKind, Body, Failure, Outcome, RunErrorType, StructuredOutput, Success};
@@ -28,7 +28,7 @@ fn failed(outcome: Outcome) -> Failure {
 }
 
 async fn run(claim: &Claim) -> Outcome {
-    drive(claim, &journal(), &Stop::default(), &()).await.unwrap()
+    perform(claim, &journal(), &Stop::default(), &()).await.unwrap()
 }
 
 /// What a model says in the way that it is asked by `auto` on a backend of this kind.
@@ -103,7 +103,7 @@ async fn a_stop_in_the_middle_of_a_call_keeps_the_earlier_replies() {
         server.wait_for_requests_async(2).await;
         stop.request();
     };
-    let (outcome, ()) = tokio::join!(drive(&claim, &journal, &stop, &()), stopping);
+    let (outcome, ()) = tokio::join!(perform(&claim, &journal, &stop, &()), stopping);
     let failure = failed(outcome.unwrap());
     assert_eq!(failure.error.kind, RunErrorType::Stopped);
     assert_eq!(failure.salvage.replies, ["{\"age\": \"old\"}"]);
@@ -120,7 +120,7 @@ async fn a_run_is_continued_from_every_event_without_repeating_a_call() {
     let server = ScriptedServer::start(replies());
     let whole = journal();
     let first = claim(&agent(json!({})), "How old?", options.clone(), prompted(&server));
-    let expected = drive(&first, &whole, &Stop::default(), &()).await.unwrap();
+    let expected = perform(&first, &whole, &Stop::default(), &()).await.unwrap();
     let events = whole.events();
     let is_reply = |body: &Body| matches!(body, Body::Message { .. });
     for cut in 0..=events.len() {
@@ -128,7 +128,7 @@ async fn a_run_is_continued_from_every_event_without_repeating_a_call() {
         let server = ScriptedServer::start(replies().into_iter().skip(done).collect::<Vec<_>>());
         let claim = claim(&agent(json!({})), "How old?", options.clone(), prompted(&server));
         let journal = Memory::holding(clock(), events[..cut].to_vec());
-        let outcome = drive(&claim, &journal, &Stop::default(), &()).await.unwrap();
+        let outcome = perform(&claim, &journal, &Stop::default(), &()).await.unwrap();
         assert_eq!(outcome, expected, "cut after {cut} events");
         assert_eq!(server.requests().len(), replies().len() - done, "cut after {cut} events");
         let made = journal.events();
@@ -143,9 +143,9 @@ async fn a_run_that_has_ended_stays_as_it_is() {
     let server = ScriptedServer::start([Step::text("{\"age\": 7}")]);
     let claim = claim(&agent(json!({})), "How old?", json!({}), prompted(&server));
     let journal = journal();
-    let outcome = drive(&claim, &journal, &Stop::default(), &()).await.unwrap();
+    let outcome = perform(&claim, &journal, &Stop::default(), &()).await.unwrap();
     let events = journal.events();
-    assert_eq!(drive(&claim, &journal, &Stop::default(), &()).await.unwrap(), outcome);
+    assert_eq!(perform(&claim, &journal, &Stop::default(), &()).await.unwrap(), outcome);
     assert_eq!(journal.events(), events);
 }
 
@@ -159,7 +159,7 @@ async fn the_next_server_goes_on_where_the_first_fails() {
     ];
     let claim = claim(&agent(json!({})), "How old?", json!({}), ladder);
     let journal = journal();
-    let success = completed(drive(&claim, &journal, &Stop::default(), &()).await.unwrap());
+    let success = completed(perform(&claim, &journal, &Stop::default(), &()).await.unwrap());
     assert_eq!(success.result_data, Some(json!({"age": 7})));
     let rungs: Vec<_> = success.receipt.rungs.iter().map(|rung| (rung.tier.as_str(), rung.calls)).collect();
     assert_eq!(rungs, [("small", 2), ("large", 1)]);

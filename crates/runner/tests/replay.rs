@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use formwork_model::{Backend, Call, CallFuture};
-use formwork_runner::{Rung, Stop, drive};
+use formwork_runner::{Rung, Stop, perform};
 use formwork_schema::Schema;
 use formwork_types::{Outcome, Reply, TierBackend};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
     let ladder = vec![Rung { tier, backend: Arc::new(Recorded { texts, asked: AtomicUsize::new(0) }) }];
     let agent = json!({"name": "replay", "output_schema": row.schema});
     let claim = claims::claim(&agent, "The recorded task", json!({"max_retries": retries}), ladder);
-    match drive(&claim, &claims::journal(), &Stop::default(), &()).await.unwrap() {
+    match perform(&claim, &claims::journal(), &Stop::default(), &()).await.unwrap() {
         Outcome::Completed(success) => {
             let schema = Schema::compile(&row.schema).unwrap();
             let data = success.result_data.as_ref().expect("a contract gives data");

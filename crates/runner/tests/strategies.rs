@@ -6,7 +6,7 @@
 mod claims;
 
 use claims::{claim, journal, rung};
-use formwork_runner::{Claim, Rung, Stop, drive};
+use formwork_runner::{Claim, Rung, Stop, perform};
 use formwork_testkit::fixtures::{self, Fixture};
 use formwork_testkit::{ScriptedServer, Step};
 use formwork_types::{BackendKind, Outcome, RunErrorType, StructuredOutput};
@@ -31,7 +31,7 @@ fn ladder(kind: BackendKind, server: &ScriptedServer) -> Vec<Rung> {
 }
 
 async fn run(claim: &Claim) -> Outcome {
-    drive(claim, &journal(), &Stop::default(), &()).await.unwrap()
+    perform(claim, &journal(), &Stop::default(), &()).await.unwrap()
 }
 
 async fn failure(claim: &Claim) -> formwork_types::Failure {
@@ -144,7 +144,7 @@ async fn a_run_that_is_stopped_at_once_asks_nobody() {
     let claim = with_strategy(&fixture, "prompt", ladder(BackendKind::OpenAi, &server));
     let stop = Stop::default();
     stop.request();
-    let outcome = drive(&claim, &journal(), &stop, &()).await.unwrap();
+    let outcome = perform(&claim, &journal(), &stop, &()).await.unwrap();
     let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
     assert_eq!((failure.error.kind, failure.error.calls), (RunErrorType::Stopped, 0));
     assert_eq!(server.requests().len(), 0);

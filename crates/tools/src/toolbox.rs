@@ -8,7 +8,14 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::mcp::{self, Surroundings};
-use crate::{Error, Tool};
+use crate::{Error, Project, Tool, builtin, builtin_names};
+
+/// The server that a tool belongs to by its name.
+fn server_of<'s>(name: &str, servers: &'s BTreeMap<String, McpServer>) -> Option<&'s String> {
+    servers.keys().find(|server| {
+        name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1)
+    })
+}
 
 /// The tools that an agent may call, found by name.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +27,49 @@ impl Toolbox {
     /// A box of these tools.
     pub fn of(tools: Vec<Arc<dyn Tool>>) -> Toolbox {
         Toolbox { tools }
+    }
+
+    /// The tools that a blueprint names, and those of its servers: all of a server's, unless some are named as
+    /// `server:tool`.
+    ///
+    /// # Errors
+    /// When there is no tool of a name, when the project cannot be opened, or as [`Toolbox::connect`].
+    pub async fn open(
+        names: &[String],
+        servers: &BTreeMap<String, McpServer>,
+        surroundings: &Surroundings,
+    ) -> Result<Toolbox, Error> {
+        if names.is_empty() && servers.is_empty() {
+            return Ok(Toolbox::default());
+        }
+        let project = Arc::new(Project::open(&surroundings.folder)?);
+        let (own, foreign): (Vec<&String>, Vec<&String>) =
+            names.iter().partition(|name| server_of(name, servers).is_none());
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for name in own {
+            let tool = builtin(name, &project).ok_or_else(|| {
+                let known: Vec<&str> =
+                    builtin_names().into_iter().chain(servers.keys().map(String::as_str)).collect();
+                Error::Unknown { name: name.clone(), known: known.join(", ") }
+            })?;
+            if !tools.iter().any(|other| other.definition().name == *name) {
+                tools.push(tool);
+            }
+        }
+        let connected = Toolbox::connect(servers, surroundings).await?;
+        for name in &foreign {
+            if !connected.iter().any(|tool| tool.definition().name == **name) {
+                let known: Vec<_> = connected.iter().map(|tool| tool.definition().name.clone()).collect();
+                return Err(Error::Unknown { name: (*name).clone(), known: known.join(", ") });
+            }
+        }
+        let is_wanted = |tool: &Arc<dyn Tool>| {
+            let name = &tool.definition().name;
+            let server = server_of(name, servers);
+            foreign.contains(&name) || !foreign.iter().any(|named| server_of(named, servers) == server)
+        };
+        tools.extend(connected.into_iter().filter(is_wanted));
+        Ok(Toolbox { tools })
     }
 
     /// The tools of these servers, which are started or reached all at once, in the order of the servers' names.

@@ -127,7 +127,8 @@ fn procedural(definition: &Definition, findings: &mut Findings) {
         }
         Some(_) => {}
     }
-    for key in ["system_prompt", "protocol", "tools", "agents", "mcp_servers", "tier", "escalation"] {
+    for key in ["system_prompt", "protocol", "tools", "agents", "mcp_servers", "cites", "tier", "escalation"]
+    {
         if definition.contains_key(key) {
             findings.warning(format!("$.{key}"), "has no effect: a procedural agent has no model");
         }
@@ -138,6 +139,9 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
     if definition.contains_key("command") {
         let message = "only a procedural agent has a command; remove it, or say type: procedural";
         findings.problem("$.command", message);
+    }
+    if definition.contains_key("parameters_as") {
+        findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");
     }
 }
 

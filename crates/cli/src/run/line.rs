@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use formwork_model::{Error, Watch};
-use formwork_runner::{ModelCall, Progress};
+use formwork_runner::{Claim, ModelCall, Progress};
 use formwork_types::Body;
 
 use crate::output;
@@ -17,13 +17,13 @@ const ERROR_CHARACTERS_MAX: usize = 70;
 
 /// Draws what a run is doing on a terminal; elsewhere it says only what is worth a line in a log.
 pub(super) struct Line {
-    agent: String,
     terminal: bool,
     now: Mutex<Now>,
 }
 
 #[derive(Default)]
 struct Now {
+    agent: String,
     call: String,
     tokens: u64,
     error: String,
@@ -31,8 +31,8 @@ struct Now {
 }
 
 impl Line {
-    pub(super) fn new(agent: &str, terminal: bool) -> Line {
-        Line { agent: agent.to_owned(), terminal, now: Mutex::default() }
+    pub(super) fn new(terminal: bool) -> Line {
+        Line { terminal, now: Mutex::default() }
     }
 
     /// Takes the line away.
@@ -53,12 +53,12 @@ impl Line {
         }
         now.drawn = Some(Instant::now());
         let error = if now.error.is_empty() { String::new() } else { format!(" · {}", now.error) };
-        output::progress(&format!("{} · {} · {} tokens{error}", self.agent, now.call, now.tokens));
+        output::progress(&format!("{} · {} · {} tokens{error}", now.agent, now.call, now.tokens));
     }
 
-    fn say(&self, text: &str) {
+    fn say(&self, agent: &str, text: &str) {
         if !self.terminal {
-            output::lines([format!("{}: {text}", self.agent)]);
+            output::lines([format!("{agent}: {text}")]);
         }
     }
 }
@@ -79,22 +79,25 @@ impl Watch for Line {
     }
 
     fn waiting(&self, wait: Duration, error: &Error) {
-        self.say(&format!("{error}; asking again in {:.1} s", wait.as_secs_f64()));
         let mut now = self.now();
+        self.say(&now.agent, &format!("{error}; asking again in {:.1} s", wait.as_secs_f64()));
         now.error = short(&format!("asking again in {:.1} s: {error}", wait.as_secs_f64()));
         self.draw(&mut now, true);
     }
 }
 
 impl Progress for Line {
-    fn calling(&self, call: &ModelCall) {
+    fn calling(&self, claim: &Claim, call: &ModelCall) {
         let mut now = self.now();
-        now.call = format!("{} · call {} of {} · {}", call.backend, call.number, call.of, call.asked);
+        let what = if claim.acts() { "step" } else { "call" };
+        now.agent.clone_from(&claim.blueprint.name);
+        now.call = format!("{} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
         now.tokens = 0;
         self.draw(&mut now, true);
     }
 
-    fn happened(&self, body: &Body) {
+    fn happened(&self, claim: &Claim, body: &Body) {
+        let agent = &claim.blueprint.name;
         let text = match body {
             Body::ValidationFailed { errors, consequence } => {
                 let more = errors.len().saturating_sub(1);
@@ -102,9 +105,26 @@ impl Progress for Line {
                 format!("{}{more}; {consequence}", errors.first().map(String::as_str).unwrap_or_default())
             }
             Body::Escalated { from, to, reason } => format!("{reason}; escalating from {from} to {to}"),
+            Body::PreTool { tool_name, tool_input, .. } => {
+                let text = format!("{tool_name} {}", short(&tool_input.to_string()));
+                self.say(agent, &text);
+                let mut now = self.now();
+                now.agent.clone_from(agent);
+                now.call = text;
+                now.tokens = 0;
+                return self.draw(&mut now, true);
+            }
+            Body::PostTool { tool_name, error: Some(error), .. } => format!("{tool_name}: {error}"),
+            Body::ChildStarted { agent_name, child_session_id, .. } => {
+                format!("{agent_name} starts to work for it ({child_session_id})")
+            }
+            Body::ChildCompleted(end) => match &end.error {
+                None => format!("{} has ended", end.agent_name),
+                Some(error) => format!("{} has failed: {}", end.agent_name, error.message),
+            },
             _ => return,
         };
-        self.say(&text);
+        self.say(agent, &text);
         self.now().error = short(&text);
     }
 }

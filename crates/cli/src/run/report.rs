@@ -99,12 +99,24 @@ fn keep(ended: &Ended<'_>, project: &Path) {
 /// The run as the API gives it, with its result.
 fn run_object(ended: &Ended<'_>) -> Result<Value> {
     let claim = ended.claim;
-    let started = ended.events.iter().find(|event| matches!(event.body, Body::AttemptStarted { .. }));
+    let own = |event: &&Event| event.run_id == claim.run_id;
+    let attempts: Vec<&Event> = ended
+        .events
+        .iter()
+        .filter(own)
+        .filter(|event| matches!(event.body, Body::AttemptStarted { .. }))
+        .collect();
+    let started = attempts.first();
+    let children = ended.events.iter().filter(own).filter_map(|event| match &event.body {
+        Body::ChildStarted { child_session_id, .. } => Some(child_session_id),
+        _ => None,
+    });
+    let children: Vec<_> = children.collect();
     let mut run = json!({
         "run_id": claim.run_id,
         "session_id": claim.session_id,
         "agent_name": claim.blueprint.name,
-        "type": "start_session",
+        "type": claim.run_type,
         "status": null,
         "error": null,
         "retry_count": 0,
@@ -117,6 +129,9 @@ fn run_object(ended: &Ended<'_>) -> Result<Value> {
         "result_data": null,
         "receipt": null,
     });
+    if !children.is_empty() {
+        run["children"] = json!(children);
+    }
     match ended.outcome {
         Outcome::Completed(success) => {
             run["status"] = json!("completed");

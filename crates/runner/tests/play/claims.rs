@@ -34,15 +34,13 @@ pub(crate) fn claim(agent: &Value, input: &str, options: Value, ladder: Vec<Rung
     let options: OptionsPatch = serde_json::from_value(options).unwrap();
     let request = ContractRequest { options, ..ContractRequest::default() };
     let contract = resolve(&blueprint, &request, &EnvironmentDefaults::default()).unwrap();
+    let (session_id, run_id) = (SessionId::from_random([1; 6]), RunId::from_random([2; 6]));
     Claim {
-        session_id: SessionId::from_random([1; 6]),
-        run_id: RunId::from_random([2; 6]),
-        blueprint: blueprint.into(),
         contract: contract.map(Into::into),
         parameters: json!({"prompt": input}),
         input: input.to_owned(),
-        project_dir: ".".to_owned(),
         ladder,
+        ..Claim::new(session_id, run_id, blueprint.into())
     }
 }
 
