@@ -207,11 +207,9 @@ impl StreamableHttpClient for Caller {
             return Ok(StreamableHttpPostResponse::Json(self.message(response).await?, session));
         }
         let body = self.body(response, PAGE_BYTES_MAX).await.unwrap_or_default();
-        Err(self.failed(format!(
-            "answered with '{content_type}' instead of MCP at {}: {}",
-            self.shown,
-            start(&body)
-        )))
+        let kind = if content_type.is_empty() { "something without a type" } else { &content_type };
+        let start = start(&body);
+        Err(self.failed(format!("answered with {kind} instead of MCP at {}: {start}", self.shown)))
     }
 
     async fn delete_session(
