@@ -22,7 +22,8 @@ impl Toolbox {
         Toolbox { tools }
     }
 
-    /// The tools of these servers, which are started or reached all at once, in the order of the servers' names.
+    /// The tools of these servers, which are started or reached all at once, in the order of the servers'
+    /// names.
     ///
     /// # Errors
     /// As [`mcp::connect`], of the first server by name that cannot be used; the others are ended again.

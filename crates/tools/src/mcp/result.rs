@@ -29,7 +29,7 @@ pub(crate) fn of(
         }
     };
     if answer.is_error == Some(true) {
-        return Err(Error::Failed(side.redacted(complaint(&answer, name))));
+        return Err(Error::Failed(side.words(&complaint(&answer, name))));
     }
     let value = match (answer.structured_content, &tool.output) {
         (Some(value), Some(schema)) => {
@@ -96,7 +96,8 @@ fn known(mut value: Value) -> Value {
     value
 }
 
-/// Text as it is; of all else what it is and how large, because its bytes mean nothing to a model that reads text.
+/// Text as it is; of all else what it is and how large, because its bytes mean nothing to a model that reads
+/// text.
 fn of_block(block: ContentBlock) -> Value {
     known(match block {
         ContentBlock::Text(text) => Value::String(text.text),

@@ -30,7 +30,8 @@ impl McpTool {
         let request = CallToolRequestParams::new(self.listed.name.clone()).with_arguments(arguments.clone());
         let Connection { side, limits, .. } = &*self.connection;
         let oversized = side.heard.until_oversized();
-        // Whether it takes too long or its caller goes away: a call that is dropped is cancelled at the server.
+        // Whether it takes too long or its caller goes away: a call that is dropped is cancelled at the
+        // server.
         let response = tokio::select! {
             // The reason comes before what it leads to: a stream that is too long breaks off as well.
             biased;

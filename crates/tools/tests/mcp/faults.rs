@@ -63,7 +63,8 @@ async fn a_program_that_is_not_there() {
 async fn a_program_that_chats_before_it_hangs_is_quoted() {
     let mut surroundings = surroundings();
     surroundings.limits.connect = SHORT;
-    // Whether it has said its piece within a tenth of a second depends on the machine: it gets more until it has.
+    // Whether it has said its piece within a tenth of a second depends on the machine: it gets more until it
+    // has.
     let words = loop {
         let error = open(&scripted(&["garbage"]), &surroundings).await.unwrap_err();
         let words = failure(&error);
@@ -137,6 +138,14 @@ async fn answers_that_are_none() {
     called("nonsense", expect!["Server: the MCP server 'demo' answered with something that MCP does not know while 'demo:plain' was being called"]).await;
     called("breaks-promise", expect!["Server: the MCP server 'demo' answered the call of 'demo:plain' with a result that breaks the tool's own outputSchema: $.colour: required property is missing"]).await;
     called("no-structure", expect!["Server: the MCP server 'demo' answered the call of 'demo:plain' without the structuredContent that the tool's outputSchema promises"]).await;
+}
+
+#[tokio::test]
+async fn long_complaints_are_shortened() {
+    let tools = open(&scripted(&["shouts"]), &surroundings()).await.unwrap();
+    let words = shown(&call(&tools, "demo:plain", json!({})).await);
+    assert!(words.starts_with("Failed: no! no! ") && words.ends_with("no! …"), "{words}");
+    assert!(words.len() < 3_000, "{} bytes", words.len());
 }
 
 #[tokio::test]

@@ -149,9 +149,9 @@ async fn something_else_at_home() {
     )
     .await;
     refused(
-        |_| page("401 Unauthorized", "application/json", "{\"error\": \"who are you\"}"),
+        |_| page("401 Unauthorized", "application/json", "{\"error\": \"who is sk-1234567890\"}"),
         |_| (),
-        expect![[r#"Server: the MCP server 'demo' answered 401 Unauthorized at http://ADDRESS/mcp: {"error": "who are you"}"#]],
+        expect![[r#"Server: the MCP server 'demo' answered 401 Unauthorized at http://ADDRESS/mcp: {"error": "who is [redacted]"}"#]],
     )
     .await;
     refused(

@@ -92,6 +92,9 @@ def called(id, arguments):
     if fault == "refuses":
         say({"id": id, "error": {"code": -32602, "message": f"no such colour; token {os.environ.get('TOKEN')}"}})
         return
+    if fault == "shouts":
+        say({"id": id, "result": {**text("no! " * 100_000), "isError": True}})
+        return
     if fault == "nonsense":
         say({"id": id, "result": {"tools": []}})
         return
