@@ -6,6 +6,7 @@
 
 mod bench;
 mod demo;
+mod mcp;
 mod shell;
 mod test;
 mod weights;

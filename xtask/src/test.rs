@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
-use crate::weights;
+use crate::{mcp, weights};
 
 /// The version of cargo-deny that the rules in `deny.toml` were written for.
 const DENY_VERSION: &str = "0.20.2";
@@ -16,8 +16,9 @@ fn run_all() -> Result<()> {
     )?;
     shell::run("building formwork", &mut command("cargo", &["build", "--quiet", "--package", "formwork"]))?;
     let weights = weights::pull(&root().join("target/debug/formwork"))?;
+    let python = mcp::install()?;
     let mut tests = command("cargo", &["test", "--workspace", "--quiet"]);
-    shell::run("tests", tests.env("FORMWORK_MODEL", weights))?;
+    shell::run("tests", tests.env("FORMWORK_MODEL", weights).env("FORMWORK_MCP_PYTHON", python))?;
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
     shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     deny()

@@ -66,7 +66,7 @@ fn the_graph_is_the_one_we_drew() {
         runner -> engine, model, types
         schema ->
         testkit ->
-        tools -> types
+        tools -> process, schema, types
         types ->
         xtask ->"#]]
     .assert_eq(&lines.join("\n"));

@@ -5,14 +5,15 @@
 //! - [`Program::run`] hands it its input and listens until it has ended, within [`Limits`].
 //! - [`Program::spawn`] leaves it [`Running`], to be talked to through [`Pipes`].
 //!
-//! Either way it has a process group of its own, which is killed as a whole however things end: by a result, by an
-//! error, or by the future or the [`Running`] being dropped.
+//! Either way it has a process group of its own, which is killed as a whole however things end: by a result,
+//! by an error, or by the future or the [`Running`] being dropped.
 //!
 //! ```
 //! use formwork_process::{Limits, Program};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let program = Program { argv: vec!["tr".into(), "a-z".into(), "A-Z".into()], folder: ".".into(), environment: vec![] };
+//! let argv = vec!["tr".to_owned(), "a-z".to_owned(), "A-Z".to_owned()];
+//! let program = Program { argv, folder: ".".into(), environment: Vec::new() };
 //! let limits = Limits { timeout: None, stdout_bytes_max: 1_000, stderr_bytes_max: 1_000 };
 //! let ended = program.run(b"green", &limits).await?;
 //! assert!(ended.status.success());
@@ -21,7 +22,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Not in here: what a program means, and keeping secrets out of what it says (`formwork-model`, `formwork-tools`).
+//! Not in here: what a program means, and keeping secrets out of what it says (`formwork-model`,
+//! `formwork-tools`).
 
 mod error;
 mod group;

@@ -8,8 +8,8 @@ use tokio::process::{Child, Command};
 
 use crate::Error;
 
-/// The variables that every program needs to find other programs, its settings, its language and its scratch folder.
-/// None is given unless the caller does: see [`common_environment`].
+/// The variables that every program needs to find other programs, its settings, its language and its scratch
+/// folder. None is given unless the caller does: see [`common_environment`].
 pub const COMMON_ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
 /// Those of [`COMMON_ENVIRONMENT`] that have a value.
@@ -20,8 +20,8 @@ pub fn common_environment(value: &dyn Fn(&str) -> Option<String>) -> Vec<(String
 /// A program and all that it is given but its input.
 #[derive(Clone)]
 pub struct Program {
-    /// The program and its arguments; no shell reads them. A name is looked for on the `PATH` of `environment`,
-    /// a relative path with a slash starts at `folder`.
+    /// The program and its arguments; no shell reads them. A name is looked for on the `PATH` of
+    /// `environment`, a relative path with a slash starts at `folder`.
     pub argv: Vec<String>,
     /// The folder it works in.
     pub folder: PathBuf,
@@ -63,8 +63,8 @@ impl Program {
             .map_err(|error| Error::Start { program: name.clone(), reason: self.reason(&program, &error) })
     }
 
-    /// Where the program is, for those that are given by path: what the system makes of a relative one together with
-    /// a working folder differs from system to system.
+    /// Where the program is, for those that are given by path: what the system makes of a relative one
+    /// together with a working folder differs from system to system.
     fn resolved(&self, name: &str) -> PathBuf {
         if !name.contains('/') {
             return PathBuf::from(name);
@@ -73,7 +73,8 @@ impl Program {
         std::path::absolute(&path).unwrap_or(path)
     }
 
-    /// Why it did not start. The system says "not found" of the program, its interpreter and its folder alike.
+    /// Why it did not start. The system says "not found" of the program, its interpreter and its folder
+    /// alike.
     fn reason(&self, program: &Path, error: &std::io::Error) -> String {
         let (folder, file) = (self.folder.display(), program.display());
         match error.kind() {
@@ -84,7 +85,8 @@ impl Program {
                 let path = self.environment.iter().find(|(name, _)| name == "PATH");
                 let path = path.map_or("which is not given to it", |(_, path)| path.as_str());
                 format!(
-                    "there is no such program on the PATH ({path}); give its whole path, or ./ and its name if it is in {folder}"
+                    "there is no such program on the PATH ({path}); give its whole path, \
+                     or ./ and its name if it is in {folder}"
                 )
             }
             ErrorKind::NotFound if program.is_file() => {

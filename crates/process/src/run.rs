@@ -34,8 +34,8 @@ pub struct Ended {
 }
 
 impl Program {
-    /// Starts it, hands it its input, and listens until it has ended. What it left running is then killed, and so is all
-    /// of it when the future is dropped. Needs a tokio runtime with time and I/O.
+    /// Starts it, hands it its input, and listens until it has ended. What it left running is then killed,
+    /// and so is all of it when the future is dropped. Needs a tokio runtime with time and I/O.
     ///
     /// # Errors
     /// When it does not start, takes too long or writes too much. A failing status is not an error here.

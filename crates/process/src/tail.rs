@@ -47,8 +47,8 @@ pub(crate) async fn read_pieces(stream: Option<impl AsyncRead + Unpin>, mut take
     }
 }
 
-/// How long the pipes of a program that has ended are still read. What it wrote is in them already; only what left its
-/// process group can hold them open, and that is not waited for.
+/// How long the pipes of a program that has ended are still read. What it wrote is in them already; only what
+/// left its process group can hold them open, and that is not waited for.
 const PIPES_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Reads until the pipes end, or for a while after the program did.

@@ -148,8 +148,8 @@ async fn what_does_not_start_says_why() {
     .await;
 }
 
-/// A grandchild opens a named pipe and keeps it open for as long as it lives: the pipe's other end hears when it has
-/// begun, and hears the end of the file when it is gone.
+/// A grandchild opens a named pipe and keeps it open for as long as it lives: the pipe's other end hears when
+/// it has begun, and hears the end of the file when it is gone.
 struct Grandchild {
     script: String,
     begun: oneshot::Receiver<()>,

@@ -4,7 +4,8 @@
 //! - [`mcp`] brings the tools of MCP servers.
 //! - One file a tool. None of them decides who may call it: that is the blueprint's `tools`.
 //!
-//! Not in here: checking arguments and counting calls (`formwork-engine`), starting other agents (`formwork-runner`).
+//! Not in here: checking arguments and counting calls (`formwork-engine`), starting other agents
+//! (`formwork-runner`).
 
 mod builtin;
 mod definition;

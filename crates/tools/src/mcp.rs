@@ -1,12 +1,13 @@
 //! Tools of other people: MCP servers, started or reached, and what they offer as [`Tool`]s.
 //!
-//! What a server said about its tools when it was reached is what holds: a server that changes its list later changes
-//! nothing here. It is asked for tools and nothing else; when it asks for something itself (a model's answer, a person's
-//! input), it is told that there is none.
+//! What a server said about its tools when it was reached is what holds: a server that changes its list later
+//! changes nothing here. It is asked for tools and nothing else; when it asks for something itself (a model's
+//! answer, a person's input), it is told that there is none.
 //!
-//! A tool's result is its `structuredContent` where the server gives one, checked against the tool's output schema.
-//! Otherwise it is made of the content: one item is that item, several are an array of them. A text is a string, whatever
-//! it says; pictures, sounds and files are objects that tell their type and size without their bytes.
+//! A tool's result is its `structuredContent` where the server gives one, checked against the tool's output
+//! schema. Otherwise it is made of the content: one item is that item, several are an array of them. A text
+//! is a string, whatever it says; pictures, sounds and files are objects that tell their type and size
+//! without their bytes.
 
 mod connection;
 mod heard;
@@ -64,8 +65,8 @@ pub struct Limits {
     pub result_bytes_max: usize,
 }
 
-/// Programs written in Python or run by a package manager take seconds to start; one that takes half a minute does not
-/// speak MCP, and the agent is refused.
+/// Programs written in Python or run by a package manager take seconds to start; one that takes half a minute
+/// does not speak MCP, and the agent is refused.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// Searches and builds take seconds. A call that takes a minute is cancelled, and the model is told.
@@ -74,7 +75,8 @@ const CALL_MAX: Duration = Duration::from_secs(60);
 /// Screenshots come as text of some megabytes. A longer message is thrown away, and the calls that wait fail.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A quarter of a million tokens: more than models read. A longer result fails, and the model is told to ask for less.
+/// A quarter of a million tokens: more than models read. A longer result fails, and the model is told to ask
+/// for less.
 const RESULT_BYTES_MAX: usize = 1024 * 1024;
 
 impl Default for Limits {
@@ -88,12 +90,13 @@ impl Default for Limits {
     }
 }
 
-/// Starts or reaches a server and lists its tools, named `server:tool`. A program is killed, with all that it started,
-/// when the last of its tools is dropped. Needs a tokio runtime with time and I/O, which the tools keep using.
+/// Starts or reaches a server and lists its tools, named `server:tool`. A program is killed, with all that it
+/// started, when the last of its tools is dropped. Needs a tokio runtime with time and I/O, which the tools
+/// keep using.
 ///
 /// # Errors
-/// When the server cannot be started or reached, does not speak MCP, or offers something that cannot be used: a schema
-/// that does not compile, two tools of one name, more than the bounds allow.
+/// When the server cannot be started or reached, does not speak MCP, or offers something that cannot be used:
+/// a schema that does not compile, two tools of one name, more than the bounds allow.
 pub async fn connect(
     name: &str,
     server: &McpServer,

@@ -19,7 +19,8 @@ use crate::Error;
 /// What the server was doing when it failed at its greeting.
 const GREETING: &str = "before it had introduced itself as an MCP server";
 
-/// A server that has introduced itself. Dropping it ends the session, and the program where the server is one.
+/// A server that has introduced itself. Dropping it ends the session, and the program where the server is
+/// one.
 pub(crate) struct Connection {
     service: RunningService<RoleClient, ClientConfig>,
     pub(crate) side: Side,
@@ -56,13 +57,15 @@ impl Connection {
                     server: name.to_owned(),
                     reason: format!("is a program that does not start: {error}"),
                 })?;
-                let side = Side::new(name, heard.clone(), Some(program), &surroundings.environment);
+                let side = Side::of_program(name, heard.clone(), program, &surroundings.environment);
                 (side, within(limits.connect, greet_program(pipes, heard, limits)).await)
             }
             McpServer::Url { url } => {
-                let transport = http::transport(name, url, heard.clone(), limits)?;
+                let url = http::address(name, url)?;
+                let side = Side::of_address(name, heard.clone(), &url);
+                let transport = http::transport(name, &url, heard, limits)?;
                 let greeting = within(limits.connect, rmcp::serve_client(introduction(), transport)).await;
-                (Side::new(name, heard, None, &[]), greeting)
+                (side, greeting)
             }
         };
         match greeting {
@@ -77,12 +80,11 @@ impl Connection {
         self.service.peer()
     }
 
-    /// Why a request has no answer, in this crate's words. What the server itself says of it is [`Error::Failed`].
+    /// Why a request has no answer, in this crate's words. What the server itself says of it is
+    /// [`Error::Failed`].
     pub(crate) async fn unanswered(&self, error: ServiceError, during: &str) -> Error {
         match error {
-            ServiceError::McpError(error) => {
-                Error::Failed(self.side.redacted(error.message.trim().to_owned()))
-            }
+            ServiceError::McpError(error) => Error::Failed(self.side.words(&error.message)),
             ServiceError::TransportClosed => self.side.lost(during).await,
             ServiceError::TransportSend(error) => match of_http(&*error.error) {
                 Some(reason) => self.side.error(&format!("{reason} ({during})")),

@@ -36,21 +36,23 @@ const LAST_EVENT: &str = "last-event-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
+/// A server's address, if it is one.
+pub(crate) fn address(server: &str, address: &str) -> Result<Url, Error> {
+    let failed = |reason: String| Error::Server { server: server.to_owned(), reason };
+    let url = Url::parse(address).map_err(|error| failed(format!("has an address that is none: {error}")))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(failed(format!("has an address of the kind '{other}'; there are http and https"))),
+    }
+}
+
 /// The connection to a server's address.
 pub(crate) fn transport(
     server: &str,
-    address: &str,
+    url: &Url,
     heard: Arc<Heard>,
     limits: Limits,
 ) -> Result<StreamableHttpClientTransport<Caller>, Error> {
-    let failed = |reason: String| Error::Server { server: server.to_owned(), reason };
-    let url = Url::parse(address).map_err(|error| failed(format!("has an address that is none: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(failed(format!(
-            "has an address of the kind '{}'; there are http and https",
-            url.scheme()
-        )));
-    }
     // Several parts of one process may come by here; the first one decides and the rest agree.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
@@ -59,11 +61,14 @@ pub(crate) fn transport(
         .tcp_nodelay(true)
         .user_agent(concat!("formwork/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| failed(format!("cannot be reached: {}", cause(&error))))?;
+        .map_err(|error| Error::Server {
+            server: server.to_owned(),
+            reason: format!("cannot be reached: {}", cause(&error)),
+        })?;
     let caller = Caller {
         client,
         server: server.into(),
-        shown: shown(&url).into(),
+        shown: shown(url).into(),
         heard,
         bytes_max: limits.message_bytes_max,
     };
@@ -152,7 +157,8 @@ impl Caller {
         Ok(body)
     }
 
-    /// What an answer that is no success means. A server's own words of a request come as a message all the same.
+    /// What an answer that is no success means. A server's own words of a request come as a message all the
+    /// same.
     async fn refused(&self, response: Response, in_session: bool) -> Result<ServerJsonRpcMessage, Failure> {
         let status = response.status();
         if status.is_redirection() {
@@ -207,11 +213,9 @@ impl StreamableHttpClient for Caller {
             return Ok(StreamableHttpPostResponse::Json(self.message(response).await?, session));
         }
         let body = self.body(response, PAGE_BYTES_MAX).await.unwrap_or_default();
-        Err(self.failed(format!(
-            "answered with '{content_type}' instead of MCP at {}: {}",
-            self.shown,
-            start(&body)
-        )))
+        let kind = if content_type.is_empty() { "something without a type" } else { &content_type };
+        let start = start(&body);
+        Err(self.failed(format!("answered with {kind} instead of MCP at {}: {start}", self.shown)))
     }
 
     async fn delete_session(
@@ -238,11 +242,12 @@ impl StreamableHttpClient for Caller {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         };
         let request = self.client.get(&*uri).header(LAST_EVENT, last_event);
-        let response = self.send(request, session_id.as_deref(), custom_headers).await?;
-        if !response.status().is_success() {
-            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        // This error means: do not try again. A server that cannot be reached has most likely lost the
+        // session too.
+        match self.send(request, session_id.as_deref(), custom_headers).await {
+            Ok(response) if response.status().is_success() => Ok(self.events(response)),
+            _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
         }
-        Ok(self.events(response))
     }
 }
 

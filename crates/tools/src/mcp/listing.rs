@@ -41,12 +41,14 @@ pub(crate) async fn list(connection: &Connection) -> Result<Vec<Listed>, Error> 
     let during = "while it was listing its tools";
     let oversized = connection.side.heard.until_oversized();
     let offered = tokio::select! {
-        offered = tokio::time::timeout(limit, pages(connection, during)) => {
-            offered.map_err(|_| connection.side.silent(during, limit))??
-        }
+        // The reason comes before what it leads to: a stream that is too long breaks off as well.
+        biased;
         () = oversized => {
             let bytes = connection.limits.message_bytes_max;
             return Err(connection.side.error(&format!("sent a list of tools longer than {bytes} bytes")));
+        }
+        offered = tokio::time::timeout(limit, pages(connection, during)) => {
+            offered.map_err(|_| connection.side.silent(during, limit))??
         }
     };
     let mut names = BTreeSet::new();

@@ -29,7 +29,7 @@ pub(crate) fn of(
         }
     };
     if answer.is_error == Some(true) {
-        return Err(Error::Failed(side.redacted(complaint(&answer, name))));
+        return Err(Error::Failed(side.words(&complaint(&answer, name))));
     }
     let value = match (answer.structured_content, &tool.output) {
         (Some(value), Some(schema)) => {
@@ -88,9 +88,18 @@ fn of_content(mut content: Vec<ContentBlock>) -> Value {
     }
 }
 
-/// Text as it is; of all else what it is and how large, because its bytes mean nothing to a model that reads text.
+/// The value without members that are not known.
+fn known(mut value: Value) -> Value {
+    if let Some(members) = value.as_object_mut() {
+        members.retain(|_, member| !member.is_null());
+    }
+    value
+}
+
+/// Text as it is; of all else what it is and how large, because its bytes mean nothing to a model that reads
+/// text.
 fn of_block(block: ContentBlock) -> Value {
-    match block {
+    known(match block {
         ContentBlock::Text(text) => Value::String(text.text),
         ContentBlock::Image(image) => {
             json!({"type": "image", "mimeType": image.mime_type, "bytes": decoded_bytes(&image.data)})
@@ -111,7 +120,7 @@ fn of_block(block: ContentBlock) -> Value {
             json!({"type": "resource_link", "uri": link.uri, "name": link.name, "mimeType": link.mime_type})
         }
         _ => json!({"type": "unknown"}),
-    }
+    })
 }
 
 /// How many bytes a base64 text stands for.

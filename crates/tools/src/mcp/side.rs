@@ -4,13 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use formwork_process::{COMMON_ENVIRONMENT, Running, last_words};
+use reqwest::Url;
 
 use super::heard::Heard;
 use crate::Error;
 
-/// How long to wait for the end of a program that has closed its output. It is mostly gone already; how it ended and what
-/// it said last is then missing from the message.
+/// How long to wait for the end of a program that has closed its output. It is mostly gone already; how it
+/// ended and what it said last is then missing from the message.
 const END_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How much is shown of what a server says, to a model as to a person: it may be an error page or a stack
+/// trace, and the start of it says what happened.
+const WORDS_CHARACTERS_MAX: usize = 2_000;
 
 /// Shorter values are not looked for in texts: they would be found by chance.
 const SECRET_BYTES_MIN: usize = 6;
@@ -21,25 +26,38 @@ pub(crate) struct Side {
     pub(crate) heard: Arc<Heard>,
     /// The server itself, where it is a program: it lives as long as this does.
     program: Option<Running>,
-    /// Values of the variables that it was given, which it might repeat in its complaints.
+    /// What it was given to keep and might repeat in its complaints.
     secrets: Vec<String>,
 }
 
 impl Side {
-    pub(crate) fn new(
+    fn new(
         server: &str,
         heard: Arc<Heard>,
         program: Option<Running>,
+        secrets: impl Iterator<Item = String>,
+    ) -> Side {
+        let secrets = secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect();
+        Side { server: server.to_owned(), heard, program, secrets }
+    }
+
+    /// A server that is a program, with the variables it sees.
+    pub(crate) fn of_program(
+        server: &str,
+        heard: Arc<Heard>,
+        program: Running,
         environment: &[(String, String)],
     ) -> Side {
-        let secrets = environment
-            .iter()
-            .filter(|(name, value)| {
-                !COMMON_ENVIRONMENT.contains(&name.as_str()) && value.len() >= SECRET_BYTES_MIN
-            })
-            .map(|(_, value)| value.clone())
-            .collect();
-        Side { server: server.to_owned(), heard, program, secrets }
+        let own = environment.iter().filter(|(name, _)| !COMMON_ENVIRONMENT.contains(&name.as_str()));
+        let secrets = own.map(|(_, value)| value.clone());
+        Side::new(server, heard, Some(program), secrets)
+    }
+
+    /// A server elsewhere, whose address may hold keys.
+    pub(crate) fn of_address(server: &str, heard: Arc<Heard>, url: &Url) -> Side {
+        let values = url.query_pairs().map(|(_, value)| value.into_owned());
+        let secrets = values.chain(url.password().map(str::to_owned));
+        Side::new(server, heard, None, secrets)
     }
 
     pub(crate) fn server(&self) -> &str {
@@ -48,12 +66,18 @@ impl Side {
 
     /// An error of this server.
     pub(crate) fn error(&self, reason: &str) -> Error {
-        Error::Server { server: self.server.clone(), reason: self.redacted(reason.to_owned()) }
+        Error::Server { server: self.server.clone(), reason: self.words(reason) }
     }
 
-    /// A text of the server's own without the values that it was given to keep.
-    pub(crate) fn redacted(&self, text: String) -> String {
-        self.secrets.iter().fold(text, |text, secret| text.replace(secret, "[redacted]"))
+    /// A server's own words: without what it was given to keep, and not all of them if they are many.
+    pub(crate) fn words(&self, text: &str) -> String {
+        let said = text.trim();
+        let text =
+            self.secrets.iter().fold(said.to_owned(), |text, secret| text.replace(secret, "[redacted]"));
+        match text.char_indices().nth(WORDS_CHARACTERS_MAX) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        }
     }
 
     /// The connection is gone.

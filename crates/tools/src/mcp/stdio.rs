@@ -11,7 +11,8 @@ use super::heard::Heard;
 /// How much is kept of a line that is not MCP: enough to recognise it.
 const NOISE_BYTES_MAX: usize = 200;
 
-/// Lines on their way to the protocol, which drops those that are too long or no messages without telling anybody.
+/// Lines on their way to the protocol, which drops those that are too long or no messages without telling
+/// anybody.
 pub(crate) struct Overheard<R> {
     lines: R,
     heard: Arc<Heard>,

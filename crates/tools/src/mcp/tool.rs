@@ -30,12 +30,15 @@ impl McpTool {
         let request = CallToolRequestParams::new(self.listed.name.clone()).with_arguments(arguments.clone());
         let Connection { side, limits, .. } = &*self.connection;
         let oversized = side.heard.until_oversized();
-        // Whether it takes too long or its caller goes away: a call that is dropped is cancelled at the server.
+        // Whether it takes too long or its caller goes away: a call that is dropped is cancelled at the
+        // server.
         let response = tokio::select! {
+            // The reason comes before what it leads to: a stream that is too long breaks off as well.
+            biased;
+            () = oversized => return Err(result::too_large(name, limits.message_bytes_max)),
             response = tokio::time::timeout(limits.call, self.connection.peer().call_tool_once(request)) => {
                 response.map_err(|_| Error::Timeout { tool: name.clone(), limit: limits.call })?
             }
-            () = oversized => return Err(result::too_large(name, limits.message_bytes_max)),
         };
         let response = match response {
             Ok(response) => response,

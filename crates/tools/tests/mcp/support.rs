@@ -1,0 +1,84 @@
+//! Servers for the tests, and how what they give is shown.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use formwork_process::common_environment;
+use formwork_tools::mcp::{Limits, Surroundings, connect};
+use formwork_tools::{Error, Tool};
+use formwork_types::McpServer;
+use serde_json::Value;
+
+/// How long to wait for what takes milliseconds; beyond it the test has failed.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Short enough to wait for, long enough for a program to start on a busy machine where that matters.
+pub(crate) const SHORT: Duration = Duration::from_millis(100);
+
+pub(crate) fn servers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers")
+}
+
+/// The Python that has the published servers, or why the test cannot run.
+pub(crate) fn python() -> Option<String> {
+    let python = std::env::var("FORMWORK_MCP_PYTHON").ok();
+    if python.is_none() {
+        println!(
+            "SKIPPED: FORMWORK_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
+        );
+    }
+    python
+}
+
+pub(crate) fn surroundings() -> Surroundings {
+    Surroundings {
+        folder: servers(),
+        environment: common_environment(&|name| std::env::var(name).ok()),
+        limits: Limits { connect: WAIT_MAX, call: WAIT_MAX, ..Limits::default() },
+    }
+}
+
+pub(crate) fn command(words: &[&str]) -> McpServer {
+    McpServer::Command { command: words.iter().map(|&word| word.to_owned()).collect() }
+}
+
+/// The server that misbehaves in this way.
+pub(crate) fn scripted(words: &[&str]) -> McpServer {
+    command(&[&["python3", "scripted.py"], words].concat())
+}
+
+pub(crate) async fn open(
+    server: &McpServer,
+    surroundings: &Surroundings,
+) -> Result<Vec<Arc<dyn Tool>>, Error> {
+    tokio::time::timeout(2 * WAIT_MAX, connect("demo", server, surroundings)).await.unwrap()
+}
+
+/// Calls a tool by name.
+pub(crate) async fn call(tools: &[Arc<dyn Tool>], name: &str, arguments: Value) -> Result<Value, Error> {
+    let tool = tools.iter().find(|tool| tool.definition().name == name).unwrap();
+    tokio::time::timeout(2 * WAIT_MAX, tool.call(&arguments)).await.unwrap()
+}
+
+/// A result as JSON, an error by its kind and words.
+pub(crate) fn shown(outcome: &Result<Value, Error>) -> String {
+    match outcome {
+        Ok(value) => value.to_string(),
+        Err(error) => failure(error),
+    }
+}
+
+pub(crate) fn failure(error: &Error) -> String {
+    let kind = format!("{error:?}");
+    format!("{}: {error}", kind.split([' ', '(', '{']).next().unwrap())
+}
+
+/// A named pipe in the build's own folder.
+pub(crate) fn named_pipe(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("mcp-{name}-{}", std::process::id()));
+    // Left over from an earlier run of the same number, if at all.
+    let _ = std::fs::remove_file(&path);
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
