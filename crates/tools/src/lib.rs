@@ -6,6 +6,7 @@
 //! Not in here: checking arguments and counting calls (`formwork-engine`), starting other agents (`formwork-runner`).
 
 mod builtin;
+mod code;
 mod definition;
 mod error;
 mod fs;

@@ -10,7 +10,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::Serialize;
 
-use super::{Cancel, Inside, Project, is_protected, read_in, refusal};
+use super::{Cancel, FILE_BYTES_MAX, Inside, Project, is_protected, read_in, refusal};
 use crate::Error;
 
 /// How many folders below each other are walked. Each holds a file descriptor open; what lies deeper is left out and
@@ -184,7 +184,7 @@ impl<'a> Walk<'a> {
         let mut builder = GitignoreBuilder::new(".");
         for name in IGNORE_FILES {
             let path = Inside::found(format!("{prefix}{name}"));
-            if let Ok(bytes) = read_in(folder, Path::new(name), &path) {
+            if let Ok(bytes) = read_in(folder, Path::new(name), &path, FILE_BYTES_MAX) {
                 for line in String::from_utf8_lossy(&bytes).lines() {
                     let _ = builder.add_line(None, line);
                 }
