@@ -6,7 +6,7 @@ use formwork_types::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::rank::rank;
+use super::rank::Question;
 use super::terms::question;
 use crate::Error;
 use crate::definition::define;
@@ -21,6 +21,9 @@ pub(super) const ALIAS: &str = "mind:rag-query";
 /// How many results one call gives unless told otherwise, and at most: what is ranked lower seldom helps.
 const RESULTS_DEFAULT: usize = 10;
 const RESULTS_MAX: usize = 50;
+
+/// How many pieces have their lines looked at for each result that is wanted.
+const CANDIDATES: usize = 4;
 
 /// How much text of one result is given. fs:read gives the rest.
 const TEXT_CHARACTERS_MAX: usize = 2_000;
@@ -62,7 +65,7 @@ pub(super) fn definition() -> ToolDefinition {
         "additionalProperties": false,
         "required": ["query"],
         "properties": {
-            "query": query("What to look for, such as: where retries are counted"),
+            "query": query("What to look for, such as: how sessions expire"),
             "limit": limit(),
             "path": path(),
         },
@@ -76,7 +79,7 @@ pub(super) fn alias() -> ToolDefinition {
         "additionalProperties": false,
         "oneOf": [{"required": ["text"]}, {"required": ["query"]}],
         "properties": {
-            "text": query("What to look for, such as: where retries are counted"),
+            "text": query("What to look for, such as: how sessions expire"),
             "query": query("The same as text; give one of them"),
             "mode": {"type": "string", "description": "Without effect: there is one way to search"},
             "limit": limit(),
@@ -142,16 +145,20 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
     let mut index = project.index.lock().unwrap_or_else(PoisonError::into_inner);
     let refreshed_files = index.refresh(project, cancel)?;
     let limit = limit.unwrap_or(RESULTS_DEFAULT).clamp(1, RESULTS_MAX);
+    let asked = Question::new(&index, asked);
     let mut results = Vec::new();
-    for hit in rank(&index, &asked, limit, within) {
+    for hit in asked.rank(&index, limit * CANDIDATES, within) {
         cancel.check()?;
         let (first_line, last_line) = (hit.chunk.first_line, hit.chunk.last_line);
         // A file that has gone since is no result any more.
         if let Some(text) = lines(project, hit.path, first_line, last_line) {
-            let score = (hit.score * 1_000.0).round() / 1_000.0;
+            let score = (asked.refine(hit.score, hit.path, &text) * 1_000.0).round() / 1_000.0;
+            let text = cut(&text, TEXT_CHARACTERS_MAX).0.to_owned();
             results.push(Place { path: hit.path.to_owned(), first_line, last_line, score, text });
         }
     }
+    results.sort_by(|one, other| other.score.total_cmp(&one.score));
+    results.truncate(limit);
     structured(&Output {
         results,
         indexed_files: index.files.len(),
@@ -165,5 +172,5 @@ fn lines(project: &Project, path: &str, first_line: u32, last_line: u32) -> Opti
     let text = String::from_utf8_lossy(&bytes);
     let count = (last_line + 1).saturating_sub(first_line) as usize;
     let lines: Vec<&str> = text.lines().skip(first_line.saturating_sub(1) as usize).take(count).collect();
-    Some(cut(&lines.join("\n"), TEXT_CHARACTERS_MAX).0.to_owned())
+    Some(lines.join("\n"))
 }

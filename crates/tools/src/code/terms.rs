@@ -11,10 +11,19 @@ const EMPTY_WORDS: [&str; 44] = [
     "with",
 ];
 
+/// Signs that stand where a person would say a word: whoever asks where something is counted means `tries += 1`.
+const SIGNS: [(&str, &[&str]); 5] = [
+    ("+= 1", &["count", "increment"]),
+    ("+=1", &["count", "increment"]),
+    ("++;", &["count", "increment"]),
+    ("-= 1", &["decrement"]),
+    ("--;", &["decrement"]),
+];
+
 /// A word, as the index knows it. Two words that share a number are found for each other, which is rare and harmless.
 pub(super) type Term = u32;
 
-/// Every word of a text, identifiers also in their parts.
+/// Every word of a line, identifiers also in their parts.
 pub(super) fn each_term(text: &str, mut visit: impl FnMut(Term)) {
     let words = text.split(|character: char| !character.is_alphanumeric() && character != '_');
     for word in words.filter(|word| !word.is_empty() && word.len() <= WORD_BYTES_MAX) {
@@ -27,6 +36,11 @@ pub(super) fn each_term(text: &str, mut visit: impl FnMut(Term)) {
         }
         if parts > 1 {
             visit(number(&word.to_lowercase().replace('_', "")));
+        }
+    }
+    for (_, words) in SIGNS.iter().filter(|(sign, _)| text.contains(sign)) {
+        for word in *words {
+            visit(number(word));
         }
     }
 }
@@ -157,5 +171,7 @@ mod tests {
         let of = |text: &str| question(text).len();
         assert_eq!((of("Where are the retries counted?"), of("retry retries"), of("where")), (2, 1, 1));
         assert_eq!(question("retry_limit").len(), 3);
+        let counts = question("count");
+        assert!(question("tries += 1").contains(&counts[0]) && !question("tries += 2").contains(&counts[0]));
     }
 }

@@ -86,6 +86,23 @@ async fn results_are_bounded_and_come_from_different_places() {
 }
 
 #[tokio::test]
+async fn words_that_stand_together_and_code_rather_than_its_tests_come_first() {
+    let apart = format!("{}\n{}okapi();\n", "zebra();", "other();\n".repeat(8));
+    let together = format!("{}\n{}other();\n", "zebra(okapi());", "other();\n".repeat(8));
+    let tree = Tree::new(&[("a.rs", &apart), ("b.rs", &together), ("tests/b.rs", &together)]);
+    assert_eq!(
+        members(&search(&tree, "okapi zebra").await["results"], "path"),
+        ["b.rs", "a.rs", "tests/b.rs"]
+    );
+    tree.put("a.rs", format!("#[test]\n{together}"));
+    tree.put("b.rs", &apart);
+    let found = search(&tree, "okapi zebra").await;
+    assert_eq!(members(&found["results"], "path")[0], "b.rs");
+    let found = search(&tree, "tests of okapi zebra").await;
+    assert!(members(&found["results"], "path")[..2].contains(&"tests/b.rs".to_owned()), "{found}");
+}
+
+#[tokio::test]
 async fn only_what_changed_is_read_again() {
     let mut tree = project();
     let refreshed = async |tree: &Tree| search(tree, "retry").await["refreshed_files"].as_u64().unwrap();
