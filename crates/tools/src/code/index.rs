@@ -22,11 +22,17 @@ const INDEXED_FILE_BYTES_MAX: u64 = 512 * 1024;
 const FILES_MAX: usize = 50_000;
 const TEXT_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
+/// The index is saved when more than one file in this many has changed. Saving writes all of it, which after every edit
+/// would take longer than the search; what is not saved is read again by the next process.
+const SAVED_SHARE: usize = 50;
+
 /// What is known of the project's files.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(super) files: BTreeMap<String, Indexed>,
     loaded: bool,
+    /// How many files have changed since the index was saved.
+    unsaved: usize,
     /// Nothing was left out for a limit.
     pub(super) complete: bool,
 }
@@ -78,25 +84,28 @@ impl Index {
         let present = self.present(project, cancel)?;
         let before = self.files.len();
         self.files.retain(|path, _| present.contains_key(path));
-        let mut changed = self.files.len() != before;
+        self.unsaved += before - self.files.len();
         let mut read = 0;
         for (path, stamp) in present {
             cancel.check()?;
             if self.files.get(&path).is_some_and(|known| known.stamp == stamp) {
                 continue;
             }
-            // What cannot be read is known to be there and has nothing to find, until it changes.
-            let bytes =
-                project.read_up_to(&Inside::found(path.clone()), INDEXED_FILE_BYTES_MAX).unwrap_or_default();
+            // What cannot be read has nothing to find, and may be readable the next time.
+            let Ok(bytes) = project.read_up_to(&Inside::found(path.clone()), INDEXED_FILE_BYTES_MAX) else {
+                self.files.remove(&path);
+                continue;
+            };
             let pieces =
                 if is_binary(&bytes) { Vec::new() } else { chunks(&String::from_utf8_lossy(&bytes)) };
             self.files.insert(path.clone(), Indexed::new(&path, stamp, pieces));
             read += 1;
-            changed = true;
+            self.unsaved += 1;
         }
-        if changed {
+        if self.unsaved * SAVED_SHARE > self.files.len() {
             // In a project that may not be written the index lives as long as the process.
             let _ = store::save(project, &self.files, cancel);
+            self.unsaved = 0;
         }
         Ok(read)
     }
