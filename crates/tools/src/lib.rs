@@ -8,6 +8,7 @@
 //! (`formwork-runner`).
 
 mod builtin;
+mod code;
 mod definition;
 mod error;
 mod fs;

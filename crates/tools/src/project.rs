@@ -20,6 +20,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use crate::Error;
+use crate::code::Index;
 
 pub(crate) use arguments::arguments;
 pub(crate) use cancel::Cancel;
@@ -39,6 +40,8 @@ pub struct Project {
     root: PathBuf,
     /// Held while a file is replaced, so that two edits of one file do not undo each other.
     writing: Mutex<()>,
+    /// What code search knows of the files, for as long as the project is open.
+    pub(crate) index: Mutex<Index>,
 }
 
 impl Project {
@@ -53,7 +56,7 @@ impl Project {
         };
         let root = path.canonicalize().map_err(refused)?;
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(refused)?;
-        Ok(Project { dir, root, writing: Mutex::new(()) })
+        Ok(Project { dir, root, writing: Mutex::new(()), index: Mutex::default() })
     }
 
     /// The directory's path, for messages.
@@ -73,7 +76,12 @@ impl Project {
 
     /// Reads a regular file whole.
     pub(crate) fn read(&self, path: &Inside) -> Result<Vec<u8>, Error> {
-        read_in(&self.dir, path.as_path(), path)
+        self.read_up_to(path, FILE_BYTES_MAX)
+    }
+
+    /// Reads a regular file whole, if it has no more than this.
+    pub(crate) fn read_up_to(&self, path: &Inside, bytes_max: u64) -> Result<Vec<u8>, Error> {
+        read_in(&self.dir, path.as_path(), path, bytes_max)
     }
 }
 
@@ -81,23 +89,25 @@ impl Project {
 ///
 /// Its type is asked before it is opened, because opening a device can do something already, and again of the open
 /// file, because another may have taken its place. A FIFO in that gap does not hold the call up: the open does not wait.
-fn read_in(folder: &Dir, name: &Path, path: &Inside) -> Result<Vec<u8>, Error> {
+fn read_in(folder: &Dir, name: &Path, path: &Inside, bytes_max: u64) -> Result<Vec<u8>, Error> {
     let failed = |error: io::Error| refusal(path, &error);
     regular(path, &folder.metadata(name).map_err(failed)?)?;
     let file = folder.open_with(name, OpenOptions::new().read(true).nonblock(true)).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     regular(path, &metadata)?;
-    bounded(file, metadata.len()).map_err(failed)?.ok_or_else(|| path.refused(too_large(metadata.len())))
+    bounded(file, metadata.len(), bytes_max)
+        .map_err(failed)?
+        .ok_or_else(|| path.refused(too_large(metadata.len(), bytes_max)))
 }
 
 /// What is in an open file, unless that is too much, whatever its size was said to be.
-fn bounded(file: File, size: u64) -> io::Result<Option<Vec<u8>>> {
-    if size > FILE_BYTES_MAX {
+fn bounded(file: File, size: u64, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    if size > bytes_max {
         return Ok(None);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= FILE_BYTES_MAX).then_some(bytes))
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
 }
 
 fn regular(path: &Inside, metadata: &Metadata) -> Result<(), Error> {
@@ -110,9 +120,9 @@ fn regular(path: &Inside, metadata: &Metadata) -> Result<(), Error> {
     }
 }
 
-fn too_large(size: u64) -> String {
+fn too_large(size: u64, bytes_max: u64) -> String {
     format!(
-        "has {size} bytes, and files up to {FILE_BYTES_MAX} are read; no tool opens it, work with other files instead"
+        "has {size} bytes, and files up to {bytes_max} are read; no tool opens it, work with other files instead"
     )
 }
 

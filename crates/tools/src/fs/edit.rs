@@ -79,13 +79,15 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
             lines(&content, &found)
         )));
     }
-    let changed = content.replace(&old_text, &new_text);
-    if changed.len() as u64 > FILE_BYTES_MAX {
+    // Before it is done: a short text that occurs often can become more than there is memory for.
+    let kept = (content.len() - found.len() * old_text.len()) as u64;
+    let size = (found.len() as u64).saturating_mul(new_text.len() as u64).saturating_add(kept);
+    if size > FILE_BYTES_MAX {
         return Err(path.refused(format!(
-            "is not changed: it would have {} bytes, and {FILE_BYTES_MAX} are the most",
-            changed.len()
+            "is not changed: it would have {size} bytes, and {FILE_BYTES_MAX} are the most; put less text there"
         )));
     }
+    let changed = content.replace(&old_text, &new_text);
     let permissions = place.existing()?.map(|metadata| metadata.permissions());
     place.put(changed.as_bytes(), permissions, cancel)?;
     let first_line = line_of(&content, *first);

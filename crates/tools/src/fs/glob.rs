@@ -6,7 +6,7 @@ use formwork_types::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::globs::Globs;
+use super::globs::{Globs, PATTERN_CHARACTERS_MAX};
 use crate::Error;
 use crate::definition::define;
 use crate::project::{Cancel, Found, Kind, Project, Walk, arguments};
@@ -39,7 +39,7 @@ pub(super) fn definition() -> ToolDefinition {
             "additionalProperties": false,
             "required": ["pattern"],
             "properties": {
-                "pattern": {"type": "string", "minLength": 1, "description": "Such as *.rs (in any folder), src/**/*.ts or *.{yml,yaml}"},
+                "pattern": {"type": "string", "minLength": 1, "maxLength": PATTERN_CHARACTERS_MAX, "description": "Such as *.rs (in any folder), src/**/*.ts or *.{yml,yaml}"},
                 "path": {"type": "string", "description": "Folder to look in; the pattern is relative to it. Default: the project itself"},
             },
         }),

@@ -5,6 +5,10 @@ use ignore::overrides::{Override, OverrideBuilder};
 
 use crate::Error;
 
+/// The longest pattern that is taken, for paths as for text. Compiling one takes time and memory by its length; a longer
+/// one does not satisfy the arguments' schema.
+pub(super) const PATTERN_CHARACTERS_MAX: usize = 1_000;
+
 /// A pattern for the paths of files, as ignore files have them: one without `/` is for names in any folder.
 pub(super) struct Globs {
     globs: Override,

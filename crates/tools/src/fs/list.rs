@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, Kind, Project, Walk, arguments};
+use crate::project::{Cancel, Found, Kind, Project, Walk, arguments};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "fs:list";
@@ -85,7 +85,7 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
         return Err(path.refused("is a file, not a folder; fs:read reads it"));
     }
     let mut entries = Vec::new();
-    let mut visit = |found: crate::project::Found| {
+    let mut visit = |found: Found| {
         if entries.len() == ENTRIES_MAX {
             return Ok(ControlFlow::Break(()));
         }

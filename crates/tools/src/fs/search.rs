@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::RESULT_CHARACTERS_MAX;
-use super::globs::Globs;
+use super::globs::{Globs, PATTERN_CHARACTERS_MAX};
 use crate::Error;
 use crate::definition::define;
 use crate::project::{Cancel, FILE_BYTES_MAX, Found, Inside, Kind, Project, Walk, arguments, cut, is_binary};
@@ -77,9 +77,9 @@ pub(super) fn definition() -> ToolDefinition {
             "additionalProperties": false,
             "required": ["pattern"],
             "properties": {
-                "pattern": {"type": "string", "minLength": 1, "description": "Regular expression, such as fn \\w+_total"},
+                "pattern": {"type": "string", "minLength": 1, "maxLength": PATTERN_CHARACTERS_MAX, "description": "Regular expression, such as fn \\w+_total"},
                 "path": {"type": "string", "description": "File or folder to search. Default: the whole project"},
-                "glob": {"type": "string", "minLength": 1, "description": "Only files that fit, relative to path: *.rs, src/**/*.ts, !*.md"},
+                "glob": {"type": "string", "minLength": 1, "maxLength": PATTERN_CHARACTERS_MAX, "description": "Only files that fit, relative to path: *.rs, src/**/*.ts, !*.md"},
                 "ignore_case": {"type": "boolean", "description": "Take upper and lower case for the same. Default: false"},
                 "literal": {"type": "boolean", "description": "The pattern is plain text, not a regular expression. Default: false"},
                 "max_results": {"type": "integer", "minimum": 1, "maximum": RESULTS_MAX, "description": "Default: 50"},

@@ -11,6 +11,11 @@ use crate::Error;
 pub(crate) struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
+    /// Says that nobody waits any more.
+    pub(super) fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Fails once nobody waits any more.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.0.load(Ordering::Relaxed) {
@@ -25,7 +30,7 @@ struct Guard(Cancel);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.stop();
     }
 }
 
@@ -53,17 +58,31 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn work_that_takes_too_long_is_told_to_stop() {
+    /// Work that ends only when it is told to, and where it says that it did.
+    fn endless() -> (impl FnOnce(&Cancel) -> Result<(), Error> + Send + 'static, mpsc::Receiver<()>) {
         let (stopped, ends) = mpsc::channel();
-        let result = perform("slow", Duration::ZERO, move |cancel| {
+        let work = move |cancel: &Cancel| {
             while cancel.check().is_ok() {
                 std::thread::yield_now();
             }
             stopped.send(()).map_err(|error| Error::Failed(error.to_string()))
-        })
-        .await;
+        };
+        (work, ends)
+    }
+
+    #[tokio::test]
+    async fn work_that_takes_too_long_is_told_to_stop() {
+        let (work, ends) = endless();
+        let result = perform("slow", Duration::ZERO, work).await;
         assert!(matches!(result, Err(Error::Timeout { .. })), "{result:?}");
+        ends.recv().unwrap();
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_is_told_to_stop() {
+        let (work, ends) = endless();
+        let dropped = tokio::time::timeout(Duration::ZERO, perform("slow", Duration::MAX, work)).await;
+        assert!(dropped.is_err());
         ends.recv().unwrap();
     }
 }

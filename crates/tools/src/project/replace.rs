@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, Permissions};
 
-use super::{Cancel, Inside, Project, bounded, refusal, regular, too_large};
+use super::{Cancel, FILE_BYTES_MAX, Inside, Project, bounded, refusal, regular, too_large};
 use crate::Error;
 
 /// How many names are tried for the file that is written beside. More are taken only if someone takes them on purpose;
@@ -88,9 +88,9 @@ impl Place<'_> {
         let file = self.folder.open_with(self.name, &options).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         regular(self.path, &metadata)?;
-        bounded(file, metadata.len())
+        bounded(file, metadata.len(), FILE_BYTES_MAX)
             .map_err(failed)?
-            .ok_or_else(|| self.path.refused(too_large(metadata.len())))
+            .ok_or_else(|| self.path.refused(too_large(metadata.len(), FILE_BYTES_MAX)))
     }
 
     /// Puts a file there: written beside in full, then renamed. A new one is not made if nobody waits for it any more.

@@ -24,6 +24,10 @@ const ENTRIES_MAX: usize = 300_000;
 /// Files that say what is to be left out. A later one prevails.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
+/// The largest ignore file that is heeded. Its patterns are compiled whenever its folder is walked; a larger one
+/// excludes nothing.
+const IGNORE_FILE_BYTES_MAX: u64 = 256 * 1024;
+
 /// What an entry of a folder is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -159,7 +163,7 @@ impl<'a> Walk<'a> {
     fn entries_of(&self, folder: &Dir) -> Result<Vec<(OsString, Kind, Option<Metadata>)>, Error> {
         let mut found = Vec::new();
         let Ok(entries) = folder.entries() else { return Ok(found) };
-        for entry in entries.flatten().take(ENTRIES_MAX) {
+        for entry in entries.flatten().take(ENTRIES_MAX + 1) {
             self.cancel.check()?;
             let name = entry.file_name();
             if name.to_str().is_some_and(is_protected) {
@@ -184,7 +188,7 @@ impl<'a> Walk<'a> {
         let mut builder = GitignoreBuilder::new(".");
         for name in IGNORE_FILES {
             let path = Inside::found(format!("{prefix}{name}"));
-            if let Ok(bytes) = read_in(folder, Path::new(name), &path) {
+            if let Ok(bytes) = read_in(folder, Path::new(name), &path, IGNORE_FILE_BYTES_MAX) {
                 for line in String::from_utf8_lossy(&bytes).lines() {
                     let _ = builder.add_line(None, line);
                 }
@@ -203,5 +207,24 @@ impl<'a> Walk<'a> {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_that_nobody_waits_for_ends() {
+        let project = Project::open(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let (cancel, mut seen) = (Cancel::default(), 0);
+        let mut visit = |_: Found| {
+            seen += 1;
+            cancel.stop();
+            Ok(ControlFlow::Continue(()))
+        };
+        let ended = Walk::new(&project, &cancel, &mut visit).run(&Inside::found(String::new()));
+        assert!(matches!(ended, Err(Error::Failed(_))), "{ended:?}");
+        assert_eq!(seen, 1);
     }
 }

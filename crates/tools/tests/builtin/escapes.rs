@@ -1,8 +1,10 @@
 //! Nothing leads out of the project, and nothing that is not a file is opened.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
@@ -85,6 +87,36 @@ async fn paths_and_links_that_stay_inside_can_be_read() {
     );
 }
 
+/// A thread that swaps two names for each other as fast as it can.
+struct Swapping {
+    done: Arc<AtomicBool>,
+    thread: JoinHandle<usize>,
+}
+
+impl Swapping {
+    fn start(one: PathBuf, other: PathBuf) -> Swapping {
+        let done = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let done = Arc::clone(&done);
+            move || {
+                let mut swaps = 0;
+                while !done.load(Ordering::Relaxed) {
+                    renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+                    swaps += 1;
+                }
+                swaps
+            }
+        });
+        Swapping { done, thread }
+    }
+
+    /// How often it has swapped them.
+    fn stop(self) -> usize {
+        self.done.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
 /// A folder that another thread swaps with a link to the outside, as fast as it can, while tools work in it.
 #[tokio::test]
 async fn a_link_that_is_swapped_in_leaks_nothing() {
@@ -93,20 +125,9 @@ async fn a_link_that_is_swapped_in_leaks_nothing() {
     std::fs::write(tree.outside("folder/secret.txt"), SECRET).unwrap();
     std::fs::write(tree.outside("folder/other.txt"), SECRET).unwrap();
     tree.link("../folder", "out");
-    let done = Arc::new(AtomicBool::new(false));
-    let swapping = std::thread::spawn({
-        let (folder, link, done) = (tree.path("swapped"), tree.path("out"), Arc::clone(&done));
-        move || {
-            let mut swaps = 0;
-            while !done.load(Ordering::Relaxed) {
-                renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
-                swaps += 1;
-            }
-            swaps
-        }
-    });
+    let swapping = Swapping::start(tree.path("swapped"), tree.path("out"));
     let (mut leaked, mut answered) = (Vec::new(), 0);
-    for _ in 0..200 {
+    for _ in 0..60 {
         for (tool, arguments) in [
             ("fs:read", json!({"path": "swapped/secret.txt"})),
             ("fs:search", json!({"pattern": "."})),
@@ -126,8 +147,7 @@ async fn a_link_that_is_swapped_in_leaks_nothing() {
             }
         }
     }
-    done.store(true, Ordering::Relaxed);
-    assert!(swapping.join().unwrap() > 0);
+    assert!(swapping.stop() > 0);
     assert!(leaked.is_empty(), "{leaked:?}");
     assert!(answered > 0);
     assert!(!tree.outside("folder/written.txt").exists());
@@ -151,6 +171,23 @@ async fn pipes_and_devices_are_refused_without_waiting() {
     assert_eq!(tree.ok("fs:search", json!({"pattern": "."})).await["files_searched"], 1);
     let listed = tree.ok("fs:list", json!({})).await;
     assert_eq!(listed["entries"][2], json!({"path": "pipe", "kind": "other"}));
+}
+
+#[tokio::test]
+async fn a_pipe_that_is_swapped_in_holds_nothing_up() {
+    let tree = Tree::new(&[("a.txt", "inside\n")]);
+    assert!(Command::new("mkfifo").arg(tree.path("pipe")).status().unwrap().success());
+    let swapping = Swapping::start(tree.path("a.txt"), tree.path("pipe"));
+    let (mut read, mut refused) = (0, Vec::new());
+    for _ in 0..300 {
+        match tree.call("fs:read", json!({"path": "a.txt"})).await {
+            Ok(value) => read += usize::from(value["content"] == "inside\n"),
+            Err(error) => refused.push(error.to_string()),
+        }
+    }
+    assert!(swapping.stop() > 0);
+    assert_eq!(read + refused.len(), 300);
+    assert!(refused.iter().all(|reason| reason.contains("neither a file nor a folder")), "{refused:?}");
 }
 
 #[tokio::test]

@@ -56,6 +56,11 @@ impl Tree {
         std::os::unix::fs::symlink(to, self.path(path)).unwrap();
     }
 
+    /// Opens the same folder anew, as another process would.
+    pub(crate) fn reopen(&mut self) {
+        self.project = Arc::new(Project::open(&self.root()).unwrap());
+    }
+
     /// Calls a tool. Arguments and result have to satisfy its schemas.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, Error> {
         let tool = builtin(name, &self.project).unwrap();

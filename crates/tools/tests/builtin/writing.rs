@@ -62,6 +62,10 @@ async fn what_is_not_to_be_written_is_refused() {
     let reason = tree.refused("fs:write", json!({"path": "huge.txt", "content": content})).await;
     assert!(reason.contains("has 1048577 bytes, and 1048576 are the most"), "{reason}");
     assert!(!tree.path("huge.txt").exists());
+    tree.put("many.txt", "a".repeat(1024 * 1024));
+    let grow = json!({"path": "many.txt", "old_text": "a", "new_text": content, "replace_all": true});
+    let reason = tree.refused("fs:edit", grow).await;
+    assert!(reason.contains("it would have 1099512676352 bytes"), "{reason}");
 }
 
 #[tokio::test]
