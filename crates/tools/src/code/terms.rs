@@ -25,23 +25,39 @@ pub(super) type Term = u32;
 
 /// Every word of a line, identifiers also in their parts.
 pub(super) fn each_term(text: &str, mut visit: impl FnMut(Term)) {
+    // One buffer for all words: this runs over every word of a project.
+    let mut form = String::new();
     let words = text.split(|character: char| !character.is_alphanumeric() && character != '_');
     for word in words.filter(|word| !word.is_empty() && word.len() <= WORD_BYTES_MAX) {
         let mut parts = 0;
-        for part in parts_of(word) {
+        each_part(word, |part| {
             parts += 1;
             if part.len() > 1 || word.len() == 1 {
-                visit(number(&stem(part.to_lowercase())));
+                lower(part, &mut form);
+                stem(&mut form);
+                visit(number(&form));
             }
-        }
+        });
         if parts > 1 {
-            visit(number(&word.to_lowercase().replace('_', "")));
+            lower(word, &mut form);
+            form.retain(|character| character != '_');
+            visit(number(&form));
         }
     }
     for (_, words) in SIGNS.iter().filter(|(sign, _)| text.contains(sign)) {
         for word in *words {
             visit(number(word));
         }
+    }
+}
+
+fn lower(word: &str, form: &mut String) {
+    form.clear();
+    if word.is_ascii() {
+        form.push_str(word);
+        form.make_ascii_lowercase();
+    } else {
+        form.extend(word.chars().flat_map(char::to_lowercase));
     }
 }
 
@@ -65,40 +81,36 @@ pub(super) fn question(text: &str) -> Vec<Term> {
 }
 
 /// The parts of an identifier: `parseHTTPHeader`, `parse_http_header` and `PARSE_HTTP_HEADER` have the same three.
-fn parts_of(word: &str) -> impl Iterator<Item = &str> {
-    word.split('_').flat_map(|piece| {
-        let mut cuts = vec![0];
-        let characters: Vec<(usize, char)> = piece.char_indices().collect();
-        for (index, window) in characters.windows(2).enumerate() {
-            let [(_, before), (place, character)] = window else { continue };
-            let next_is_lower =
-                characters.get(index + 2).is_some_and(|(_, character)| character.is_lowercase());
-            if character.is_uppercase() && (!before.is_uppercase() || next_is_lower) {
-                cuts.push(*place);
+fn each_part<'a>(word: &'a str, mut visit: impl FnMut(&'a str)) {
+    for piece in word.split('_').filter(|piece| !piece.is_empty()) {
+        let (mut start, mut before_is_upper) = (0, true);
+        let mut characters = piece.char_indices().peekable();
+        while let Some((place, character)) = characters.next() {
+            let is_upper = character.is_uppercase();
+            let next_is_lower = characters.peek().is_some_and(|(_, next)| next.is_lowercase());
+            if is_upper && place > start && (!before_is_upper || next_is_lower) {
+                visit(&piece[start..place]);
+                start = place;
             }
+            before_is_upper = is_upper;
         }
-        cuts.push(piece.len());
-        let bounds: Vec<(usize, usize)> = cuts.windows(2).map(|pair| (pair[0], pair[1])).collect();
-        bounds.into_iter().map(move |(start, end)| &piece[start..end]).filter(|part| !part.is_empty())
-    })
+        visit(&piece[start..]);
+    }
 }
 
-/// A word without its endings, so that `retries`, `retried` and `retrying` are `retry`. It need not be a word any more;
+/// Takes a word's endings off, so that `retries`, `retried` and `retrying` are `retry`. It need not be a word any more;
 /// it only has to be the same one for all of them.
-fn stem(mut word: String) -> String {
+fn stem(word: &mut String) {
     if !word.is_ascii() {
-        return word;
+        return;
     }
-    while let Some(shorter) = shortened(&word) {
-        word = shorter;
-    }
+    while shorten(word) {}
     if word.len() > 3 && word.ends_with('e') {
         word.pop();
     }
-    if is_doubled(&word) {
+    if is_doubled(word) {
         word.pop();
     }
-    word
 }
 
 /// Whether the last letter is there twice, as it is when an ending was put to a short word.
@@ -106,23 +118,30 @@ fn is_doubled(word: &str) -> bool {
     matches!(word.as_bytes(), [_, .., before, last] if before == last)
 }
 
-fn shortened(word: &str) -> Option<String> {
+/// Takes one ending off, if there is one.
+fn shorten(word: &mut String) -> bool {
     let without = |ending: &str, rest_min: usize| {
-        word.strip_suffix(ending).filter(|rest| {
-            rest.len() >= rest_min
-                && rest.bytes().any(|byte| matches!(byte, b'a' | b'e' | b'i' | b'o' | b'u' | b'y'))
-        })
+        let rest = word.strip_suffix(ending)?;
+        let is_vowel = |byte: u8| matches!(byte, b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
+        (rest.len() >= rest_min && rest.bytes().any(is_vowel)).then_some(rest.len())
     };
-    if let Some(rest) = without("ies", 2).or_else(|| without("ied", 2)) {
-        return Some(format!("{rest}y"));
+    if let Some(length) = without("ies", 2).or_else(|| without("ied", 2)) {
+        word.truncate(length);
+        word.push('y');
+        return true;
     }
-    if word.ends_with("ss") || word.ends_with("us") || word.ends_with("is") || word.ends_with("eed") {
-        return None;
+    if ["ss", "us", "is", "eed"].iter().any(|ending| word.ends_with(ending)) {
+        return false;
     }
-    if is_doubled(word) {
-        return Some(word[..word.len() - 1].to_owned());
+    let length = if is_doubled(word) {
+        Some(word.len() - 1)
+    } else {
+        without("s", 3).or_else(|| without("ing", 3)).or_else(|| without("ed", 3))
+    };
+    if let Some(length) = length {
+        word.truncate(length);
     }
-    without("s", 3).or_else(|| without("ing", 3)).or_else(|| without("ed", 3)).map(str::to_owned)
+    length.is_some()
 }
 
 /// FNV-1a: the same in every process and every version, because the numbers are stored.
@@ -136,13 +155,22 @@ mod tests {
 
     #[test]
     fn identifiers_have_parts() {
-        let check =
-            |word: &str, parts: &[&str]| assert_eq!(parts_of(word).collect::<Vec<_>>(), parts, "{word}");
+        let check = |word: &str, expected: &[&str]| {
+            let mut parts = Vec::new();
+            each_part(word, |part| parts.push(part.to_owned()));
+            assert_eq!(parts, expected, "{word}");
+        };
         check("parseHTTPHeader", &["parse", "HTTP", "Header"]);
         check("RETRY_LIMIT_max", &["RETRY", "LIMIT", "max"]);
         check("__init__", &["init"]);
         check("ÄnderungÜbernehmen", &["Änderung", "Übernehmen"]);
         check("utf8", &["utf8"]);
+    }
+
+    fn stemmed(word: &str) -> String {
+        let mut word = word.to_owned();
+        stem(&mut word);
+        word
     }
 
     #[test]
@@ -158,11 +186,11 @@ mod tests {
             &["need", "needs", "needed"],
             &["call", "calls", "called", "calling"],
         ] {
-            let stems: Vec<String> = words.iter().map(|word| stem((*word).to_owned())).collect();
+            let stems: Vec<String> = words.iter().map(|word| stemmed(word)).collect();
             assert!(stems.iter().all(|stem| *stem == stems[0]), "{words:?}: {stems:?}");
         }
         for (one, other) in [("string", "str"), ("status", "statu"), ("thing", "th"), ("bed", "b")] {
-            assert_ne!(stem(one.to_owned()), stem(other.to_owned()));
+            assert_ne!(stemmed(one), stemmed(other));
         }
     }
 
