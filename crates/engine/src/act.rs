@@ -239,7 +239,7 @@ impl State {
     }
 
     /// Asks for the envelope again, or for the result inside it.
-    fn correct_envelope(&mut self, plan: Plan, reply: &Reply, trouble: Trouble) {
+    pub(crate) fn correct_envelope(&mut self, plan: Plan, reply: &Reply, trouble: Trouble) {
         let mut plan = plan;
         if trouble.why == Why::Envelope
             && plan.way.is_native()

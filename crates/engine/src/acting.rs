@@ -66,6 +66,8 @@ pub(crate) struct Acting {
     /// The step under way: the model has called, and not everything is answered.
     pub(crate) step: Option<Box<Step>>,
     pub(crate) tool_calls: u32,
+    /// Files and folders that are known to be in the project, the newest first.
+    pub(crate) seen: Vec<String>,
 }
 
 /// A step that is over.
