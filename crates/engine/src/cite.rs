@@ -111,20 +111,28 @@ fn gather(value: &Value, shown: &mut Vec<String>) {
     }
 }
 
-/// A schema under which only known paths can be named. Where none is known, or a place leads through a
-/// reference, the schema stays as it is: the result is checked all the same.
+/// A schema under which only known paths can be named, and none where none is known. Where a place leads through a
+/// reference the schema stays as it is: the result is checked all the same.
 pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> Option<Value> {
-    if known.is_empty() || patterns.is_empty() {
+    if patterns.is_empty() {
         return None;
     }
     let paths: Vec<&String> = known.iter().take(OFFERED_MAX).collect();
     let mut narrowed = schema.clone();
-    for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
+    for mut steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
+        if paths.is_empty() && steps.pop() != Some(Step::Each) {
+            continue;
+        }
         let place = steps.iter().try_fold(&mut narrowed, |place, step| match step {
             Step::Key(key) => place.get_mut("properties")?.get_mut(key),
             Step::Each => place.get_mut("items"),
         });
-        if let Some(Value::Object(keywords)) = place {
+        let Some(Value::Object(keywords)) = place else { continue };
+        if paths.is_empty() {
+            if keywords.get("minItems").and_then(Value::as_u64).unwrap_or(0) == 0 {
+                keywords.insert("maxItems".to_owned(), json!(0));
+            }
+        } else {
             let mut only = Map::new();
             only.extend(keywords.get("description").map(|text| ("description".to_owned(), text.clone())));
             only.insert("type".to_owned(), json!("string"));
@@ -171,7 +179,9 @@ mod tests {
                 "main": {"type": "string", "description": "d"},
             },
         });
-        assert_eq!(offered(&schema, &patterns(), &[]), None);
+        let nothing = offered(&schema, &patterns(), &[]).unwrap();
+        assert_eq!(nothing["properties"]["findings"]["items"]["properties"]["files"]["maxItems"], json!(0));
+        assert_eq!(nothing["properties"]["main"], schema["properties"]["main"]);
         let narrowed = offered(&schema, &patterns(), &["a".to_owned()]).unwrap();
         let place = "/properties/findings/items/properties/files/items";
         assert_eq!(narrowed.pointer(place), Some(&json!({"type": "string", "enum": ["a"]})));

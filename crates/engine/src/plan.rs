@@ -226,7 +226,7 @@ fn has_to_look(scene: &Scene<'_>, plan: &Plan) -> bool {
     plan.way == Way::Grammar
         && !scene.task.blueprint.cites.is_empty()
         && scene.acting.seen.is_empty()
-        && scene.acting.turns.is_empty()
+        && !is_last(scene, plan)
         && !scene.acting.callables.is_empty()
 }
 

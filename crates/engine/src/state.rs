@@ -198,6 +198,7 @@ impl State {
         self.acting = Acting { callables: Arc::new(callables), envelope, bounds, ..Acting::default() };
         self.ladder = ladder.to_vec();
         self.climb(0);
+        self.open();
         Ok(())
     }
 
