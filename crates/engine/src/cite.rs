@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 /// The most paths that a grammar offers: more would crowd out the model's context, and the newest matter most.
 const OFFERED_MAX: usize = 24;
 
+/// The most paths that one list may name under a grammar: small models fill lists as long as they may.
+const LISTED_MAX: u64 = 4;
+
 /// The most places of one result that are looked at.
 const CITED_MAX: usize = 1_000;
 
@@ -119,20 +122,19 @@ pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> 
     }
     let paths: Vec<&String> = known.iter().take(OFFERED_MAX).collect();
     let mut narrowed = schema.clone();
-    for mut steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
-        if paths.is_empty() && steps.pop() != Some(Step::Each) {
-            continue;
-        }
-        let place = steps.iter().try_fold(&mut narrowed, |place, step| match step {
-            Step::Key(key) => place.get_mut("properties")?.get_mut(key),
-            Step::Each => place.get_mut("items"),
-        });
-        let Some(Value::Object(keywords)) = place else { continue };
-        if paths.is_empty() {
-            if keywords.get("minItems").and_then(Value::as_u64).unwrap_or(0) == 0 {
-                keywords.insert("maxItems".to_owned(), json!(0));
+    for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
+        if let Some((Step::Each, above)) = steps.split_last()
+            && let Some(list) = place(&mut narrowed, above)
+        {
+            let bound = |name: &str| list.get(name).and_then(Value::as_u64);
+            let most = if paths.is_empty() { 0 } else { LISTED_MAX };
+            let most = bound("maxItems").unwrap_or(most).min(most).max(bound("minItems").unwrap_or(0));
+            list.insert("maxItems".to_owned(), json!(most));
+            if most <= paths.len() as u64 {
+                list.insert("uniqueItems".to_owned(), json!(true));
             }
-        } else {
+        }
+        if let (false, Some(keywords)) = (paths.is_empty(), place(&mut narrowed, &steps)) {
             let mut only = Map::new();
             only.extend(keywords.get("description").map(|text| ("description".to_owned(), text.clone())));
             only.insert("type".to_owned(), json!("string"));
@@ -141,6 +143,15 @@ pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> 
         }
     }
     Some(narrowed)
+}
+
+/// The keywords at a place of a schema.
+fn place<'s>(schema: &'s mut Value, steps: &[Step]) -> Option<&'s mut Map<String, Value>> {
+    let place = steps.iter().try_fold(schema, |place, step| match step {
+        Step::Key(key) => place.get_mut("properties")?.get_mut(key),
+        Step::Each => place.get_mut("items"),
+    });
+    place?.as_object_mut()
 }
 
 #[cfg(test)]
