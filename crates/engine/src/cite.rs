@@ -123,15 +123,10 @@ pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> 
     let paths: Vec<&String> = known.iter().take(OFFERED_MAX).collect();
     let mut narrowed = schema.clone();
     for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
-        if let Some((Step::Each, above)) = steps.split_last()
-            && let Some(list) = place(&mut narrowed, above)
-        {
-            let bound = |name: &str| list.get(name).and_then(Value::as_u64);
-            let most = if paths.is_empty() { 0 } else { LISTED_MAX };
-            let most = bound("maxItems").unwrap_or(most).min(most).max(bound("minItems").unwrap_or(0));
-            list.insert("maxItems".to_owned(), json!(most));
-            if most <= paths.len() as u64 {
-                list.insert("uniqueItems".to_owned(), json!(true));
+        for (depth, _) in steps.iter().enumerate().filter(|(_, step)| **step == Step::Each) {
+            let is_last = depth + 1 == steps.len();
+            if let Some(list) = place(&mut narrowed, &steps[..depth]) {
+                few(list, is_last, paths.len());
             }
         }
         if let (false, Some(keywords)) = (paths.is_empty(), place(&mut narrowed, &steps)) {
@@ -143,6 +138,27 @@ pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> 
         }
     }
     Some(narrowed)
+}
+
+/// Keeps a list short, and not empty where there is something to cite: a finding that shows nothing is none. A list of
+/// paths names each once.
+fn few(list: &mut Map<String, Value>, is_of_paths: bool, known: usize) {
+    let bound = |name: &str| list.get(name).and_then(Value::as_u64);
+    if bound("maxItems") == Some(0) {
+        return;
+    }
+    let least = bound("minItems").unwrap_or(0);
+    let most = bound("maxItems").unwrap_or(LISTED_MAX).min(LISTED_MAX).max(least);
+    let (least, most) = match (known, is_of_paths) {
+        (0, true) => (least, least),
+        (0, false) => (least, most),
+        _ => (least.max(1), most.max(1)),
+    };
+    list.insert("minItems".to_owned(), json!(least));
+    list.insert("maxItems".to_owned(), json!(most));
+    if is_of_paths && most <= known as u64 {
+        list.insert("uniqueItems".to_owned(), json!(true));
+    }
 }
 
 /// The keywords at a place of a schema.

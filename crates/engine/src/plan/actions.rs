@@ -40,12 +40,18 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Envelope) -> Pr
     }
     request.system = Some(system);
     request.messages = written(scene, plan, Message::user(input));
-    request.messages.extend(match &plan.ask {
+    match &plan.ask {
         Ask::Full { why, errors, previous } => {
-            Some(Message::user(correction(plan, (*why, errors, previous), strict, result)))
+            let errors = (*why, errors.as_slice(), previous.as_str());
+            request.messages.push(Message::user(correction(plan, errors, strict, result)));
         }
-        _ => reminder(scene, plan),
-    });
+        // Executors with sessions of their own are told the last message alone: the answer has to be in it.
+        _ => {
+            if let (Some(last), Some(reminder)) = (request.messages.last_mut(), reminder(scene, plan)) {
+                prompt::add(&mut last.content, &reminder.content);
+            }
+        }
+    }
     let may = match (is_last(scene, plan), has_to_look(scene, plan)) {
         (true, _) => May::End,
         (false, true) => May::Call,
