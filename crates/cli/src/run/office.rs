@@ -99,7 +99,7 @@ impl Office {
             return Ok(vec![backends::rung("default", self.settings.backend(name)?, &verdicts).await?]);
         }
         let mut ladder = Vec::new();
-        for tier in Settings::ladder(blueprint) {
+        for tier in self.settings.ladder(blueprint) {
             ladder.push(backends::rung(&tier, self.settings.tier(&tier)?, &verdicts).await?);
         }
         Ok(ladder)
