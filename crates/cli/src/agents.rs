@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::{Loaded, load, load_one, starter};
+use formwork_agents::{Loaded, load, load_one, shipped, shipped_names, starter};
 use formwork_types::Blueprint;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
 pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
     let all = load(&project.join(FOLDER))?;
     let names: Vec<String> = all.iter().map(|loaded| loaded.name.clone()).collect();
-    match all.into_iter().find(|loaded| loaded.name == name) {
+    match all.into_iter().find(|loaded| loaded.name == name).or_else(|| shipped(name)) {
         Some(found) => Ok(found),
         None if names.is_empty() => {
             bail!(
@@ -64,7 +64,9 @@ fn list(project: &Path, json: bool) -> Result<Exit> {
         output::data(&all.iter().map(summary).collect::<Value>())?;
     } else if all.is_empty() {
         output::lines([format!(
-            "there are no agents in {FOLDER}/; make one with `formwork agents init NAME`"
+            "there are no agents in {FOLDER}/; make one with `formwork agents init NAME`, or use one that comes with \
+             formwork: {}",
+            shipped_names().collect::<Vec<_>>().join(", ")
         )]);
     } else {
         let width = all.iter().map(|loaded| loaded.name.chars().count()).max().unwrap_or(0);

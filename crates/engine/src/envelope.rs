@@ -31,10 +31,6 @@ const AGENT_RETURN: &str = "AGENT_RETURN";
 pub(crate) struct Envelope {
     /// The form that every reply is held to.
     pub(crate) strict: Enforced,
-    /// The same for backends that enforce schemas: with each tool's parameters and the contract in their places.
-    pub(crate) detailed: Value,
-    /// The same for the last step, in which nothing is called any more.
-    pub(crate) last: Value,
 }
 
 /// What a model wants, taken out of its envelope.
@@ -57,9 +53,7 @@ impl Envelope {
             options,
             example: None,
         }))?;
-        let result = contract.map(|contract| contract.wrapped.as_ref().unwrap_or(&contract.schema).source());
-        let last = detailed(&Callables::default(), result);
-        Ok(Envelope { strict, detailed: detailed(callables, result), last })
+        Ok(Envelope { strict })
     }
 }
 
@@ -98,8 +92,20 @@ fn strict(callables: &Callables) -> Value {
     })
 }
 
-/// The envelope as one form for each thing that can be done.
-fn detailed(callables: &Callables, result: Option<&Value>) -> Value {
+/// What can be done in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum May {
+    /// Everything.
+    Anything,
+    /// Only calling.
+    Call,
+    /// Only ending.
+    End,
+}
+
+/// The envelope for backends that enforce schemas: one form for each thing that can be done, with each tool's
+/// parameters and the contract in their places.
+pub(crate) fn forms(callables: &Callables, result: Option<&Value>, may: May) -> Value {
     let form = |action: &str, more: Value| {
         let mut properties = Map::new();
         properties.insert("action".to_owned(), json!({"const": action}));
@@ -110,20 +116,22 @@ fn detailed(callables: &Callables, result: Option<&Value>) -> Value {
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     };
     let mut forms = Vec::new();
-    for (index, callable) in
-        callables.list.iter().enumerate().filter(|(_, callable)| callable.kind == Kind::Tool)
-    {
+    let tools = if may == May::End { [].as_slice() } else { &callables.list };
+    let agents = if may == May::End { [].as_slice() } else { &callables.agents };
+    for (index, callable) in tools.iter().enumerate().filter(|(_, callable)| callable.kind == Kind::Tool) {
         let parameters = standing_alone(&callable.parameters, &format!("tool-{index}"));
         forms.push(form(USE_TOOL, json!({"tool": {"const": callable.name}, "parameters": parameters})));
     }
-    for agent in &callables.agents {
+    for agent in agents {
         forms.push(form(AGENT_CALL, json!({"target_agent": {"const": agent.name}})));
     }
     let last = match result {
         Some(schema) => json!({"parameters": standing_alone(schema, "result")}),
         None => json!({}),
     };
-    forms.push(form(NORMAL, last));
+    if may != May::Call {
+        forms.push(form(NORMAL, last));
+    }
     json!({"anyOf": forms})
 }
 

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use formwork_process::{Limits, Program, common_environment, last_words};
-use formwork_types::{Reply, Request, Stop, Usage};
+use formwork_types::{Reply, Request, Role, Stop, Usage};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::completions::conversation;
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::estimate;
@@ -114,14 +115,21 @@ impl Answering {
 /// The document a program gets. A first call carries the caller's parameters; a correction resumes the
 /// session with the new message as its prompt.
 fn document(request: &Request, invocation: &Invocation) -> Value {
-    let last = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
+    // Whoever takes a conversation over has heard nothing of it.
+    let is_new =
+        !invocation.resumed && request.messages.iter().any(|message| message.role == Role::Assistant);
+    let said = match request.messages.last() {
+        Some(_) if is_new => conversation(&request.messages),
+        Some(last) => last.content.clone(),
+        None => String::new(),
+    };
     let mut blueprint = or_empty(&invocation.agent_blueprint);
     if let (Some(system), Some(blueprint)) = (&request.system, blueprint.as_object_mut()) {
         blueprint.insert("system_prompt".to_owned(), json!(system));
     }
     let mut parameters = if invocation.resumed { json!({}) } else { or_empty(&invocation.parameters) };
     if let Some(parameters) = parameters.as_object_mut() {
-        parameters.insert("prompt".to_owned(), json!(last));
+        parameters.insert("prompt".to_owned(), json!(said));
     }
     json!({
         "schema_version": SCHEMA_VERSION,

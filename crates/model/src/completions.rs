@@ -1,6 +1,6 @@
 //! The older `/v1/completions`: one text in, one text out.
 
-use formwork_types::{Request, Role};
+use formwork_types::{Message, Request, Role};
 use serde_json::{Map, Value, json};
 
 use crate::config::BackendConfig;
@@ -42,12 +42,19 @@ fn prompt(request: &Request) -> String {
         text.push_str(system);
         text.push_str("\n\n");
     }
-    for message in merged(&request.messages) {
+    text.push_str(&conversation(&request.messages));
+    text.push_str(ASSISTANT);
+    text.push('\n');
+    text
+}
+
+/// Who said what, as text.
+pub(crate) fn conversation(messages: &[Message]) -> String {
+    let mut text = String::new();
+    for message in merged(messages) {
         let title = if message.role == Role::Assistant { ASSISTANT } else { USER };
         text.push_str(&format!("{title}\n{}\n\n", message.content));
     }
-    text.push_str(ASSISTANT);
-    text.push('\n');
     text
 }
 

@@ -64,6 +64,12 @@ impl Project {
         &self.root
     }
 
+    /// Whether there is a file or folder of this path, which is relative to the project.
+    pub fn contains(&self, path: &str) -> bool {
+        let is_relative = !path.trim().is_empty() && Path::new(path).is_relative();
+        is_relative && self.locate(path).is_ok_and(|inside| self.metadata(&inside).is_ok())
+    }
+
     /// Takes a path as a model writes it: relative to the project, or absolute and inside it.
     pub(crate) fn locate(&self, given: &str) -> Result<Inside, Error> {
         Inside::parse(given, &self.root)

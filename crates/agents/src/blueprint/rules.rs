@@ -127,8 +127,17 @@ fn procedural(definition: &Definition, findings: &mut Findings) {
         }
         Some(_) => {}
     }
-    for key in ["system_prompt", "protocol", "tools", "agents", "mcp_servers", "cites", "tier", "escalation"]
-    {
+    for key in [
+        "system_prompt",
+        "protocol",
+        "tools",
+        "opening",
+        "agents",
+        "mcp_servers",
+        "cites",
+        "tier",
+        "escalation",
+    ] {
         if definition.contains_key(key) {
             findings.warning(format!("$.{key}"), "has no effect: a procedural agent has no model");
         }
@@ -139,6 +148,20 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
     if definition.contains_key("command") {
         let message = "only a procedural agent has a command; remove it, or say type: procedural";
         findings.problem("$.command", message);
+    }
+    let tools: Vec<&str> = strings(definition, "tools").collect();
+    let servers = definition.get("mcp_servers").and_then(Value::as_object);
+    let is_listed = |name: &str| {
+        let server = name.split_once(':').map(|(server, _)| server);
+        tools.contains(&name)
+            || servers.zip(server).is_some_and(|(servers, server)| servers.contains_key(server))
+    };
+    let opening = definition.get("opening").and_then(Value::as_array).into_iter().flatten();
+    for (index, call) in opening.enumerate() {
+        if let Some(name) = call.get("tool").and_then(Value::as_str).filter(|name| !is_listed(name)) {
+            let message = format!("'{name}' is not one of the agent's tools; add it there");
+            findings.problem(format!("$.opening[{index}].tool"), message);
+        }
     }
     if definition.contains_key("parameters_as") {
         findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use formwork_types::Message;
 use serde_json::Value;
 
-use super::{Ask, Plan, Prepared, Scene, Target, constrain, reminder, request, written};
-use crate::envelope::{self, Envelope};
+use super::{
+    Ask, Plan, Prepared, Scene, Target, constrain, has_to_look, is_last, offered, reminder, request, written,
+};
+use crate::envelope::{self, Envelope, May};
 use crate::prompt::{self, Why};
 use crate::way::Way;
 
@@ -38,15 +40,26 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Envelope) -> Pr
     }
     request.system = Some(system);
     request.messages = written(scene, plan, Message::user(input));
-    request.messages.extend(match &plan.ask {
+    match &plan.ask {
         Ask::Full { why, errors, previous } => {
-            Some(Message::user(correction(plan, (*why, errors, previous), strict, result)))
+            let errors = (*why, errors.as_slice(), previous.as_str());
+            request.messages.push(Message::user(correction(plan, errors, strict, result)));
         }
-        _ => reminder(scene, plan),
-    });
-    let is_last = scene.acting.is_last();
-    let shown = if is_last { &envelope.last } else { &envelope.detailed };
-    let target = Target { name: "action".to_owned(), shown };
+        // Executors with sessions of their own are told the last message alone: the answer has to be in it.
+        _ => {
+            if let (Some(last), Some(reminder)) = (request.messages.last_mut(), reminder(scene, plan)) {
+                prompt::add(&mut last.content, &reminder.content);
+            }
+        }
+    }
+    let may = match (is_last(scene, plan), has_to_look(scene, plan)) {
+        (true, _) => May::End,
+        (false, true) => May::Call,
+        (false, false) => May::Anything,
+    };
+    let offered = result.and_then(|result| offered(scene, plan, result));
+    let shown = envelope::forms(&scene.acting.callables, offered.as_ref().or(result), may);
+    let target = Target { name: "action".to_owned(), shown: &shown };
     let unenforced = constrain(&mut request, &target, scene.backend, plan);
     Prepared { request: Arc::new(request), unenforced }
 }

@@ -114,6 +114,13 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
                 ran.push(json!([run.name, run.arguments]));
                 case.tool_answer(&run.call_id, &run.name)
             }
+            Some(Action::Look(paths)) => {
+                ran.push(json!(["look", paths]));
+                let (present, missing) = paths
+                    .into_iter()
+                    .partition(|path| case.answers.get("files").is_some_and(|it| it[path] == true));
+                Body::PathsChecked { present, missing }
+            }
             Some(Action::Execute(program)) => {
                 ran.push(json!([program.argv, program.stdin]));
                 case.tool_answer(&program.call_id, &program.argv[0])

@@ -1,0 +1,38 @@
+//! Runs to their ends.
+
+use formwork_runner::{Claim, Memory, Stop, perform};
+use formwork_types::{Body, Event, Failure, Outcome, Success};
+
+use crate::claims::journal;
+
+pub(crate) fn completed(outcome: Outcome) -> Success {
+    match outcome {
+        Outcome::Completed(success) => *success,
+        Outcome::Failed(failure) => panic!("the run failed: {:?}", failure.error),
+    }
+}
+
+pub(crate) fn failed(outcome: Outcome) -> Failure {
+    match outcome {
+        Outcome::Failed(failure) => *failure,
+        Outcome::Completed(success) => panic!("the run completed: {success:?}"),
+    }
+}
+
+/// Drives a run to its end.
+pub(crate) async fn run(claim: &Claim) -> (Outcome, Memory) {
+    let journal = journal();
+    let outcome = perform(claim, &journal, &Stop::default(), &()).await.unwrap();
+    (outcome, journal)
+}
+
+/// What happened, by the names of events; tools with theirs.
+pub(crate) fn names(events: &[Event]) -> Vec<String> {
+    let name = |event: &Event| match &event.body {
+        Body::PreTool { tool_name, .. } => format!("pre_tool {tool_name}"),
+        Body::PostTool { tool_name, error: None, .. } => format!("post_tool {tool_name}"),
+        Body::PostTool { tool_name, .. } => format!("post_tool {tool_name} failed"),
+        body => serde_json::to_value(body).unwrap()["event_type"].as_str().unwrap().to_owned(),
+    };
+    events.iter().map(name).collect()
+}

@@ -1,0 +1,13 @@
+//! Whole runs of agents that act: models on real sockets, programs that are really started, files that are really read.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[path = "../play/claims.rs"]
+mod claims;
+#[path = "../play/folder.rs"]
+mod folder;
+#[path = "../play/model.rs"]
+mod model;
+#[path = "../play/runs.rs"]
+mod runs;
+
+mod acting;
