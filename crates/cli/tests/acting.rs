@@ -1,5 +1,5 @@
 //! Agents that act, from the command line: others that work for them, and programs.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
