@@ -200,7 +200,7 @@ impl State {
         let Some(envelope) = self.acting.envelope.clone() else { return };
         let asked = Asked { way: plan.way, text_counts: false, parts: None };
         match judge(&envelope.strict, &asked, reply) {
-            Verdict::Valid(accepted) => match wanted(&accepted.value) {
+            Verdict::Valid(accepted) => match wanted(&accepted.value, &self.acting.callables.agents) {
                 Wanted::Call(call) => self.begin_step(plan, vec![call], reply),
                 Wanted::Answer { content, parameters } => {
                     self.decide_on_answer(plan, &content, parameters.as_ref(), reply);

@@ -286,7 +286,9 @@ impl State {
 
     /// Whether the backend that is asked next has been talked to in this session before.
     pub fn is_resumed(&self) -> bool {
-        self.ledger.rungs.last().is_some_and(|rung| rung.calls > 0) || !self.past.is_empty()
+        // Earlier runs began on the first rung, and most ended there.
+        let before = !self.past.is_empty() && self.rung.index == 0;
+        self.ledger.rungs.last().is_some_and(|rung| rung.calls > 0) || before
     }
 
     /// How the run ended, once it has.

@@ -80,8 +80,16 @@ impl Project {
         self.dir.metadata(path.as_path()).map_err(|error| refusal(path, &error))
     }
 
-    /// Reads a regular file whole.
+    /// Reads a regular file whole that a model names: not of `.git` or `.formwork`, where addresses with keys and the
+    /// replies of other runs are kept.
     pub(crate) fn read(&self, path: &Inside) -> Result<Vec<u8>, Error> {
+        let real = self.dir.canonicalize(path.as_path()).map_err(|error| refusal(path, &error))?;
+        let leads_there = real.iter().any(|part| part.to_str().is_some_and(is_protected));
+        if path.is_protected() || leads_there {
+            return Err(
+                path.refused("cannot be read: .git and .formwork are not part of the project's files")
+            );
+        }
         self.read_up_to(path, FILE_BYTES_MAX)
     }
 

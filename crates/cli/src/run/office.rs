@@ -164,7 +164,7 @@ impl Desk for Office {
 
 fn request(submission: &Submission) -> Result<ContractRequest> {
     let named = match &submission.output_schema_name {
-        Some(name) => Some((name.clone(), source::schema_source(name)?.1)),
+        Some(name) => Some((name.clone(), source::named_schema(name)?)),
         None => None,
     };
     Ok(ContractRequest { schema: submission.output_schema.clone(), named, ..ContractRequest::default() })
