@@ -7,7 +7,11 @@ mod claims;
 mod folder;
 #[path = "../play/model.rs"]
 mod model;
+#[path = "../play/parts.rs"]
+mod parts;
 #[path = "../play/runs.rs"]
 mod runs;
 
 mod acting;
+mod calls;
+mod limits;
