@@ -59,6 +59,15 @@ impl Played {
         Played::new(name, |arguments| std::future::ready(Ok(json!({"heard": arguments}))))
     }
 
+    /// The same tool, pinned by another hash.
+    pub(crate) fn hashed(tool: Arc<Played>, hash: &str) -> Arc<Played> {
+        let Some(Played { mut definition, act, calls }) = Arc::into_inner(tool) else {
+            panic!("it is shared")
+        };
+        definition.hash = hash.to_owned();
+        Arc::new(Played { definition, act, calls })
+    }
+
     pub(crate) fn called(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -94,6 +103,27 @@ impl Backend for Spoken {
     }
 }
 
+/// A backend that never answers.
+#[derive(Debug)]
+struct Silent;
+
+impl Backend for Silent {
+    fn call<'a>(&'a self, _: Call<'a>) -> CallFuture<'a> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn tier() -> TierBackend {
+    let backend = json!({
+        "name": "default", "kind": "openai", "model": "m", "dialect": "generic", "structured_output": "auto",
+    });
+    serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap()
+}
+
+pub(crate) fn silent() -> Rung {
+    Rung { tier: tier(), backend: Arc::new(Silent) }
+}
+
 /// A rung that gives these replies in order.
 pub(crate) fn spoken(replies: Vec<Value>) -> Rung {
     let mut replies: Vec<Reply> = replies
@@ -105,9 +135,5 @@ pub(crate) fn spoken(replies: Vec<Value>) -> Rung {
         })
         .collect();
     replies.reverse();
-    let backend = json!({
-        "name": "default", "kind": "openai", "model": "m", "dialect": "generic", "structured_output": "auto",
-    });
-    let tier: TierBackend = serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap();
-    Rung { tier, backend: Arc::new(Spoken(Mutex::new(replies))) }
+    Rung { tier: tier(), backend: Arc::new(Spoken(Mutex::new(replies))) }
 }

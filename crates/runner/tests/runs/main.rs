@@ -1,6 +1,8 @@
 //! Whole runs of agents that act: models on real sockets, programs that are really started, files that are really read.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+#[path = "../play/agency.rs"]
+mod agency;
 #[path = "../play/claims.rs"]
 mod claims;
 #[path = "../play/folder.rs"]
@@ -13,5 +15,8 @@ mod parts;
 mod runs;
 
 mod acting;
+mod callbacks;
 mod calls;
+mod delegation;
 mod limits;
+mod resume;
