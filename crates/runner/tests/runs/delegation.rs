@@ -209,6 +209,25 @@ async fn what_cannot_be_had_is_told_and_the_run_goes_on() {
 }
 
 #[tokio::test]
+async fn an_action_that_calls_an_agent_is_answered_by_one() {
+    for (target, error) in [("stranger", "'stranger' is not one of"), ("parent", "already at work above")] {
+        let server = playing(move |_, request| match request.prompt().contains("AGENT_RETURN\"") {
+            false => Step::json(&json!({
+                "action": "AGENT_CALL", "reasoning": "", "content": "Who are you?", "target_agent": target,
+            })),
+            true => Step::json(&json!({"action": "NORMAL_RESPONSE", "reasoning": "", "content": "Nobody."})),
+        });
+        let agents = [agent("parent", &["parent"], json!({"protocol": "actions"}))];
+        completed(perform(&Agency::new(&agents, &server), "parent", "Go.").await.outcome);
+        let requests = server.requests();
+        let heard: Value =
+            serde_json::from_str(requests[1].body["messages"][3]["content"].as_str().unwrap()).unwrap();
+        assert_eq!((&heard["action"], &heard["target_agent"]), (&json!("AGENT_RETURN"), &json!(target)));
+        assert!(heard["content"].as_str().unwrap().contains(error), "{heard}");
+    }
+}
+
+#[tokio::test]
 async fn agents_may_be_nested_only_so_deep() {
     let next = |name: &str| format!("deep{}", name[4..].parse::<u32>().unwrap() + 1);
     let server = playing(move |name, request| match answers(request).first() {

@@ -19,4 +19,6 @@ mod callbacks;
 mod calls;
 mod delegation;
 mod limits;
+mod programs;
 mod resume;
+mod servers;

@@ -110,29 +110,23 @@ async fn a_tool_that_has_changed_meanwhile_ends_the_run() {
         let events = whole.events();
         let begun = names(&events).iter().position(|name| name == "attempt_started").unwrap() + 1;
         let ended = names(&events).iter().position(|name| name == "result").unwrap();
-        for cut in begun..ended {
+        for cut in begun..=ended {
             let parts = Parts::new(protocol);
-            // The same name and words, another meaning.
-            let changed = Played::taking("late", json!({"type": "object", "maxProperties": 9}), |_| {
-                std::future::ready(Ok(Value::Null))
-            });
-            let other = Played::hashed(changed, "sha256:other");
-            let claim = with_tools(parts.claim.clone(), &[parts.tools[0].clone(), other]);
+            let changed = Played::hashed(Played::echo("late"), "sha256:other");
+            let claim = with_tools(parts.claim.clone(), &[parts.tools[0].clone(), changed]);
             let journal = Memory::holding(clock(), events[..cut].to_vec());
             let outcome = perform(&claim, &journal, &Stop::default(), &()).await.unwrap();
-            let last = names(&events[..cut]).pop();
-            // What was decided by then stands.
-            let is_decided = cut + 1 == ended;
-            if is_decided && matches!(outcome, Outcome::Completed(_)) {
+            let what = format!("{protocol}, cut after {:?}", names(&events[..cut]));
+            assert_eq!(parts.server.requests().len() + parts.called(), 0, "{what}");
+            if cut == ended {
+                // What was decided by then stands.
+                assert!(matches!(outcome, Outcome::Completed(_)), "{what}");
                 continue;
             }
             let failure = failed(outcome);
-            assert_eq!(failure.error.kind, RunErrorType::ToolFailed, "{protocol}, after {last:?}");
-            assert_eq!(
-                failure.error.message, "the definition of the tool 'late' has changed since the run began",
-                "{protocol}, after {last:?}"
-            );
-            assert_eq!(parts.server.requests().len(), 0, "{protocol}, after {last:?}");
+            assert_eq!(failure.error.kind, RunErrorType::ToolFailed, "{what}");
+            let message = "the definition of the tool 'late' has changed since the run began";
+            assert_eq!(failure.error.message, message, "{what}");
         }
     }
 }
