@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::action::{Child, ToolRun};
 use crate::callable::{Callables, Kind};
-use crate::delegation::{Known, child};
+use crate::delegation::{Known, START, child};
 use crate::envelope::Envelope;
 use crate::plan::Plan;
 
@@ -182,6 +182,12 @@ impl Step {
                     Some((agent_name.clone(), Some(session_id.clone())))
                 }
                 Work::Child(child) => Some((child.agent_name.clone(), None)),
+                // Whoever calls an agent that cannot be had is answered in that agent's name.
+                Work::Nothing if call.name == START => {
+                    let arguments: Option<Value> = serde_json::from_str(&call.arguments).ok();
+                    let name = arguments.and_then(|given| Some(given["agent_name"].as_str()?.to_owned()));
+                    name.map(|name| (name, None))
+                }
                 _ => None,
             },
             answer: call.answer.clone().unwrap_or_default(),

@@ -105,7 +105,13 @@ impl State {
                 };
                 self.ask_again(plan, reply, trouble, Some(flawed));
             }
-            Verdict::Truncated { candidate, repairs } => self.cut_off(plan, reply, candidate, repairs),
+            Verdict::Truncated { candidate, repairs } => {
+                let candidate = match plan.protocol {
+                    Protocol::Tools => candidate,
+                    Protocol::Actions => candidate.and_then(envelope::result),
+                };
+                self.cut_off(plan, reply, candidate, repairs);
+            }
             other => {
                 let trouble = no_answer(&other);
                 self.ask_again(plan, reply, trouble, None);

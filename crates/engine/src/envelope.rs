@@ -202,6 +202,13 @@ fn start(
     json!({"agent_name": target, "parameters": given})
 }
 
+/// The result in what there is of a last action.
+pub(crate) fn result(mut envelope: Value) -> Option<Value> {
+    let is_last = matches!(envelope["action"].as_str(), Some(NORMAL | REFINEMENT));
+    let result = is_last.then(|| envelope.get_mut("parameters").map(Value::take)).flatten();
+    result.filter(Value::is_object)
+}
+
 /// A call as the model would have written it, for models that see a conversation in another protocol.
 pub(crate) fn written(call: &Answered) -> Value {
     let parameters: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));

@@ -70,8 +70,11 @@ impl Drive<'_> {
             }
             let joined = match self.unless_cut(stop, working.join_next()).await {
                 Ok(joined) => joined,
-                // Dropping what is under way ends it.
-                Err(cut) => return self.append_cut(cut).await,
+                // The run has ended only when nothing of it is under way any more.
+                Err(cut) => {
+                    working.shutdown().await;
+                    return self.append_cut(cut).await;
+                }
             };
             let Some(joined) = joined else { return Ok(()) };
             let (body, queue) = joined.map_err(|error| Error::Tool(error.to_string()))?;

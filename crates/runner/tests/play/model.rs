@@ -9,8 +9,6 @@ pub(crate) enum Move {
     Call(Vec<(&'static str, Value)>),
     /// To end with this result.
     Submit(Value),
-    /// To end with this text.
-    Say(&'static str),
 }
 
 impl Move {
@@ -30,7 +28,6 @@ impl Move {
                     })
                 }
                 Move::Submit(result) => Step::tool("submit_result", result),
-                Move::Say(text) => Step::text(text),
             };
         }
         Step::json(&match self {
@@ -44,9 +41,6 @@ impl Move {
             Move::Submit(result) => json!({
                 "action": "NORMAL_RESPONSE", "reasoning": "Seen.", "content": "Done.", "parameters": result,
             }),
-            Move::Say(text) => {
-                json!({"action": "NORMAL_RESPONSE", "reasoning": "Seen.", "content": text})
-            }
         })
     }
 }

@@ -12,14 +12,14 @@ use crate::runs::{completed, names, run};
 
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Anthropic, BackendKind::Completions];
 
-const FILES: [(&str, &str); 3] = [
+pub(crate) const FILES: [(&str, &str); 3] = [
     ("src/main.rs", "fn main() {\n    run();\n}\n"),
     ("src/run.rs", "pub fn run() {\n    // TODO: everything\n}\n"),
     ("README.md", "Nothing yet.\n"),
 ];
 
 /// An agent that has just enough steps: it is reminded half way, and has to answer in the last one.
-fn reviewer(protocol: &str) -> Value {
+pub(crate) fn reviewer(protocol: &str) -> Value {
     json!({
         "name": "reviewer", "system_prompt": "You look for what is left to do.", "protocol": protocol,
         "tools": ["fs:read", "fs:list", "fs:search"], "limits": {"max_steps": 4},
@@ -39,7 +39,7 @@ fn expected() -> Value {
 }
 
 /// The model: lists, searches, reads what was found, and says what it saw.
-fn review(request: &Recorded) -> Move {
+pub(crate) fn review(request: &Recorded) -> Move {
     let seen: Vec<Value> =
         answers(request).iter().map(|answer| serde_json::from_str(answer).unwrap()).collect();
     match &seen[..] {
@@ -62,11 +62,11 @@ fn review(request: &Recorded) -> Move {
     }
 }
 
-fn model() -> ScriptedServer {
+pub(crate) fn model() -> ScriptedServer {
     ScriptedServer::respond(|request, _| review(request).said(request))
 }
 
-fn reviewing(protocol: &str, folder: &Folder, ladder: Vec<Rung>) -> Claim {
+pub(crate) fn reviewing(protocol: &str, folder: &Folder, ladder: Vec<Rung>) -> Claim {
     let claim = claim(&reviewer(protocol), "What is left to do?", json!({}), ladder);
     Claim { project_dir: folder.path(), ..claim }
 }

@@ -1,0 +1,258 @@
+//! Runs that are continued by somebody else, from every event on: nothing that was paid for is asked for again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use formwork_runner::{
+    Accepted, Child, ChildTask, Claim, Coordinator, Driven, Memory, Reported, Stop, Submission, drive,
+    perform,
+};
+use formwork_testkit::{ScriptedServer, Step};
+use formwork_types::{
+    BackendKind, Body, ChildEnd, Event, Outcome, RunErrorType, RunId, RunStatus, SessionId, StructuredOutput,
+};
+use serde_json::{Value, json};
+
+use crate::agency::{Agency, agent, playing};
+use crate::claims::{claim, clock, journal, rung};
+use crate::model::{Move, answers};
+use crate::parts::{Played, with_tools};
+use crate::runs::{failed, names};
+
+fn actor(protocol: &str) -> Value {
+    json!({
+        "name": "actor", "tools": ["echo", "late"], "protocol": protocol, "limits": {"max_steps": 6},
+        "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
+    })
+}
+
+/// A model that calls well and badly, submits badly, and then well; by what it was asked, not by how often.
+fn model() -> ScriptedServer {
+    ScriptedServer::respond(|request, _| {
+        let several = request.body.get("tools").is_some();
+        match answers(request).len() {
+            0 => Move::call("echo", json!({"n": 0})).said(request),
+            1 if several => {
+                let calls = [("echo", json!({"n": 1})), ("absent", json!({})), ("late", json!({"n": 2}))];
+                Move::Call(calls.to_vec()).said(request)
+            }
+            1 => Move::call("late", json!({"n": 2})).said(request),
+            2 if !several => Move::call("absent", json!({})).said(request),
+            _ if !request.prompt().contains("<output-validation-error>") => {
+                Move::Submit(json!({"ok": "yes"})).said(request)
+            }
+            _ => Move::Submit(json!({"ok": true})).said(request),
+        }
+    })
+}
+
+struct Parts {
+    server: ScriptedServer,
+    tools: [Arc<Played>; 2],
+    claim: Claim,
+}
+
+impl Parts {
+    fn new(protocol: &str) -> Parts {
+        let server = model();
+        let tools = [Played::echo("echo"), Played::echo("late")];
+        let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
+        let claim = with_tools(claim(&actor(protocol), "Act.", json!({}), ladder), &tools);
+        Parts { server, tools, claim }
+    }
+
+    fn called(&self) -> usize {
+        self.tools.iter().map(|tool| tool.called()).sum()
+    }
+}
+
+fn count(events: &[Event], is_it: impl Fn(&Body) -> bool) -> usize {
+    events.iter().filter(|event| is_it(&event.body)).count()
+}
+
+fn is_reply(body: &Body) -> bool {
+    matches!(body, Body::Message { .. })
+}
+
+fn is_answer(body: &Body) -> bool {
+    matches!(body, Body::PostTool { tool_name, .. } if tool_name != "absent")
+}
+
+#[tokio::test]
+async fn a_run_with_tools_goes_on_from_every_event() {
+    for protocol in ["tools", "actions"] {
+        let (whole, parts) = (journal(), Parts::new(protocol));
+        let expected = perform(&parts.claim, &whole, &Stop::default(), &()).await.unwrap();
+        assert!(matches!(expected, Outcome::Completed(_)), "{protocol}: {expected:?}");
+        let (requests, calls) = (parts.server.requests().len(), parts.called());
+        let events = whole.events();
+        for cut in 0..=events.len() {
+            let what = format!("{protocol}, cut after {:?}", names(&events[..cut]));
+            let parts = Parts::new(protocol);
+            let journal = Memory::holding(clock(), events[..cut].to_vec());
+            let outcome = perform(&parts.claim, &journal, &Stop::default(), &()).await.unwrap();
+            assert_eq!(outcome, expected, "{what}");
+            let made = journal.events();
+            assert_eq!(made[..cut], events[..cut], "{what}");
+            assert_eq!(parts.server.requests().len(), requests - count(&events[..cut], is_reply), "{what}");
+            assert_eq!(parts.called(), calls - count(&events[..cut], is_answer), "{what}");
+            assert_eq!(count(&made, is_reply), requests, "{what}");
+            assert_eq!(count(&made, is_answer), calls, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_has_changed_meanwhile_ends_the_run() {
+    for protocol in ["tools", "actions"] {
+        let (whole, parts) = (journal(), Parts::new(protocol));
+        perform(&parts.claim, &whole, &Stop::default(), &()).await.unwrap();
+        let events = whole.events();
+        let begun = names(&events).iter().position(|name| name == "attempt_started").unwrap() + 1;
+        let ended = names(&events).iter().position(|name| name == "result").unwrap();
+        for cut in begun..=ended {
+            let parts = Parts::new(protocol);
+            let changed = Played::hashed(Played::echo("late"), "sha256:other");
+            let claim = with_tools(parts.claim.clone(), &[parts.tools[0].clone(), changed]);
+            let journal = Memory::holding(clock(), events[..cut].to_vec());
+            let outcome = perform(&claim, &journal, &Stop::default(), &()).await.unwrap();
+            let what = format!("{protocol}, cut after {:?}", names(&events[..cut]));
+            assert_eq!(parts.server.requests().len() + parts.called(), 0, "{what}");
+            if cut == ended {
+                // What was decided by then stands.
+                assert!(matches!(outcome, Outcome::Completed(_)), "{what}");
+                continue;
+            }
+            let failure = failed(outcome);
+            assert_eq!(failure.error.kind, RunErrorType::ToolFailed, "{what}");
+            let message = "the definition of the tool 'late' has changed since the run began";
+            assert_eq!(failure.error.message, message, "{what}");
+        }
+    }
+}
+
+/// A coordinator that keeps journals and takes children on, each call of a run once: what it has taken on before its
+/// parent's runner died is not taken on again.
+struct Keeper {
+    memory: Memory,
+    agency: Arc<Agency>,
+    children: Mutex<BTreeMap<String, Claim>>,
+}
+
+impl Coordinator for Keeper {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>> {
+        self.memory.journal(session)
+    }
+
+    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
+        self.memory.append(session, run, bodies)
+    }
+
+    fn delegate<'a>(&'a self, _: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+        let claim = self.child(&child.call_id, child);
+        let accepted = Accepted { session_id: claim.session_id, run_id: claim.run_id };
+        Box::pin(std::future::ready(Ok(Ok(accepted))))
+    }
+}
+
+impl Keeper {
+    fn child(&self, call_id: &str, child: &Child) -> Claim {
+        let mut children = self.children.lock().unwrap();
+        let make = || {
+            let ChildTask::Start { parameters } = &child.task else { panic!("{child:?}") };
+            let (agent_name, parameters) = (child.agent_name.clone(), parameters.clone());
+            self.agency.claim(Submission { agent_name, parameters, ..Submission::default() }).unwrap()
+        };
+        children.entry(call_id.to_owned()).or_insert_with(make).clone()
+    }
+
+    /// Drives the parent, and its children whenever it waits for them.
+    async fn run(&self, parent: &Claim) -> Outcome {
+        loop {
+            if let Driven::Ended(outcome) = drive(parent, self, &Stop::default(), &()).await.unwrap() {
+                return outcome;
+            }
+            let children: Vec<Claim> = self.children.lock().unwrap().values().cloned().collect();
+            let ended = |run: &RunId| {
+                let is_it =
+                    |body: &Body| matches!(body, Body::ChildCompleted(end) if end.child_run_id == *run);
+                count(&self.memory.events(), is_it) > 0
+            };
+            let waiting = children.iter().find(|child| !ended(&child.run_id)).expect("a child to wait for");
+            let Driven::Ended(Outcome::Completed(success)) =
+                drive(waiting, self, &Stop::default(), &()).await.unwrap()
+            else {
+                panic!("the child does not end")
+            };
+            let end = ChildEnd {
+                agent_name: waiting.blueprint.name.clone(),
+                child_session_id: waiting.session_id.clone(),
+                child_run_id: waiting.run_id.clone(),
+                status: RunStatus::Completed,
+                result_text: success.result_text,
+                result_data: success.result_data,
+                error: None,
+            };
+            let body = Body::ChildCompleted(Box::new(end));
+            self.append(&parent.session_id, &parent.run_id, vec![body]).await.unwrap();
+        }
+    }
+}
+
+fn family() -> (ScriptedServer, Keeper, Claim) {
+    let server = playing(|name, request| match (name, answers(request).len()) {
+        ("parent", 0) => {
+            let start = |name: &str| json!({"agent_name": name, "prompt": "Look."});
+            Step::tool("start_agent_session", start("left")).and_tool("start_agent_session", start("right"))
+        }
+        ("parent", _) => Step::text(answers(request).join(" and ")),
+        (name, _) => Step::text(name),
+    });
+    let agents = [
+        agent("parent", &["left", "right"], json!({})),
+        agent("left", &[], json!({})),
+        agent("right", &[], json!({})),
+    ];
+    let agency = Agency::new(&agents, &server);
+    let claim = agency.start("parent", "Search.");
+    let keeper = Keeper { memory: journal(), agency, children: Mutex::default() };
+    (server, keeper, claim)
+}
+
+#[tokio::test]
+async fn a_run_with_children_goes_on_from_every_event() {
+    let (server, keeper, claim) = family();
+    let expected = keeper.run(&claim).await;
+    let Outcome::Completed(success) = &expected else { panic!("{expected:?}") };
+    assert_eq!(success.result_text.as_deref(), Some("left and right"));
+    assert_eq!(server.requests().len(), 4);
+    let events = keeper.memory.events();
+    let children = keeper.children.into_inner().unwrap();
+    for cut in 0..=events.len() {
+        let what = format!("cut after {:?}", names(&events[..cut]));
+        let (server, keeper, claim) = family();
+        // The coordinator has not died, only the runner: it knows what it has taken on.
+        let ladder = &claim.ladder;
+        let taken: BTreeMap<String, Claim> = children
+            .iter()
+            .map(|(call, child)| (call.clone(), Claim { ladder: ladder.clone(), ..child.clone() }))
+            .filter(|(_, child)| events[..cut].iter().any(|event| started(&event.body, &child.run_id)))
+            .collect();
+        let memory = Memory::holding(clock(), events[..cut].to_vec());
+        let fresh = keeper.agency;
+        for _ in &taken {
+            // Ids go on where they were.
+            fresh.start("left", "x");
+        }
+        let keeper = Keeper { memory, agency: fresh, children: Mutex::new(taken) };
+        assert_eq!(keeper.run(&claim).await, expected, "{what}");
+        assert_eq!(server.requests().len(), 4 - count(&events[..cut], is_reply), "{what}");
+        let made = keeper.memory.events();
+        assert_eq!(count(&made, |body| matches!(body, Body::ChildStarted { .. })), 2, "{what}");
+        assert_eq!(count(&made, |body| matches!(body, Body::ChildCompleted(_))), 2, "{what}");
+    }
+}
+
+fn started(body: &Body, run: &RunId) -> bool {
+    matches!(body, Body::ChildStarted { child_run_id, .. } if child_run_id == run)
+}
