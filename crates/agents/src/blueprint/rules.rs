@@ -2,7 +2,7 @@
 //!
 //! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
 
-use formwork_schema::{Schema, Shape, Types, lint};
+use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint};
 use formwork_types::AgentType;
 use serde_json::{Map, Value};
 
@@ -14,6 +14,7 @@ type Definition = Map<String, Value>;
 
 pub(super) fn check(definition: &Definition, findings: &mut Findings) {
     names(definition, findings);
+    servers(definition, findings);
     schemas(definition, findings);
     let kind = match definition.get("type").and_then(Value::as_str) {
         Some("procedural") => AgentType::Procedural,
@@ -37,6 +38,24 @@ fn names(definition: &Definition, findings: &mut Findings) {
             findings.problem(path, format!("'{agent}' cannot be an agent's name; {}", names::RULE));
         } else if Some(agent) == name {
             findings.warning(path, "an agent cannot delegate to itself; remove it");
+        }
+    }
+}
+
+/// The words before the colon of tools that come with the program.
+const RESERVED: [&str; 3] = ["fs", "code", "mind"];
+
+fn servers(definition: &Definition, findings: &mut Findings) {
+    let names = definition.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
+    for (name, _) in names {
+        let path = json_path(&["mcp_servers", name].map(|key| Segment::Key(key.to_owned())));
+        if RESERVED.contains(&name.as_str()) {
+            findings.problem(
+                path,
+                format!("'{name}:' stands before the program's own tools; choose another name"),
+            );
+        } else if !is_name(name) {
+            findings.problem(path, format!("'{name}' cannot be a server's name; {}", names::RULE));
         }
     }
 }
