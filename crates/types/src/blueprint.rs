@@ -124,7 +124,7 @@ pub struct Opening {
     /// The tool, one of those that the agent may call.
     pub tool: String,
     /// Its arguments; their texts may hold placeholders.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     pub arguments: Value,
 }
 

@@ -182,9 +182,33 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
             findings.problem(format!("$.opening[{index}].tool"), message);
         }
     }
+    for (index, place) in strings(definition, "cites").enumerate().filter(|(_, place)| !is_place(place)) {
+        let message =
+            format!("'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]");
+        findings.problem(format!("$.cites[{index}]"), message);
+    }
     if definition.contains_key("parameters_as") {
         findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");
     }
+}
+
+/// Whether a text leads from a result to its parts by names and `[*]` alone.
+fn is_place(text: &str) -> bool {
+    let Some(mut rest) = text.strip_prefix('$').filter(|rest| !rest.is_empty()) else { return false };
+    while !rest.is_empty() {
+        rest = match (rest.strip_prefix("[*]"), rest.strip_prefix('.')) {
+            (Some(after), _) => after,
+            (None, Some(after)) => {
+                let end = after.find(['.', '[', ']', '*']).unwrap_or(after.len());
+                if end == 0 {
+                    return false;
+                }
+                &after[end..]
+            }
+            (None, None) => return false,
+        };
+    }
+    true
 }
 
 fn strings<'d>(definition: &'d Definition, key: &str) -> impl Iterator<Item = &'d str> {
