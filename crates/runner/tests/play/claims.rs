@@ -56,13 +56,3 @@ pub(crate) fn rung(tier: &str, kind: BackendKind, server: &ScriptedServer, asked
     let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
     Rung { tier, backend }
 }
-
-/// A rung with a program behind it.
-pub(crate) fn executor(tier: &str, command: &[&str]) -> Rung {
-    let mut config = BackendConfig::new(tier, BackendKind::Command);
-    config.command = command.iter().map(|&word| word.to_owned()).collect();
-    config.retries = 0;
-    let backend = connect(&config, &|name| std::env::var(name).ok()).unwrap();
-    let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
-    Rung { tier, backend }
-}

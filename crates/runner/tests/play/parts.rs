@@ -4,10 +4,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use formwork_model::{Backend, Call, CallFuture};
+use formwork_model::{Backend, BackendConfig, Call, CallFuture, connect};
 use formwork_runner::{Claim, Rung};
 use formwork_tools::{Error, Tool, ToolFuture, Toolbox};
-use formwork_types::{Reply, TierBackend, ToolDefinition};
+use formwork_types::{BackendKind, Capabilities, Reply, TierBackend, ToolDefinition};
 use serde_json::{Value, json};
 
 type Answer = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
@@ -136,4 +136,14 @@ pub(crate) fn spoken(replies: Vec<Value>) -> Rung {
         .collect();
     replies.reverse();
     Rung { tier: tier(), backend: Arc::new(Spoken(Mutex::new(replies))) }
+}
+
+/// A rung with a program behind it.
+pub(crate) fn executor(tier: &str, command: &[&str]) -> Rung {
+    let mut config = BackendConfig::new(tier, BackendKind::Command);
+    config.command = command.iter().map(|&word| word.to_owned()).collect();
+    config.retries = 0;
+    let backend = connect(&config, &|name| std::env::var(name).ok()).unwrap();
+    let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
+    Rung { tier, backend }
 }

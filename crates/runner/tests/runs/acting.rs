@@ -5,9 +5,10 @@ use formwork_testkit::{Protocol, Recorded, ScriptedServer, Step};
 use formwork_types::{BackendKind, StructuredOutput};
 use serde_json::{Value, json};
 
-use crate::claims::{claim, executor, rung};
+use crate::claims::{claim, rung};
 use crate::folder::Folder;
 use crate::model::{Move, answers, calls_tools};
+use crate::parts::executor;
 use crate::runs::{completed, names, run};
 
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Anthropic, BackendKind::Completions];

@@ -18,6 +18,7 @@ mod acting;
 mod callbacks;
 mod calls;
 mod delegation;
+mod journals;
 mod limits;
 mod programs;
 mod resume;
