@@ -156,7 +156,9 @@ impl Book {
         }
         if let Some(session) = self.sessions.get_mut(&claim.session_id) {
             session.is_busy = false;
-            session.last = Some((claim, outcome));
+            // Servers that were started for the run end with it.
+            let claim = Claim { tools: Arc::default(), ..(*claim).clone() };
+            session.last = Some((Arc::new(claim), outcome));
         }
     }
 
@@ -179,7 +181,7 @@ impl Book {
             return None;
         }
         let free = |session: &&mut Session| !session.is_busy && !session.callbacks.is_empty();
-        let (id, session) = self.sessions.iter_mut().find(|(_, session)| free(&session))?;
+        let (id, session) = self.sessions.iter_mut().find(|(_, session)| free(session))?;
         Some((id.clone(), session.agent_name.clone(), std::mem::take(&mut session.callbacks)))
     }
 
