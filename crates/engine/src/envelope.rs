@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use formwork_schema::compact;
-use formwork_types::{AgentCard, Contract, ContractOptions, ContractSource};
+use formwork_types::{AgentCard, Contract, ContractOptions, ContractSource, ToolCall};
 use serde_json::{Map, Value, json};
 
-use crate::acting::{Answered, Called};
+use crate::acting::Answered;
 use crate::callable::{Callables, Kind};
 use crate::contract::Enforced;
 use crate::delegation::START;
@@ -40,7 +40,7 @@ pub(crate) struct Envelope {
 /// What a model wants, taken out of its envelope.
 pub(crate) enum Wanted {
     /// A tool or an agent.
-    Call(Called),
+    Call(ToolCall),
     /// The end, with the result as text and perhaps as an object.
     Answer { content: String, parameters: Option<Value> },
 }
@@ -146,7 +146,7 @@ pub(crate) fn wanted(envelope: &Value) -> Wanted {
     let text = |name: &str| envelope[name].as_str().unwrap_or_default().to_owned();
     let parameters = envelope.get("parameters").filter(|parameters| parameters.is_object());
     match envelope["action"].as_str() {
-        Some(USE_TOOL) => Wanted::Call(Called {
+        Some(USE_TOOL) => Wanted::Call(ToolCall {
             id: "act".to_owned(),
             name: text("tool"),
             arguments: parameters.map(Value::to_string).unwrap_or_default(),
@@ -156,7 +156,7 @@ pub(crate) fn wanted(envelope: &Value) -> Wanted {
             arguments.insert("agent_name".to_owned(), envelope["target_agent"].clone());
             arguments.insert("prompt".to_owned(), envelope["content"].clone());
             arguments.extend(parameters.and_then(Value::as_object).cloned().unwrap_or_default());
-            Wanted::Call(Called {
+            Wanted::Call(ToolCall {
                 id: "act".to_owned(),
                 name: START.to_owned(),
                 arguments: Value::Object(arguments).to_string(),
