@@ -154,7 +154,11 @@ pub(crate) fn wanted(envelope: &Value) -> Wanted {
         Some(AGENT_CALL) => {
             let mut arguments = Map::new();
             arguments.insert("agent_name".to_owned(), envelope["target_agent"].clone());
-            arguments.insert("prompt".to_owned(), envelope["content"].clone());
+            // Agents that take no prompt are called with parameters alone.
+            let task = text("content");
+            if !task.trim().is_empty() {
+                arguments.insert("prompt".to_owned(), task.into());
+            }
             arguments.extend(parameters.and_then(Value::as_object).cloned().unwrap_or_default());
             Wanted::Call(ToolCall {
                 id: "act".to_owned(),
