@@ -247,3 +247,16 @@ async fn a_server_that_refuses_tools_is_asked_for_actions() {
     assert_eq!(success.result_data, Some(expected()));
     assert_eq!((success.receipt.calls, success.receipt.retries), (5, 1));
 }
+
+#[tokio::test]
+async fn a_server_that_ignores_tools_is_asked_for_actions() {
+    let folder = Folder::with("ignored", &FILES);
+    let server = ScriptedServer::respond(|request, _| match calls_tools(request) {
+        true => Step::text("I would look at the files, if I could."),
+        false => review(request).said(request),
+    });
+    let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
+    let success = completed(run(&reviewing("tools", &folder, ladder)).await.0);
+    assert_eq!(success.result_data, Some(expected()));
+    assert_eq!((success.receipt.calls, success.receipt.retries), (5, 1));
+}
