@@ -63,7 +63,7 @@ fn the_graph_is_the_one_we_drew() {
         extract -> schema
         model -> process, schema, types
         process ->
-        runner -> engine, model, types
+        runner -> engine, model, process, tools, types
         schema ->
         testkit ->
         tools -> process, schema, types

@@ -7,7 +7,7 @@
 //! - [`contract::resolve`] decides what the result of a run has to satisfy.
 //! - [`parameters`] checks what a run is given and writes it down for the model.
 //! - [`placeholders`] fills in `${params.x}` and its like.
-//! - [`starter`] is the agent that someone starts from.
+//! - [`starter`] is the agent that someone starts from; [`shipped`] are those that come with the program.
 //!
 //! ```
 //! use formwork_agents::contract::{self, ContractRequest, EnvironmentDefaults};
@@ -47,6 +47,7 @@ mod names;
 pub mod parameters;
 pub mod placeholders;
 mod problem;
+mod shipped;
 
 pub use blueprint::{BLUEPRINT_SCHEMA, Checked, check};
 pub use document::Format;
@@ -55,3 +56,4 @@ pub use init::starter;
 pub use load::{FILE_BYTES_MAX, Loaded, load, load_one, parse};
 pub use names::is_name;
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
+pub use shipped::{shipped, shipped_names};

@@ -1,7 +1,7 @@
 //! Placeholders: `${params.x}`, `${env.X}`, `${runtime.session_id}` and `${runtime.run_id}`.
 //!
-//! They may stand in the texts of a blueprint: title, description, system prompt, command and the
-//! addresses of MCP servers. Schemas, examples and names are left alone. `$${` is a `${` that is meant
+//! They may stand in the texts of a blueprint: title, description, system prompt, command, the
+//! arguments of opening calls and the addresses of MCP servers. Schemas, examples and names are left alone. `$${` is a `${` that is meant
 //! as it stands. What is filled in is not looked at again, so a parameter cannot bring placeholders.
 
 use formwork_schema::{Additional, Schema, Segment, json_path};
@@ -49,6 +49,9 @@ pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Bl
     for (index, text) in filled.command.iter_mut().enumerate() {
         fill(format!("$.command[{index}]"), text);
     }
+    for (index, call) in filled.opening.iter_mut().enumerate() {
+        fill_texts(&mut call.arguments, &format!("$.opening[{index}].arguments"), &mut fill);
+    }
     for (name, server) in &mut filled.mcp_servers {
         let place =
             |key: &str| json_path(&["mcp_servers", name, key].map(|key| Segment::Key(key.to_owned())));
@@ -68,6 +71,25 @@ pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Bl
             agent: blueprint.name.clone(),
             problems: Problems { list: problems, more: 0 },
         })
+    }
+}
+
+/// Fills the texts inside a value.
+fn fill_texts(value: &mut Value, path: &str, fill: &mut impl FnMut(String, &mut String)) {
+    match value {
+        Value::String(text) => fill(path.to_owned(), text),
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                fill_texts(item, &format!("{path}[{index}]"), fill);
+            }
+        }
+        Value::Object(members) => {
+            for (key, member) in members {
+                let segment = json_path(&[Segment::Key(key.clone())]);
+                fill_texts(member, &format!("{path}{}", segment.trim_start_matches('$')), fill);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -127,7 +149,7 @@ pub(crate) fn check(definition: &Map<String, Value>, findings: &mut Findings) {
         }
         _ => Ok(String::new()),
     };
-    let keys = ["title", "description", "system_prompt", "command", "mcp_servers"];
+    let keys = ["title", "description", "system_prompt", "command", "opening", "mcp_servers"];
     let mut pending: Vec<(Vec<Segment>, &Value)> = keys
         .iter()
         .rev()

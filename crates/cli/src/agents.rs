@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::{Loaded, load, load_one, starter};
+use formwork_agents::{Loaded, Problem, load, load_one, shipped, shipped_names, starter};
 use formwork_types::Blueprint;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
 pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
     let all = load(&project.join(FOLDER))?;
     let names: Vec<String> = all.iter().map(|loaded| loaded.name.clone()).collect();
-    match all.into_iter().find(|loaded| loaded.name == name) {
+    match all.into_iter().find(|loaded| loaded.name == name).or_else(|| shipped(name)) {
         Some(found) => Ok(found),
         None if names.is_empty() => {
             bail!(
@@ -42,19 +42,36 @@ pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
 
 /// Says which tool of a blueprint there is not. Those of MCP servers are known only when the server is asked.
 pub(crate) fn check_tools(blueprint: &Blueprint) -> Result<()> {
+    match unknown_tool(blueprint) {
+        None => Ok(()),
+        Some((index, message)) => bail!("the agent '{}', tools[{index}]: {message}", blueprint.name),
+    }
+}
+
+fn unknown_tool(blueprint: &Blueprint) -> Option<(usize, String)> {
     let known = formwork_runner::builtin_names();
     let is_known = |name: &str| {
         known.contains(&name)
             || name.split_once(':').is_some_and(|(server, _)| blueprint.mcp_servers.contains_key(server))
     };
-    match blueprint.tools.iter().position(|name| !is_known(name)) {
-        None => Ok(()),
-        Some(index) => bail!(
-            "the agent '{}', tools[{index}]: there is no tool '{}'; there are: {}, and SERVER:TOOL of its mcp_servers",
-            blueprint.name,
-            blueprint.tools[index],
-            known.join(", ")
-        ),
+    let index = blueprint.tools.iter().position(|name| !is_known(name))?;
+    let (name, known) = (&blueprint.tools[index], known.join(", "));
+    Some((
+        index,
+        format!("there is no tool '{name}'; there are: {known}, and SERVER:TOOL of its mcp_servers"),
+    ))
+}
+
+/// Warns of tools and agents that runs would not find.
+fn warn_of_missing(project: &Path, loaded: &mut Loaded) {
+    let Ok(checked) = &mut loaded.result else { return };
+    if let Some((index, message)) = unknown_tool(&checked.blueprint) {
+        checked.warnings.push(Problem::new(format!("$.tools[{index}]"), message));
+    }
+    for (index, name) in checked.blueprint.agents.iter().enumerate() {
+        if let Err(error) = find(project, name) {
+            checked.warnings.push(Problem::new(format!("$.agents[{index}]"), error.to_string()));
+        }
     }
 }
 
@@ -64,7 +81,9 @@ fn list(project: &Path, json: bool) -> Result<Exit> {
         output::data(&all.iter().map(summary).collect::<Value>())?;
     } else if all.is_empty() {
         output::lines([format!(
-            "there are no agents in {FOLDER}/; make one with `formwork agents init NAME`"
+            "there are no agents in {FOLDER}/; make one with `formwork agents init NAME`, or use one that comes with \
+             formwork: {}",
+            shipped_names().collect::<Vec<_>>().join(", ")
         )]);
     } else {
         let width = all.iter().map(|loaded| loaded.name.chars().count()).max().unwrap_or(0);
@@ -145,15 +164,22 @@ fn show(project: &Path, name: &str, json: bool) -> Result<Exit> {
         Some(schema) => output::text(&format!("\ngives:\n{}", formwork_schema::compact(schema)))?,
         None => output::text("\ngives: text")?,
     }
+    let servers: Vec<String> = agent.mcp_servers.keys().cloned().collect();
+    for (title, names) in [("tools", &agent.tools), ("MCP servers", &servers), ("agents", &agent.agents)] {
+        if !names.is_empty() {
+            output::text(&format!("\n{title}: {}", names.join(", ")))?;
+        }
+    }
     Ok(Exit::Valid)
 }
 
 fn validate(project: &Path, files: &[std::path::PathBuf], json: bool) -> Result<Exit> {
-    let all: Vec<Loaded> = if files.is_empty() {
+    let mut all: Vec<Loaded> = if files.is_empty() {
         load(&project.join(FOLDER))?
     } else {
         files.iter().map(|file| load_one(file)).collect()
     };
+    all.iter_mut().for_each(|loaded| warn_of_missing(project, loaded));
     if json {
         output::data(&all.iter().map(summary).collect::<Value>())?;
     }

@@ -107,8 +107,15 @@ impl Settings {
         self.backend(self.tiers.get(tier).unwrap_or(&self.default_backend))
     }
 
-    /// The tiers that an agent's run goes through, first to last.
-    pub(crate) fn ladder(blueprint: &Blueprint) -> Vec<String> {
+    /// The tiers that an agent's run goes through, first to last. Tiers that nobody mapped all mean the default
+    /// backend, so that going from one to the next would only ask the same model again.
+    pub(crate) fn ladder(&self, blueprint: &Blueprint) -> Vec<String> {
+        let mut ladder = Settings::tiers_of(blueprint);
+        ladder.dedup_by(|next, tier| !self.tiers.contains_key(next) && !self.tiers.contains_key(tier));
+        ladder
+    }
+
+    fn tiers_of(blueprint: &Blueprint) -> Vec<String> {
         let first = blueprint.tier.clone();
         let mut ladder = blueprint.escalation.clone();
         match first {
@@ -220,6 +227,23 @@ mod tests {
     }
 
     #[test]
+    fn tiers_that_nobody_mapped_are_one_rung() {
+        let agent: Blueprint = serde_json::from_value(serde_json::json!({
+            "name": "a", "tier": "small", "escalation": ["small", "medium", "large"],
+        }))
+        .unwrap();
+        let ladder = |text: &str| settings(text, &[]).unwrap().ladder(&agent);
+        assert_eq!(ladder(""), ["small"]);
+        let one = "[backends.a]\nkind = \"openai\"\n[tiers]\n";
+        assert_eq!(ladder(&format!("{one}large = \"a\"")), ["small", "large"]);
+        assert_eq!(ladder(&format!("{one}medium = \"a\"")), ["small", "medium", "large"]);
+        assert_eq!(
+            ladder(&format!("{one}small = \"a\"\nmedium = \"a\"\nlarge = \"a\"")),
+            ["small", "medium", "large"]
+        );
+    }
+
+    #[test]
     fn the_committed_example_is_right() {
         let settings = settings(include_str!("../../../examples/formwork.toml"), &[]).unwrap();
         assert_eq!(settings.tier("large").unwrap().name, "claude");
@@ -239,7 +263,7 @@ mod tests {
     #[test]
     fn an_agent_climbs_from_its_tier() {
         let ladder = |tier: Option<&str>, escalation: &[&str]| {
-            Settings::ladder(&Blueprint {
+            Settings::tiers_of(&Blueprint {
                 tier: tier.map(str::to_owned),
                 escalation: escalation.iter().map(|&step| step.to_owned()).collect(),
                 ..Blueprint::default()

@@ -43,7 +43,17 @@ pub(crate) fn schema(given: &str) -> Result<Schema> {
 
 /// Finds and parses a schema without compiling it.
 pub(crate) fn schema_source(given: &str) -> Result<(PathBuf, Value)> {
-    let path = schema_path(given)?;
+    read_schema(schema_path(given)?)
+}
+
+/// The schema of a name in `schemas/`, and nothing else: whoever names it may be a model.
+pub(crate) fn named_schema(name: &str) -> Result<Value> {
+    let path = named_path(name).filter(|path| path.is_file());
+    let path = path.with_context(|| format!("there is no schema '{name}' in {SCHEMAS_FOLDER}/"))?;
+    Ok(read_schema(path)?.1)
+}
+
+fn read_schema(path: PathBuf) -> Result<(PathBuf, Value)> {
     let mut bytes = Vec::new();
     open(&path)?
         .take(SCHEMA_BYTES_MAX + 1)
@@ -71,17 +81,21 @@ fn schema_path(given: &str) -> Result<PathBuf> {
     if direct.exists() && !direct.is_dir() {
         return Ok(direct);
     }
-    let is_name = !given.is_empty()
-        && given.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
-    let named = Path::new(SCHEMAS_FOLDER).join(format!("{given}.json"));
-    if is_name && named.is_file() {
-        return Ok(named);
-    }
-    if is_name {
+    if let Some(named) = named_path(given) {
+        if named.is_file() {
+            return Ok(named);
+        }
         bail!(
             "no schema '{given}': there is no such file, and no {}; give a file or the name of one in {SCHEMAS_FOLDER}/",
             named.display()
         );
     }
     bail!("no schema '{given}': there is no such file")
+}
+
+/// Where the schema of a name would be; none for what is no name.
+fn named_path(name: &str) -> Option<PathBuf> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let is_name = !name.is_empty() && name.bytes().all(is_plain);
+    is_name.then(|| Path::new(SCHEMAS_FOLDER).join(format!("{name}.json")))
 }

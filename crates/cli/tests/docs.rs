@@ -1,12 +1,30 @@
 //! The examples in the documentation, executed: what a page shows is what the command prints.
 //!
 //! A fence with `file=NAME` in its info string is written to the page's own folder; in a `console`
-//! fence every line that starts with `$ ` is run there, and what follows is its output.
+//! fence every line that starts with `$ ` is run there, and what follows is its output. A fence whose info ends in
+//! `model` holds what the model says next, one JSON value a line: a text, or the tools it calls with their arguments.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use formwork_testkit::{ScriptedServer, Step};
+use serde_json::Value;
+
+/// Variables of the outside that would change what a page means.
+const FOREIGN: [&str; 8] = [
+    "FORMWORK_MODEL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_MODEL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OLLAMA_HOST",
+    "SCHEMA_ENFORCEMENT_MAX_RETRIES",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -33,17 +51,71 @@ fn fences(page: &str) -> Vec<Fence> {
     fences
 }
 
-fn run(command: &str, folder: &Path) -> String {
+fn run(command: &str, folder: &Path, model: Option<&Model>) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_formwork")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh")
-        .args(["-c", &format!("({command}) 2>&1")])
-        .current_dir(folder)
-        .env("PATH", path)
-        .env_remove("FORMWORK_MODEL")
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("({command}) 2>&1")]).current_dir(folder).env("PATH", path);
+    for name in FOREIGN {
+        shell.env_remove(name);
+    }
+    if let Some(model) = model {
+        shell.env("OPENAI_BASE_URL", model.server.base_url());
+    }
+    String::from_utf8(shell.output().unwrap().stdout).unwrap()
+}
+
+/// The model of a page: a server that says what the page has it say.
+struct Model {
+    server: ScriptedServer,
+    replies: Arc<Mutex<VecDeque<Value>>>,
+}
+
+impl Model {
+    fn start() -> Model {
+        let replies = Arc::new(Mutex::new(VecDeque::<Value>::new()));
+        let queue = replies.clone();
+        let server = ScriptedServer::respond(move |_, _| match queue.lock().unwrap().pop_front() {
+            Some(Value::String(text)) => Step::text(text),
+            Some(calls) => said(&calls),
+            None => Step::status(400),
+        });
+        Model { server, replies }
+    }
+
+    fn will_say(&self, lines: &str) {
+        self.replies.lock().unwrap().extend(lines.lines().map(|line| serde_json::from_str(line).unwrap()));
+    }
+
+    /// How many replies nobody has asked for.
+    fn left(&self) -> usize {
+        self.replies.lock().unwrap().len()
+    }
+}
+
+/// A reply that calls tools: an object of names and arguments, or a list of them.
+fn said(calls: &Value) -> Step {
+    let list = calls.as_array().cloned().unwrap_or_else(|| vec![calls.clone()]);
+    let mut calls = list.iter().flat_map(|calls| calls.as_object().unwrap());
+    let (name, arguments) = calls.next().unwrap();
+    let first = Step::tool(name, arguments.clone());
+    calls.fold(first, |step, (name, arguments)| step.and_tool(name, arguments.clone()))
+}
+
+/// Copies a folder, without what earlier runs have left in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+        let (path, copied) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            fs::copy(path, copied).unwrap();
+        }
+    }
 }
 
 /// Runs the examples of one page and gives (how many, what differs).
@@ -52,12 +124,20 @@ fn check(page: &Path) -> (usize, Vec<String>) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
+    let text = fs::read_to_string(page).unwrap();
+    if name != "README" && text.contains("$ cd examples/") {
+        copy(&root().join("examples"), &folder.join("examples"));
+    }
     let (mut total, mut differences) = (0, Vec::new());
-    for fence in fences(&fs::read_to_string(page).unwrap()) {
+    let mut model: Option<Model> = None;
+    for fence in fences(&text) {
         if let Some((_, file)) = fence.info.split_once("file=") {
             let path = folder.join(file.trim());
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, &fence.body).unwrap();
+        }
+        if fence.info.ends_with(" model") {
+            model.get_or_insert_with(Model::start).will_say(&fence.body);
         }
         if fence.info != "console" {
             continue;
@@ -70,13 +150,16 @@ fn check(page: &Path) -> (usize, Vec<String>) {
                 continue;
             }
             let folder = if name == "README" { root() } else { folder.clone() };
-            let given = run(command, &folder);
+            let given = run(command, &folder, model.as_ref());
             total += 1;
             if given.trim_end() != expected.trim_end() {
                 differences
                     .push(format!("{name}: $ {command}\n--- the page\n{expected}\n--- the command\n{given}"));
             }
         }
+    }
+    if let Some(left) = model.map(|model| model.left()).filter(|left| *left > 0) {
+        differences.push(format!("{name}: {left} replies of the model were never asked for"));
     }
     (total, differences)
 }

@@ -152,3 +152,52 @@ fn an_answer_that_is_under_way_can_be_interrupted() {
     assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+/// A small project to look at.
+fn with_code(project: Project) -> Project {
+    project
+        .file("src/retry.rs", "/// Counts how often a request was retried.\npub fn count_retries(calls: u32) -> u32 {\n    calls - 1\n}\n")
+        .file("src/colour.rs", "/// Mixes two colours of paint.\npub fn mix(red: u8, blue: u8) -> u8 {\n    red / 2 + blue / 2\n}\n")
+        .file("README.md", "# Paint\n\nA service that mixes paint and retries what fails.\n")
+}
+
+#[test]
+fn the_researcher_finds_files_that_exist_under_both_protocols() {
+    let Some(project) = project("embedded-researcher") else { return };
+    let project = with_code(project);
+    let shipped = project.run(&["agents", "show", "researcher", "--json"]).json();
+    let mut speaking = shipped.clone();
+    speaking["name"] = json!("speaker");
+    speaking["protocol"] = json!("actions");
+    let project = project.file("agents/speaker.json", &speaking.to_string());
+    for agent in ["researcher", "speaker"] {
+        let ran = project.run(&["run", agent, "-p", "Find where retries are counted", "--receipt"]);
+        assert_eq!(ran.status, 0, "{agent}: {}", ran.all());
+        let value = ran.json();
+        let schema = Schema::compile(schema_of(&shipped)).unwrap();
+        assert_eq!(schema.violations(&value["result"]).lines(), Vec::<String>::new());
+        let findings = value["result"]["findings"].as_array().unwrap();
+        assert!(!findings.is_empty(), "{agent} found nothing");
+        for file in findings.iter().flat_map(|finding| finding["files"].as_array().unwrap()) {
+            assert!(project.folder.join(file.as_str().unwrap()).is_file(), "{agent} made up {file}");
+        }
+        assert!(ran.stderr.contains("code:search"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn every_shipped_agent_ends_validly_on_the_smallest_model() {
+    let Some(project) = project("embedded-shipped") else { return };
+    let project = with_code(project);
+    for (agent, task) in [
+        ("reviewer", "Review src/colour.rs"),
+        ("implementer", "Add a function that mixes three colours to src/colour.rs"),
+        ("tester", "Write a test for src/retry.rs"),
+    ] {
+        let shown = project.run(&["agents", "show", agent, "--json"]).json();
+        let ran = project.run(&["run", agent, "-p", task]);
+        assert_eq!(ran.status, 0, "{agent}: {}", ran.all());
+        let schema = Schema::compile(schema_of(&shown)).unwrap();
+        assert_eq!(schema.violations(&ran.json()).lines(), Vec::<String>::new(), "{agent}");
+    }
+}

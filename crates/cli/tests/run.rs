@@ -348,14 +348,14 @@ fn what_cannot_be_used_is_said_before_anything_is_asked() {
     let server = ScriptedServer::start(Vec::new());
     let project = project("refusals", &server)
         .file("agents/broken.yaml", "name: broken\noutput_schema: {type: objekt}\nsytem_prompt: x\n")
-        .file("agents/tooled.yaml", "name: tooled\ntools: [fs:read]\n");
+        .file("agents/tooled.yaml", "name: tooled\ntools: [fs:nothing]\n");
     for (arguments, expected) in [
         (
             &["run", "nobody", "-p", "x"][..],
             "there is no agent 'nobody'; there are: broken, reviewer, tooled",
         ),
         (&["run", "broken", "-p", "x"], "unknown key 'sytem_prompt'; did you mean 'system_prompt'?"),
-        (&["run", "tooled", "-p", "x"], "uses tools or other agents"),
+        (&["run", "tooled", "-p", "x"], "there is no tool 'fs:nothing'; there are: fs:read, "),
         (
             &["run", "reviewer", "-p", "x", "--backend", "nope"],
             "there is no backend 'nope'; there are: embedded, scripted",

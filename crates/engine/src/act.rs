@@ -5,7 +5,7 @@ use formwork_types::{
 };
 use serde_json::{Value, json};
 
-use crate::acting::{CALLS_A_REPLY_MAX, Step, Work, answer};
+use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
 use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
 use crate::envelope::{Wanted, wanted};
@@ -64,19 +64,45 @@ impl State {
             } else {
                 self.acting.tool_calls += 1;
             }
-            if let Some(message) = wrong {
-                self.notes.push_back(Body::PostTool {
-                    call_id: pending.id.clone(),
-                    tool_name: pending.name.clone(),
-                    tool_output: Value::Null,
-                    error: Some(message),
-                });
-            }
+            self.note_wrong(&pending, wrong);
             list.push(pending);
         }
         let said = if reply.text.is_empty() { words(reply) } else { reply.text.clone() };
         let said = if plan.protocol == Protocol::Tools { reply.text.clone() } else { said };
-        self.acting.step = Some(Box::new(Step { plan, said, calls: list, submission }));
+        self.acting.step = Some(Box::new(Step { plan, said, calls: list, submission, is_opening: false }));
+    }
+
+    /// Calls what the blueprint wants called before the model is asked.
+    pub(crate) fn open(&mut self) {
+        let opening = self.task.as_ref().map(|task| task.blueprint.opening.clone()).unwrap_or_default();
+        if opening.is_empty() || !self.past.is_empty() {
+            return;
+        }
+        let Some(planned) = self.plan.take() else { return };
+        let mut list = Vec::new();
+        for (index, call) in opening.into_iter().enumerate() {
+            let id = format!("opening-{}", index + 1);
+            let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments };
+            let called = ToolCall { id, name: call.tool, arguments: arguments.to_string() };
+            let (pending, wrong) = self.acting.check(called, &self.children, planned.plan.protocol);
+            self.note_wrong(&pending, wrong);
+            list.push(pending);
+        }
+        let (plan, said) = (planned.plan, String::new());
+        self.acting.step =
+            Some(Box::new(Step { plan, said, calls: list, submission: None, is_opening: true }));
+    }
+
+    /// Answers a call that is not made.
+    fn note_wrong(&mut self, pending: &Pending, wrong: Option<String>) {
+        if let Some(message) = wrong {
+            self.notes.push_back(Body::PostTool {
+                call_id: pending.id.clone(),
+                tool_name: pending.name.clone(),
+                tool_output: Value::Null,
+                error: Some(message),
+            });
+        }
     }
 
     /// A tool, or the program of a procedural agent, has answered.
@@ -165,7 +191,7 @@ impl State {
         let Some(envelope) = self.acting.envelope.clone() else { return };
         let asked = Asked { way: plan.way, text_counts: false, parts: None };
         match judge(&envelope.strict, &asked, reply) {
-            Verdict::Valid(accepted) => match wanted(&accepted.value) {
+            Verdict::Valid(accepted) => match wanted(&accepted.value, &self.acting.callables.agents) {
                 Wanted::Call(call) => self.begin_step(plan, vec![call], reply),
                 Wanted::Answer { content, parameters } => {
                     self.decide_on_answer(plan, &content, parameters.as_ref(), reply);
@@ -230,7 +256,7 @@ impl State {
     }
 
     /// Asks for the envelope again, or for the result inside it.
-    fn correct_envelope(&mut self, plan: Plan, reply: &Reply, trouble: Trouble) {
+    pub(crate) fn correct_envelope(&mut self, plan: Plan, reply: &Reply, trouble: Trouble) {
         let mut plan = plan;
         if trouble.why == Why::Envelope
             && plan.way.is_native()

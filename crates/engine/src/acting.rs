@@ -67,6 +67,8 @@ pub(crate) struct Acting {
     /// The step under way: the model has called, and not everything is answered.
     pub(crate) step: Option<Box<Step>>,
     pub(crate) tool_calls: u32,
+    /// Files and folders that are known to be in the project, the newest first.
+    pub(crate) seen: Vec<String>,
 }
 
 /// A step that is over.
@@ -77,6 +79,8 @@ pub(crate) struct Turn {
     /// How it called.
     pub(crate) protocol: Protocol,
     pub(crate) calls: Vec<Answered>,
+    /// Whether the blueprint asked for it, and not the model.
+    pub(crate) is_opening: bool,
 }
 
 /// A call and its answer.
@@ -99,6 +103,8 @@ pub(crate) struct Step {
     pub(crate) calls: Vec<Pending>,
     /// The result that was submitted beside the calls, which are run first.
     pub(crate) submission: Option<Reply>,
+    /// Whether the blueprint asks for it, and not the model.
+    pub(crate) is_opening: bool,
 }
 
 /// A call that is to be answered.
@@ -187,7 +193,12 @@ impl Step {
             },
             answer: call.answer.clone().unwrap_or_default(),
         });
-        Turn { said: self.said.clone(), protocol: self.plan.protocol, calls: calls.collect() }
+        Turn {
+            said: self.said.clone(),
+            protocol: self.plan.protocol,
+            calls: calls.collect(),
+            is_opening: self.is_opening,
+        }
     }
 }
 
@@ -199,7 +210,7 @@ impl Acting {
 
     /// Steps that are over.
     pub(crate) fn steps(&self) -> u32 {
-        u32::try_from(self.turns.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.turns.iter().filter(|turn| !turn.is_opening).count()).unwrap_or(u32::MAX)
     }
 
     /// Whether the next call is the last that the model gets: no tool is called after it.

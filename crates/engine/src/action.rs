@@ -17,6 +17,8 @@ pub enum Action {
     Tools(Vec<ToolRun>),
     /// Run this program, and append `pre_tool` and `post_tool` for it.
     Execute(Box<Execution>),
+    /// Look whether these files and folders are in the project, and append `paths_checked`.
+    Look(Vec<String>),
     /// Start or resume another agent, and append `child_started`, or `post_tool` with an error where it is refused.
     Delegate(Box<Child>),
     /// Let go of the run until `child_completed` is appended.

@@ -1,6 +1,7 @@
 //! The conversation so far as a request shows it: earlier runs of the session, and the steps of this one.
 
 use formwork_types::{BackendInfo, Message, Protocol, ToolCall};
+use serde_json::Value;
 
 use crate::acting::{Answered, Turn};
 use crate::callable::Callables;
@@ -30,6 +31,12 @@ impl Room {
         }
     }
 }
+
+/// Less of an answer than this says nothing.
+const CHARACTERS_MIN: usize = 80;
+
+/// The shortest cut of a text inside an answer.
+const TEXT_CHARACTERS_MIN: usize = 16;
 
 /// Writes turns as messages.
 pub(crate) struct Writer<'a> {
@@ -89,26 +96,69 @@ impl Writer<'_> {
 fn as_actions(turn: &Turn, answers: &[String]) -> Vec<Message> {
     let one = |(call, answer): (&Answered, &String)| {
         let said = match turn.protocol {
-            Protocol::Actions => turn.said.clone(),
-            Protocol::Tools => envelope::written(call).to_string(),
+            Protocol::Actions if !turn.is_opening => turn.said.clone(),
+            _ => envelope::written(call).to_string(),
         };
         [Message::assistant(said, Vec::new()), Message::user(envelope::returned(call, answer).to_string())]
     };
     turn.calls.iter().zip(answers).flat_map(one).collect()
 }
 
-/// An answer as far as there is room for it.
+/// An answer as far as there is room for it. Of a structured one the longest texts are cut first, so that all of its
+/// parts can be seen.
 fn shown(answer: &str, room: &mut Room) -> String {
     let most = room.each.min(room.all);
     let length = answer.chars().count();
-    room.all = room.all.saturating_sub(length.min(room.each));
     if length <= most {
+        room.all -= length;
         return answer.to_owned();
     }
+    if most < CHARACTERS_MIN {
+        return format!("(left out to save room: {length} characters)");
+    }
+    room.all -= most;
+    if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(answer) {
+        let cuts =
+            std::iter::successors(Some(most / 2), |cut| (*cut > TEXT_CHARACTERS_MIN).then_some(cut / 2));
+        let fitting = cuts.map(|cut| with_short_texts(&value, cut).to_string());
+        if let Some(text) = fitting.into_iter().find(|text| text.chars().count() <= most) {
+            return text;
+        }
+    }
     let kept: String = answer.chars().take(most).collect();
-    let rest = length - most;
-    match most {
-        0 => format!("(left out to save room: {length} characters)"),
-        _ => format!("{kept}\n… ({rest} more characters were left out)"),
+    format!("{kept}\n… ({} more characters were left out)", length - most)
+}
+
+fn with_short_texts(value: &Value, most: usize) -> Value {
+    match value {
+        Value::String(text) => match text.char_indices().nth(most) {
+            Some((cut, _)) => Value::String(format!("{}…", &text[..cut])),
+            None => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(|item| with_short_texts(item, most)).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(key, member)| (key.clone(), with_short_texts(member, most))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn long_answers_keep_their_parts_and_short_ones_their_words() {
+        let mut room = Room { each: 200, all: 300 };
+        assert_eq!(shown("short", &mut room), "short");
+        let long =
+            json!([{"path": "a.rs", "text": "x".repeat(400)}, {"path": "b.rs", "text": "y".repeat(400)}]);
+        let text = shown(&long.to_string(), &mut room);
+        assert!(text.contains("a.rs") && text.contains("b.rs") && text.contains('…'), "{text}");
+        assert!(text.chars().count() <= 200, "{text}");
+        assert!(shown(&"z".repeat(500), &mut room).ends_with("more characters were left out)"));
+        assert_eq!(shown(&"z".repeat(500), &mut room), "(left out to save room: 500 characters)");
     }
 }

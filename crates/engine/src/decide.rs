@@ -6,7 +6,9 @@ use formwork_types::{
 };
 use serde_json::Value;
 
+use crate::cite::{Cited, cited};
 use crate::envelope;
+use crate::error::Error;
 use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
@@ -31,6 +33,17 @@ pub(crate) struct Trouble {
     pub(crate) why: Why,
     pub(crate) errors: Vec<String>,
     pub(crate) message: String,
+}
+
+/// A result that satisfies its contract and names files that nobody has seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Looking {
+    plan: Plan,
+    accepted: Accepted,
+    reply: Reply,
+    cited: Vec<Cited>,
+    /// The files that are to be looked for.
+    pub(crate) paths: Vec<String>,
 }
 
 impl State {
@@ -121,6 +134,52 @@ impl State {
             }
             self.ledger.flag("placeholder");
         }
+        let cited = self.task.as_ref().map(|task| cited(&task.blueprint.cites, &accepted.value));
+        let cited = cited.unwrap_or_default();
+        let mut paths: Vec<String> = cited.iter().map(|it| it.path.clone()).collect();
+        paths.retain(|path| !self.acting.seen.contains(path));
+        paths.sort();
+        paths.dedup();
+        if !paths.is_empty() {
+            let reply = reply.clone();
+            self.looking = Some(Box::new(Looking { plan, accepted, reply, cited, paths }));
+            return;
+        }
+        self.finish(plan, accepted, reply);
+    }
+
+    /// It is known now which of the files that a result names are there.
+    pub(crate) fn looked(&mut self, missing: &[String]) -> Result<(), Error> {
+        let looking = self.looking.take();
+        if self.was_cut_short() {
+            return Ok(());
+        }
+        let looking = looking.ok_or(Error::Journal("files were looked for that nobody named"))?;
+        let Looking { plan, accepted, reply, cited, .. } = *looking;
+        let errors: Vec<String> = cited
+            .iter()
+            .filter(|it| missing.contains(&it.path))
+            .map(|it| format!("{}: '{}' is not a file or folder of the project", it.place, it.path))
+            .collect();
+        if errors.is_empty() {
+            self.finish(plan, accepted, &reply);
+            return Ok(());
+        }
+        self.ledger.candidates.push(accepted.value);
+        let trouble = Trouble {
+            kind: RunErrorType::OutputSchemaValidationFailed,
+            why: Why::Citation,
+            errors,
+            message: "Output named files that do not exist".to_owned(),
+        };
+        match plan.protocol {
+            Protocol::Actions => self.correct_envelope(plan, &reply, trouble),
+            Protocol::Tools => self.ask_again(plan, &reply, trouble, None),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
         for flag in &accepted.flags {
             self.ledger.flag(flag);
         }

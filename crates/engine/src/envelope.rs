@@ -7,7 +7,7 @@ use formwork_types::{AgentCard, Contract, ContractOptions, ContractSource, ToolC
 use serde_json::{Map, Value, json};
 
 use crate::acting::Answered;
-use crate::callable::{Callables, Kind};
+use crate::callable::Callables;
 use crate::contract::Enforced;
 use crate::delegation::START;
 use crate::error::Error;
@@ -31,10 +31,6 @@ const AGENT_RETURN: &str = "AGENT_RETURN";
 pub(crate) struct Envelope {
     /// The form that every reply is held to.
     pub(crate) strict: Enforced,
-    /// The same for backends that enforce schemas: with each tool's parameters and the contract in their places.
-    pub(crate) detailed: Value,
-    /// The same for the last step, in which nothing is called any more.
-    pub(crate) last: Value,
 }
 
 /// What a model wants, taken out of its envelope.
@@ -57,9 +53,7 @@ impl Envelope {
             options,
             example: None,
         }))?;
-        let result = contract.map(|contract| contract.wrapped.as_ref().unwrap_or(&contract.schema).source());
-        let last = detailed(&Callables::default(), result);
-        Ok(Envelope { strict, detailed: detailed(callables, result), last })
+        Ok(Envelope { strict })
     }
 }
 
@@ -98,8 +92,20 @@ fn strict(callables: &Callables) -> Value {
     })
 }
 
-/// The envelope as one form for each thing that can be done.
-fn detailed(callables: &Callables, result: Option<&Value>) -> Value {
+/// What can be done in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum May {
+    /// Everything.
+    Anything,
+    /// Only calling.
+    Call,
+    /// Only ending.
+    End,
+}
+
+/// The envelope for backends that enforce schemas: one form for each thing that can be done, with each tool's
+/// parameters and the contract in their places.
+pub(crate) fn forms(callables: &Callables, result: Option<&Value>, may: May) -> Value {
     let form = |action: &str, more: Value| {
         let mut properties = Map::new();
         properties.insert("action".to_owned(), json!({"const": action}));
@@ -110,20 +116,26 @@ fn detailed(callables: &Callables, result: Option<&Value>) -> Value {
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     };
     let mut forms = Vec::new();
-    for (index, callable) in
-        callables.list.iter().enumerate().filter(|(_, callable)| callable.kind == Kind::Tool)
-    {
+    let tools = if may == May::End { [].as_slice() } else { &callables.list };
+    let agents = if may == May::End { [].as_slice() } else { &callables.agents };
+    for (index, callable) in tools.iter().enumerate() {
         let parameters = standing_alone(&callable.parameters, &format!("tool-{index}"));
         forms.push(form(USE_TOOL, json!({"tool": {"const": callable.name}, "parameters": parameters})));
     }
-    for agent in &callables.agents {
-        forms.push(form(AGENT_CALL, json!({"target_agent": {"const": agent.name}})));
+    for (index, agent) in agents.iter().enumerate() {
+        let mut more = json!({"target_agent": {"const": agent.name}});
+        if let Some(schema) = &agent.parameters_schema {
+            more["parameters"] = standing_alone(schema, &format!("agent-{index}"));
+        }
+        forms.push(form(AGENT_CALL, more));
     }
     let last = match result {
         Some(schema) => json!({"parameters": standing_alone(schema, "result")}),
         None => json!({}),
     };
-    forms.push(form(NORMAL, last));
+    if may != May::Call {
+        forms.push(form(NORMAL, last));
+    }
     json!({"anyOf": forms})
 }
 
@@ -142,32 +154,52 @@ fn standing_alone(schema: &Value, name: &str) -> Value {
 }
 
 /// What a valid envelope wants.
-pub(crate) fn wanted(envelope: &Value) -> Wanted {
+pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> Wanted {
     let text = |name: &str| envelope[name].as_str().unwrap_or_default().to_owned();
-    let parameters = envelope.get("parameters").filter(|parameters| parameters.is_object());
+    let parameters = envelope.get("parameters").and_then(Value::as_object);
     match envelope["action"].as_str() {
         Some(USE_TOOL) => Wanted::Call(ToolCall {
             id: "act".to_owned(),
             name: text("tool"),
-            arguments: parameters.map(Value::to_string).unwrap_or_default(),
+            arguments: Value::Object(parameters.cloned().unwrap_or_default()).to_string(),
         }),
         Some(AGENT_CALL) => {
-            let mut arguments = Map::new();
-            arguments.insert("agent_name".to_owned(), envelope["target_agent"].clone());
-            // Agents that take no prompt are called with parameters alone.
-            let task = text("content");
-            if !task.trim().is_empty() {
-                arguments.insert("prompt".to_owned(), task.into());
-            }
-            arguments.extend(parameters.and_then(Value::as_object).cloned().unwrap_or_default());
+            let target = text("target_agent");
+            let card = agents.iter().find(|agent| agent.name == target.trim());
+            let schema = card.and_then(|card| card.parameters_schema.as_ref());
+            let arguments = start(target.trim(), &text("content"), parameters, schema);
             Wanted::Call(ToolCall {
                 id: "act".to_owned(),
                 name: START.to_owned(),
-                arguments: Value::Object(arguments).to_string(),
+                arguments: arguments.to_string(),
             })
         }
-        _ => Wanted::Answer { content: text("content"), parameters: parameters.cloned() },
+        _ => Wanted::Answer {
+            content: text("content"),
+            parameters: parameters.map(|parameters| Value::Object(parameters.clone())),
+        },
     }
+}
+
+/// What is asked of another agent. One with parameters of its own gets them as they are, and the content as its prompt
+/// where it takes one; for any other the content is the prompt, and parameters say how it is to be started.
+fn start(
+    target: &str,
+    content: &str,
+    parameters: Option<&Map<String, Value>>,
+    schema: Option<&Value>,
+) -> Value {
+    let mut given = parameters.cloned().unwrap_or_default();
+    let Some(schema) = schema else {
+        given.insert("agent_name".to_owned(), json!(target));
+        given.insert("prompt".to_owned(), json!(content));
+        return Value::Object(given);
+    };
+    let takes_prompt = schema["properties"].get("prompt").is_some();
+    if takes_prompt && !given.contains_key("prompt") && !content.trim().is_empty() {
+        given.insert("prompt".to_owned(), json!(content));
+    }
+    json!({"agent_name": target, "parameters": given})
 }
 
 /// The result in what there is of a last action.
@@ -249,7 +281,13 @@ pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> 
     }
     if !callables.agents.is_empty() {
         text.push_str("\n### Agents\n");
-        let line = |agent: &AgentCard| format!("\n- {}: {}", agent.name, agent.description.trim());
+        let line = |agent: &AgentCard| {
+            let parameters = agent.parameters_schema.as_ref().map(|schema| match form {
+                Form::Json => format!(" `parameters`: {schema}"),
+                Form::Compact => format!(" `parameters`: {}", compact(schema)),
+            });
+            format!("\n- {}: {}{}", agent.name, agent.description.trim(), parameters.unwrap_or_default())
+        };
         text.extend(callables.agents.iter().map(line));
     }
     text.trim_end().to_owned()

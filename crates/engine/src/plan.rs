@@ -11,6 +11,7 @@ use formwork_types::{
 use serde_json::Value;
 
 use crate::acting::Acting;
+use crate::cite;
 use crate::conversation::{Past, Writer};
 use crate::judge::SUBMIT;
 use crate::patch::Parts;
@@ -147,6 +148,8 @@ fn prepare(scene: &Scene<'_>, plan: &Plan) -> Prepared {
     }
     request.messages = messages(scene, plan, shown, example);
     request.tools = scene.acting.callables.shown().collect();
+    let offered = offered(scene, plan, shown);
+    let shown = offered.as_ref().unwrap_or(shown);
     let target = Target { name: enforced.name(&blueprint.name), shown };
     let unenforced = constrain(&mut request, &target, scene.backend, plan);
     choose(&mut request, scene, plan);
@@ -187,7 +190,7 @@ fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
     if scene.acting.callables.is_empty() {
         return;
     }
-    let is_last = scene.acting.is_last();
+    let is_last = is_last(scene, plan);
     match plan.way {
         Way::Tool => {
             let forces =
@@ -200,9 +203,38 @@ fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
         }
         // Under a grammar what is not offered cannot be called.
         Way::Grammar if is_last => request.tools.clear(),
+        Way::Grammar if has_to_look(scene, plan) => request.tool_choice = ToolChoice::Required,
         _ if is_last => request.tool_choice = ToolChoice::None,
         _ => {}
     }
+}
+
+/// Steps after which a model that is held by a grammar is asked for its result: small ones do not get further by
+/// looking longer, and their context is short.
+const STEPS_UNDER_GRAMMAR: u32 = 3;
+
+/// Whether this is the last call of the loop.
+fn is_last(scene: &Scene<'_>, plan: &Plan) -> bool {
+    let acting = scene.acting;
+    let is_long = plan.way == Way::Grammar && acting.steps() >= STEPS_UNDER_GRAMMAR;
+    acting.is_last() || (is_long && !acting.callables.is_empty())
+}
+
+/// Whether the model has to look before it answers: whoever cites has to have seen something, and small models answer
+/// at once.
+fn has_to_look(scene: &Scene<'_>, plan: &Plan) -> bool {
+    plan.way == Way::Grammar
+        && !scene.task.blueprint.cites.is_empty()
+        && scene.acting.seen.is_empty()
+        && !is_last(scene, plan)
+        && !scene.acting.callables.is_empty()
+}
+
+/// The schema with only known files in the places that cite them, for a grammar: there nothing else can be written.
+fn offered(scene: &Scene<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
+    let cites = &scene.task.blueprint.cites;
+    let is_whole = plan.way == Way::Grammar && plan.parts().is_none();
+    is_whole.then(|| cite::offered(shown, cites, &scene.acting.seen)).flatten()
 }
 
 /// The conversation so far, with the question in its place.

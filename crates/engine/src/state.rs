@@ -12,8 +12,10 @@ use serde_json::Value;
 use crate::acting::{Acting, Bounds};
 use crate::action::{Action, Execution, ModelCall};
 use crate::callable::Callables;
+use crate::cite;
 use crate::contract::Enforced;
 use crate::conversation::Past;
+use crate::decide::Looking;
 use crate::delegation::Known;
 use crate::envelope::Envelope;
 use crate::error::Error;
@@ -34,6 +36,8 @@ pub struct State {
     pub(crate) ledger: Ledger,
     pub(crate) acting: Acting,
     pub(crate) plan: Option<Planned>,
+    /// A result that names files, before it is known whether they are there.
+    pub(crate) looking: Option<Box<Looking>>,
     /// The program that is to be run, for procedural agents.
     pub(crate) program: Option<Box<Execution>>,
     /// The session's earlier runs.
@@ -102,8 +106,10 @@ impl State {
             }
             Body::CallFailed { error } => self.call_failed(error),
             Body::PreTool { .. } => Ok(()),
-            Body::PostTool { call_id, tool_output, error, .. } => {
+            Body::PathsChecked { missing, .. } => self.looked(missing),
+            Body::PostTool { call_id, tool_name, tool_output, error } => {
                 self.noted(body);
+                cite::see(&mut self.acting.seen, tool_name, tool_output);
                 self.tool_answered(call_id, tool_output, error.as_deref())
             }
             Body::ChildStarted { call_id, agent_name, child_session_id, execution_mode, .. } => {
@@ -192,6 +198,7 @@ impl State {
         self.acting = Acting { callables: Arc::new(callables), envelope, bounds, ..Acting::default() };
         self.ladder = ladder.to_vec();
         self.climb(0);
+        self.open();
         Ok(())
     }
 
@@ -279,7 +286,9 @@ impl State {
 
     /// Whether the backend that is asked next has been talked to in this session before.
     pub fn is_resumed(&self) -> bool {
-        self.ledger.rungs.last().is_some_and(|rung| rung.calls > 0) || !self.past.is_empty()
+        // Earlier runs began on the first rung, and most ended there.
+        let before = !self.past.is_empty() && self.rung.index == 0;
+        self.ledger.rungs.last().is_some_and(|rung| rung.calls > 0) || before
     }
 
     /// How the run ended, once it has.
@@ -312,6 +321,9 @@ pub fn next(state: &State) -> Option<Action> {
     }
     if let Some(outcome) = &state.outcome {
         return Some(Action::Finish(Box::new(outcome.clone())));
+    }
+    if let Some(looking) = &state.looking {
+        return Some(Action::Look(looking.paths.clone()));
     }
     if let Some(program) = &state.program {
         return Some(Action::Execute(program.clone()));

@@ -6,7 +6,7 @@ use formwork_types::{Body, Outcome, RunErrorType};
 use serde_json::{Value, json};
 
 /// Sequences that are tried; each is different and every run tries the same ones.
-const SEQUENCES: u64 = 1_000;
+const SEQUENCES: u64 = 3_000;
 
 /// The longest sequence.
 const EVENTS_MAX: u64 = 24;
@@ -16,6 +16,10 @@ fn body(value: &Value) -> Body {
 }
 
 fn start(strategy: &str, correction: &str, mode: &str, schema: &Value) -> Body {
+    start_as(&json!({"name": "agent"}), (strategy, correction, mode), schema)
+}
+
+fn start_as(blueprint: &Value, (strategy, correction, mode): (&str, &str, &str), schema: &Value) -> Body {
     let options = json!({
         "max_retries": 2, "extract_json": true, "strict_json_only": false, "validation_mode": mode,
         "strategy": strategy, "correction": correction, "schema_form": "auto", "reject_placeholders": true,
@@ -25,7 +29,7 @@ fn start(strategy: &str, correction: &str, mode: &str, schema: &Value) -> Body {
         "example": null,
     });
     body(&json!({
-        "event_type": "run_start", "type": "start_session", "blueprint": {"name": "agent"},
+        "event_type": "run_start", "type": "start_session", "blueprint": blueprint,
         "contract": contract, "parameters": {}, "input": "The question",
     }))
 }
@@ -38,11 +42,28 @@ fn attempt(structured_output: &str, rungs: usize) -> Body {
     body(&json!({"event_type": "attempt_started", "ladder": vec![rung; rungs]}))
 }
 
+/// The same with something to call.
+fn acting(structured_output: &str, kind: &str) -> Body {
+    let rung = json!({"tier": "t", "backend": {
+        "name": "b", "kind": kind, "model": "m", "dialect": "openai", "structured_output": structured_output,
+    }});
+    let parameters = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let tool = json!({"name": "fs:t", "description": "d", "parameters": parameters, "hash": "h"});
+    let agents = [json!({"name": "other"})];
+    body(
+        &json!({"event_type": "attempt_started", "ladder": [rung.clone(), rung], "tools": [tool], "agents": agents}),
+    )
+}
+
 fn message(text: &str, stop: &str, arguments: Option<&str>) -> Body {
     let calls: Vec<Value> = arguments
         .into_iter()
         .map(|arguments| json!({"id": "c", "name": "submit_result", "arguments": arguments}))
         .collect();
+    called(text, stop, &calls)
+}
+
+fn called(text: &str, stop: &str, calls: &[Value]) -> Body {
     body(&json!({
         "event_type": "message", "role": "assistant", "content": text,
         "reply": {"text": "", "stop": {"reason": stop, "message": "no"}, "tool_calls": calls},
@@ -63,7 +84,12 @@ impl Dice {
     }
 }
 
-const TEXTS: [&str; 14] = [
+const TEXTS: [&str; 19] = [
+    "{\"action\": \"USE_TOOL\", \"reasoning\": \"\", \"content\": \"\", \"tool\": \"fs:t\", \"parameters\": {\"a\": 1}}",
+    "{\"action\": \"AGENT_CALL\", \"reasoning\": \"\", \"content\": \"do\", \"target_agent\": \"other\"}",
+    "{\"action\": \"NORMAL_RESPONSE\", \"reasoning\": \"\", \"content\": \"{}\", \"parameters\": {\"a\": \"x\", \"b\": []}}",
+    "{\"action\": \"NORMAL_RESPONSE\", \"reasoning\": \"\", \"content\": \"[1]\"}",
+    "{\"agent_name\": \"other\", \"prompt\": \"do\"}",
     "",
     "no",
     "{}",
@@ -81,7 +107,26 @@ const TEXTS: [&str; 14] = [
 ];
 
 fn random(dice: &mut Dice) -> Body {
-    match dice.roll(12) {
+    match dice.roll(18) {
+        12 => body(&json!({"event_type": "tools_failed", "error": "none"})),
+        13 => body(&json!({"event_type": "paths_checked", "present": [], "missing": ["a"]})),
+        14 | 15 => {
+            let id = dice.pick(&["c", "act", "act-1-1", "opening-1", "program", "x"]);
+            let error = (dice.roll(2) == 0).then_some("failed");
+            let output = json!({"stdout": dice.pick(&TEXTS), "path": "a"});
+            body(&json!({
+                "event_type": "post_tool", "call_id": id, "tool_name": "fs:t", "tool_output": output, "error": error,
+            }))
+        }
+        16 => body(&json!({
+            "event_type": "child_started", "call_id": dice.pick(&["c", "act"]), "agent_name": "other",
+            "child_session_id": "ses_000000000001", "child_run_id": "run_000000000001",
+            "execution_mode": dice.pick(&["sync", "async_callback"]),
+        })),
+        17 => body(&json!({
+            "event_type": "child_completed", "agent_name": "other", "child_session_id": "ses_000000000001",
+            "child_run_id": "run_000000000001", "status": dice.pick(&["completed", "failed"]),
+        })),
         0 => body(&json!({"event_type": "stop_requested"})),
         1 => body(&json!({"event_type": "deadline_reached"})),
         2 => attempt(dice.pick(&["auto", "prompt", "tool"]), dice.roll(3) as usize),
@@ -103,7 +148,12 @@ fn random(dice: &mut Dice) -> Body {
                 "filtered",
             ]);
             let arguments = dice.pick(&TEXTS);
-            message(dice.pick(&TEXTS), stop, (dice.roll(2) == 0).then_some(arguments))
+            let names =
+                ["submit_result", "fs_t", "fs:t", "start_agent_session", "resume_agent_session", "nothing"];
+            let calls: Vec<Value> = (0..dice.roll(4))
+                .map(|_| json!({"id": dice.pick(&["c", "d", ""]), "name": dice.pick(&names), "arguments": arguments}))
+                .collect();
+            called(dice.pick(&TEXTS), stop, &calls)
         }
     }
 }
@@ -126,11 +176,29 @@ fn no_order_of_events_panics() {
         let ladder =
             attempt(dice.pick(&["auto", "tool", "universal", "json_object"]), 1 + dice.roll(2) as usize);
         let mut events = vec![first, ladder];
+        if dice.roll(2) == 0 {
+            let blueprint = json!({
+                "name": "agent", "protocol": dice.pick(&["tools", "actions"]), "cites": ["$.a"],
+                "limits": {"max_steps": 1 + dice.roll(5), "max_tool_calls": 1 + dice.roll(5)},
+                "opening": if dice.roll(2) == 0 { json!([{"tool": "fs:t"}]) } else { json!([]) },
+            });
+            let how = (strategy, correction, "strict");
+            let kind = dice.pick(&["openai", "completions", "embedded", "command"]);
+            events =
+                vec![start_as(&blueprint, how, schema), acting(dice.pick(&["auto", "prompt", "tool"]), kind)];
+        }
         for _ in 0..dice.roll(EVENTS_MAX) {
             // A wild event now and then; mostly what a runner would append, so that runs get somewhere.
             let wild = dice.roll(4) == 0;
             events.push(match next(&state) {
                 Some(Action::Note(note)) if !wild => *note,
+                Some(Action::Tools(calls)) if !wild => body(&json!({
+                    "event_type": "post_tool", "call_id": calls[0].call_id, "tool_name": calls[0].name,
+                    "tool_output": {"path": "x"},
+                })),
+                Some(Action::Look(paths)) if !wild => {
+                    body(&json!({"event_type": "paths_checked", "present": paths, "missing": []}))
+                }
                 _ => random(dice),
             });
             for event in events.drain(..) {

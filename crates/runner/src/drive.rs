@@ -167,6 +167,7 @@ impl Drive<'_> {
             }
             Action::Tools(calls) => self.call_tools(calls, stop).await,
             Action::Execute(execution) => self.execute(&execution, stop).await,
+            Action::Look(paths) => self.look(paths).await,
             Action::Delegate(child) => {
                 let accepted = self.coordinator.delegate(self.claim, &child).await?;
                 let body = match accepted {

@@ -93,28 +93,28 @@ impl Local {
                 joined = working.join_next() => {
                     let Some(joined) = joined else { break };
                     let (claim, driven) = joined.map_err(|error| Error::Tool(error.to_string()))?;
-                    self.driven(claim, driven?, stop).await?;
+                    self.driven(claim, driven?, stop, &**progress).await;
                 }
             }
         }
         self.book().outcome(&session).ok_or(Error::Stuck)
     }
 
-    async fn driven(&self, claim: Arc<Claim>, driven: Driven, stop: &Stop) -> Result<(), Error> {
+    async fn driven(&self, claim: Arc<Claim>, driven: Driven, stop: &Stop, progress: &dyn Progress) {
         match driven {
             Driven::Parked => self.book().park(claim),
             Driven::Ended(outcome) => self.book().end(claim, outcome),
         }
         let ready = self.book().ready();
         for (claim, ends) in ready {
-            let bodies = ends.into_iter().map(|end| Body::ChildCompleted(Box::new(end))).collect();
+            let bodies: Vec<Body> = ends.into_iter().map(|end| Body::ChildCompleted(Box::new(end))).collect();
+            bodies.iter().for_each(|body| progress.happened(&claim, body));
             self.memory.write(&claim.session_id, &claim.run_id, bodies);
             self.book().requeue(claim);
         }
         if !stop.is_requested() {
             self.call_back().await;
         }
-        Ok(())
     }
 
     /// Resumes sessions whose children have ended while nobody worked on them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use formwork_engine::{Execution, ToolRun};
 use formwork_model::Secret;
 use formwork_process::{Limits, Program, last_words};
-use formwork_tools::Toolbox;
+use formwork_tools::{Project, Toolbox};
 use formwork_types::Body;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -82,6 +82,15 @@ impl Drive<'_> {
             self.append(vec![body]).await?;
             waiting.push(queue);
         }
+    }
+
+    /// Looks whether paths are in the project.
+    pub(crate) async fn look(&mut self, paths: Vec<String>) -> Result<(), Error> {
+        let (present, missing) = match Project::open(Path::new(&self.claim.project_dir)) {
+            Ok(project) => paths.into_iter().partition(|path| project.contains(path)),
+            Err(error) => return self.append(vec![Body::ToolsFailed { error: error.to_string() }]).await,
+        };
+        self.append(vec![Body::PathsChecked { present, missing }]).await
     }
 
     /// Runs the program of a procedural agent and appends how it ended.

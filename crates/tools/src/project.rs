@@ -64,6 +64,12 @@ impl Project {
         &self.root
     }
 
+    /// Whether there is a file or folder of this path, which is relative to the project.
+    pub fn contains(&self, path: &str) -> bool {
+        let is_relative = !path.trim().is_empty() && Path::new(path).is_relative();
+        is_relative && self.locate(path).is_ok_and(|inside| self.metadata(&inside).is_ok())
+    }
+
     /// Takes a path as a model writes it: relative to the project, or absolute and inside it.
     pub(crate) fn locate(&self, given: &str) -> Result<Inside, Error> {
         Inside::parse(given, &self.root)
@@ -74,8 +80,16 @@ impl Project {
         self.dir.metadata(path.as_path()).map_err(|error| refusal(path, &error))
     }
 
-    /// Reads a regular file whole.
+    /// Reads a regular file whole that a model names: not of `.git` or `.formwork`, where addresses with keys and the
+    /// replies of other runs are kept.
     pub(crate) fn read(&self, path: &Inside) -> Result<Vec<u8>, Error> {
+        let real = self.dir.canonicalize(path.as_path()).map_err(|error| refusal(path, &error))?;
+        let leads_there = real.iter().any(|part| part.to_str().is_some_and(is_protected));
+        if path.is_protected() || leads_there {
+            return Err(
+                path.refused("cannot be read: .git and .formwork are not part of the project's files")
+            );
+        }
         self.read_up_to(path, FILE_BYTES_MAX)
     }
 

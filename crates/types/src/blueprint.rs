@@ -51,6 +51,9 @@ pub struct Blueprint {
     /// The names of the tools it may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
+    /// Tools that are called before the model is asked for the first time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opening: Vec<Opening>,
     /// The names of the agents it may delegate to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
@@ -113,6 +116,16 @@ pub enum Protocol {
     Tools,
     /// The action envelope, for models without tool calling.
     Actions,
+}
+
+/// A tool that is called before the model is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Opening {
+    /// The tool, one of those that the agent may call.
+    pub tool: String,
+    /// Its arguments; their texts may hold placeholders.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub arguments: Value,
 }
 
 /// How an MCP server is reached.
@@ -178,7 +191,8 @@ mod tests {
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
             "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {"type": "object"}, "output_schema": {"type": "array"},
             "default_output_schema": true, "default_output_schema_options": {"max_retries": 3},
-            "output_example": [1], "protocol": "actions", "tools": ["fs:read"], "agents": ["b"],
+            "output_example": [1], "protocol": "actions", "tools": ["fs:read"],
+            "opening": [{"tool": "fs:read", "arguments": {"path": "a"}}], "agents": ["b"],
             "mcp_servers": {"docs": {"command": ["docs-mcp"]}, "wiki": {"url": "http://127.0.0.1:9000/mcp"}},
             "cites": ["$[*]"], "tier": "small", "escalation": ["small", "large"],
             "limits": {"max_steps": 1, "max_tool_calls": 2, "timeout_seconds": 3, "max_tokens": 4},

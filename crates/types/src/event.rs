@@ -113,6 +113,13 @@ pub enum Body {
     },
     /// Another agent has ended its work for this one.
     ChildCompleted(Box<ChildEnd>),
+    /// It was looked whether files and folders that a result names are in the project.
+    PathsChecked {
+        /// Those that are.
+        present: Vec<String>,
+        /// Those that are not.
+        missing: Vec<String>,
+    },
     /// A reply did not satisfy the contract.
     ValidationFailed {
         /// What is wrong with it, as `$.path: message`.

@@ -23,7 +23,7 @@ mod receipt;
 mod tool;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, StructuredOutput, Support, TierBackend};
-pub use blueprint::{AgentType, Blueprint, Limits, McpServer, ParametersAs, Protocol};
+pub use blueprint::{AgentType, Blueprint, Limits, McpServer, Opening, ParametersAs, Protocol};
 pub use child::{AgentCard, Callback, ChildEnd, ExecutionMode};
 pub use contract::{
     Contract, ContractOptions, ContractSource, Correction, OptionsPatch, RETRIES_FOR_BLUEPRINT,

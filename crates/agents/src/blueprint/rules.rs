@@ -2,7 +2,7 @@
 //!
 //! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
 
-use formwork_schema::{Schema, Shape, Types, lint};
+use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint};
 use formwork_types::AgentType;
 use serde_json::{Map, Value};
 
@@ -14,6 +14,7 @@ type Definition = Map<String, Value>;
 
 pub(super) fn check(definition: &Definition, findings: &mut Findings) {
     names(definition, findings);
+    servers(definition, findings);
     schemas(definition, findings);
     let kind = match definition.get("type").and_then(Value::as_str) {
         Some("procedural") => AgentType::Procedural,
@@ -37,6 +38,24 @@ fn names(definition: &Definition, findings: &mut Findings) {
             findings.problem(path, format!("'{agent}' cannot be an agent's name; {}", names::RULE));
         } else if Some(agent) == name {
             findings.warning(path, "an agent cannot delegate to itself; remove it");
+        }
+    }
+}
+
+/// The words before the colon of tools that come with the program.
+const RESERVED: [&str; 3] = ["fs", "code", "mind"];
+
+fn servers(definition: &Definition, findings: &mut Findings) {
+    let names = definition.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
+    for (name, _) in names {
+        let path = json_path(&["mcp_servers", name].map(|key| Segment::Key(key.to_owned())));
+        if RESERVED.contains(&name.as_str()) {
+            findings.problem(
+                path,
+                format!("'{name}:' stands before the program's own tools; choose another name"),
+            );
+        } else if !is_name(name) {
+            findings.problem(path, format!("'{name}' cannot be a server's name; {}", names::RULE));
         }
     }
 }
@@ -127,8 +146,17 @@ fn procedural(definition: &Definition, findings: &mut Findings) {
         }
         Some(_) => {}
     }
-    for key in ["system_prompt", "protocol", "tools", "agents", "mcp_servers", "cites", "tier", "escalation"]
-    {
+    for key in [
+        "system_prompt",
+        "protocol",
+        "tools",
+        "opening",
+        "agents",
+        "mcp_servers",
+        "cites",
+        "tier",
+        "escalation",
+    ] {
         if definition.contains_key(key) {
             findings.warning(format!("$.{key}"), "has no effect: a procedural agent has no model");
         }
@@ -140,9 +168,47 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
         let message = "only a procedural agent has a command; remove it, or say type: procedural";
         findings.problem("$.command", message);
     }
+    let tools: Vec<&str> = strings(definition, "tools").collect();
+    let servers = definition.get("mcp_servers").and_then(Value::as_object);
+    let is_listed = |name: &str| {
+        let server = name.split_once(':').map(|(server, _)| server);
+        tools.contains(&name)
+            || servers.zip(server).is_some_and(|(servers, server)| servers.contains_key(server))
+    };
+    let opening = definition.get("opening").and_then(Value::as_array).into_iter().flatten();
+    for (index, call) in opening.enumerate() {
+        if let Some(name) = call.get("tool").and_then(Value::as_str).filter(|name| !is_listed(name)) {
+            let message = format!("'{name}' is not one of the agent's tools; add it there");
+            findings.problem(format!("$.opening[{index}].tool"), message);
+        }
+    }
+    for (index, place) in strings(definition, "cites").enumerate().filter(|(_, place)| !is_place(place)) {
+        let message =
+            format!("'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]");
+        findings.problem(format!("$.cites[{index}]"), message);
+    }
     if definition.contains_key("parameters_as") {
         findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");
     }
+}
+
+/// Whether a text leads from a result to its parts by names and `[*]` alone.
+fn is_place(text: &str) -> bool {
+    let Some(mut rest) = text.strip_prefix('$').filter(|rest| !rest.is_empty()) else { return false };
+    while !rest.is_empty() {
+        rest = match (rest.strip_prefix("[*]"), rest.strip_prefix('.')) {
+            (Some(after), _) => after,
+            (None, Some(after)) => {
+                let end = after.find(['.', '[', ']', '*']).unwrap_or(after.len());
+                if end == 0 {
+                    return false;
+                }
+                &after[end..]
+            }
+            (None, None) => return false,
+        };
+    }
+    true
 }
 
 fn strings<'d>(definition: &'d Definition, key: &str) -> impl Iterator<Item = &'d str> {

@@ -106,7 +106,11 @@ impl Progress for Line {
             }
             Body::Escalated { from, to, reason } => format!("{reason}; escalating from {from} to {to}"),
             Body::PreTool { tool_name, tool_input, .. } => {
-                let text = format!("{tool_name} {}", short(&tool_input.to_string()));
+                let words = tool_input["argv"].as_array();
+                let text = match words.map(|words| words.iter().filter_map(|word| word.as_str())) {
+                    Some(words) => short(&words.collect::<Vec<_>>().join(" ")),
+                    None => format!("{tool_name} {}", short(&tool_input.to_string())),
+                };
                 self.say(agent, &text);
                 let mut now = self.now();
                 now.agent.clone_from(agent);

@@ -99,7 +99,7 @@ impl Office {
             return Ok(vec![backends::rung("default", self.settings.backend(name)?, &verdicts).await?]);
         }
         let mut ladder = Vec::new();
-        for tier in Settings::ladder(blueprint) {
+        for tier in self.settings.ladder(blueprint) {
             ladder.push(backends::rung(&tier, self.settings.tier(&tier)?, &verdicts).await?);
         }
         Ok(ladder)
@@ -164,7 +164,7 @@ impl Desk for Office {
 
 fn request(submission: &Submission) -> Result<ContractRequest> {
     let named = match &submission.output_schema_name {
-        Some(name) => Some((name.clone(), source::schema_source(name)?.1)),
+        Some(name) => Some((name.clone(), source::named_schema(name)?)),
         None => None,
     };
     Ok(ContractRequest { schema: submission.output_schema.clone(), named, ..ContractRequest::default() })

@@ -88,7 +88,7 @@ fn keep(ended: &Ended<'_>, project: &Path) {
     });
     match kept {
         Ok(()) => {
-            output::lines([format!("formwork: the run and everything the model wrote are kept in {name}")])
+            output::lines([format!("formwork: the run and everything that was written are kept in {name}")])
         }
         Err(error) => {
             output::lines([format!("formwork: the replies could not be kept in {name}: {error:#}")])
@@ -107,7 +107,9 @@ fn run_object(ended: &Ended<'_>) -> Result<Value> {
         .filter(|event| matches!(event.body, Body::AttemptStarted { .. }))
         .collect();
     let started = attempts.first();
-    let children = ended.events.iter().filter(own).filter_map(|event| match &event.body {
+    // A session that was called back has started its children in earlier runs.
+    let in_session = |event: &&Event| event.session_id == claim.session_id;
+    let children = ended.events.iter().filter(in_session).filter_map(|event| match &event.body {
         Body::ChildStarted { child_session_id, .. } => Some(child_session_id),
         _ => None,
     });

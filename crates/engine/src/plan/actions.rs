@@ -5,8 +5,10 @@ use std::sync::Arc;
 use formwork_types::Message;
 use serde_json::Value;
 
-use super::{Ask, Plan, Prepared, Scene, Target, constrain, reminder, request, written};
-use crate::envelope::{self, Envelope};
+use super::{
+    Ask, Plan, Prepared, Scene, Target, constrain, has_to_look, is_last, offered, reminder, request, written,
+};
+use crate::envelope::{self, Envelope, May};
 use crate::prompt::{self, Why};
 use crate::way::Way;
 
@@ -50,9 +52,14 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Envelope) -> Pr
             }
         }
     }
-    let is_last = scene.acting.is_last();
-    let shown = if is_last { &envelope.last } else { &envelope.detailed };
-    let target = Target { name: "action".to_owned(), shown };
+    let may = match (is_last(scene, plan), has_to_look(scene, plan)) {
+        (true, _) => May::End,
+        (false, true) => May::Call,
+        (false, false) => May::Anything,
+    };
+    let offered = result.and_then(|result| offered(scene, plan, result));
+    let shown = envelope::forms(&scene.acting.callables, offered.as_ref().or(result), may);
+    let target = Target { name: "action".to_owned(), shown: &shown };
     let unenforced = constrain(&mut request, &target, scene.backend, plan);
     Prepared { request: Arc::new(request), unenforced }
 }

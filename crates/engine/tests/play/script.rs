@@ -34,9 +34,9 @@ pub(crate) struct Case {
     /// The tools there are: a name, or bits of a definition.
     #[serde(default)]
     tools: Vec<Value>,
-    /// The agents there are, by name.
+    /// The agents there are: a name, or bits of a card.
     #[serde(default)]
-    agents: Vec<String>,
+    agents: Vec<Value>,
     /// What tools answer, by name, and agents, by `agent NAME`; `{"error": …}` where they fail.
     #[serde(default)]
     answers: BTreeMap<String, Value>,
@@ -114,6 +114,13 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
                 ran.push(json!([run.name, run.arguments]));
                 case.tool_answer(&run.call_id, &run.name)
             }
+            Some(Action::Look(paths)) => {
+                ran.push(json!(["look", paths]));
+                let (present, missing) = paths
+                    .into_iter()
+                    .partition(|path| case.answers.get("files").is_some_and(|it| it[path] == true));
+                Body::PathsChecked { present, missing }
+            }
             Some(Action::Execute(program)) => {
                 ran.push(json!([program.argv, program.stdin]));
                 case.tool_answer(&program.call_id, &program.argv[0])
@@ -188,7 +195,11 @@ impl Case {
             with(json!({"description": "A tool.", "parameters": schema, "hash": "sha256:0"}), &bits)
         };
         let tools: Vec<Value> = self.tools.iter().map(tool).collect();
-        let agents: Vec<Value> = self.agents.iter().map(|name| json!({"name": name})).collect();
+        let agents: Vec<Value> = self
+            .agents
+            .iter()
+            .map(|agent| if agent.is_string() { json!({"name": agent}) } else { agent.clone() })
+            .collect();
         let event = json!({"event_type": "attempt_started", "ladder": self.ladder()?, "tools": tools, "agents": agents});
         serde_json::from_value(event).map_err(|error| error.to_string())
     }

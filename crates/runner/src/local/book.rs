@@ -156,7 +156,7 @@ impl Book {
         }
         if let Some(session) = self.sessions.get_mut(&claim.session_id) {
             session.is_busy = false;
-            // Servers that were started for the run end with it.
+            // Its tools are let go of: an MCP server has no business after the run that it was started for.
             let claim = Claim { tools: Arc::default(), ..(*claim).clone() };
             session.last = Some((Arc::new(claim), outcome));
         }
@@ -180,8 +180,8 @@ impl Book {
         if self.runs >= RUNS_MAX {
             return None;
         }
-        let free = |session: &&mut Session| !session.is_busy && !session.callbacks.is_empty();
-        let (id, session) = self.sessions.iter_mut().find(|(_, session)| free(session))?;
+        let is_free = |session: &Session| !session.is_busy && !session.callbacks.is_empty();
+        let (id, session) = self.sessions.iter_mut().find(|(_, session)| is_free(session))?;
         Some((id.clone(), session.agent_name.clone(), std::mem::take(&mut session.callbacks)))
     }
 

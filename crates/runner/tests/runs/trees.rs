@@ -30,8 +30,8 @@ async fn a_program_is_a_child_like_any_other() {
         let folder = Folder::with("scanning", &[("scan.sh", "printf '{\"given\": \"%s\"}' \"$*\"")]);
         let server = playing(move |_, request| match answers(request).pop() {
             None if by_actions => Step::json(&json!({
-                "action": "AGENT_CALL", "reasoning": "", "content": "", "target_agent": "scanner",
-                "parameters": {"parameters": {"path": "src"}},
+                "action": "AGENT_CALL", "reasoning": "", "content": "Scan src.",
+                "target_agent": "scanner", "parameters": {"path": "src"},
             })),
             None => Step::tool(START, json!({"agent_name": "scanner", "parameters": {"path": "src"}})),
             Some(answer) if by_actions => {

@@ -1,0 +1,41 @@
+//! The agents that come with the program. An agent of the project with the same name goes before them.
+
+use std::path::PathBuf;
+
+use crate::document::Format;
+use crate::load::{Loaded, parse};
+
+/// Each by its name, with its file.
+const SHIPPED: [(&str, &str); 4] = [
+    ("researcher", include_str!("../../../agents/researcher.yaml")),
+    ("implementer", include_str!("../../../agents/implementer.yaml")),
+    ("reviewer", include_str!("../../../agents/reviewer.yaml")),
+    ("tester", include_str!("../../../agents/tester.yaml")),
+];
+
+/// The names of the agents that come with the program.
+pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
+
+/// The agent of this name that comes with the program.
+pub fn shipped(name: &str) -> Option<Loaded> {
+    let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
+    let path = PathBuf::from(format!("shipped/{name}.yaml"));
+    Some(Loaded { name: name.to_owned(), path, result: parse(text, Format::Yaml, Some(name)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_agent_is_valid_and_has_the_name_it_is_found_by() {
+        for name in shipped_names() {
+            let checked = shipped(name).unwrap().result.unwrap();
+            assert_eq!(checked.blueprint.name, name);
+            assert_eq!(checked.warnings, [], "{name}");
+            assert!(checked.blueprint.output_schema.is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Citations: places of a result that have to name files or folders of the project.
+//!
+//! What the project's tools have shown is known to be there; about everything else the runner is asked.
+
+use formwork_schema::{Segment, json_path};
+use serde_json::{Map, Value, json};
+
+/// The most paths that a grammar offers: more would crowd out the model's context, and the newest matter most.
+const OFFERED_MAX: usize = 24;
+
+/// The most paths that one list may name under a grammar: small models fill lists as long as they may.
+const LISTED_MAX: u64 = 4;
+
+/// The most places of one result that are looked at.
+const CITED_MAX: usize = 1_000;
+
+/// A path that a result names, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cited {
+    pub(crate) place: String,
+    pub(crate) path: String,
+}
+
+/// One step from a value to its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Each,
+}
+
+/// `$.findings[*].files[*]` as steps; none for what is no such pattern.
+fn steps(pattern: &str) -> Option<Vec<Step>> {
+    let mut rest = pattern.trim().strip_prefix('$')?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix("[*]") {
+            steps.push(Step::Each);
+            rest = after;
+        } else {
+            let after = rest.strip_prefix('.')?;
+            let end = after.find(['.', '[']).unwrap_or(after.len());
+            steps.push(Step::Key(after[..end].to_owned()));
+            rest = &after[end..];
+        }
+    }
+    Some(steps)
+}
+
+/// The paths that a value names at these places.
+pub(crate) fn cited(patterns: &[String], value: &Value) -> Vec<Cited> {
+    let mut found = Vec::new();
+    for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
+        collect(value, &steps, &mut Vec::new(), &mut found);
+    }
+    found
+}
+
+fn collect(value: &Value, steps: &[Step], place: &mut Vec<Segment>, found: &mut Vec<Cited>) {
+    if found.len() >= CITED_MAX {
+        return;
+    }
+    match (steps.split_first(), value) {
+        (None, Value::String(path)) => found.push(Cited { place: json_path(place), path: path.clone() }),
+        (Some((Step::Key(key), rest)), Value::Object(members)) => {
+            if let Some(member) = members.get(key) {
+                place.push(Segment::Key(key.clone()));
+                collect(member, rest, place, found);
+                place.pop();
+            }
+        }
+        (Some((Step::Each, rest)), Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                place.push(Segment::Index(index));
+                collect(item, rest, place, found);
+                place.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds the paths that a tool of the project has shown to those that are known, the newest first.
+pub(crate) fn see(known: &mut Vec<String>, tool: &str, output: &Value) {
+    let is_of_project = ["fs:", "code:", "mind:"].iter().any(|prefix| tool.starts_with(prefix));
+    if !is_of_project {
+        return;
+    }
+    let mut shown = Vec::new();
+    gather(output, &mut shown);
+    known.retain(|path| !shown.contains(path));
+    known.splice(0..0, shown);
+}
+
+fn gather(value: &Value, shown: &mut Vec<String>) {
+    let mut add = |path: &Value| {
+        if let Some(path) = path.as_str().filter(|path| !path.is_empty() && *path != ".")
+            && !shown.iter().any(|known| known == path)
+        {
+            shown.push(path.to_owned());
+        }
+    };
+    match value {
+        Value::Object(members) => {
+            members.get("path").into_iter().for_each(&mut add);
+            members.get("files").and_then(Value::as_array).into_iter().flatten().for_each(&mut add);
+            members.values().filter(|member| member.is_array() || member.is_object()).for_each(|member| {
+                gather(member, shown);
+            });
+        }
+        Value::Array(items) => {
+            items.iter().filter(|item| item.is_object()).for_each(|item| gather(item, shown));
+        }
+        _ => {}
+    }
+}
+
+/// A schema under which only known paths can be named, and none where none is known. Where a place leads through a
+/// reference the schema stays as it is: the result is checked all the same.
+pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> Option<Value> {
+    if patterns.is_empty() {
+        return None;
+    }
+    let paths: Vec<&String> = known.iter().take(OFFERED_MAX).collect();
+    let mut narrowed = schema.clone();
+    for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
+        for (depth, _) in steps.iter().enumerate().filter(|(_, step)| **step == Step::Each) {
+            let is_last = depth + 1 == steps.len();
+            if let Some(list) = place(&mut narrowed, &steps[..depth]) {
+                few(list, is_last, paths.len());
+            }
+        }
+        if let (false, Some(keywords)) = (paths.is_empty(), place(&mut narrowed, &steps)) {
+            let mut only = Map::new();
+            only.extend(keywords.get("description").map(|text| ("description".to_owned(), text.clone())));
+            only.insert("type".to_owned(), json!("string"));
+            only.insert("enum".to_owned(), json!(paths));
+            *keywords = only;
+        }
+    }
+    Some(narrowed)
+}
+
+/// Keeps a list short, and not empty where there is something to cite: a finding that shows nothing is none. A list of
+/// paths names each once.
+fn few(list: &mut Map<String, Value>, is_of_paths: bool, known: usize) {
+    let bound = |name: &str| list.get(name).and_then(Value::as_u64);
+    if bound("maxItems") == Some(0) {
+        return;
+    }
+    let least = bound("minItems").unwrap_or(0);
+    let most = bound("maxItems").unwrap_or(LISTED_MAX).min(LISTED_MAX).max(least);
+    let (least, most) = match (known, is_of_paths) {
+        (0, true) => (least, least),
+        (0, false) => (least, most),
+        _ => (least.max(1), most.max(1)),
+    };
+    list.insert("minItems".to_owned(), json!(least));
+    list.insert("maxItems".to_owned(), json!(most));
+    if is_of_paths && most <= known as u64 {
+        list.insert("uniqueItems".to_owned(), json!(true));
+    }
+}
+
+/// The keywords at a place of a schema.
+fn place<'s>(schema: &'s mut Value, steps: &[Step]) -> Option<&'s mut Map<String, Value>> {
+    let place = steps.iter().try_fold(schema, |place, step| match step {
+        Step::Key(key) => place.get_mut("properties")?.get_mut(key),
+        Step::Each => place.get_mut("items"),
+    });
+    place?.as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns() -> Vec<String> {
+        vec!["$.findings[*].files[*]".to_owned(), "$.main".to_owned()]
+    }
+
+    #[test]
+    fn places_are_found_wherever_they_are_and_named() {
+        let value =
+            json!({"findings": [{"files": ["a", 1]}, {}, {"files": ["b"]}], "main": "c", "files": ["d"]});
+        let found: Vec<_> = cited(&patterns(), &value).into_iter().map(|it| (it.place, it.path)).collect();
+        let expected = [("$.findings[0].files[0]", "a"), ("$.findings[2].files[0]", "b"), ("$.main", "c")];
+        assert_eq!(found, expected.map(|(place, path)| (place.to_owned(), path.to_owned())));
+        assert_eq!(cited(&["findings".to_owned(), "$.a[0]".to_owned()], &value), []);
+    }
+
+    #[test]
+    fn what_the_projects_tools_have_shown_is_known_newest_first() {
+        let mut known = Vec::new();
+        see(&mut known, "fs:list", &json!({"path": ".", "entries": [{"path": "a"}, {"path": "b/c"}]}));
+        see(&mut known, "wiki:page", &json!({"path": "elsewhere"}));
+        see(&mut known, "code:search", &json!({"results": [{"path": "d"}, {"path": "a"}]}));
+        see(&mut known, "fs:glob", &json!({"files": ["e"]}));
+        assert_eq!(known, ["e", "d", "a", "b/c"]);
+    }
+
+    #[test]
+    fn only_what_is_known_is_offered() {
+        let schema = json!({
+            "properties": {
+                "findings": {"items": {"properties": {"files": {"items": {"type": "string", "minLength": 1}}}}},
+                "main": {"type": "string", "description": "d"},
+            },
+        });
+        let nothing = offered(&schema, &patterns(), &[]).unwrap();
+        assert_eq!(nothing["properties"]["findings"]["items"]["properties"]["files"]["maxItems"], json!(0));
+        assert_eq!(nothing["properties"]["main"], schema["properties"]["main"]);
+        let narrowed = offered(&schema, &patterns(), &["a".to_owned()]).unwrap();
+        let place = "/properties/findings/items/properties/files/items";
+        assert_eq!(narrowed.pointer(place), Some(&json!({"type": "string", "enum": ["a"]})));
+        assert_eq!(narrowed["properties"]["main"]["enum"], json!(["a"]));
+    }
+}

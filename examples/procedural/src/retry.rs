@@ -1,0 +1,4 @@
+// TODO: give up after a while
+pub fn retry() {
+    loop {} // FIXME: sleep
+}
