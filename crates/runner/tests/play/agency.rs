@@ -21,6 +21,8 @@ use crate::parts::{Played, with_tools};
 /// How long a tree of runs may take that ends by itself; beyond it something waits for what never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+type Maker = Box<dyn Fn(&str) -> Vec<Arc<Played>> + Send + Sync>;
+
 /// The desk: it knows agents, numbers sessions from 1 and runs from 129.
 pub(crate) struct Agency {
     agents: Vec<(Blueprint, Vec<Rung>)>,
@@ -28,7 +30,7 @@ pub(crate) struct Agency {
     contracts: Mutex<HashMap<SessionId, Option<Arc<Contract>>>>,
     project_dir: String,
     /// Makes the tools of an agent, where a test brings some.
-    tools: Box<dyn Fn(&str) -> Vec<Arc<Played>> + Send + Sync>,
+    tools: Maker,
     sessions_made: AtomicU8,
     runs_made: AtomicU8,
 }
