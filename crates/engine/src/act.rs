@@ -5,7 +5,7 @@ use formwork_types::{
 };
 use serde_json::{Value, json};
 
-use crate::acting::{CALLS_A_REPLY_MAX, Called, Pending, Step, Work, answer};
+use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
 use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
 use crate::envelope::{Wanted, wanted};
@@ -20,23 +20,14 @@ use crate::way::Way;
 
 impl State {
     /// The calls that a reply makes, other than submitting its result; none where it makes none.
-    pub(crate) fn calls_of(&self, reply: &Reply) -> Option<Vec<Called>> {
+    pub(crate) fn calls_of(&self, reply: &Reply) -> Option<Vec<ToolCall>> {
         let submits = |call: &&ToolCall| call.name == SUBMIT && self.contract().is_some();
-        let calls: Vec<Called> = reply
-            .tool_calls
-            .iter()
-            .filter(|call| !submits(call))
-            .map(|call| Called {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                arguments: call.arguments.clone(),
-            })
-            .collect();
+        let calls: Vec<ToolCall> = reply.tool_calls.iter().filter(|call| !submits(call)).cloned().collect();
         (!calls.is_empty()).then_some(calls)
     }
 
     /// The model has called: what is wrong is answered at once, everything else is to be done.
-    pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<Called>, reply: &Reply) {
+    pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<ToolCall>, reply: &Reply) {
         let is_submit = |call: &&ToolCall| call.name == SUBMIT && self.contract().is_some();
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
         let submission = (!submits.is_empty()).then(|| Reply {
@@ -45,7 +36,7 @@ impl State {
             stop: Stop::ToolCalls,
             ..reply.clone()
         });
-        let calls = self.acting.named_apart(calls);
+        let calls = self.acting.named_apart(&calls, &self.past);
         let left = self.acting.bounds.tool_calls.saturating_sub(self.acting.tool_calls) as usize;
         if submission.is_none() {
             if self.acting.steps() + 1 >= self.acting.bounds.steps {
@@ -92,7 +83,7 @@ impl State {
         for (index, call) in opening.into_iter().enumerate() {
             let id = format!("opening-{}", index + 1);
             let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments };
-            let called = Called { id, name: call.tool, arguments: arguments.to_string() };
+            let called = ToolCall { id, name: call.tool, arguments: arguments.to_string() };
             let (pending, wrong) = self.acting.check(called, &self.children, planned.plan.protocol);
             self.note_wrong(&pending, wrong);
             list.push(pending);

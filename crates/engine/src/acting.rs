@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use formwork_types::{ChildEnd, Limits, Protocol, Reply, SessionId};
+use formwork_types::{ChildEnd, Limits, Protocol, Reply, SessionId, ToolCall};
 use serde_json::Value;
 
 use crate::action::{Child, ToolRun};
 use crate::callable::{Callables, Kind};
+use crate::conversation::Past;
 use crate::delegation::{Known, START, child};
 use crate::envelope::Envelope;
 use crate::plan::Plan;
@@ -201,14 +202,6 @@ impl Step {
     }
 }
 
-/// A call as the model made it, whatever the protocol.
-#[derive(Debug, Clone)]
-pub(crate) struct Called {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) arguments: String,
-}
-
 impl Acting {
     /// Whether there is anything to call, or a protocol for calling.
     pub(crate) fn is_on(&self) -> bool {
@@ -239,18 +232,20 @@ impl Acting {
         (of >= STEPS_WITH_HALF && used == of / 2).then_some(Reminder::Half { used, of })
     }
 
-    /// The calls of a reply, each with an id that no other call of the run has. The same call twice is one.
-    pub(crate) fn named_apart(&self, calls: Vec<Called>) -> Vec<Called> {
-        let mut kept: Vec<(String, Called)> = Vec::new();
+    /// The calls of a reply, each with an id that no other call of the session has: some servers number the calls of
+    /// each reply anew, and others refuse what is not unique. The same call twice is one.
+    pub(crate) fn named_apart(&self, calls: &[ToolCall], past: &[Past]) -> Vec<ToolCall> {
+        let mut kept: Vec<(String, ToolCall)> = Vec::new();
         for call in calls {
-            let is_same = |(id, other): &(String, Called)| {
+            let is_same = |(id, other): &(String, ToolCall)| {
                 *id == call.id && other.name == call.name && other.arguments == call.arguments
             };
             if !call.id.is_empty() && kept.iter().any(is_same) {
                 continue;
             }
             let given = call.id.clone();
-            let earlier = self.turns.iter().flat_map(|turn| &turn.calls);
+            let turns = past.iter().flat_map(|run| &run.turns).chain(&self.turns);
+            let earlier = turns.flat_map(|turn| &turn.calls);
             let is_taken = |id: &str| {
                 id.is_empty()
                     || earlier.clone().any(|answered| answered.id == id)
@@ -264,7 +259,7 @@ impl Acting {
                 id = format!("{base}-{step}-{number}");
                 number += 1;
             }
-            kept.push((given, Called { id, ..call }));
+            kept.push((given, ToolCall { id, ..call.clone() }));
         }
         kept.into_iter().map(|(_, call)| call).collect()
     }
@@ -272,7 +267,7 @@ impl Acting {
     /// A call, checked: what it takes, or what is wrong with it.
     pub(crate) fn check(
         &self,
-        call: Called,
+        call: ToolCall,
         known: &[Known],
         protocol: Protocol,
     ) -> (Pending, Option<String>) {

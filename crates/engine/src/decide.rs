@@ -298,7 +298,8 @@ impl State {
         plan.ask = match self.parts(&plan, flawed.filter(|_| !echoed)) {
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
             None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => {
-                Ask::ToolResult { why, errors, content: reply.text.clone(), calls: reply.tool_calls.clone() }
+                let calls = self.acting.named_apart(&reply.tool_calls, &self.past);
+                Ask::ToolResult { why, errors, content: reply.text.clone(), calls }
             }
             None => Ask::Full { why, errors, previous },
         };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use formwork_schema::compact;
-use formwork_types::{AgentCard, Contract, ContractOptions, ContractSource};
+use formwork_types::{AgentCard, Contract, ContractOptions, ContractSource, ToolCall};
 use serde_json::{Map, Value, json};
 
-use crate::acting::{Answered, Called};
+use crate::acting::Answered;
 use crate::callable::Callables;
 use crate::contract::Enforced;
 use crate::delegation::START;
@@ -36,7 +36,7 @@ pub(crate) struct Envelope {
 /// What a model wants, taken out of its envelope.
 pub(crate) enum Wanted {
     /// A tool or an agent.
-    Call(Called),
+    Call(ToolCall),
     /// The end, with the result as text and perhaps as an object.
     Answer { content: String, parameters: Option<Value> },
 }
@@ -158,7 +158,7 @@ pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> Wanted {
     let text = |name: &str| envelope[name].as_str().unwrap_or_default().to_owned();
     let parameters = envelope.get("parameters").and_then(Value::as_object);
     match envelope["action"].as_str() {
-        Some(USE_TOOL) => Wanted::Call(Called {
+        Some(USE_TOOL) => Wanted::Call(ToolCall {
             id: "act".to_owned(),
             name: text("tool"),
             arguments: Value::Object(parameters.cloned().unwrap_or_default()).to_string(),
@@ -168,7 +168,7 @@ pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> Wanted {
             let card = agents.iter().find(|agent| agent.name == target.trim());
             let schema = card.and_then(|card| card.parameters_schema.as_ref());
             let arguments = start(target.trim(), &text("content"), parameters, schema);
-            Wanted::Call(Called {
+            Wanted::Call(ToolCall {
                 id: "act".to_owned(),
                 name: START.to_owned(),
                 arguments: arguments.to_string(),

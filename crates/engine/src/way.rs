@@ -76,10 +76,10 @@ pub(crate) fn routes(
                 _ => ways[0],
             };
             // Whoever names a strategy gets that one; else tools in words are what is left when calling fails.
-            let words = (!asked).then(|| acting(envelope_way(Strategy::Auto, backend)));
-            [calling(first)].into_iter().chain(words).collect()
+            let words = if asked { Vec::new() } else { envelope_ways(Strategy::Auto, backend) };
+            [calling(first)].into_iter().chain(words.into_iter().map(acting)).collect()
         }
-        Some(_) => vec![acting(envelope_way(strategy.unwrap_or_default(), backend))],
+        Some(_) => envelope_ways(strategy.unwrap_or_default(), backend).into_iter().map(acting).collect(),
     }
 }
 
@@ -89,6 +89,14 @@ fn calls_tools(backend: &BackendInfo) -> bool {
     let does = !matches!(backend.capabilities.tools, Support::Refused | Support::Ignored);
     let may = backend.structured_output != StructuredOutput::Universal;
     can && (does || backend.kind == BackendKind::Embedded) && may
+}
+
+/// The ways to ask for the action envelope. A backend that enforces schemas may stumble over this one: there are many
+/// forms in it, and some take no union.
+fn envelope_ways(strategy: Strategy, backend: &BackendInfo) -> Vec<Way> {
+    let first = envelope_way(strategy, backend);
+    let words = (strategy == Strategy::Auto && first.is_native()).then_some(Way::SystemPrompt);
+    [first].into_iter().chain(words).collect()
 }
 
 /// How the action envelope is asked for: in words, unless the backend is known to enforce schemas.

@@ -16,14 +16,21 @@ use formwork_types::{
 use serde_json::{Value, json};
 
 use crate::claims::{clock, rung};
+use crate::parts::{Played, with_tools};
 
 /// How long a tree of runs may take that ends by itself; beyond it something waits for what never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+type Maker = Box<dyn Fn(&str) -> Vec<Arc<Played>> + Send + Sync>;
+
 /// The desk: it knows agents, numbers sessions from 1 and runs from 129.
 pub(crate) struct Agency {
     agents: Vec<(Blueprint, Vec<Rung>)>,
-    sessions: Mutex<HashMap<SessionId, (Blueprint, Option<Arc<Contract>>)>>,
+    /// What later runs of a session go on with.
+    contracts: Mutex<HashMap<SessionId, Option<Arc<Contract>>>>,
+    project_dir: String,
+    /// Makes the tools of an agent, where a test brings some.
+    tools: Maker,
     sessions_made: AtomicU8,
     runs_made: AtomicU8,
 }
@@ -54,21 +61,37 @@ pub(crate) fn asked(server: &ScriptedServer, name: &str) -> Vec<Arc<Recorded>> {
     server.requests().into_iter().filter(is_its).collect()
 }
 
+/// A ladder of one rung, this server.
+pub(crate) fn on(server: &ScriptedServer) -> Vec<Rung> {
+    vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)]
+}
+
 impl Agency {
     /// Agents that are all played by one server.
     pub(crate) fn new(agents: &[Value], server: &ScriptedServer) -> Arc<Agency> {
-        let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
+        let ladder = on(server);
         Agency::of(agents.iter().map(|agent| (agent.clone(), ladder.clone())).collect())
     }
 
     pub(crate) fn of(agents: Vec<(Value, Vec<Rung>)>) -> Arc<Agency> {
+        Arc::new(Agency::with(agents, ".", |_| Vec::new()))
+    }
+
+    /// Agents in a project, with tools of the test's own.
+    pub(crate) fn with(
+        agents: Vec<(Value, Vec<Rung>)>,
+        project_dir: &str,
+        tools: impl Fn(&str) -> Vec<Arc<Played>> + Send + Sync + 'static,
+    ) -> Agency {
         let read = |(agent, ladder)| (serde_json::from_value(agent).unwrap(), ladder);
-        Arc::new(Agency {
+        Agency {
             agents: agents.into_iter().map(read).collect(),
-            sessions: Mutex::default(),
+            contracts: Mutex::default(),
+            project_dir: project_dir.to_owned(),
+            tools: Box::new(tools),
             sessions_made: AtomicU8::new(1),
             runs_made: AtomicU8::new(129),
-        })
+        }
     }
 
     fn find(&self, name: &str) -> Option<&(Blueprint, Vec<Rung>)> {
@@ -85,7 +108,7 @@ impl Agency {
         };
         let (session_id, run_type, contract, input) = match submission.session_id {
             Some(id) => {
-                let (_, kept) = self.sessions.lock().unwrap()[&id].clone();
+                let kept = self.contracts.lock().unwrap()[&id].clone();
                 let contract = if request.schema.is_some() { by_request()? } else { kept };
                 let input = submission.parameters["prompt"].as_str().unwrap().to_owned();
                 (id, RunType::ResumeSession, contract, input)
@@ -101,22 +124,25 @@ impl Agency {
                 (id, RunType::StartSession, by_request()?, input)
             }
         };
-        self.sessions.lock().unwrap().insert(session_id.clone(), (agent.clone(), contract.clone()));
+        self.contracts.lock().unwrap().insert(session_id.clone(), contract.clone());
         let card = |name: &String| AgentCard {
             name: name.clone(),
             parameters_schema: self.find(name).and_then(|(agent, _)| agent.parameters_schema.clone()),
             ..AgentCard::default()
         };
         let run_id = RunId::from_random([self.runs_made.fetch_add(1, Ordering::SeqCst); 6]);
-        Ok(Claim {
+        let tools = (self.tools)(name);
+        let claim = Claim {
             run_type,
             contract,
             parameters: submission.parameters,
             input,
             ladder: ladder.clone(),
             agents: agent.agents.iter().map(card).collect(),
+            project_dir: self.project_dir.clone(),
             ..Claim::new(session_id, run_id, agent.clone().into())
-        })
+        };
+        Ok(if tools.is_empty() { claim } else { with_tools(claim, &tools) })
     }
 
     /// A claim of a session of this agent.

@@ -1,5 +1,7 @@
 //! Runs to their ends.
 
+use std::time::Duration;
+
 use formwork_runner::{Claim, Memory, Stop, perform};
 use formwork_types::{Body, Event, Failure, Outcome, Success};
 
@@ -19,10 +21,15 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
     }
 }
 
+/// How long a run may take that ends by itself; beyond it something waits for what never comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Drives a run to its end.
 pub(crate) async fn run(claim: &Claim) -> (Outcome, Memory) {
     let journal = journal();
-    let outcome = perform(claim, &journal, &Stop::default(), &()).await.unwrap();
+    let stop = Stop::default();
+    let running = perform(claim, &journal, &stop, &());
+    let outcome = tokio::time::timeout(PATIENCE, running).await.expect("the run ends").unwrap();
     (outcome, journal)
 }
 

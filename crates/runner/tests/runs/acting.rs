@@ -2,7 +2,7 @@
 
 use formwork_runner::{Claim, Rung};
 use formwork_testkit::{Protocol, Recorded, ScriptedServer, Step};
-use formwork_types::{BackendKind, StructuredOutput};
+use formwork_types::{BackendKind, StructuredOutput, Support};
 use serde_json::{Value, json};
 
 use crate::claims::{claim, rung};
@@ -244,6 +244,59 @@ async fn a_server_that_refuses_tools_is_asked_for_actions() {
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
     let success = completed(run(&reviewing("tools", &folder, ladder)).await.0);
+    assert_eq!(success.result_data, Some(expected()));
+    assert_eq!((success.receipt.calls, success.receipt.retries), (5, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_tools_is_asked_for_actions() {
+    let folder = Folder::with("ignored", &FILES);
+    let server = ScriptedServer::respond(|request, _| match calls_tools(request) {
+        true => Step::text("I would look at the files, if I could."),
+        false => review(request).said(request),
+    });
+    let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
+    let success = completed(run(&reviewing("tools", &folder, ladder)).await.0);
+    assert_eq!(success.result_data, Some(expected()));
+    assert_eq!((success.receipt.calls, success.receipt.retries), (5, 1));
+}
+
+/// A rung that was found to enforce schemas.
+fn enforcing(server: &ScriptedServer) -> Rung {
+    let mut rung = rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto);
+    rung.tier.backend.capabilities.json_schema = Support::Enforced;
+    rung
+}
+
+#[tokio::test]
+async fn a_server_that_enforces_schemas_is_held_to_the_forms_of_each_action() {
+    let folder = Folder::with("enforced", &FILES);
+    let server = model();
+    let success = completed(run(&reviewing("actions", &folder, vec![enforcing(&server)])).await.0);
+    assert_eq!(success.result_data, Some(expected()));
+    let requests = server.requests();
+    let actions = |index: usize| -> Vec<Value> {
+        let forms = &requests[index].body["response_format"]["json_schema"]["schema"]["anyOf"];
+        let action = |form: &Value| {
+            json!([form["properties"]["action"]["const"], form["properties"]["tool"]["const"]])
+        };
+        forms.as_array().unwrap().iter().map(action).collect()
+    };
+    let tool = |name: &str| json!(["USE_TOOL", name]);
+    let end = json!(["NORMAL_RESPONSE", null]);
+    assert_eq!(actions(0), [tool("fs:read"), tool("fs:list"), tool("fs:search"), end.clone()]);
+    // In the last step there is nothing left to call.
+    assert_eq!(actions(3), [end]);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_forms_is_asked_in_words() {
+    let folder = Folder::with("forms", &FILES);
+    let server = ScriptedServer::respond(|request, _| match request.body.get("response_format") {
+        Some(_) => Step::status(400),
+        None => review(request).said(request),
+    });
+    let success = completed(run(&reviewing("actions", &folder, vec![enforcing(&server)])).await.0);
     assert_eq!(success.result_data, Some(expected()));
     assert_eq!((success.receipt.calls, success.receipt.retries), (5, 1));
 }

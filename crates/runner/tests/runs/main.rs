@@ -23,3 +23,5 @@ mod limits;
 mod programs;
 mod resume;
 mod servers;
+mod sessions;
+mod trees;

@@ -70,6 +70,15 @@ fn count(events: &[Event], is_it: impl Fn(&Body) -> bool) -> usize {
     events.iter().filter(|event| is_it(&event.body)).count()
 }
 
+/// The events as whoever goes on finds them: written down and read again.
+fn kept(journal: &Memory) -> Vec<Event> {
+    let events = journal.events();
+    let text = serde_json::to_string(&events).unwrap();
+    let read: Vec<Event> = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, events);
+    read
+}
+
 fn is_reply(body: &Body) -> bool {
     matches!(body, Body::Message { .. })
 }
@@ -85,7 +94,7 @@ async fn a_run_with_tools_goes_on_from_every_event() {
         let expected = perform(&parts.claim, &whole, &Stop::default(), &()).await.unwrap();
         assert!(matches!(expected, Outcome::Completed(_)), "{protocol}: {expected:?}");
         let (requests, calls) = (parts.server.requests().len(), parts.called());
-        let events = whole.events();
+        let events = kept(&whole);
         for cut in 0..=events.len() {
             let what = format!("{protocol}, cut after {:?}", names(&events[..cut]));
             let parts = Parts::new(protocol);
@@ -107,7 +116,7 @@ async fn a_tool_that_has_changed_meanwhile_ends_the_run() {
     for protocol in ["tools", "actions"] {
         let (whole, parts) = (journal(), Parts::new(protocol));
         perform(&parts.claim, &whole, &Stop::default(), &()).await.unwrap();
-        let events = whole.events();
+        let events = kept(&whole);
         let begun = names(&events).iter().position(|name| name == "attempt_started").unwrap() + 1;
         let ended = names(&events).iter().position(|name| name == "result").unwrap();
         for cut in begun..=ended {
@@ -199,17 +208,29 @@ impl Keeper {
     }
 }
 
-fn family() -> (ScriptedServer, Keeper, Claim) {
-    let server = playing(|name, request| match (name, answers(request).len()) {
+/// A parent with two children, asked for as it can, and in the mode that it wants.
+fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, Keeper, Claim) {
+    let by_actions = protocol == "actions";
+    let server = playing(move |name, request| match (name, answers(request).len()) {
+        ("parent", heard @ 0..2) if by_actions => Step::json(&json!({
+            "action": "AGENT_CALL", "reasoning": "", "content": "Look.",
+            "target_agent": if heard == 0 { "left" } else { "right" }, "parameters": {"mode": mode},
+        })),
         ("parent", 0) => {
-            let start = |name: &str| json!({"agent_name": name, "prompt": "Look."});
+            let start = |name: &str| json!({"agent_name": name, "prompt": "Look.", "mode": mode});
             Step::tool("start_agent_session", start("left")).and_tool("start_agent_session", start("right"))
         }
-        ("parent", _) => Step::text(answers(request).join(" and ")),
+        ("parent", heard) => {
+            let text = if mode == "sync" { answers(request).join(" and ") } else { format!("{heard} look") };
+            match by_actions {
+                true => Step::json(&json!({"action": "NORMAL_RESPONSE", "reasoning": "", "content": text})),
+                false => Step::text(text),
+            }
+        }
         (name, _) => Step::text(name),
     });
     let agents = [
-        agent("parent", &["left", "right"], json!({})),
+        agent("parent", &["left", "right"], json!({"protocol": protocol})),
         agent("left", &[], json!({})),
         agent("right", &[], json!({})),
     ];
@@ -219,40 +240,47 @@ fn family() -> (ScriptedServer, Keeper, Claim) {
     (server, keeper, claim)
 }
 
-#[tokio::test]
-async fn a_run_with_children_goes_on_from_every_event() {
-    let (server, keeper, claim) = family();
+fn started(body: &Body, run: &RunId) -> bool {
+    matches!(body, Body::ChildStarted { child_run_id, .. } if child_run_id == run)
+}
+
+async fn goes_on_from_every_event(protocol: &str, mode: &'static str, text: &str) {
+    let (server, keeper, claim) = family(protocol, mode);
     let expected = keeper.run(&claim).await;
     let Outcome::Completed(success) = &expected else { panic!("{expected:?}") };
-    assert_eq!(success.result_text.as_deref(), Some("left and right"));
-    assert_eq!(server.requests().len(), 4);
-    let events = keeper.memory.events();
+    assert_eq!(success.result_text.as_deref(), Some(text));
+    let requests = server.requests().len();
+    let events = kept(&keeper.memory);
     let children = keeper.children.into_inner().unwrap();
+    let ends = count(&events, |body| matches!(body, Body::ChildCompleted(_)));
+    assert_eq!(ends, if mode == "sync" { 2 } else { 0 });
     for cut in 0..=events.len() {
-        let what = format!("cut after {:?}", names(&events[..cut]));
-        let (server, keeper, claim) = family();
+        let what = format!("{protocol}, {mode}, cut after {:?}", names(&events[..cut]));
+        let (server, keeper, claim) = family(protocol, mode);
         // The coordinator has not died, only the runner: it knows what it has taken on.
-        let ladder = &claim.ladder;
         let taken: BTreeMap<String, Claim> = children
             .iter()
-            .map(|(call, child)| (call.clone(), Claim { ladder: ladder.clone(), ..child.clone() }))
+            .map(|(call, child)| (call.clone(), Claim { ladder: claim.ladder.clone(), ..child.clone() }))
             .filter(|(_, child)| events[..cut].iter().any(|event| started(&event.body, &child.run_id)))
             .collect();
-        let memory = Memory::holding(clock(), events[..cut].to_vec());
-        let fresh = keeper.agency;
         for _ in &taken {
             // Ids go on where they were.
-            fresh.start("left", "x");
+            keeper.agency.start("left", "x");
         }
-        let keeper = Keeper { memory, agency: fresh, children: Mutex::new(taken) };
+        let memory = Memory::holding(clock(), events[..cut].to_vec());
+        let keeper = Keeper { memory, agency: keeper.agency, children: Mutex::new(taken) };
         assert_eq!(keeper.run(&claim).await, expected, "{what}");
-        assert_eq!(server.requests().len(), 4 - count(&events[..cut], is_reply), "{what}");
+        assert_eq!(server.requests().len(), requests - count(&events[..cut], is_reply), "{what}");
         let made = keeper.memory.events();
         assert_eq!(count(&made, |body| matches!(body, Body::ChildStarted { .. })), 2, "{what}");
-        assert_eq!(count(&made, |body| matches!(body, Body::ChildCompleted(_))), 2, "{what}");
+        assert_eq!(count(&made, |body| matches!(body, Body::ChildCompleted(_))), ends, "{what}");
     }
 }
 
-fn started(body: &Body, run: &RunId) -> bool {
-    matches!(body, Body::ChildStarted { child_run_id, .. } if child_run_id == run)
+#[tokio::test]
+async fn a_run_with_children_goes_on_from_every_event() {
+    goes_on_from_every_event("tools", "sync", "left and right").await;
+    goes_on_from_every_event("actions", "sync", "left and right").await;
+    goes_on_from_every_event("tools", "callback", "2 look").await;
+    goes_on_from_every_event("actions", "callback", "2 look").await;
 }

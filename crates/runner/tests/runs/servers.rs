@@ -119,3 +119,15 @@ async fn a_server_that_is_not_there_ends_the_run_before_anybody_is_asked() {
     assert!(failure.error.message.starts_with("the MCP server 'demo'"), "{}", failure.error.message);
     assert_eq!(server.requests().len(), 0);
 }
+
+#[tokio::test]
+async fn a_server_that_complains_with_a_secret_does_not_bring_it_into_the_journal() {
+    let server = model();
+    let complains = json!({"command": ["sh", "-c", "echo \"bad key $API_KEY\" >&2; exit 1"]});
+    let environment = vec![("API_KEY".to_owned(), "s3cret-value-of-mine".to_owned())];
+    let claim = Claim { environment, ..adding("tools", &complains, &[], &server) };
+    let (outcome, journal) = run(&claim).await;
+    let message = failed(outcome).error.message;
+    assert!(message.contains("bad key [redacted]"), "{message}");
+    assert!(!serde_json::to_string(&journal.events()).unwrap().contains("s3cret"));
+}
