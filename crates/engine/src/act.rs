@@ -1,11 +1,12 @@
 //! What follows from a reply that acts: tools are called, agents are started, and the loop goes on or ends.
 
 use formwork_types::{
-    Body, ChildEnd, ExecutionMode, Protocol, Reply, RunErrorType, SessionId, Stop, Strategy, ToolCall,
+    Body, ChildEnd, ExecutionMode, Protocol, Repair, Reply, RunErrorType, SessionId, Stop, Strategy, ToolCall,
 };
 use serde_json::{Value, json};
 
 use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
+use crate::cite;
 use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
 use crate::envelope::{Wanted, wanted};
@@ -30,13 +31,14 @@ impl State {
     pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<ToolCall>, reply: &Reply) {
         let is_submit = |call: &&ToolCall| call.name == SUBMIT && self.contract().is_some();
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
+        let named = self.acting.named_apart(&[calls, submits].concat(), &self.past);
+        let (submits, calls): (Vec<_>, Vec<_>) = named.into_iter().partition(|call| is_submit(&call));
         let submission = (!submits.is_empty()).then(|| Reply {
             text: String::new(),
             tool_calls: submits,
             stop: Stop::ToolCalls,
             ..reply.clone()
         });
-        let calls = self.acting.named_apart(&calls, &self.past);
         let left = self.acting.bounds.tool_calls.saturating_sub(self.acting.tool_calls) as usize;
         if submission.is_none() {
             if self.acting.steps() + 1 >= self.acting.bounds.steps {
@@ -59,8 +61,10 @@ impl State {
             let (mut pending, mut wrong) = self.acting.check(call, &self.children, plan.protocol);
             if index >= CALLS_A_REPLY_MAX || index >= left {
                 pending.work = Work::Nothing;
-                let most = CALLS_A_REPLY_MAX.min(left);
-                wrong = Some(format!("This call was not made: no more than {most} calls were left."));
+                wrong = Some(match index >= left {
+                    true => format!("This call was not made: only {left} more calls were allowed."),
+                    false => format!("This call was not made: a reply may make {CALLS_A_REPLY_MAX} calls."),
+                });
             } else {
                 self.acting.tool_calls += 1;
             }
@@ -109,6 +113,7 @@ impl State {
     pub(crate) fn tool_answered(
         &mut self,
         call_id: &str,
+        tool: &str,
         output: &Value,
         error: Option<&str>,
     ) -> Result<(), Error> {
@@ -123,6 +128,8 @@ impl State {
             self.acting.step.as_mut().ok_or(Error::Journal("a tool answered that was never called"))?;
         let call = step.waiting(call_id).ok_or(Error::Journal("a tool answered that was never called"))?;
         call.answer = Some(answer(output, error));
+        cite::see(&mut self.acting.seen, tool, output);
+        cite::write(&mut self.acting.written, tool, output);
         self.end_step_if_over();
         Ok(())
     }
@@ -134,16 +141,15 @@ impl State {
         session_id: &SessionId,
         mode: ExecutionMode,
     ) -> Result<(), Error> {
-        let known = Known { session_id: session_id.clone(), agent_name: agent_name.to_owned() };
-        // The latest that was spoken to stands last.
-        self.children.retain(|child| child.session_id != *session_id);
-        self.children.push(known);
         if self.was_cut_short() {
             return Ok(());
         }
         let step =
             self.acting.step.as_mut().ok_or(Error::Journal("an agent was started that nobody called"))?;
         let call = step.waiting(call_id).ok_or(Error::Journal("an agent was started that nobody called"))?;
+        // The latest that was spoken to stands last.
+        self.children.retain(|child| child.session_id != *session_id);
+        self.children.push(Known { session_id: session_id.clone(), agent_name: agent_name.to_owned() });
         let is_awaited = mode == ExecutionMode::Sync;
         call.work =
             Work::Working { agent_name: agent_name.to_owned(), session_id: session_id.clone(), is_awaited };
@@ -175,9 +181,12 @@ impl State {
     fn end_step_if_over(&mut self) {
         let Some(step) = self.acting.step.take_if(|step| step.is_over()) else { return };
         self.acting.turns.push(step.turn());
-        self.rung.retries = 0;
-        self.rung.patched = false;
         let Step { plan, submission, .. } = *step;
+        // Whoever goes on has got somewhere. Whoever submits has not, whatever was called beside it.
+        if submission.is_none() {
+            self.rung.retries = 0;
+            self.rung.patched = false;
+        }
         let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
         let plan = Plan { ask: Ask::First, narrow: None, is_retry: false, budget, ..plan };
         match submission {
@@ -194,7 +203,8 @@ impl State {
             Verdict::Valid(accepted) => match wanted(&accepted.value, &self.acting.callables.agents) {
                 Wanted::Call(call) => self.begin_step(plan, vec![call], reply),
                 Wanted::Answer { content, parameters } => {
-                    self.decide_on_answer(plan, &content, parameters.as_ref(), reply);
+                    let answer = Answer { content, parameters, repairs: accepted.repairs };
+                    self.decide_on_answer(plan, answer, reply);
                 }
             },
             Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
@@ -215,10 +225,11 @@ impl State {
     }
 
     /// The last action: its content, or its parameters, have to satisfy the contract.
-    fn decide_on_answer(&mut self, plan: Plan, content: &str, parameters: Option<&Value>, reply: &Reply) {
+    fn decide_on_answer(&mut self, plan: Plan, answer: Answer, reply: &Reply) {
+        let Answer { content, parameters, repairs } = answer;
         let Some(contract) = self.contract() else {
             if !content.trim().is_empty() {
-                return self.succeed_with_text(content.to_owned());
+                return self.succeed_with_text(content);
             }
             let errors = vec!["$.content: the answer is empty".to_owned()];
             let message = "The model gave no answer".to_owned();
@@ -228,17 +239,19 @@ impl State {
         let text_counts = contract.options().strategy == Strategy::Auto;
         let by = |way: Way, text: &str| judge_text(contract, &Asked { way, text_counts, parts: None }, text);
         // Parameters are an object, so that other results come wrapped, as they do in a tool call.
-        let in_parameters = parameters.map(|parameters| by(Way::Tool, &parameters.to_string()));
+        let in_parameters = parameters.as_ref().map(|parameters| by(Way::Tool, &parameters.to_string()));
         let verdict = match in_parameters {
             Some(valid @ Verdict::Valid(_)) => valid,
-            other => match (by(Way::SystemPrompt, content), other) {
+            other => match (by(Way::SystemPrompt, &content), other) {
                 (valid @ Verdict::Valid(_), _) | (valid, None) => valid,
                 (_, Some(invalid)) => invalid,
             },
         };
         match verdict {
-            Verdict::Valid(accepted) => {
+            Verdict::Valid(mut accepted) => {
                 self.ledger.flag("actions");
+                // What was changed in the envelope is a change of what it holds.
+                accepted.repairs.splice(0..0, repairs.into_iter().map(in_result));
                 self.accept(plan, accepted, reply);
             }
             Verdict::Invalid(flawed) => {
@@ -304,5 +317,22 @@ impl State {
             }
             None => self.succeed_with_data(value),
         }
+    }
+}
+
+/// The last action of a model, with what it took to read it.
+struct Answer {
+    content: String,
+    parameters: Option<Value>,
+    repairs: Vec<Repair>,
+}
+
+/// A repair of an envelope at its place in the result.
+fn in_result(repair: Repair) -> Repair {
+    let below =
+        repair.pointer.strip_prefix("/parameters").filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    match below {
+        Some(rest) => Repair { pointer: rest.to_owned(), ..repair },
+        None => repair,
     }
 }

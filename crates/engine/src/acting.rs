@@ -37,10 +37,15 @@ pub(crate) struct Bounds {
     pub(crate) tool_calls: u32,
 }
 
+/// The most turns of a model that is held by a grammar: small ones do not get further by looking longer, and their
+/// context is short.
+const STEPS_UNDER_GRAMMAR: u32 = 4;
+
 impl Bounds {
-    pub(crate) fn of(limits: &Limits) -> Bounds {
+    pub(crate) fn of(limits: &Limits, is_under_grammar: bool) -> Bounds {
+        let most = if is_under_grammar { STEPS_UNDER_GRAMMAR } else { STEPS_MAX };
         Bounds {
-            steps: limits.max_steps.unwrap_or(STEPS_DEFAULT).min(STEPS_MAX),
+            steps: limits.max_steps.unwrap_or(STEPS_DEFAULT).min(most),
             tool_calls: limits.max_tool_calls.unwrap_or(TOOL_CALLS_DEFAULT).min(TOOL_CALLS_MAX),
         }
     }
@@ -69,6 +74,8 @@ pub(crate) struct Acting {
     pub(crate) tool_calls: u32,
     /// Files and folders that are known to be in the project, the newest first.
     pub(crate) seen: Vec<String>,
+    /// Files that tools have written to, the newest first.
+    pub(crate) written: Vec<String>,
 }
 
 /// A step that is over.

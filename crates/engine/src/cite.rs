@@ -11,8 +11,11 @@ const OFFERED_MAX: usize = 24;
 /// The most paths that one list may name under a grammar: small models fill lists as long as they may.
 const LISTED_MAX: u64 = 4;
 
-/// The most places of one result that are looked at.
-const CITED_MAX: usize = 1_000;
+/// The most files that one result may name in these places. One that names more is refused: each is looked for.
+pub(crate) const CITED_MAX: usize = 1_000;
+
+/// Tools that write to the path they answer with.
+const WRITERS: [&str; 2] = ["fs:write", "fs:edit"];
 
 /// A path that a result names, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +59,7 @@ pub(crate) fn cited(patterns: &[String], value: &Value) -> Vec<Cited> {
 }
 
 fn collect(value: &Value, steps: &[Step], place: &mut Vec<Segment>, found: &mut Vec<Cited>) {
-    if found.len() >= CITED_MAX {
+    if found.len() > CITED_MAX {
         return;
     }
     match (steps.split_first(), value) {
@@ -114,22 +117,26 @@ fn gather(value: &Value, shown: &mut Vec<String>) {
     }
 }
 
+/// Adds the path that a tool has written to.
+pub(crate) fn write(written: &mut Vec<String>, tool: &str, output: &Value) {
+    let path = output["path"].as_str().filter(|_| WRITERS.contains(&tool));
+    if let Some(path) = path.filter(|path| !written.iter().any(|known| known == path)) {
+        written.insert(0, path.to_owned());
+    }
+}
+
 /// A schema under which only known paths can be named, and none where none is known. Where a place leads through a
 /// reference the schema stays as it is: the result is checked all the same.
-pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> Option<Value> {
-    if patterns.is_empty() {
-        return None;
-    }
+pub(crate) fn offer(schema: &mut Value, patterns: &[String], known: &[String]) {
     let paths: Vec<&String> = known.iter().take(OFFERED_MAX).collect();
-    let mut narrowed = schema.clone();
     for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
-        for (depth, _) in steps.iter().enumerate().filter(|(_, step)| **step == Step::Each) {
-            let is_last = depth + 1 == steps.len();
-            if let Some(list) = place(&mut narrowed, &steps[..depth]) {
-                few(list, is_last, paths.len());
-            }
+        let last = steps.iter().rposition(|step| *step == Step::Each);
+        if let Some(depth) = last
+            && let Some(list) = place(schema, &steps[..depth])
+        {
+            few(list, depth + 1 == steps.len(), paths.len());
         }
-        if let (false, Some(keywords)) = (paths.is_empty(), place(&mut narrowed, &steps)) {
+        if let (false, Some(keywords)) = (paths.is_empty(), place(schema, &steps)) {
             let mut only = Map::new();
             only.extend(keywords.get("description").map(|text| ("description".to_owned(), text.clone())));
             only.insert("type".to_owned(), json!("string"));
@@ -137,27 +144,28 @@ pub(crate) fn offered(schema: &Value, patterns: &[String], known: &[String]) -> 
             *keywords = only;
         }
     }
-    Some(narrowed)
 }
 
-/// Keeps a list short, and not empty where there is something to cite: a finding that shows nothing is none. A list of
-/// paths names each once.
+/// Keeps a list short, and empty where there is nothing to name. A list of paths names each once, and at least one:
+/// a finding that shows nothing is none.
 fn few(list: &mut Map<String, Value>, is_of_paths: bool, known: usize) {
     let bound = |name: &str| list.get(name).and_then(Value::as_u64);
-    if bound("maxItems") == Some(0) {
-        return;
-    }
-    let least = bound("minItems").unwrap_or(0);
-    let most = bound("maxItems").unwrap_or(LISTED_MAX).min(LISTED_MAX).max(least);
-    let (least, most) = match (known, is_of_paths) {
-        (0, true) => (least, least),
-        (0, false) => (least, most),
-        _ => (least.max(1), most.max(1)),
-    };
-    list.insert("minItems".to_owned(), json!(least));
-    list.insert("maxItems".to_owned(), json!(most));
-    if is_of_paths && most <= known as u64 {
-        list.insert("uniqueItems".to_owned(), json!(true));
+    let (least, stated) = (bound("minItems").unwrap_or(0), bound("maxItems"));
+    let most = stated.unwrap_or(LISTED_MAX).min(LISTED_MAX).max(least);
+    match known {
+        0 if least == 0 => {
+            list.insert("maxItems".to_owned(), json!(0));
+        }
+        0 => {}
+        _ => {
+            list.insert("maxItems".to_owned(), json!(most));
+            if is_of_paths && most > 0 {
+                list.insert("minItems".to_owned(), json!(least.max(1)));
+            }
+            if is_of_paths && most <= known as u64 {
+                list.insert("uniqueItems".to_owned(), json!(true));
+            }
+        }
     }
 }
 
@@ -199,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_is_known_by_the_path_that_the_tool_gave() {
+        let mut written = Vec::new();
+        write(&mut written, "fs:edit", &json!({"path": "a", "replacements": 1}));
+        write(&mut written, "fs:write", &json!({"path": "a"}));
+        write(&mut written, "fs:read", &json!({"path": "b"}));
+        write(&mut written, "fs:write", &Value::Null);
+        assert_eq!(written, ["a"]);
+    }
+
+    #[test]
     fn only_what_is_known_is_offered() {
         let schema = json!({
             "properties": {
@@ -206,10 +224,18 @@ mod tests {
                 "main": {"type": "string", "description": "d"},
             },
         });
-        let nothing = offered(&schema, &patterns(), &[]).unwrap();
+        let offered = |known: &[String]| {
+            let mut narrowed = schema.clone();
+            offer(&mut narrowed, &patterns(), known);
+            narrowed
+        };
+        let nothing = offered(&[]);
         assert_eq!(nothing["properties"]["findings"]["items"]["properties"]["files"]["maxItems"], json!(0));
         assert_eq!(nothing["properties"]["main"], schema["properties"]["main"]);
-        let narrowed = offered(&schema, &patterns(), &["a".to_owned()]).unwrap();
+        let narrowed = offered(&["a".to_owned()]);
+        let files = &narrowed["properties"]["findings"]["items"]["properties"]["files"];
+        assert_eq!((&files["minItems"], &files["maxItems"]), (&json!(1), &json!(4)));
+        assert_eq!(narrowed["properties"]["findings"].get("minItems"), None);
         let place = "/properties/findings/items/properties/files/items";
         assert_eq!(narrowed.pointer(place), Some(&json!({"type": "string", "enum": ["a"]})));
         assert_eq!(narrowed["properties"]["main"]["enum"], json!(["a"]));

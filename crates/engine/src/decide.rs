@@ -6,9 +6,8 @@ use formwork_types::{
 };
 use serde_json::Value;
 
-use crate::cite::{Cited, cited};
+use crate::acting::Bounds;
 use crate::envelope;
-use crate::error::Error;
 use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
@@ -35,17 +34,6 @@ pub(crate) struct Trouble {
     pub(crate) message: String,
 }
 
-/// A result that satisfies its contract and names files that nobody has seen.
-#[derive(Debug, Clone)]
-pub(crate) struct Looking {
-    plan: Plan,
-    accepted: Accepted,
-    reply: Reply,
-    cited: Vec<Cited>,
-    /// The files that are to be looked for.
-    pub(crate) paths: Vec<String>,
-}
-
 impl State {
     /// Begins with a rung of the ladder.
     pub(crate) fn climb(&mut self, index: usize) {
@@ -53,6 +41,9 @@ impl State {
         let strategy = self.contract().map(|contract| contract.options().strategy);
         let protocol = self.task.as_ref().filter(|_| self.acting.is_on()).map(|task| task.blueprint.protocol);
         let routes = routes(strategy, protocol, &tier.backend);
+        if let Some(task) = &self.task {
+            self.acting.bounds = Bounds::of(&task.blueprint.limits, routes[0].way == Way::Grammar);
+        }
         let wanted = self.contract().map_or(SchemaForm::Auto, |contract| contract.options().schema_form);
         let plan = Plan {
             way: routes[0].way,
@@ -130,56 +121,15 @@ impl State {
                     errors: found.iter().map(ToString::to_string).collect(),
                     message: "Output held placeholders instead of content".to_owned(),
                 };
-                return self.ask_again(plan, reply, trouble, None);
+                return self.correct(plan, reply, trouble);
             }
             self.ledger.flag("placeholder");
         }
-        let cited = self.task.as_ref().map(|task| cited(&task.blueprint.cites, &accepted.value));
-        let cited = cited.unwrap_or_default();
-        let mut paths: Vec<String> = cited.iter().map(|it| it.path.clone()).collect();
-        paths.retain(|path| !self.acting.seen.contains(path));
-        paths.sort();
-        paths.dedup();
-        if !paths.is_empty() {
-            let reply = reply.clone();
-            self.looking = Some(Box::new(Looking { plan, accepted, reply, cited, paths }));
-            return;
-        }
-        self.finish(plan, accepted, reply);
+        self.look_or_finish(plan, accepted, reply);
     }
 
-    /// It is known now which of the files that a result names are there.
-    pub(crate) fn looked(&mut self, missing: &[String]) -> Result<(), Error> {
-        let looking = self.looking.take();
-        if self.was_cut_short() {
-            return Ok(());
-        }
-        let looking = looking.ok_or(Error::Journal("files were looked for that nobody named"))?;
-        let Looking { plan, accepted, reply, cited, .. } = *looking;
-        let errors: Vec<String> = cited
-            .iter()
-            .filter(|it| missing.contains(&it.path))
-            .map(|it| format!("{}: '{}' is not a file or folder of the project", it.place, it.path))
-            .collect();
-        if errors.is_empty() {
-            self.finish(plan, accepted, &reply);
-            return Ok(());
-        }
-        self.ledger.candidates.push(accepted.value);
-        let trouble = Trouble {
-            kind: RunErrorType::OutputSchemaValidationFailed,
-            why: Why::Citation,
-            errors,
-            message: "Output named files that do not exist".to_owned(),
-        };
-        match plan.protocol {
-            Protocol::Actions => self.correct_envelope(plan, &reply, trouble),
-            Protocol::Tools => self.ask_again(plan, &reply, trouble, None),
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
+    /// Ends the run with a result that is held against everything.
+    pub(crate) fn finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
         for flag in &accepted.flags {
             self.ledger.flag(flag);
         }
@@ -254,7 +204,9 @@ impl State {
             Parts::rest(&contract.schema, candidate.as_ref().filter(|_| wanted)?)
         });
         let (why, errors) = (trouble.why, trouble.errors.clone());
+        let was_calling = !in_envelope && self.acting.is_on() && self.calls_of(reply).is_some();
         let ask = match rest {
+            _ if was_calling => Ask::CallAgain,
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts.after(repairs)) },
             None if self.contract().is_none() && !in_envelope => Ask::First,
             None => Ask::Full { why, errors, previous: String::new() },
@@ -264,7 +216,7 @@ impl State {
 
     /// Asks again for a document: in parts where it is nearly right, in full otherwise, and in another
     /// way where this one proves not to work.
-    fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<Flawed>) {
+    pub(crate) fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<Flawed>) {
         let mut plan = plan;
         let (why, errors) = (trouble.why, trouble.errors.clone());
         // Arguments that cannot be read are a call all the same, and are answered as one.

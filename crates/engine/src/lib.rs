@@ -8,7 +8,7 @@
 //! - `way` knows the strategies and which to try on a backend; `prompt` has the words.
 //! - `judge` is the one place where text becomes a result: every strategy ends in its validation.
 //! - `act` runs the agent's loop: `acting` is what it knows, `callable` what it may call, `envelope` the action protocol,
-//!   `delegation` other agents, `cite` files that results name, `conversation` what the model sees of it all, `program` agents without a model.
+//!   `delegation` other agents, `cite` and `look` files that results name, `conversation` what the model sees of it all, `program` agents without a model.
 //! - `patch` asks only for what is wrong; `placeholder` notices answers that are none.
 //! - `ledger` keeps what receipts and salvage are made of.
 //!
@@ -46,6 +46,7 @@ mod envelope;
 mod error;
 mod judge;
 mod ledger;
+mod look;
 mod patch;
 mod placeholder;
 mod plan;

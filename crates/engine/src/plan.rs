@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use formwork_schema::{Dialect, Lowered, lower, narrow};
 use formwork_types::{
-    BackendInfo, BackendKind, Format, Message, Protocol, Request, Support, Tool, ToolCall, ToolChoice,
+    BackendInfo, BackendKind, Blueprint, Format, Message, Protocol, Request, Support, Tool, ToolCall,
+    ToolChoice,
 };
 use serde_json::Value;
 
@@ -73,6 +74,8 @@ pub(crate) enum Ask {
     Patch { why: Why, errors: Vec<String>, parts: Box<Parts> },
     /// The errors as the answer to a tool call.
     ToolResult { why: Why, errors: Vec<String>, content: String, calls: Vec<ToolCall> },
+    /// A word to a model whose call was cut off.
+    CallAgain,
     /// A word to a model that did not call the tool.
     Reminder { content: String },
     /// A word to a model that did not answer a plain question.
@@ -106,7 +109,7 @@ impl Plan {
         };
         let ask = match self.ask {
             Ask::First => "",
-            Ask::Full { .. } | Ask::ToolResult { .. } | Ask::Plain { .. } => ", correction",
+            Ask::Full { .. } | Ask::ToolResult { .. } | Ask::Plain { .. } | Ask::CallAgain => ", correction",
             Ask::Patch { .. } => ", patch correction",
             Ask::Reminder { .. } => ", reminder",
         };
@@ -171,8 +174,10 @@ fn request(scene: &Scene<'_>, plan: &Plan) -> Request {
 fn plain(scene: &Scene<'_>, plan: &Plan) -> Prepared {
     let first = Message::user(&scene.task.input);
     let mut messages = written(scene, plan, first);
-    if let Ask::Plain { reason } = &plan.ask {
-        messages.push(Message::user(prompt::plain_retry(reason)));
+    match &plan.ask {
+        Ask::Plain { reason } => messages.push(Message::user(prompt::plain_retry(reason))),
+        Ask::CallAgain => messages.push(Message::user(prompt::call_again())),
+        _ => {}
     }
     messages.extend(reminder(scene, plan));
     let mut request = Request {
@@ -190,7 +195,7 @@ fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
     if scene.acting.callables.is_empty() {
         return;
     }
-    let is_last = is_last(scene, plan);
+    let is_last = scene.acting.is_last();
     match plan.way {
         Way::Tool => {
             let forces =
@@ -209,32 +214,26 @@ fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
     }
 }
 
-/// Steps after which a model that is held by a grammar is asked for its result: small ones do not get further by
-/// looking longer, and their context is short.
-const STEPS_UNDER_GRAMMAR: u32 = 3;
-
-/// Whether this is the last call of the loop.
-fn is_last(scene: &Scene<'_>, plan: &Plan) -> bool {
-    let acting = scene.acting;
-    let is_long = plan.way == Way::Grammar && acting.steps() >= STEPS_UNDER_GRAMMAR;
-    acting.is_last() || (is_long && !acting.callables.is_empty())
-}
-
 /// Whether the model has to look before it answers: whoever cites has to have seen something, and small models answer
 /// at once.
 fn has_to_look(scene: &Scene<'_>, plan: &Plan) -> bool {
     plan.way == Way::Grammar
         && !scene.task.blueprint.cites.is_empty()
         && scene.acting.seen.is_empty()
-        && !is_last(scene, plan)
+        && !scene.acting.is_last()
         && !scene.acting.callables.is_empty()
 }
 
 /// The schema with only known files in the places that cite them, for a grammar: there nothing else can be written.
 fn offered(scene: &Scene<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
-    let cites = &scene.task.blueprint.cites;
-    let is_whole = plan.way == Way::Grammar && plan.parts().is_none();
-    is_whole.then(|| cite::offered(shown, cites, &scene.acting.seen)).flatten()
+    let Blueprint { cites, changes, .. } = &*scene.task.blueprint;
+    if plan.way != Way::Grammar || plan.parts().is_some() || (cites.is_empty() && changes.is_empty()) {
+        return None;
+    }
+    let mut narrowed = shown.clone();
+    cite::offer(&mut narrowed, cites, &scene.acting.seen);
+    cite::offer(&mut narrowed, changes, &scene.acting.written);
+    Some(narrowed)
 }
 
 /// The conversation so far, with the question in its place.
@@ -267,6 +266,7 @@ fn messages(scene: &Scene<'_>, plan: &Plan, shown: &Value, example: Option<&Valu
     let mut list = written(scene, plan, first);
     match &plan.ask {
         Ask::First | Ask::Plain { .. } => list.extend(reminder(scene, plan)),
+        Ask::CallAgain => list.push(Message::user(prompt::call_again())),
         Ask::Full { why, errors, previous } => list.push(Message::user(match plan.way {
             Way::Tool => prompt::tool_retry(*why, errors),
             _ => prompt::full_retry(*why, errors, previous, (plan.way, plan.form), shown),

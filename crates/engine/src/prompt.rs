@@ -153,7 +153,7 @@ impl Why {
             Why::CutOff => "Your output was cut off before it was complete. Answer more briefly.",
             Why::Envelope => "Your response is not one valid action.",
             Why::Citation => {
-                "Your output names files that are not in the project. Name only files that you have seen."
+                "Your output names files that are not in the project, or that were not changed. Name only files that you have seen or changed."
             }
             Why::Placeholder => {
                 "Your output matches the schema, but holds placeholders instead of content. Give the real content."
@@ -267,6 +267,13 @@ pub(crate) fn reminder() -> String {
         "<output-validation-error>\nYou did not call {SUBMIT}.\n\n## Validation Errors\n- $: no result was submitted\n\n\
          Your result is only taken from the tool call: call {SUBMIT} now.\n</output-validation-error>"
     )
+}
+
+/// What a model hears whose call was cut off.
+pub(crate) fn call_again() -> String {
+    "<output-validation-error>\nYour tool call was cut off by the token limit and was not made. Make it again, with less \
+     at once: several short calls instead of a long one.\n</output-validation-error>"
+        .to_owned()
 }
 
 /// What a model hears that gave no answer to a plain question.

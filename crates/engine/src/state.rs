@@ -9,17 +9,16 @@ use formwork_types::{
 };
 use serde_json::Value;
 
-use crate::acting::{Acting, Bounds};
+use crate::acting::Acting;
 use crate::action::{Action, Execution, ModelCall};
 use crate::callable::Callables;
-use crate::cite;
 use crate::contract::Enforced;
 use crate::conversation::Past;
-use crate::decide::Looking;
 use crate::delegation::Known;
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::ledger::Ledger;
+use crate::look::Looking;
 use crate::plan::{Planned, Scene};
 use crate::program;
 use crate::way::Route;
@@ -109,8 +108,7 @@ impl State {
             Body::PathsChecked { missing, .. } => self.looked(missing),
             Body::PostTool { call_id, tool_name, tool_output, error } => {
                 self.noted(body);
-                cite::see(&mut self.acting.seen, tool_name, tool_output);
-                self.tool_answered(call_id, tool_output, error.as_deref())
+                self.tool_answered(call_id, tool_name, tool_output, error.as_deref())
             }
             Body::ChildStarted { call_id, agent_name, child_session_id, execution_mode, .. } => {
                 self.child_started(call_id, agent_name, child_session_id, *execution_mode)
@@ -194,8 +192,7 @@ impl State {
         let envelope = (speaks || !callables.is_empty())
             .then(|| Envelope::of(&callables, task.contract.as_ref()).map(Arc::new))
             .transpose()?;
-        let bounds = Bounds::of(&task.blueprint.limits);
-        self.acting = Acting { callables: Arc::new(callables), envelope, bounds, ..Acting::default() };
+        self.acting = Acting { callables: Arc::new(callables), envelope, ..Acting::default() };
         self.ladder = ladder.to_vec();
         self.climb(0);
         self.open();
@@ -339,7 +336,7 @@ pub fn next(state: &State) -> Option<Action> {
     let on_rung = state.ledger.rungs.last().map_or(0, |rung| rung.calls);
     let (number, of) = match state.acting.callables.is_empty() {
         true => (on_rung + 1, state.retries_max() + 1),
-        false => (state.acting.steps() + 1, state.acting.bounds.steps),
+        false => ((state.acting.steps() + 1).min(state.acting.bounds.steps), state.acting.bounds.steps),
     };
     Some(Action::Call(Box::new(ModelCall {
         backend: scene.backend.name.clone(),

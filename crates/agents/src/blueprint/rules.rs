@@ -182,10 +182,13 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
             findings.problem(format!("$.opening[{index}].tool"), message);
         }
     }
-    for (index, place) in strings(definition, "cites").enumerate().filter(|(_, place)| !is_place(place)) {
-        let message =
-            format!("'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]");
-        findings.problem(format!("$.cites[{index}]"), message);
+    for key in ["cites", "changes"] {
+        for (index, place) in strings(definition, key).enumerate().filter(|(_, place)| !is_place(place)) {
+            let message = format!(
+                "'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]"
+            );
+            findings.problem(format!("$.{key}[{index}]"), message);
+        }
     }
     if definition.contains_key("parameters_as") {
         findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");

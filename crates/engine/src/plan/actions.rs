@@ -6,7 +6,7 @@ use formwork_types::Message;
 use serde_json::Value;
 
 use super::{
-    Ask, Plan, Prepared, Scene, Target, constrain, has_to_look, is_last, offered, reminder, request, written,
+    Ask, Plan, Prepared, Scene, Target, constrain, has_to_look, offered, reminder, request, written,
 };
 use crate::envelope::{self, Envelope, May};
 use crate::prompt::{self, Why};
@@ -52,7 +52,7 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Envelope) -> Pr
             }
         }
     }
-    let may = match (is_last(scene, plan), has_to_look(scene, plan)) {
+    let may = match (scene.acting.is_last(), has_to_look(scene, plan)) {
         (true, _) => May::End,
         (false, true) => May::Call,
         (false, false) => May::Anything,
