@@ -4,6 +4,8 @@
 //! arguments of opening calls and the addresses of MCP servers. Schemas, examples and names are left alone. `$${` is a `${` that is meant
 //! as it stands. What is filled in is not looked at again, so a parameter cannot bring placeholders.
 
+use std::collections::BTreeMap;
+
 use formwork_schema::{Additional, Schema, Segment, json_path};
 use formwork_types::{Blueprint, McpServer, RunId, SessionId};
 use serde_json::{Map, Value};
@@ -24,15 +26,42 @@ pub struct Surroundings<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// The blueprint with every placeholder filled in.
+/// A blueprint whose placeholders are filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filled {
+    /// What may be written down. Variables in its command and in its MCP servers, where keys stand, are still
+    /// placeholders.
+    pub blueprint: Blueprint,
+    /// The command with their values.
+    pub command: Vec<String>,
+    /// The MCP servers with their values.
+    pub mcp_servers: BTreeMap<String, McpServer>,
+}
+
+/// Fills in every placeholder.
 ///
 /// # Errors
 /// When a placeholder stands for nothing: all of them, each with its place.
-pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Blueprint, Error> {
+pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Filled, Error> {
+    let Blueprint { command, mcp_servers, .. } = fill_all(blueprint, surroundings, false)?;
+    Ok(Filled { blueprint: fill_all(blueprint, surroundings, true)?, command, mcp_servers })
+}
+
+fn fill_all(
+    blueprint: &Blueprint,
+    surroundings: &Surroundings<'_>,
+    keeps_variables: bool,
+) -> Result<Blueprint, Error> {
     let mut filled = blueprint.clone();
     let mut problems = Vec::new();
     let mut fill = |path: String, text: &mut String| {
-        let resolve = |name: &str| value_of(name, blueprint, surroundings);
+        let holds_keys = path.starts_with("$.command") || path.starts_with("$.mcp_servers");
+        let resolve = |name: &str| match (value_of(name, blueprint, surroundings), Placeholder::read(name)) {
+            (Ok(_), Ok(Placeholder::Environment(_))) if keeps_variables && holds_keys => {
+                Ok(format!("${{{name}}}"))
+            }
+            (value, _) => value,
+        };
         match replace(text, resolve) {
             Ok(replaced) => *text = replaced,
             Err(messages) => {

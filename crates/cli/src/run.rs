@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit> {
         resolve(&blueprint, &request(arguments)?, &EnvironmentDefaults::from_lookup(environment)?)?;
     let settings = Settings::read(&project, &environment)?;
     let office = Arc::new(Office::new(project, settings, arguments.backend.clone()));
+    office.pin(&blueprint)?;
     backends::runtime()?.block_on(async {
         let claim = office.claim(&blueprint, parameters, contract).await?;
         perform(arguments, claim, office).await

@@ -285,7 +285,11 @@ impl State {
     fn program_ended(&mut self, output: &Value, error: Option<&str>) {
         self.program = None;
         if let Some(error) = error {
-            return self.end(RunErrorType::ToolFailed, error.to_owned());
+            let kind = match output["timed_out"] == true {
+                true => RunErrorType::Timeout,
+                false => RunErrorType::ToolFailed,
+            };
+            return self.end(kind, error.to_owned());
         }
         let text = output["stdout"].as_str().unwrap_or_default().trim();
         self.ledger.replies.push(text.to_owned());

@@ -62,8 +62,6 @@ pub struct Execution {
     pub argv: Vec<String>,
     /// What it reads.
     pub stdin: String,
-    /// The names of the environment variables that it sees.
-    pub environment: Vec<String>,
 }
 
 /// Another agent that is to work for this one.
@@ -71,6 +69,8 @@ pub struct Execution {
 pub struct Child {
     /// The call that asks for it.
     pub call_id: String,
+    /// The tool that the call is of.
+    pub tool_name: String,
     /// The agent.
     pub agent_name: String,
     /// What it is asked to do.

@@ -54,6 +54,7 @@ pub(crate) fn tools(agents: &[AgentCard]) -> Vec<(Kind, String, String, Value)> 
             "prompt": {"type": "string", "minLength": 1},
             "mode": mode,
             "output_schema": schema,
+            "output_schema_name": {"type": "string", "description": "The same by the name of a registered schema"},
         },
     });
     vec![
@@ -81,6 +82,9 @@ fn describe(agent: &AgentCard) -> String {
         let names: Vec<&str> =
             schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         text.push_str(&format!(" (parameters: {})", names.join(", ")));
+    }
+    if agent.has_output_schema {
+        text.push_str(" (its result has a schema of its own; give it none)");
     }
     text
 }
@@ -110,6 +114,7 @@ pub(crate) fn child(call_id: &str, kind: Kind, input: &Value, known: &[Known]) -
     };
     Ok(Child {
         call_id: call_id.to_owned(),
+        tool_name: if kind == Kind::Start { START } else { RESUME }.to_owned(),
         agent_name,
         task,
         execution_mode,

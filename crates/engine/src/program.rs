@@ -18,7 +18,7 @@ pub(crate) fn execution(blueprint: &Blueprint, parameters: &Value) -> Execution 
         ParametersAs::Stdin => parameters.to_string(),
         ParametersAs::Arguments | ParametersAs::Placeholders => String::new(),
     };
-    Execution { call_id: CALL_ID.to_owned(), argv, stdin, environment: blueprint.env.clone() }
+    Execution { call_id: CALL_ID.to_owned(), argv, stdin }
 }
 
 /// Parameters as arguments: `--name value`, `--name` for true, nothing for false and null, lists with commas.

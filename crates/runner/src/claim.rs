@@ -1,5 +1,6 @@
 //! A claim: everything a runner needs for one run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,11 +8,13 @@ use formwork_model::{Backend, Invocation};
 use formwork_tools::mcp::{Limits, Surroundings};
 use formwork_tools::{Error, Toolbox};
 use formwork_types::{
-    AgentCard, Blueprint, Body, Contract, RunId, RunType, SessionId, TierBackend, ToolDefinition,
+    AgentCard, Blueprint, Body, Contract, McpServer, RunId, RunType, SessionId, TierBackend, ToolDefinition,
 };
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
+
+use crate::variables::Variables;
 
 /// A run that a runner has taken on.
 #[derive(Debug, Clone)]
@@ -37,7 +40,11 @@ pub struct Claim {
     /// The agents that it may delegate to.
     pub agents: Vec<AgentCard>,
     /// The variables that its blueprint names, with their values: its programs see no others.
-    pub environment: Vec<(String, String)>,
+    pub environment: Variables,
+    /// The blueprint's command with those values in place of `${env.NAME}`, which the journal does not hold.
+    pub command: Vec<String>,
+    /// The blueprint's MCP servers, in the same way.
+    pub mcp_servers: BTreeMap<String, McpServer>,
     /// When its time is up; the blueprint's limit from the first attempt on where that is sooner.
     pub until: Option<Instant>,
     /// Its tools, once they are open.
@@ -60,6 +67,8 @@ impl Claim {
             session_id,
             run_id,
             run_type: RunType::StartSession,
+            command: blueprint.command.clone(),
+            mcp_servers: blueprint.mcp_servers.clone(),
             blueprint,
             contract: None,
             parameters: Value::Null,
@@ -67,7 +76,7 @@ impl Claim {
             project_dir: ".".to_owned(),
             ladder: Vec::new(),
             agents: Vec::new(),
-            environment: Vec::new(),
+            environment: Variables::default(),
             until: None,
             tools: Arc::default(),
         }
@@ -107,12 +116,13 @@ impl Claim {
     pub(crate) async fn toolbox(&self) -> Result<&Toolbox, Error> {
         // Servers are installed by package managers and started through them: they need to find those.
         let mut environment = formwork_process::common_environment(&|name| std::env::var(name).ok());
-        environment.retain(|(name, _)| !self.environment.iter().any(|(named, _)| named == name));
-        environment.extend(self.environment.iter().cloned());
+        let named = self.environment.list();
+        environment.retain(|(name, _)| !named.iter().any(|(other, _)| other == name));
+        environment.extend(named.iter().cloned());
         let folder = self.project_dir.clone().into();
         let surroundings = Surroundings { folder, environment, limits: Limits::default() };
-        let Blueprint { tools, mcp_servers, .. } = &*self.blueprint;
-        self.tools.get_or_try_init(|| Toolbox::open(tools, mcp_servers, &surroundings)).await
+        let tools = &self.blueprint.tools;
+        self.tools.get_or_try_init(|| Toolbox::open(tools, &self.mcp_servers, &surroundings)).await
     }
 
     pub(crate) fn rung(&self, backend: &str) -> Option<&Rung> {

@@ -31,7 +31,7 @@ impl Stop {
         *self.0.borrow()
     }
 
-    async fn requested(&self) {
+    pub(crate) async fn requested(&self) {
         // The sender lives as long as this, so that waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|stop| *stop).await;
     }
@@ -46,6 +46,10 @@ pub trait Progress: Watch {
     /// Something was decided or happened.
     fn happened(&self, claim: &Claim, body: &Body) {
         let _ = (claim, body);
+    }
+    /// The results of children cannot be told to the agent that they worked for.
+    fn unheard(&self, agent: &str, reason: &str) {
+        let _ = (agent, reason);
     }
 }
 
@@ -167,9 +171,13 @@ impl Drive<'_> {
             }
             Action::Tools(calls) => self.call_tools(calls, stop).await,
             Action::Execute(execution) => self.execute(&execution, stop).await,
-            Action::Look(paths) => self.look(paths).await,
+            Action::Look(paths) => self.look(paths, stop).await,
             Action::Delegate(child) => {
-                let accepted = self.coordinator.delegate(self.claim, &child).await?;
+                let asked = self.coordinator.delegate(self.claim, &child);
+                let accepted = match self.unless_cut(stop, asked).await {
+                    Ok(accepted) => accepted?,
+                    Err(cut) => return self.append_cut(cut).await,
+                };
                 let body = match accepted {
                     Ok(Accepted { session_id, run_id }) => Body::ChildStarted {
                         call_id: child.call_id,
@@ -180,7 +188,7 @@ impl Drive<'_> {
                     },
                     Err(refusal) => Body::PostTool {
                         call_id: child.call_id,
-                        tool_name: child.agent_name,
+                        tool_name: child.tool_name,
                         tool_output: Value::Null,
                         error: Some(refusal),
                     },
@@ -192,6 +200,7 @@ impl Drive<'_> {
     }
 
     pub(crate) async fn append(&mut self, bodies: Vec<Body>) -> Result<(), Error> {
+        let bodies: Vec<Body> = bodies.into_iter().map(|body| self.claim.environment.redact(body)).collect();
         for body in &bodies {
             self.state.fold(body)?;
             self.progress.happened(self.claim, body);
@@ -203,6 +212,11 @@ impl Drive<'_> {
     /// Appends that something was not waited for.
     pub(crate) async fn append_cut(&mut self, cut: Cut) -> Result<(), Error> {
         self.append(vec![cut.body()]).await
+    }
+
+    /// How much of the run's time is left, where it is limited.
+    pub(crate) fn time_left(&self) -> Option<std::time::Duration> {
+        Some(self.until?.saturating_duration_since(Instant::now()))
     }
 
     fn is_cut(&self, stop: &Stop) -> Option<Cut> {

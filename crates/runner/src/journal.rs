@@ -62,7 +62,8 @@ impl Memory {
     pub(crate) fn write(&self, session: &SessionId, run: &RunId, bodies: Vec<Body>) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         for body in bodies {
-            let seq = events.iter().filter(|event| event.session_id == *session).count() as u64 + 1;
+            let last = events.iter().rev().find(|event| event.session_id == *session);
+            let seq = last.map_or(1, |event| event.seq + 1);
             let timestamp = self.clock.now();
             events.push(Event { seq, session_id: session.clone(), run_id: run.clone(), timestamp, body });
         }

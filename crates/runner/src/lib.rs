@@ -15,6 +15,7 @@ mod error;
 mod journal;
 mod local;
 mod tools;
+mod variables;
 
 pub use claim::{Claim, Rung};
 pub use clock::{Clock, SystemClock};
@@ -24,3 +25,4 @@ pub use formwork_engine::{Child, ChildTask, ModelCall};
 pub use formwork_tools::builtin_names;
 pub use journal::{Accepted, Coordinator, Memory, Reported};
 pub use local::{Admitted, Desk, Local, Submission};
+pub use variables::Variables;

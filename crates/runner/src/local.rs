@@ -113,24 +113,25 @@ impl Local {
             self.book().requeue(claim);
         }
         if !stop.is_requested() {
-            self.call_back().await;
+            self.call_back(progress).await;
         }
     }
 
     /// Resumes sessions whose children have ended while nobody worked on them.
-    async fn call_back(&self) {
+    async fn call_back(&self, progress: &dyn Progress) {
         while let Some((session_id, agent_name, ends)) = self.next_callback() {
             let prompt = Callback(&ends).to_string();
             let parameters = json!({"prompt": prompt});
             let submission = Submission {
-                agent_name,
+                agent_name: agent_name.clone(),
                 session_id: Some(session_id.clone()),
                 parameters,
                 ..Submission::default()
             };
-            // An agent that cannot be resumed has ended; what its children found is in their sessions.
-            if let Ok(claim) = self.desk.admit(submission).await {
-                self.book().resume(Arc::new(claim.starting_now(None)));
+            // What the children found is in their sessions, whether or not the agent can be resumed.
+            match self.desk.admit(submission).await {
+                Ok(claim) => self.book().resume(Arc::new(claim.starting_now(None))),
+                Err(reason) => progress.unheard(&agent_name, &reason),
             }
         }
     }
@@ -155,7 +156,7 @@ impl Coordinator for Local {
 
     fn delegate<'a>(&'a self, parent: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
         Box::pin(async move {
-            if let Err(refusal) = self.book().may_start(parent, child) {
+            if let Err(refusal) = self.book().reserve(parent, child) {
                 return Ok(Err(refusal));
             }
             let (session_id, parameters) = match &child.task {
@@ -176,7 +177,10 @@ impl Coordinator for Local {
                 .await;
             let claim = match admitted {
                 Ok(claim) => Arc::new(claim.starting_now(parent.until)),
-                Err(refusal) => return Ok(Err(refusal)),
+                Err(refusal) => {
+                    self.book().release(parent, child);
+                    return Ok(Err(refusal));
+                }
             };
             let accepted = Accepted { session_id: claim.session_id.clone(), run_id: claim.run_id.clone() };
             self.book().begin_child(parent, child.execution_mode, claim);

@@ -1,17 +1,18 @@
 //! Calling tools and running programs for a run.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use formwork_engine::{Execution, ToolRun};
-use formwork_model::Secret;
-use formwork_process::{Limits, Program, last_words};
-use formwork_tools::{Project, Toolbox};
+use formwork_process::{Ended, Limits, Program, last_words};
+use formwork_tools::Project;
 use formwork_types::Body;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 
-use crate::drive::{Drive, Stop};
+use crate::claim::Claim;
+use crate::drive::{Cut, Drive, Stop};
 use crate::error::Error;
 
 /// Tools that are called at the same time. More would only wait for the same disk and processors.
@@ -28,12 +29,6 @@ const STDERR_BYTES_MAX: usize = 16 * 1024;
 
 /// Tools whose effects depend on their order: they are called one after the other.
 const ORDERED: [&str; 2] = ["fs:write", "fs:edit"];
-
-/// Words in the names of variables whose values are secrets.
-const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
-
-/// Shorter values are stand-ins, and would be found by chance.
-const SECRET_BYTES_MIN: usize = 12;
 
 impl Drive<'_> {
     /// Calls tools, as many as possible at once, and appends each answer as it comes.
@@ -57,6 +52,8 @@ impl Drive<'_> {
             waiting.push(ordered);
         }
         let mut working = JoinSet::new();
+        // What each task works on, so that even one that breaks is answered for.
+        let mut tasks: HashMap<Id, (ToolRun, Vec<ToolRun>)> = HashMap::new();
         loop {
             while working.len() < AT_ONCE_MAX
                 && let Some(mut queue) = waiting.pop()
@@ -65,32 +62,47 @@ impl Drive<'_> {
                     continue;
                 }
                 let call = queue.remove(0);
-                let toolbox = toolbox.clone();
-                working.spawn(async move { (answer(&toolbox, &call).await, queue) });
+                let (toolbox, run) = (toolbox.clone(), call.clone());
+                let task = working.spawn(async move { toolbox.call(&run.name, &run.arguments).await });
+                tasks.insert(task.id(), (call, queue));
             }
-            let joined = match self.unless_cut(stop, working.join_next()).await {
+            let joined = match self.unless_cut(stop, working.join_next_with_id()).await {
                 Ok(joined) => joined,
-                // The run has ended only when nothing of it is under way any more.
+                // What can be ended is ended first; blocking work stops at its next look at its cancel flag.
                 Err(cut) => {
                     working.shutdown().await;
                     return self.append_cut(cut).await;
                 }
             };
-            let Some(joined) = joined else { return Ok(()) };
-            let (body, queue) = joined.map_err(|error| Error::Tool(error.to_string()))?;
-            let body = self.without_secrets(body);
-            self.append(vec![body]).await?;
+            let (id, answer) = match joined {
+                None => return Ok(()),
+                Some(Ok((id, answer))) => (id, answer.map_err(|error| error.to_string())),
+                Some(Err(error)) => (error.id(), Err(format!("the tool broke: {error}"))),
+            };
+            let Some((call, queue)) = tasks.remove(&id) else { continue };
+            let (tool_output, error) = match answer {
+                Ok(output) => (output, None),
+                Err(error) => (Value::Null, Some(error)),
+            };
+            let ToolRun { call_id, name: tool_name, .. } = call;
+            self.append(vec![Body::PostTool { call_id, tool_name, tool_output, error }]).await?;
             waiting.push(queue);
         }
     }
 
     /// Looks whether paths are in the project.
-    pub(crate) async fn look(&mut self, paths: Vec<String>) -> Result<(), Error> {
-        let (present, missing) = match Project::open(Path::new(&self.claim.project_dir)) {
-            Ok(project) => paths.into_iter().partition(|path| project.contains(path)),
-            Err(error) => return self.append(vec![Body::ToolsFailed { error: error.to_string() }]).await,
+    pub(crate) async fn look(&mut self, paths: Vec<String>, stop: &Stop) -> Result<(), Error> {
+        let folder = PathBuf::from(&self.claim.project_dir);
+        let look = tokio::task::spawn_blocking(move || {
+            let project = Project::open(&folder).map_err(|error| error.to_string())?;
+            let (present, missing) = paths.into_iter().partition(|path| project.contains(path));
+            Ok(Body::PathsChecked { present, missing })
+        });
+        let looked = match self.unless_cut(stop, look).await {
+            Ok(looked) => looked.unwrap_or_else(|error| Err(error.to_string())),
+            Err(cut) => return self.append_cut(cut).await,
         };
-        self.append(vec![Body::PathsChecked { present, missing }]).await
+        self.append(vec![looked.unwrap_or_else(|error| Body::ToolsFailed { error })]).await
     }
 
     /// Runs the program of a procedural agent and appends how it ended.
@@ -102,93 +114,71 @@ impl Drive<'_> {
             tool_input: json!({"argv": execution.argv, "stdin": execution.stdin}),
         }])
         .await?;
-        let folder = PathBuf::from(&self.claim.project_dir);
-        let mut argv = execution.argv.clone();
-        if let (Some(first), Some(path)) = (argv.first_mut(), on_path(&name)) {
-            // The program sees no PATH unless it is named; whoever wrote the command did.
-            *first = path;
-        }
-        let program = Program { argv, folder, environment: self.claim.environment.clone() };
+        let most = self.time_left().unwrap_or(Duration::from_secs(PROGRAM_SECONDS_MAX));
         let limits = Limits {
-            timeout: Some(Duration::from_secs(PROGRAM_SECONDS_MAX)),
+            timeout: Some(most),
             stdout_bytes_max: STDOUT_BYTES_MAX,
             stderr_bytes_max: STDERR_BYTES_MAX,
         };
-        let run = program.run(execution.stdin.as_bytes(), &limits);
-        let ended = match self.unless_cut(stop, run).await {
-            Ok(ended) => ended,
-            Err(cut) => return self.append_cut(cut).await,
+        let program = self.program(execution);
+        let ended = tokio::select! {
+            biased;
+            () = stop.requested() => None,
+            ended = program.run(execution.stdin.as_bytes(), &limits) => Some(ended),
         };
-        let (tool_output, error) = match ended {
-            Ok(ended) => {
-                let words = last_words(&ended.stderr);
-                let stdout = String::from_utf8(ended.stdout);
-                let output = json!({
-                    "exit_code": ended.status.code(), "stderr": words,
-                    "stdout": stdout.as_ref().map(String::as_str).unwrap_or_default(),
-                });
-                let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-                let error = match (&stdout, ended.status.success()) {
-                    (_, false) => Some(format!("the program '{name}' failed ({}){said}", ended.status)),
-                    (Err(_), true) => {
-                        Some(format!("the program '{name}' wrote bytes that are not UTF-8 text"))
-                    }
-                    (Ok(_), true) => None,
-                };
-                (output, error)
-            }
-            Err(error) => {
-                let words = match &error {
-                    formwork_process::Error::Timeout { stderr, .. }
-                    | formwork_process::Error::TooLarge { stderr, .. } => last_words(stderr),
-                    _ => String::new(),
-                };
-                let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-                let message = match &error {
-                    formwork_process::Error::Start { .. } => format!("the program {error}"),
-                    _ => format!("the program '{name}' {error}{said}"),
-                };
-                (Value::Null, Some(message))
-            }
-        };
-        let call_id = execution.call_id.clone();
-        let body = self.without_secrets(Body::PostTool { call_id, tool_name: name, tool_output, error });
-        self.append(vec![body]).await
+        let Some(ended) = ended else { return self.append_cut(Cut::Stop).await };
+        let (tool_output, error) = said(&name, ended);
+        self.append(vec![Body::PostTool {
+            call_id: execution.call_id.clone(),
+            tool_name: name,
+            tool_output,
+            error,
+        }])
+        .await
     }
 
-    /// What a tool said without the values of secret variables that it was given.
-    fn without_secrets(&self, body: Body) -> Body {
-        let is_secret = |name: &str, value: &str| {
-            let name = name.to_ascii_uppercase();
-            value.len() >= SECRET_BYTES_MIN && SECRET_WORDS.iter().any(|word| name.contains(word))
-        };
-        let Body::PostTool { call_id, tool_name, mut tool_output, mut error } = body else { return body };
-        for (name, value) in &self.claim.environment {
-            if is_secret(name, value) {
-                let secret = Secret::new(Some(value.clone()));
-                redact(&mut tool_output, &secret);
-                error = error.map(|error| secret.redact(error));
-            }
+    /// The program as it is run: with the values that the journal does not hold.
+    fn program(&self, execution: &Execution) -> Program {
+        let Claim { blueprint, command, environment, project_dir, .. } = self.claim;
+        let given = execution.argv.get(blueprint.command.len()..).unwrap_or_default();
+        let mut argv: Vec<String> = command.iter().chain(given).cloned().collect();
+        if let Some(first) = argv.first_mut()
+            && let Some(path) = on_path(first)
+        {
+            // The program sees no PATH unless it is named; whoever wrote the command did.
+            *first = path;
         }
-        Body::PostTool { call_id, tool_name, tool_output, error }
+        Program { argv, folder: project_dir.into(), environment: environment.list().to_vec() }
     }
 }
 
-fn redact(value: &mut Value, secret: &Secret) {
-    match value {
-        Value::String(text) => *text = secret.redact(std::mem::take(text)),
-        Value::Array(items) => items.iter_mut().for_each(|item| redact(item, secret)),
-        Value::Object(members) => members.values_mut().for_each(|member| redact(member, secret)),
-        _ => {}
-    }
-}
-
-async fn answer(toolbox: &Toolbox, call: &ToolRun) -> Body {
-    let (tool_output, error) = match toolbox.call(&call.name, &call.arguments).await {
-        Ok(output) => (output, None),
-        Err(error) => (Value::Null, Some(error.to_string())),
+/// What a program has said, and why that is no result if it is none.
+fn said(name: &str, ended: Result<Ended, formwork_process::Error>) -> (Value, Option<String>) {
+    let with = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            let (words, timed_out) = match &error {
+                formwork_process::Error::Timeout { stderr, .. } => (last_words(stderr), true),
+                formwork_process::Error::TooLarge { stderr, .. } => (last_words(stderr), false),
+                _ => (String::new(), false),
+            };
+            let message = match &error {
+                formwork_process::Error::Start { .. } => format!("the program {error}"),
+                _ => format!("the program '{name}' {error}{}", with(&words)),
+            };
+            return (json!({"timed_out": timed_out, "stderr": words}), Some(message));
+        }
     };
-    Body::PostTool { call_id: call.call_id.clone(), tool_name: call.name.clone(), tool_output, error }
+    let words = last_words(&ended.stderr);
+    let stdout = String::from_utf8(ended.stdout);
+    let error = match (&stdout, ended.status.success()) {
+        (_, false) => Some(format!("the program '{name}' failed ({}){}", ended.status, with(&words))),
+        (Err(_), true) => Some(format!("the program '{name}' wrote bytes that are not UTF-8 text")),
+        (Ok(_), true) => None,
+    };
+    let stdout = stdout.unwrap_or_default();
+    (json!({"exit_code": ended.status.code(), "stdout": stdout, "stderr": words}), error)
 }
 
 /// Where a program given by its bare name is on this process's PATH.

@@ -96,6 +96,12 @@ impl Progress for Line {
         self.draw(&mut now, true);
     }
 
+    fn unheard(&self, agent: &str, reason: &str) {
+        output::lines([format!(
+            "{agent}: the agents that worked for it have ended, and it cannot be told: {reason}"
+        )]);
+    }
+
     fn happened(&self, claim: &Claim, body: &Body) {
         let agent = &claim.blueprint.name;
         let text = match body {

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
-use formwork_agents::placeholders::{Surroundings, fill};
+use formwork_agents::placeholders::{Filled, Surroundings, fill};
 use formwork_agents::{Checked, load_one, parameters};
+use formwork_model::BackendConfig;
 use formwork_runner::{Admitted, Claim, Desk, Rung, Submission};
-use formwork_types::{AgentCard, AgentType, Blueprint, Contract, RunId, RunType, SessionId};
+use formwork_types::{AgentCard, AgentType, Blueprint, Contract, RunId, RunType, SessionId, TierBackend};
 use serde_json::Value;
 
 use crate::backends::{self, Verdicts, environment};
@@ -22,19 +23,50 @@ pub(super) struct Office {
     pub(super) settings: Settings,
     /// The backend that everything runs on, where the caller says so.
     pub(super) backend: Option<String>,
-    sessions: Mutex<HashMap<SessionId, Kept>>,
-}
-
-/// What later runs of a session go on with.
-#[derive(Clone)]
-struct Kept {
-    blueprint: Arc<Blueprint>,
-    contract: Option<Arc<Contract>>,
+    /// The first claim of each session: what later runs of it go on with.
+    sessions: Mutex<HashMap<SessionId, Claim>>,
+    /// The agents of the task as they were when it began, by name: what an agent writes meanwhile changes none of them.
+    pinned: Mutex<HashMap<String, Blueprint>>,
+    /// Backends that are connected, by name: all runs share their connections, their limits and their weights.
+    connected: tokio::sync::Mutex<HashMap<String, Rung>>,
 }
 
 impl Office {
     pub(super) fn new(project: PathBuf, settings: Settings, backend: Option<String>) -> Office {
-        Office { project, settings, backend, sessions: Mutex::default() }
+        Office {
+            project,
+            settings,
+            backend,
+            sessions: Mutex::default(),
+            pinned: Mutex::default(),
+            connected: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Reads every agent that a task may come to, once and before it begins.
+    pub(super) fn pin(&self, root: &Blueprint) -> Result<()> {
+        let mut pending = vec![root.clone()];
+        while let Some(blueprint) = pending.pop() {
+            for (index, name) in blueprint.agents.iter().enumerate() {
+                if *name == root.name || self.pinned().contains_key(name) {
+                    continue;
+                }
+                let other = agent(&self.project, name)
+                    .with_context(|| format!("the agent '{}', agents[{index}]", blueprint.name))?;
+                pending.push(other.clone());
+                self.pinned().insert(name.clone(), other);
+            }
+        }
+        self.pinned().insert(root.name.clone(), root.clone());
+        Ok(())
+    }
+
+    fn pinned(&self) -> MutexGuard<'_, HashMap<String, Blueprint>> {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn agent(&self, name: &str) -> Result<Blueprint> {
+        self.pinned().get(name).cloned().with_context(|| format!("there is no agent '{name}' in this task"))
     }
 
     /// A claim of a new session. The parameters have been checked.
@@ -45,7 +77,7 @@ impl Office {
         contract: Option<Contract>,
     ) -> Result<Claim> {
         let (session_id, run_id) = ids()?;
-        let blueprint = Arc::new(fill(
+        let Filled { blueprint, command, mcp_servers } = fill(
             blueprint,
             &Surroundings {
                 parameters: &parameters,
@@ -53,13 +85,22 @@ impl Office {
                 run_id: &run_id,
                 environment: &environment,
             },
-        )?);
+        )?;
+        let blueprint = Arc::new(blueprint);
         let input = parameters::inputs_text(&blueprint, &parameters);
         let contract = contract.map(Arc::new);
-        let kept = Kept { blueprint: blueprint.clone(), contract: contract.clone() };
-        self.sessions().insert(session_id.clone(), kept);
-        let claim = Claim { contract, parameters, input, ..Claim::new(session_id, run_id, blueprint) };
-        self.equipped(claim).await
+        let claim = Claim {
+            contract,
+            parameters,
+            input,
+            command,
+            mcp_servers,
+            ..Claim::new(session_id.clone(), run_id, blueprint)
+        };
+        let claim = self.equipped(claim).await?;
+        // What is kept for later runs holds no tools open.
+        self.sessions().insert(session_id, Claim { tools: Arc::default(), ..claim.clone() });
+        Ok(claim)
     }
 
     /// The claim with all that the project gives to its agent.
@@ -70,12 +111,11 @@ impl Office {
             AgentType::Autonomous => self.ladder(&blueprint).await?,
         };
         let mut cards = Vec::new();
-        for (index, name) in blueprint.agents.iter().enumerate() {
+        for name in &blueprint.agents {
             if *name == blueprint.name || cards.iter().any(|card: &AgentCard| card.name == *name) {
                 continue;
             }
-            let other = agent(&self.project, name)
-                .with_context(|| format!("the agent '{}', agents[{index}]", blueprint.name))?;
+            let other = self.agent(name)?;
             cards.push(AgentCard {
                 name: other.name,
                 description: other.description,
@@ -88,25 +128,37 @@ impl Office {
             project_dir: self.project.to_string_lossy().into_owned(),
             ladder,
             agents: cards,
-            environment: named.collect(),
+            environment: named.collect::<Vec<_>>().into(),
             ..claim
         })
     }
 
     async fn ladder(&self, blueprint: &Blueprint) -> Result<Vec<Rung>> {
-        let verdicts = Verdicts::read(&self.project);
         if let Some(name) = &self.backend {
-            return Ok(vec![backends::rung("default", self.settings.backend(name)?, &verdicts).await?]);
+            return Ok(vec![self.rung("default", self.settings.backend(name)?).await?]);
         }
         let mut ladder = Vec::new();
         for tier in self.settings.ladder(blueprint) {
-            ladder.push(backends::rung(&tier, self.settings.tier(&tier)?, &verdicts).await?);
+            ladder.push(self.rung(&tier, self.settings.tier(&tier)?).await?);
         }
         Ok(ladder)
     }
 
+    async fn rung(&self, tier: &str, config: &BackendConfig) -> Result<Rung> {
+        let mut connected = self.connected.lock().await;
+        let rung = match connected.get(&config.name) {
+            Some(rung) => rung.clone(),
+            None => {
+                let rung = backends::rung(tier, config, &Verdicts::read(&self.project)).await?;
+                connected.insert(config.name.clone(), rung.clone());
+                rung
+            }
+        };
+        Ok(Rung { tier: TierBackend { tier: tier.to_owned(), ..rung.tier }, ..rung })
+    }
+
     async fn start(&self, submission: Submission) -> Result<Claim> {
-        let blueprint = agent(&self.project, &submission.agent_name)?;
+        let blueprint = self.agent(&submission.agent_name)?;
         if let Err(invalid) = parameters::check(&blueprint, &submission.parameters) {
             let errors: Vec<String> =
                 invalid.validation_errors.iter().map(|error| format!("- {error}")).collect();
@@ -121,7 +173,7 @@ impl Office {
     async fn resume(&self, session_id: SessionId, submission: Submission) -> Result<Claim> {
         let kept = self.sessions().get(&session_id).cloned();
         let kept = kept.with_context(|| format!("there is no session {session_id}"))?;
-        let blueprint = kept.blueprint;
+        let blueprint = kept.blueprint.clone();
         if blueprint.kind == AgentType::Procedural {
             bail!("the agent '{}' is procedural: it cannot be resumed, only started again", blueprint.name);
         }
@@ -131,21 +183,22 @@ impl Office {
                 let defaults = EnvironmentDefaults::from_lookup(environment)?;
                 resolve(&blueprint, &request, &defaults)?.map(Arc::new)
             }
-            false => kept.contract,
+            false => kept.contract.clone(),
         };
         let (_, run_id) = ids()?;
         let input = submission.parameters["prompt"].as_str().unwrap_or_default().to_owned();
-        self.equipped(Claim {
+        Ok(Claim {
+            run_id,
             run_type: RunType::ResumeSession,
             contract,
             parameters: submission.parameters,
             input,
-            ..Claim::new(session_id, run_id, blueprint)
+            until: None,
+            ..kept
         })
-        .await
     }
 
-    fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Kept>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Claim>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 5;
 /// The most children that one run may start.
 const CHILDREN_MAX: usize = 16;
 
-/// The most runs that one submission may lead to, callbacks included.
+/// The most runs that one submission may lead to. Callbacks come after it all the same: what was found is told.
 const RUNS_MAX: usize = 200;
 
 /// Everything that is going on.
@@ -76,8 +76,34 @@ impl Book {
         self.queue.pop_front()
     }
 
-    /// Whether a child may be started, or why not.
-    pub(super) fn may_start(&self, parent: &Claim, child: &Child) -> Result<(), String> {
+    /// Keeps a place for a child, or says why there is none. Between this and its beginning others may come.
+    pub(super) fn reserve(&mut self, parent: &Claim, child: &Child) -> Result<(), String> {
+        self.may_start(parent, child)?;
+        self.runs += 1;
+        *self.started.entry(parent.run_id.clone()).or_default() += 1;
+        self.occupy(child, true);
+        Ok(())
+    }
+
+    /// Gives a place back whose child was not admitted.
+    pub(super) fn release(&mut self, parent: &Claim, child: &Child) {
+        self.runs -= 1;
+        if let Some(started) = self.started.get_mut(&parent.run_id) {
+            *started -= 1;
+        }
+        self.occupy(child, false);
+    }
+
+    /// A session that is to go on is nobody else's meanwhile.
+    fn occupy(&mut self, child: &Child, is_busy: bool) {
+        if let ChildTask::Resume { session_id, .. } = &child.task
+            && let Some(session) = self.sessions.get_mut(session_id)
+        {
+            session.is_busy = is_busy;
+        }
+    }
+
+    fn may_start(&self, parent: &Claim, child: &Child) -> Result<(), String> {
         let name = &child.agent_name;
         if self.runs >= RUNS_MAX {
             return Err(format!(
@@ -112,7 +138,6 @@ impl Book {
 
     /// A run for another one.
     pub(super) fn begin_child(&mut self, parent: &Claim, mode: ExecutionMode, claim: Arc<Claim>) {
-        *self.started.entry(parent.run_id.clone()).or_default() += 1;
         let hears = Parent { session_id: parent.session_id.clone(), run_id: parent.run_id.clone(), mode };
         self.parents.insert(claim.run_id.clone(), hears);
         match self.sessions.get_mut(&claim.session_id) {
@@ -124,7 +149,7 @@ impl Book {
                 self.open(&claim, line, Some(parent.session_id.clone()));
             }
         }
-        self.enqueue(claim);
+        self.queue.push_back(claim);
     }
 
     /// A run that goes on with a session because children have ended.
@@ -177,9 +202,6 @@ impl Book {
 
     /// The next session that is free and has callbacks, with them.
     pub(super) fn callback(&mut self) -> Option<(SessionId, String, Vec<ChildEnd>)> {
-        if self.runs >= RUNS_MAX {
-            return None;
-        }
         let is_free = |session: &Session| !session.is_busy && !session.callbacks.is_empty();
         let (id, session) = self.sessions.iter_mut().find(|(_, session)| is_free(session))?;
         Some((id.clone(), session.agent_name.clone(), std::mem::take(&mut session.callbacks)))

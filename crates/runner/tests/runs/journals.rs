@@ -118,7 +118,7 @@ async fn procedural() {
     let claim = Claim {
         parameters: json!({"path": "src", "deep": true}),
         project_dir: folder.path(),
-        environment: vec![("REGION".to_owned(), "here".to_owned())],
+        environment: vec![("REGION".to_owned(), "here".to_owned())].into(),
         ..claim
     };
     let (_, journal) = run(&claim).await;

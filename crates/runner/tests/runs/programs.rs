@@ -90,8 +90,9 @@ async fn parameters_stand_where_the_command_names_them() {
         run_id: &claim.run_id,
         environment: &|_| None,
     };
-    let blueprint = fill(&claim.blueprint, &surroundings).unwrap();
-    completed(run(&Claim { blueprint: blueprint.into(), ..claim }).await.0);
+    let filled = fill(&claim.blueprint, &surroundings).unwrap();
+    let claim = Claim { blueprint: filled.blueprint.into(), command: filled.command, ..claim };
+    completed(run(&claim).await.0);
     assert_eq!(kept(&folder), ["a b; ${params.max} $HOME", "--max=3", "run_020202020202"]);
 }
 
@@ -111,7 +112,10 @@ async fn a_program_sees_no_variables_but_those_that_are_named() {
     let claim = program(&folder, &["env"], json!({}), json!({}));
     assert_eq!(stdout(&run(&claim).await.1), "");
     let environment = vec![("REGION".to_owned(), "a b".to_owned())];
-    let claim = Claim { environment, ..program(&folder, &["env"], json!({"env": ["REGION"]}), json!({})) };
+    let claim = Claim {
+        environment: environment.into(),
+        ..program(&folder, &["env"], json!({"env": ["REGION"]}), json!({}))
+    };
     assert_eq!(stdout(&run(&claim).await.1), "REGION=a b\n");
 }
 
@@ -267,7 +271,7 @@ async fn secrets_that_it_prints_do_not_reach_the_journal() {
         ("echo \"$API_TOKEN $REGION\"", "failed"),
     ] {
         let folder = Folder::new("secrets");
-        let claim = Claim { environment: environment.clone(), ..script(&folder, text, more.clone()) };
+        let claim = Claim { environment: environment.clone().into(), ..script(&folder, text, more.clone()) };
         let (_, journal) = run(&claim).await;
         let written = serde_json::to_string(&journal.events()).unwrap();
         assert!(written.contains(&format!("\"status\":\"{status}\"")), "{text}: {written}");

@@ -125,7 +125,7 @@ async fn a_server_that_complains_with_a_secret_does_not_bring_it_into_the_journa
     let server = model();
     let complains = json!({"command": ["sh", "-c", "echo \"bad key $API_KEY\" >&2; exit 1"]});
     let environment = vec![("API_KEY".to_owned(), "s3cret-value-of-mine".to_owned())];
-    let claim = Claim { environment, ..adding("tools", &complains, &[], &server) };
+    let claim = Claim { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
     let (outcome, journal) = run(&claim).await;
     let message = failed(outcome).error.message;
     assert!(message.contains("bad key [redacted]"), "{message}");

@@ -28,6 +28,11 @@ impl Project {
         if path.is_protected() {
             return Err(path.refused("is in a folder that tools do not write to (.git, .formwork)"));
         }
+        if is_of_formwork(path) {
+            return Err(path.refused(
+                "says which programs and keys agents may use; tools do not write to it, a person has to",
+            ));
+        }
         self.own_place(path, create)
     }
 
@@ -48,6 +53,18 @@ impl Project {
             })?;
         }
         Ok(Place { path, folder, name, _alone: alone })
+    }
+}
+
+/// Whether a file decides what agents may do: one that an agent writes could give it programs and keys.
+fn is_of_formwork(path: &Inside) -> bool {
+    let parts: Vec<String> = path.parts().map(str::to_ascii_lowercase).collect();
+    let is_agent = |name: &str| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end));
+    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["formwork.toml"] => true,
+        ["agents", name] => is_agent(name),
+        ["agents", _, name] => is_agent(name) || *name == "system-prompt.md",
+        _ => false,
     }
 }
 
