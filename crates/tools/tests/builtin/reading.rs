@@ -130,6 +130,11 @@ async fn ignore_files_hold_below_their_folder_without_a_repository() {
         let reason = tree.refused("fs:list", json!({"path": path})).await;
         assert!(reason.contains("is not listed or searched"), "{reason}");
     }
+    tree.link(".git/config", "settings");
+    for path in [".git/config", "sub/.git/config", "history/config", "settings", "./sub/../.git/config"] {
+        let reason = tree.refused("fs:read", json!({"path": path})).await;
+        assert!(reason.contains("are not part of the project's files"), "{reason}");
+    }
 }
 
 #[tokio::test]
