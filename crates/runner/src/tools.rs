@@ -43,7 +43,8 @@ impl Drive<'_> {
             tool_name: call.name.clone(),
             tool_input: call.arguments.clone(),
         });
-        self.append(before.collect()).await?;
+        let before = before.map(|body| self.without_secrets(body)).collect();
+        self.append(before).await?;
         let toolbox = match self.claim.toolbox().await {
             Ok(toolbox) => toolbox.clone(),
             Err(error) => return self.append(vec![Body::ToolsFailed { error: error.to_string() }]).await,
@@ -96,12 +97,12 @@ impl Drive<'_> {
     /// Runs the program of a procedural agent and appends how it ended.
     pub(crate) async fn execute(&mut self, execution: &Execution, stop: &Stop) -> Result<(), Error> {
         let name = execution.argv.first().cloned().unwrap_or_default();
-        self.append(vec![Body::PreTool {
+        let before = Body::PreTool {
             call_id: execution.call_id.clone(),
             tool_name: name.clone(),
             tool_input: json!({"argv": execution.argv, "stdin": execution.stdin}),
-        }])
-        .await?;
+        };
+        self.append(vec![self.without_secrets(before)]).await?;
         let folder = PathBuf::from(&self.claim.project_dir);
         let mut argv = execution.argv.clone();
         if let (Some(first), Some(path)) = (argv.first_mut(), on_path(&name)) {
@@ -156,21 +157,24 @@ impl Drive<'_> {
         self.append(vec![body]).await
     }
 
-    /// What a tool said without the values of secret variables that it was given.
-    fn without_secrets(&self, body: Body) -> Body {
+    /// What a tool was given and what it said, without the values of secret variables.
+    fn without_secrets(&self, mut body: Body) -> Body {
         let is_secret = |name: &str, value: &str| {
             let name = name.to_ascii_uppercase();
             value.len() >= SECRET_BYTES_MIN && SECRET_WORDS.iter().any(|word| name.contains(word))
         };
-        let Body::PostTool { call_id, tool_name, mut tool_output, mut error } = body else { return body };
-        for (name, value) in &self.claim.environment {
-            if is_secret(name, value) {
-                let secret = Secret::new(Some(value.clone()));
-                redact(&mut tool_output, &secret);
-                error = error.map(|error| secret.redact(error));
+        for (_, value) in self.claim.environment.iter().filter(|(name, value)| is_secret(name, value)) {
+            let secret = Secret::new(Some(value.clone()));
+            match &mut body {
+                Body::PreTool { tool_input, .. } => redact(tool_input, &secret),
+                Body::PostTool { tool_output, error, .. } => {
+                    redact(tool_output, &secret);
+                    *error = error.take().map(|error| secret.redact(error));
+                }
+                _ => {}
             }
         }
-        Body::PostTool { call_id, tool_name, tool_output, error }
+        body
     }
 }
 

@@ -277,6 +277,22 @@ async fn secrets_that_it_prints_do_not_reach_the_journal() {
 }
 
 #[tokio::test]
+async fn secrets_that_it_is_given_are_not_told() {
+    let folder = Folder::with("told", &[("keep.sh", KEEP)]);
+    let secret = "s3cret-value-of-mine";
+    // As a command that names the variable has it filled in.
+    let claim = program(&folder, &["sh", "keep.sh", secret], json!({"env": ["API_KEY"]}), json!({}));
+    let environment = vec![("API_KEY".to_owned(), secret.to_owned())];
+    let (outcome, journal) = run(&Claim { environment, ..claim }).await;
+    completed(outcome);
+    assert_eq!(kept(&folder), [secret]);
+    let events = journal.events();
+    let given = events.iter().find(|event| matches!(event.body, Body::PreTool { .. })).unwrap();
+    let given = serde_json::to_string(given).unwrap();
+    assert!(!given.contains(secret) && given.contains("[redacted]"), "{given}");
+}
+
+#[tokio::test]
 async fn a_program_that_has_answered_is_not_run_again() {
     let folder = Folder::new("again");
     let text = "echo x >> runs; echo '{\"runs\": 1}'";
