@@ -9,7 +9,7 @@ use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
 use crate::cite;
 use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
-use crate::envelope::{Wanted, wanted};
+use crate::envelope::{self, Wanted, wanted};
 use crate::error::Error;
 use crate::judge::{Asked, SUBMIT, Verdict, judge, judge_text};
 use crate::ledger::words;
@@ -201,6 +201,11 @@ impl State {
         let asked = Asked { way: plan.way, text_counts: false, parts: None };
         match judge(&envelope.strict, &asked, reply) {
             Verdict::Valid(accepted) => match wanted(&accepted.value, &self.acting.callables.agents) {
+                Wanted::Call(call) if envelope::invents(&reply.text) => {
+                    // What it made up of the answer must not stand beside the answer.
+                    let said = Reply { text: accepted.value.to_string(), ..reply.clone() };
+                    self.begin_step(plan, vec![call], &said);
+                }
                 Wanted::Call(call) => self.begin_step(plan, vec![call], reply),
                 Wanted::Answer { content, parameters } => {
                     let answer = Answer { content, parameters, repairs: accepted.repairs };

@@ -108,7 +108,8 @@ impl Callables {
 impl Callable {
     /// The arguments as the model meant them, where they satisfy the tool's schema.
     pub(crate) fn read(&self, arguments: &str) -> Result<Value, String> {
-        let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+        // A tool that takes nothing is called with nothing, by some servers in so many words.
+        let text = if matches!(arguments.trim(), "" | "null") { "{}" } else { arguments };
         let errors = match extract(text, Some(&self.schema), &formwork_extract::Options::default()) {
             Outcome::Valid(extraction) => return Ok(extraction.value),
             Outcome::Invalid { candidate, violations } => {

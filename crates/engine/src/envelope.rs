@@ -202,6 +202,11 @@ fn start(
     json!({"agent_name": target, "parameters": given})
 }
 
+/// Whether a model has written what only we write: the answer to its own call.
+pub(crate) fn invents(text: &str) -> bool {
+    text.contains(TOOL_RETURN) || text.contains(AGENT_RETURN)
+}
+
 /// The result in what there is of a last action.
 pub(crate) fn result(mut envelope: Value) -> Option<Value> {
     let is_last = matches!(envelope["action"].as_str(), Some(NORMAL | REFINEMENT));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::config::BackendConfig;
 use crate::error::Error;
 use crate::http::{Assemble, Http, Post};
-use crate::openai::{TOOL_CALLS_MAX, merged};
+use crate::openai::{TOOL_CALLS_MAX, arguments, merged};
 use crate::secret::Secret;
 use crate::sse::Event;
 use crate::words::server_words;
@@ -142,11 +142,7 @@ fn assistant_blocks(message: &formwork_types::Message) -> Vec<Value> {
         blocks.push(json!({"type": "text", "text": EMPTY_TURN}));
     }
     for call in &message.tool_calls {
-        // The protocol wants an object here; arguments that are none are shown as text inside one.
-        let input = serde_json::from_str::<Value>(&call.arguments)
-            .ok()
-            .filter(Value::is_object)
-            .unwrap_or_else(|| json!({"invalid_arguments": call.arguments}));
+        let input = arguments(call).unwrap_or_else(|instead| instead);
         blocks.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}));
     }
     blocks

@@ -257,9 +257,22 @@ fn tool(tool: &Tool) -> Value {
 }
 
 fn tool_call(call: &ToolCall) -> Value {
+    // What is an object already is sent back as the model wrote it.
+    let arguments = arguments(call).map_or_else(|instead| instead.to_string(), |_| call.arguments.clone());
     json!({
         "id": call.id,
         "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments},
+        "function": {"name": call.name, "arguments": arguments},
     })
+}
+
+/// The arguments of a call that the model is reminded of. Servers read them again, and some fall over what is no object:
+/// the error is an object that can be shown instead.
+pub(crate) fn arguments(call: &ToolCall) -> Result<Value, Value> {
+    let text = call.arguments.trim();
+    if matches!(text, "" | "null") {
+        return Err(json!({}));
+    }
+    let read = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
+    read.ok_or_else(|| json!({"invalid_arguments": call.arguments}))
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 /// Shorter values are stand-ins, and would be found by chance.
 const SECRET_BYTES_MIN: usize = 12;
 
-/// Ends of the names of variables that say where something is. Their values stand in results and are no secrets.
-const PLACES: [&str; 6] = ["HOME", "PATH", "DIR", "PWD", "FOLDER", "ROOT"];
+/// Words in the names of variables whose values are secrets.
+const SECRET_WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "DSN"];
 
 /// Variables and their values. Values may be keys, so that only names are shown.
 #[derive(Clone, Default)]
@@ -26,6 +26,7 @@ impl Variables {
     pub(crate) fn redact(&self, mut body: Body) -> Body {
         for secret in self.secrets() {
             match &mut body {
+                Body::PreTool { tool_input, .. } => redact(tool_input, &secret),
                 Body::PostTool { tool_output, error, .. } => {
                     redact(tool_output, &secret);
                     *error = error.take().map(|error| secret.redact(error));
@@ -38,11 +39,16 @@ impl Variables {
     }
 
     fn secrets(&self) -> impl Iterator<Item = Secret> {
-        let is_place = |name: &str| PLACES.iter().any(|end| name.to_ascii_uppercase().ends_with(end));
-        let hidden =
-            move |(name, value): &&(String, String)| value.len() >= SECRET_BYTES_MIN && !is_place(name);
-        self.0.iter().filter(hidden).map(|(_, value)| Secret::new(Some(value.clone())))
+        let hidden = self.0.iter().filter(|(name, value)| is_secret(name, value));
+        hidden.map(|(_, value)| Secret::new(Some(value.clone())))
     }
+}
+
+/// Whether a value must not be written down: by the variable's name, or because it is an address with a password.
+fn is_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let has_password = value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    value.len() >= SECRET_BYTES_MIN && (has_password || SECRET_WORDS.iter().any(|word| name.contains(word)))
 }
 
 impl From<Vec<(String, String)>> for Variables {
@@ -78,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_taken_out_wherever_they_are_said_and_places_are_not() {
+    fn secrets_are_taken_out_wherever_they_are_said_and_other_values_are_not() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let variables = Variables::from(vec![
             pair("DATABASE_URL", "postgres://me:hunter2@db"),

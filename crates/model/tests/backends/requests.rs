@@ -83,7 +83,7 @@ async fn openai_sends_everything() {
         seed: 7
         messages[]: {"role":"system","content":"You know paint."}
         messages[]: {"role":"user","content":"Look.\n\nTwice."}
-        messages[]: {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"colour\":\"red\"}"}},{"id":"c2","type":"function","function":{"name":"look","arguments":"not json"}}]}
+        messages[]: {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"colour\":\"red\"}"}},{"id":"c2","type":"function","function":{"name":"look","arguments":"{\"invalid_arguments\":\"not json\"}"}}]}
         messages[]: {"role":"tool","tool_call_id":"c1","content":"bright"}
         messages[]: {"role":"tool","tool_call_id":"c2","content":"failed"}
         messages[]: {"role":"user","content":"And now?"}

@@ -27,7 +27,10 @@ impl Move {
                         step.and_tool(&name, arguments)
                     })
                 }
-                Move::Submit(result) => Step::tool("submit_result", result),
+                Move::Submit(result) if offers(request, "submit_result") => {
+                    Step::tool("submit_result", result)
+                }
+                Move::Submit(result) => Step::json(&result),
             };
         }
         Step::json(&match self {
@@ -53,6 +56,12 @@ fn wire(name: &str) -> String {
 /// Whether the model was offered tools by the backend's own protocol.
 pub(crate) fn calls_tools(request: &Recorded) -> bool {
     request.body.get("tools").is_some()
+}
+
+/// Whether a tool of this name was offered.
+fn offers(request: &Recorded, name: &str) -> bool {
+    let tools = request.body["tools"].as_array().unwrap().iter();
+    tools.filter_map(|tool| tool.get("name").or(tool["function"].get("name"))).any(|offered| offered == name)
 }
 
 /// Everything that tools and agents have answered so far, oldest first.

@@ -105,6 +105,35 @@ async fn every_backend_under_both_protocols_gives_the_same_result() {
 }
 
 #[tokio::test]
+async fn every_strategy_gives_it_too() {
+    for kind in [BackendKind::OpenAi, BackendKind::Anthropic] {
+        for strategy in ["prompt", "system_prompt", "tool", "native"] {
+            for protocol in ["tools", "actions"] {
+                let what = format!("{} by {protocol} and {strategy}", kind.name());
+                let folder = Folder::with("strategies", &FILES);
+                let server = model();
+                let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
+                let options = json!({"strategy": strategy});
+                let claim = claim(&reviewer(protocol), "What is left to do?", options, ladder);
+                let (outcome, _) = run(&Claim { project_dir: folder.path(), ..claim }).await;
+                let success = completed(outcome);
+                assert_eq!(success.result_data, Some(expected()), "{what}");
+                assert_eq!((success.receipt.calls, success.receipt.retries), (4, 0), "{what}");
+                let last = server.requests().pop().unwrap();
+                let choice = match (protocol, strategy, kind) {
+                    ("actions", ..) => Value::Null,
+                    (_, "tool", BackendKind::Anthropic) => json!({"type": "tool", "name": "submit_result"}),
+                    (_, "tool", _) => json!({"type": "function", "function": {"name": "submit_result"}}),
+                    (_, _, BackendKind::Anthropic) => json!({"type": "none"}),
+                    _ => json!("none"),
+                };
+                assert_eq!(last.body["tool_choice"], choice, "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_executor_without_tool_calling_gives_it_too() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/play/executor.py");
     for protocol in ["tools", "actions"] {

@@ -166,6 +166,12 @@ async fn wrong_calls_are_told_and_the_run_goes_on() {
         ]
     "#]]
     .assert_debug_eq(&answers(&requests[2]));
+    // Servers read earlier calls again, and some fall over arguments that are no object.
+    let messages = requests[2].body["messages"].as_array().unwrap().iter();
+    for call in messages.filter_map(|message| message["tool_calls"].as_array()).flatten() {
+        let arguments = call["function"]["arguments"].as_str().unwrap();
+        assert!(serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()), "{arguments}");
+    }
     let made = journal.events();
     let pre = made.iter().filter(|event| matches!(event.body, Body::PreTool { .. })).count();
     assert_eq!(pre, 2);
@@ -266,4 +272,106 @@ async fn a_tool_that_fails_is_told_to_the_model() {
     assert!(names(&journal.events()).contains(&"post_tool break failed".to_owned()));
     let said = &server.requests()[1].body["messages"][2];
     assert_eq!((&said["role"], &said["content"]), (&json!("assistant"), &json!("Let me see.")));
+}
+
+#[tokio::test]
+async fn a_model_that_invents_the_answer_of_a_tool_is_not_believed() {
+    let call =
+        json!({"action": "USE_TOOL", "reasoning": "", "content": "", "tool": "echo", "parameters": {"n": 1}});
+    let made_up =
+        json!({"action": "TOOL_RETURN", "reasoning": "", "content": "{\"heard\": 7}", "tool": "echo"});
+    let end = |ok: bool| {
+        let result = json!({"ok": ok});
+        json!({"action": "NORMAL_RESPONSE", "reasoning": "", "content": "Done.", "parameters": result})
+    };
+    let end_text = end(false);
+    for text in [
+        format!("{call}\n{made_up}\n{end_text}"),
+        format!("```json\n{call}\n```\nThe tool says:\n```json\n{made_up}\n```\n```json\n{end_text}\n```"),
+    ] {
+        let tool = Played::echo("echo");
+        let server = ScriptedServer::start([Step::text(text), Step::json(&end(true))]);
+        let agent = json!({
+            "name": "actor", "tools": ["echo"], "protocol": "actions",
+            "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
+        });
+        let ladder = vec![rung("default", BackendKind::Completions, &server, StructuredOutput::Auto)];
+        let claim = with_tools(claim(&agent, "Act.", json!({}), ladder), std::slice::from_ref(&tool));
+        let success = completed(run(&claim).await.0);
+        assert_eq!((success.result_data, tool.called()), (Some(json!({"ok": true})), 1));
+        // Nor is it shown its invention again.
+        assert_eq!(answers(&server.requests()[1]), ["{\"heard\":{\"n\":1}}"]);
+    }
+}
+
+#[tokio::test]
+async fn answers_of_one_reply_are_one_message_where_the_protocol_wants_that() {
+    let server = says(vec![
+        Step::text("Let me see.").and_tool("echo", json!({"n": 1})).and_tool("echo", json!({"n": 2})),
+        submits(),
+    ]);
+    let ladder = vec![rung("default", BackendKind::Anthropic, &server, StructuredOutput::Auto)];
+    let claim = with_tools(Claim { ladder, ..acting(&["echo"], &server) }, &[Played::echo("echo")]);
+    completed(run(&claim).await.0);
+    let messages = server.requests()[1].body["messages"].clone();
+    expect![[r#"
+        [
+          {
+            "role": "user",
+            "content": "Act."
+          },
+          {
+            "role": "assistant",
+            "content": [
+              {
+                "type": "text",
+                "text": "Let me see."
+              },
+              {
+                "type": "tool_use",
+                "id": "toolu_0_1",
+                "name": "echo",
+                "input": {
+                  "n": 1
+                }
+              },
+              {
+                "type": "tool_use",
+                "id": "toolu_0_2",
+                "name": "echo",
+                "input": {
+                  "n": 2
+                }
+              }
+            ]
+          },
+          {
+            "role": "user",
+            "content": [
+              {
+                "type": "tool_result",
+                "tool_use_id": "toolu_0_1",
+                "content": "{\"heard\":{\"n\":1}}"
+              },
+              {
+                "type": "tool_result",
+                "tool_use_id": "toolu_0_2",
+                "content": "{\"heard\":{\"n\":2}}"
+              }
+            ]
+          }
+        ]"#]]
+    .assert_eq(&format!("{messages:#}"));
+}
+
+#[tokio::test]
+async fn a_call_without_arguments_is_one_with_none() {
+    let tool = Played::echo("echo");
+    let server = says(vec![
+        Step::tool("echo", "").and_tool("echo", "{}").and_tool("echo", "null").and_tool("echo", " "),
+        submits(),
+    ]);
+    let claim = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
+    completed(run(&claim).await.0);
+    assert_eq!(answers(&server.requests()[1]), ["{\"heard\":{}}"; 4]);
 }

@@ -222,10 +222,14 @@ async fn when_the_time_is_up_all_that_it_started_is_gone() {
     let folder = Folder::new("timeout");
     let held = held(&folder);
     let more = json!({"limits": {"timeout_seconds": 1}});
-    let (outcome, journal) = run(&script(&folder, &format!("{LEAVE}wait"), more)).await;
-    assert_eq!(failed(outcome).error.kind, RunErrorType::Timeout);
+    let text = format!("echo 'still waiting' >&2\n{LEAVE}wait");
+    let (outcome, journal) = run(&script(&folder, &text, more)).await;
+    let error = failed(outcome).error;
+    assert_eq!(error.kind, RunErrorType::Timeout);
+    let (before, after) = error.message.split_once(" took longer than ").unwrap();
+    assert_eq!((before, after.ends_with(" s: still waiting")), ("the program 'sh'", true), "{after}");
     held.gone().await;
-    assert_eq!(names(&journal.events())[2..], ["pre_tool sh", "deadline_reached", "run_completed"]);
+    assert_eq!(names(&journal.events())[2..], ["pre_tool sh", "post_tool sh failed", "run_completed"]);
 }
 
 #[tokio::test]
@@ -278,6 +282,22 @@ async fn secrets_that_it_prints_do_not_reach_the_journal() {
         assert!(!written.contains("s3cret") && written.contains("[redacted]"), "{text}: {written}");
         assert!(written.contains("somewhere far away"), "{text}: {written}");
     }
+}
+
+#[tokio::test]
+async fn secrets_that_it_is_given_are_not_told() {
+    let folder = Folder::with("told", &[("keep.sh", KEEP)]);
+    let secret = "s3cret-value-of-mine";
+    // As a command that names the variable has it filled in.
+    let claim = program(&folder, &["sh", "keep.sh", secret], json!({"env": ["API_KEY"]}), json!({}));
+    let environment = vec![("API_KEY".to_owned(), secret.to_owned())];
+    let (outcome, journal) = run(&Claim { environment: environment.into(), ..claim }).await;
+    completed(outcome);
+    assert_eq!(kept(&folder), [secret]);
+    let events = journal.events();
+    let given = events.iter().find(|event| matches!(event.body, Body::PreTool { .. })).unwrap();
+    let given = serde_json::to_string(given).unwrap();
+    assert!(!given.contains(secret) && given.contains("[redacted]"), "{given}");
 }
 
 #[tokio::test]
