@@ -1,6 +1,6 @@
 //! The only place that writes to the terminal.
-#![allow(clippy::print_stderr, reason = "this is the output module")]
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
@@ -29,16 +29,30 @@ pub(crate) fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Prints lines for people on stderr.
+/// Prints lines for people on stderr. That nobody can read them is no reason to lose a run.
 pub(crate) fn lines(lines: impl IntoIterator<Item = String>) {
+    let mut stderr = io::stderr().lock();
     for line in lines {
-        eprintln!("{line}");
+        let _ = writeln!(stderr, "{}", harmless(&line));
     }
 }
 
 /// Overwrites the last line on a terminal.
 pub(crate) fn progress(text: &str) {
-    eprint!("\r{text}\x1b[K");
+    let _ = write!(io::stderr().lock(), "\r{}\x1b[K", harmless(text).replace('\n', " "));
+}
+
+/// A text without what would command a terminal: models, servers and programs have their words in it.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let commands = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(commands) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |character: char| match commands(character) {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// Whether the reader of stdout has gone, as `head` does.
@@ -52,7 +66,7 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if is_closed(error) {
         return Exit::Valid.into();
     }
-    eprintln!("formwork: {error:#}");
+    lines([format!("formwork: {error:#}")]);
     if is_absent(error) { Exit::Backend.into() } else { Exit::Usage.into() }
 }
 

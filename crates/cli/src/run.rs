@@ -45,11 +45,15 @@ async fn perform(arguments: &Run, claim: Claim, office: Arc<Office>) -> Result<E
     let created_at = clock.now();
     let stop = Stop::default();
     let interrupted = stop.clone();
-    let mut terminated = signal(SignalKind::terminate()).context("listening for signals")?;
+    let listen = |kind: SignalKind| signal(kind).context("listening for signals");
+    let (mut terminated, mut hung_up, mut quit) =
+        (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?, listen(SignalKind::quit())?);
     let listener = tokio::spawn(async move {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
             _ = terminated.recv() => {}
+            _ = hung_up.recv() => {}
+            _ = quit.recv() => {}
         }
         interrupted.request();
     });

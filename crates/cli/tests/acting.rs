@@ -133,3 +133,43 @@ fn what_happens_is_told_while_it_happens() {
     assert_eq!((&run["type"], run["children"].as_array().map(Vec::len)), (&json!("resume_session"), Some(1)));
     assert!(ran.stderr.contains("parent: child starts to work for it (ses_"), "{}", ran.stderr);
 }
+
+/// A reader of stderr that goes away must not cost the run.
+#[test]
+fn a_run_survives_the_loss_of_its_listeners() {
+    let server = ScriptedServer::start([
+        Step::tool("fs_read", json!({"path": "no\u{1b}[31mthing"})),
+        Step::tool("fs_read", json!({"path": "nothing"})),
+        Step::text("Done."),
+    ]);
+    let project = Project::new("listeners")
+        .backend(&server.base_url())
+        .file("agents/reader.yaml", "name: reader\ntools: [fs:read]\n");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_formwork"))
+        .args(["run", "reader", "-p", "x"])
+        .current_dir(&project.folder)
+        .stderr(full)
+        .output()
+        .unwrap();
+    assert_eq!((ran.status.code(), String::from_utf8_lossy(&ran.stdout).as_ref()), (Some(0), "Done.\n"));
+}
+
+#[test]
+fn what_models_say_does_not_command_the_terminal() {
+    let server = ScriptedServer::start([
+        Step::tool("fs_read", json!({"path": "no\u{1b}[31mthing\u{7}"})),
+        Step::tool("fs\u{1b}[2J", json!({})),
+        Step::text("Done."),
+    ]);
+    let project = Project::new("commands")
+        .backend(&server.base_url())
+        .file("agents/reader.yaml", "name: reader\ntools: [fs:read]\n");
+    let ran = project.run(&["run", "reader", "-p", "x"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    assert!(
+        ran.stderr.contains("does not exist") && !ran.stderr.contains(['\u{1b}', '\u{7}']),
+        "{:?}",
+        ran.stderr
+    );
+}

@@ -3,7 +3,7 @@
 use formwork_types::{
     Body, ChildEnd, ExecutionMode, Protocol, Repair, Reply, RunErrorType, SessionId, Stop, Strategy, ToolCall,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
 use crate::cite;
@@ -11,13 +11,17 @@ use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
 use crate::envelope::{self, Wanted, wanted};
 use crate::error::Error;
-use crate::judge::{Asked, SUBMIT, Verdict, judge, judge_text};
+use crate::judge::{Accepted, Asked, SUBMIT, Verdict, judge, judge_text};
 use crate::ledger::words;
 use crate::plan::{Ask, Plan};
 use crate::program;
 use crate::prompt::Why;
 use crate::state::State;
 use crate::way::Way;
+
+/// The flag of a reply whose calls are not what the model wrote, and what stands there instead of a key.
+const KEY_REMOVED: &str = "key_removed";
+const REDACTED: &str = "[redacted]";
 
 impl State {
     /// The calls that a reply makes, other than submitting its result; none where it makes none.
@@ -29,7 +33,9 @@ impl State {
 
     /// The model has called: what is wrong is answered at once, everything else is to be done.
     pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<ToolCall>, reply: &Reply) {
-        let is_submit = |call: &&ToolCall| call.name == SUBMIT && self.contract().is_some();
+        // In an action it is the name of a tool that there is not.
+        let submits_by_call = !reply.tool_calls.is_empty() && self.contract().is_some();
+        let is_submit = |call: &&ToolCall| call.name == SUBMIT && submits_by_call;
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
         let named = self.acting.named_apart(&[calls, submits].concat(), &self.past);
         let (submits, calls): (Vec<_>, Vec<_>) = named.into_iter().partition(|call| is_submit(&call));
@@ -57,9 +63,18 @@ impl State {
             }
         }
         let mut list = Vec::new();
+        let has_contract = self.contract().is_some();
+        let has_keys = reply.flags.iter().any(|flag| flag == KEY_REMOVED);
         for (index, call) in calls.into_iter().enumerate() {
-            let (mut pending, mut wrong) = self.acting.check(call, &self.children, plan.protocol);
-            if index >= CALLS_A_REPLY_MAX || index >= left {
+            let holds_key = has_keys && call.arguments.contains(REDACTED);
+            let (mut pending, mut wrong) =
+                self.acting.check(call, &self.children, plan.protocol, has_contract);
+            if holds_key {
+                pending.work = Work::Nothing;
+                wrong = Some(
+                    "This call was not made: its arguments hold a key, which no tool is given.".to_owned(),
+                );
+            } else if index >= CALLS_A_REPLY_MAX || index >= left {
                 pending.work = Work::Nothing;
                 wrong = Some(match index >= left {
                     true => format!("This call was not made: only {left} more calls were allowed."),
@@ -88,7 +103,8 @@ impl State {
             let id = format!("opening-{}", index + 1);
             let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments };
             let called = ToolCall { id, name: call.tool, arguments: arguments.to_string() };
-            let (pending, wrong) = self.acting.check(called, &self.children, planned.plan.protocol);
+            let (pending, wrong) =
+                self.acting.check(called, &self.children, planned.plan.protocol, self.contract().is_some());
             self.note_wrong(&pending, wrong);
             list.push(pending);
         }
@@ -201,6 +217,13 @@ impl State {
         let asked = Asked { way: plan.way, text_counts: false, parts: None };
         match judge(&envelope.strict, &asked, reply) {
             Verdict::Valid(accepted) => match wanted(&accepted.value, &self.acting.callables.agents) {
+                // What a model says it would do, or thinks of doing, is not done.
+                Wanted::Call(_) if !is_last_word(&reply.text) => {
+                    let errors = vec!["$: an action has to be the last thing in a response".to_owned()];
+                    let message = "Output did not follow the action protocol".to_owned();
+                    let kind = RunErrorType::OutputSchemaValidationFailed;
+                    self.correct_envelope(plan, reply, Trouble { kind, why: Why::Envelope, errors, message });
+                }
                 Wanted::Call(call) if envelope::invents(&reply.text) => {
                     // What it made up of the answer must not stand beside the answer.
                     let said = Reply { text: accepted.value.to_string(), ..reply.clone() };
@@ -243,11 +266,20 @@ impl State {
         };
         let text_counts = contract.options().strategy == Strategy::Auto;
         let by = |way: Way, text: &str| judge_text(contract, &Asked { way, text_counts, parts: None }, text);
+        let said = match by(Way::SystemPrompt, &content) {
+            Verdict::Valid(accepted) if !is_whole(&accepted) => {
+                Verdict::NoJson { reason: "the content is not JSON alone".to_owned() }
+            }
+            other => other,
+        };
+        // Parameters that say nothing stand for none where the content says something.
+        let says_nothing = parameters.as_ref().and_then(Value::as_object).is_some_and(Map::is_empty);
+        let parameters = parameters.filter(|_| !(says_nothing && matches!(said, Verdict::Valid(_))));
         // Parameters are an object, so that other results come wrapped, as they do in a tool call.
         let in_parameters = parameters.as_ref().map(|parameters| by(Way::Tool, &parameters.to_string()));
         let verdict = match in_parameters {
             Some(valid @ Verdict::Valid(_)) => valid,
-            other => match (by(Way::SystemPrompt, &content), other) {
+            other => match (said, other) {
                 (valid @ Verdict::Valid(_), _) | (valid, None) => valid,
                 (_, Some(invalid)) => invalid,
             },
@@ -285,48 +317,20 @@ impl State {
         let ask = Ask::Full { why: trouble.why, errors: trouble.errors.clone(), previous: words(reply) };
         self.retry(trouble, Plan { ask, ..plan });
     }
+}
 
-    /// The program of a procedural agent has ended. There is nobody to ask again.
-    fn program_ended(&mut self, output: &Value, error: Option<&str>) {
-        self.program = None;
-        if let Some(error) = error {
-            let kind = match output["timed_out"] == true {
-                true => RunErrorType::Timeout,
-                false => RunErrorType::ToolFailed,
-            };
-            return self.end(kind, error.to_owned());
-        }
-        let text = output["stdout"].as_str().unwrap_or_default().trim();
-        self.ledger.replies.push(text.to_owned());
-        let value: Value = match serde_json::from_str(text) {
-            Ok(value) => value,
-            Err(problem) => {
-                let message = match text.is_empty() {
-                    true => {
-                        "the program wrote nothing on its standard output; it has to write its result as JSON"
-                            .to_owned()
-                    }
-                    false => format!("the program's standard output is not one JSON document: {problem}"),
-                };
-                return match self.contract().is_some() {
-                    true => {
-                        let errors = vec![format!("$: {message}")];
-                        self.fail(RunErrorType::OutputSchemaValidationFailed, message, errors);
-                    }
-                    false => self.end(RunErrorType::ToolFailed, message),
-                };
-            }
-        };
-        let violations = self.contract().map(|contract| contract.schema.violations(&value));
-        match violations.filter(|violations| !violations.is_empty()) {
-            Some(violations) => {
-                self.ledger.failed(&value, &violations);
-                let message = "The program's output did not match schema".to_owned();
-                self.fail(RunErrorType::OutputSchemaValidationFailed, message, violations.lines());
-            }
-            None => self.succeed_with_data(value),
-        }
-    }
+/// Whether a text ends with its JSON, and has not thought it only.
+fn is_last_word(text: &str) -> bool {
+    let said = text.rsplit("</think>").next().unwrap_or_default();
+    let is_thought = said.contains("<think>");
+    let end = said.trim_end().trim_end_matches('`').trim_end();
+    !is_thought && end.ends_with('}')
+}
+
+/// Whether a result was written as one document, with nothing around it: an example in prose is no result.
+fn is_whole(accepted: &Accepted) -> bool {
+    let leaves_out = |repair: &Repair| matches!(repair.kind.as_str(), "text_removed" | "document_chosen");
+    !accepted.repairs.iter().any(leaves_out)
 }
 
 /// The last action of a model, with what it took to read it.

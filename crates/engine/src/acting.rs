@@ -277,10 +277,11 @@ impl Acting {
         call: ToolCall,
         known: &[Known],
         protocol: Protocol,
+        has_contract: bool,
     ) -> (Pending, Option<String>) {
         let callable = self.callables.find(&call.name);
         let work = match callable {
-            None => Err(self.callables.unknown(&call.name, protocol == Protocol::Tools)),
+            None => Err(self.callables.unknown(&call.name, protocol == Protocol::Tools, has_contract)),
             Some(callable) => callable.read(&call.arguments).and_then(|input| match callable.kind {
                 Kind::Tool => Ok(Work::Tool(input)),
                 kind => child(&call.id, kind, &input, known).map(|child| Work::Child(Box::new(child))),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use formwork_extract::{Outcome, extract};
+use formwork_extract::{Outcome, RepairKind, extract};
 use formwork_schema::{Schema, restore};
 use formwork_types::{AgentCard, Tool, ToolDefinition};
 use serde_json::Value;
@@ -49,16 +49,18 @@ pub(crate) struct Callables {
 
 impl Callables {
     pub(crate) fn of(tools: &[ToolDefinition], agents: &[AgentCard]) -> Result<Callables, Error> {
-        let mut taken: HashSet<String> = HashSet::from([SUBMIT.to_owned()]);
-        let mut list = Vec::new();
         let delegated = delegation::tools(agents);
+        // Our own names are ours, whatever servers call their tools.
+        let own = delegated.iter().map(|(_, name, ..)| name.clone());
+        let mut taken: HashSet<String> = own.chain([SUBMIT.to_owned()]).collect();
+        let mut list = Vec::new();
         let all = tools
             .iter()
             .map(|tool| (Kind::Tool, tool.name.clone(), tool.description.clone(), tool.parameters.clone()))
             .chain(delegated);
         for (kind, name, description, parameters) in all {
             let schema = COMPILED.compile(&parameters)?;
-            let wire = wire(&name, &mut taken);
+            let wire = if kind == Kind::Tool { wire(&name, &mut taken) } else { name.clone() };
             list.push(Callable { name, wire, description, parameters, kind, schema });
         }
         let hashes = tools.iter().map(|tool| (tool.name.clone(), tool.hash.clone())).collect();
@@ -82,11 +84,15 @@ impl Callables {
     }
 
     /// What a model hears that calls what there is not.
-    pub(crate) fn unknown(&self, name: &str, wire: bool) -> String {
+    pub(crate) fn unknown(&self, name: &str, wire: bool, has_contract: bool) -> String {
+        if !wire && name == SUBMIT {
+            return "There is no tool for the result: end with the action NORMAL_RESPONSE.".to_owned();
+        }
         let known: Vec<&str> = self
             .list
             .iter()
             .map(|callable| if wire { callable.wire.as_str() } else { callable.name.as_str() })
+            .chain((wire && has_contract).then_some(SUBMIT))
             .collect();
         match known.is_empty() {
             true => format!("There is no tool '{name}', nor any other. Answer without tools."),
@@ -111,6 +117,10 @@ impl Callable {
         // A tool that takes nothing is called with nothing, by some servers in so many words.
         let text = if matches!(arguments.trim(), "" | "null") { "{}" } else { arguments };
         let errors = match extract(text, Some(&self.schema), &formwork_extract::Options::default()) {
+            // A call is made of one document: which of several was meant, or what else was said, is not guessed.
+            Outcome::Valid(extraction) if extraction.repairs.iter().any(|repair| drops(repair.kind)) => {
+                vec!["$: there is more than one JSON document, or text around it".to_owned()]
+            }
             Outcome::Valid(extraction) => return Ok(extraction.value),
             Outcome::Invalid { candidate, violations } => {
                 let mut value = candidate.value;
@@ -136,6 +146,11 @@ impl Callable {
         );
         Err(message)
     }
+}
+
+/// Whether a repair leaves out something that was said.
+fn drops(kind: RepairKind) -> bool {
+    matches!(kind, RepairKind::TextRemoved | RepairKind::DocumentChosen)
 }
 
 /// A name of letters, digits, `_` and `-` that no other tool has.

@@ -83,7 +83,7 @@ impl Writer<'_> {
         let calls = turn.calls.iter().map(|call| ToolCall {
             id: call.id.clone(),
             name: wire(call),
-            arguments: call.arguments.clone(),
+            arguments: written(&call.arguments, self.backend),
         });
         // What was said in an envelope is in its call already.
         let said = if turn.protocol == Protocol::Tools { turn.said.as_str() } else { "" };
@@ -104,6 +104,24 @@ fn as_actions(turn: &Turn, answers: &[String]) -> Vec<Message> {
     turn.calls.iter().zip(answers).flat_map(one).collect()
 }
 
+/// Arguments as they were written; the longest texts of very long ones are cut, as the tool has had them.
+fn written(arguments: &str, backend: &BackendInfo) -> String {
+    let most = Room::of(backend).each;
+    if arguments.chars().count() <= most {
+        return arguments.to_owned();
+    }
+    match serde_json::from_str(arguments) {
+        Ok(value @ Value::Object(_)) => fitting(&value, most).unwrap_or_else(|| "{}".to_owned()),
+        _ => "{}".to_owned(),
+    }
+}
+
+/// A value with its longest texts cut until it fits, if that is possible.
+fn fitting(value: &Value, most: usize) -> Option<String> {
+    let cuts = std::iter::successors(Some(most / 2), |cut| (*cut > TEXT_CHARACTERS_MIN).then_some(cut / 2));
+    cuts.map(|cut| with_short_texts(value, cut).to_string()).find(|text| text.chars().count() <= most)
+}
+
 /// An answer as far as there is room for it. Of a structured one the longest texts are cut first, so that all of its
 /// parts can be seen.
 fn shown(answer: &str, room: &mut Room) -> String {
@@ -117,13 +135,10 @@ fn shown(answer: &str, room: &mut Room) -> String {
         return format!("(left out to save room: {length} characters)");
     }
     room.all -= most;
-    if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(answer) {
-        let cuts =
-            std::iter::successors(Some(most / 2), |cut| (*cut > TEXT_CHARACTERS_MIN).then_some(cut / 2));
-        let fitting = cuts.map(|cut| with_short_texts(&value, cut).to_string());
-        if let Some(text) = fitting.into_iter().find(|text| text.chars().count() <= most) {
-            return text;
-        }
+    if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(answer)
+        && let Some(text) = fitting(&value, most)
+    {
+        return text;
     }
     let kept: String = answer.chars().take(most).collect();
     format!("{kept}\n… ({} more characters were left out)", length - most)

@@ -1,9 +1,11 @@
 //! Procedural agents: a program in place of a model. Its standard output is the result.
 
-use formwork_types::{Blueprint, ParametersAs};
+use formwork_extract::{Options, Outcome, extract};
+use formwork_types::{Blueprint, ParametersAs, RunErrorType};
 use serde_json::Value;
 
 use crate::action::Execution;
+use crate::state::State;
 
 /// The id of the only call that a procedural agent makes.
 pub(crate) const CALL_ID: &str = "program";
@@ -36,6 +38,53 @@ fn arguments(parameters: &Value) -> Vec<String> {
         }
     }
     list
+}
+
+impl State {
+    /// The program of a procedural agent has ended. There is nobody to ask again.
+    pub(crate) fn program_ended(&mut self, output: &Value, error: Option<&str>) {
+        self.program = None;
+        if let Some(error) = error {
+            let kind = match output["timed_out"] == true {
+                true => RunErrorType::Timeout,
+                false => RunErrorType::ToolFailed,
+            };
+            return self.end(kind, error.to_owned());
+        }
+        let text = output["stdout"].as_str().unwrap_or_default().trim();
+        self.ledger.replies.push(text.to_owned());
+        // The strictest reading: what can be read in two ways, or not exactly, is refused.
+        let options = Options { strict_json_only: true, ..Options::default() };
+        let value = match extract(text, None, &options) {
+            Outcome::Valid(extraction) => extraction.value,
+            _ if text.is_empty() => {
+                return self.no_output("it is empty; the program has to write its result there, as JSON");
+            }
+            Outcome::NotFound { reason } => return self.no_output(&reason),
+            _ => return self.no_output("the text is not one JSON document"),
+        };
+        let violations = self.contract().map(|contract| contract.schema.violations(&value));
+        match violations.filter(|violations| !violations.is_empty()) {
+            Some(violations) => {
+                self.ledger.failed(&value, &violations);
+                let message = "The program's output did not match schema".to_owned();
+                self.fail(RunErrorType::OutputSchemaValidationFailed, message, violations.lines());
+            }
+            None => self.succeed_with_data(value),
+        }
+    }
+
+    /// What a program wrote is no result.
+    fn no_output(&mut self, reason: &str) {
+        let message = format!("the program's standard output is no result: {reason}");
+        match self.contract().is_some() {
+            true => {
+                let errors = vec![format!("$: {message}")];
+                self.fail(RunErrorType::OutputSchemaValidationFailed, message, errors);
+            }
+            false => self.end(RunErrorType::ToolFailed, message),
+        }
+    }
 }
 
 fn plain(value: &Value) -> String {

@@ -84,6 +84,7 @@ impl Answering {
             Usage { input: estimate::tokens(&document), output: estimate::tokens(&text), estimated: true };
         let model = self.model.clone();
         let reply = Reply { text, stop: Stop::Finished, usage, model, ..Reply::default() };
+        let reply = self.listed.iter().fold(reply, |reply, secret| secret.redact_reply(reply));
         Ok(self.secret.redact_reply(reply))
     }
 

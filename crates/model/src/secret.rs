@@ -5,6 +5,9 @@ use formwork_types::{Reply, Stop};
 /// What stands where a key stood.
 const REDACTED: &str = "[redacted]";
 
+/// The flag of a reply whose calls are not what the model wrote, because they held a key.
+const KEY_REMOVED: &str = "key_removed";
+
 /// Shorter values are not looked for in texts: they would be found by chance.
 const SECRET_BYTES_MIN: usize = 6;
 
@@ -71,7 +74,12 @@ impl Secret {
         for call in &mut reply.tool_calls {
             call.id = self.redact(std::mem::take(&mut call.id));
             call.name = self.redact(std::mem::take(&mut call.name));
-            call.arguments = self.redact(std::mem::take(&mut call.arguments));
+            let arguments = self.redact(call.arguments.clone());
+            if arguments != call.arguments {
+                // A tool must not be called with what stands there now.
+                call.arguments = arguments;
+                reply.flags.push(KEY_REMOVED.to_owned());
+            }
         }
         reply
     }

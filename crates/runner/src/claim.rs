@@ -8,7 +8,8 @@ use formwork_model::{Backend, Invocation};
 use formwork_tools::mcp::{Limits, Surroundings};
 use formwork_tools::{Error, Toolbox};
 use formwork_types::{
-    AgentCard, Blueprint, Body, Contract, McpServer, RunId, RunType, SessionId, TierBackend, ToolDefinition,
+    AgentCard, AgentType, Blueprint, Body, Contract, McpServer, RunId, RunType, SessionId, TierBackend,
+    ToolDefinition,
 };
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -122,6 +123,9 @@ impl Claim {
         let folder = self.project_dir.clone().into();
         let surroundings = Surroundings { folder, environment, limits: Limits::default() };
         let tools = &self.blueprint.tools;
+        if self.blueprint.kind == AgentType::Procedural {
+            return self.tools.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
+        }
         self.tools.get_or_try_init(|| Toolbox::open(tools, &self.mcp_servers, &surroundings)).await
     }
 

@@ -67,7 +67,8 @@ impl Project {
     /// Whether there is a file or folder of this path, which is relative to the project.
     pub fn contains(&self, path: &str) -> bool {
         let is_relative = !path.trim().is_empty() && Path::new(path).is_relative();
-        is_relative && self.locate(path).is_ok_and(|inside| self.metadata(&inside).is_ok())
+        let inside = self.locate(path).ok().filter(|inside| is_relative && !inside.is_protected());
+        inside.is_some_and(|inside| self.metadata(&inside).is_ok())
     }
 
     /// Takes a path as a model writes it: relative to the project, or absolute and inside it.

@@ -85,10 +85,12 @@ impl ChildEnd {
     }
 
     fn section(&self) -> String {
-        match self.is_completed() {
+        let section = match self.is_completed() {
             true => format!("## Child Result\n\n{}", self.result()),
             false => format!("## Error\n\n{}", self.failure()),
-        }
+        };
+        // What a child says must not look like the end of its message.
+        section.replace("</agent-callback", "<\\/agent-callback")
     }
 
     fn word(&self) -> &'static str {

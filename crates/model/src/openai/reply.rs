@@ -1,6 +1,7 @@
 //! What a chat completions server answers, whole or in pieces, and put together in spite of its habits.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use formwork_types::{Reply, Stop, ToolCall, Usage};
 use serde::Deserialize;
@@ -21,6 +22,8 @@ pub(crate) struct Chat {
     finish: Option<String>,
     done: bool,
     pieces: u64,
+    /// Where the latest call of each index stands.
+    places: HashMap<usize, usize>,
 }
 
 #[derive(Deserialize)]
@@ -226,16 +229,25 @@ impl Chat {
         Ok(())
     }
 
-    /// Which call a piece belongs to. Where servers leave the index out, a piece begins a call if its id is a
+    /// Which call a piece belongs to: the one of its index. Where servers leave the index out, a piece begins a call if its id is a
     /// new one, or, without ids, if it has a name and the arguments before it are whole.
-    fn place(&self, piece: &CallPiece<'_>, whole: bool) -> usize {
+    fn place(&mut self, piece: &CallPiece<'_>, whole: bool) -> usize {
         let calls = &self.reply.tool_calls;
-        let Some(last) = calls.last().filter(|_| !whole) else {
-            return if whole { calls.len() } else { piece.index.unwrap_or_default() };
-        };
-        if let Some(index) = piece.index {
-            return index;
+        if whole {
+            return calls.len();
         }
+        if let Some(index) = piece.index {
+            // Some servers give parallel calls one index; an id of its own begins a call all the same.
+            let id = piece.id.as_deref().filter(|id| !id.is_empty());
+            let place = match self.places.get(&index).copied() {
+                Some(place) if id.is_none_or(|id| !is_another(&calls[place], place, id)) => place,
+                Some(_) => calls.len(),
+                None => index.max(calls.len()),
+            };
+            self.places.insert(index, place);
+            return place;
+        }
+        let Some(last) = calls.last() else { return 0 };
         let named = piece
             .function
             .as_ref()
@@ -246,6 +258,13 @@ impl Chat {
         };
         if begins { calls.len() } else { calls.len() - 1 }
     }
+}
+
+/// Whether an id is that of another call than this one, whose id may not have been sent yet.
+fn is_another(call: &ToolCall, place: usize, id: &str) -> bool {
+    let is_ours = call.id == format!("call_{place}");
+    let is_whole = serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
+    call.id != id && (!is_ours || is_whole)
 }
 
 /// An error that a server reports inside a reply that began well.

@@ -63,6 +63,14 @@ async fn calls_may_lack_index_and_id() {
 }
 
 #[tokio::test]
+async fn calls_may_share_an_index() {
+    let piece =
+        |id: &str, part: &str| json!({"index": 0, "id": id, "function": {"name": "look", "arguments": part}});
+    let rest = |part: &str| json!({"index": 0, "function": {"arguments": part}});
+    check(pieces(&[piece("a", "{\"at\":"), rest("1}"), piece("b", "{\"at\":"), rest("2}")]), expect![[r#"{"text":"","tool_calls":[{"id":"a","name":"look","arguments":"{\"at\":1}"},{"id":"b","name":"look","arguments":"{\"at\":2}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;
+}
+
+#[tokio::test]
 async fn calls_may_be_counted_from_one() {
     let call = json!({"index": 1, "id": "a", "function": {"name": "look", "arguments": "{}"}});
     check(pieces(&[call]), expect![[r#"{"text":"","tool_calls":[{"id":"a","name":"look","arguments":"{}"}],"stop":{"reason":"tool_calls"},"usage":{"input":0,"output":0}}"#]]).await;

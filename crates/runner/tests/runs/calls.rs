@@ -157,7 +157,7 @@ async fn wrong_calls_are_told_and_the_run_goes_on() {
     let requests = server.requests();
     expect![[r#"
         [
-            "Error: There is no tool 'counts'. The tools are: count.",
+            "Error: There is no tool 'counts'. The tools are: count, submit_result.",
             "Error: The arguments of count are wrong, and it was not called:\n- $.n: required property is missing\nCall it again with arguments that match its schema.",
             "Error: The arguments of count are wrong, and it was not called:\n- $.n: must be an integer, not a string ('x')\nCall it again with arguments that match its schema.",
             "Error: The arguments of count are wrong, and it was not called:\n- $: the text ends before the document does; send the whole document\n- $.n: required property is missing\nCall it again with arguments that match its schema.",

@@ -153,10 +153,10 @@ async fn what_goes_wrong_is_told() {
     )
     .await;
     check("exit 1", contract(), expect!["tool_failed: the program 'sh' failed (exit status: 1)"]).await;
-    check("true", json!({}), expect!["tool_failed: the program wrote nothing on its standard output; it has to write its result as JSON"]).await;
-    check("true", contract(), expect!["output_schema_validation_failed: the program wrote nothing on its standard output; it has to write its result as JSON [$: the program wrote nothing on its standard output; it has to write its result as JSON]"]).await;
-    check("echo 'All is well.'", json!({}), expect!["tool_failed: the program's standard output is not one JSON document: expected value at line 1 column 1"]).await;
-    check("echo '{\"n\": 1} {\"n\": 2}'", contract(), expect!["output_schema_validation_failed: the program's standard output is not one JSON document: trailing characters at line 1 column 10 [$: the program's standard output is not one JSON document: trailing characters at line 1 column 10]"]).await;
+    check("true", json!({}), expect!["tool_failed: the program's standard output is no result: it is empty; the program has to write its result there, as JSON"]).await;
+    check("true", contract(), expect!["output_schema_validation_failed: the program's standard output is no result: it is empty; the program has to write its result there, as JSON [$: the program's standard output is no result: it is empty; the program has to write its result there, as JSON]"]).await;
+    check("echo 'All is well.'", json!({}), expect!["tool_failed: the program's standard output is no result: the text is not one JSON document: not valid JSON at line 1, column 1"]).await;
+    check("echo '{\"n\": 1} {\"n\": 2}'", contract(), expect!["output_schema_validation_failed: the program's standard output is no result: the text is not one JSON document: not valid JSON at line 1, column 10 [$: the program's standard output is no result: the text is not one JSON document: not valid JSON at line 1, column 10]"]).await;
     check("echo '{\"n\": \"one\"}'", contract(), expect!["output_schema_validation_failed: The program's output did not match schema [$.n: must be an integer, not a string ('one')]"]).await;
     check(
         "printf '{\"n\": \"\\377\"}'",

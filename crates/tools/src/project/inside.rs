@@ -7,9 +7,13 @@ use crate::Error;
 /// Folders that belong to others: the history of the project, and our own records of it.
 const PROTECTED: [&str; 2] = [".git", ".formwork"];
 
+/// How the names of files begin that are being written.
+pub(super) const DRAFT: &str = ".formwork-";
+
 /// Whether a name is one that tools neither write, list nor search. File systems that ignore case exist.
 pub(crate) fn is_protected(name: &str) -> bool {
-    PROTECTED.iter().any(|protected| protected.eq_ignore_ascii_case(name))
+    let is_draft = name.starts_with(DRAFT) && name.ends_with(".tmp");
+    is_draft || PROTECTED.iter().any(|protected| protected.eq_ignore_ascii_case(name))
 }
 
 /// A path inside the project: relative, parts separated by `/`, none of them `.` or `..`. The project itself is empty.

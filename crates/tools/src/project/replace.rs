@@ -7,6 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, Permissions};
 
+use super::inside::DRAFT;
 use super::{Cancel, FILE_BYTES_MAX, Inside, Project, bounded, refusal, regular, too_large};
 use crate::Error;
 
@@ -88,6 +89,9 @@ impl Place<'_> {
             Ok(found) if found.is_symlink() => Err(self
                 .path
                 .refused("is a link and is not written to; give the path that the link leads to")),
+            Ok(found) if found.is_file() && found.permissions().readonly() => {
+                Err(self.path.refused("is read-only; a person has to allow writing first"))
+            }
             Ok(found) => regular(self.path, &found).map(|()| Some(found)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(refusal(self.path, &error)),
@@ -138,7 +142,7 @@ impl Place<'_> {
         let mut refused = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..NAMES_MAX {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let name = format!(".formwork-{}-{number}.tmp", std::process::id());
+            let name = format!("{DRAFT}{}-{number}.tmp", std::process::id());
             match self.folder.open_with(&name, &options) {
                 Ok(file) => return Ok((name, file)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refused = error,

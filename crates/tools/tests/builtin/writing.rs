@@ -20,6 +20,20 @@ async fn a_file_is_created_with_its_folders_and_replaced() {
 }
 
 #[tokio::test]
+async fn a_read_only_file_stays_as_it_is() {
+    let tree = Tree::new(&[("kept.txt", "text\n")]);
+    std::fs::set_permissions(tree.path("kept.txt"), PermissionsExt::from_mode(0o444)).unwrap();
+    for (tool, arguments) in [
+        ("fs:write", json!({"path": "kept.txt", "content": "x"})),
+        ("fs:edit", json!({"path": "kept.txt", "old_text": "text", "new_text": "x"})),
+    ] {
+        let reason = tree.refused(tool, arguments).await;
+        assert!(reason.contains("is read-only"), "{reason}");
+    }
+    assert_eq!(tree.content("kept.txt"), "text\n");
+}
+
+#[tokio::test]
 async fn writing_replaces_the_name_and_not_what_else_it_names() {
     let tree = Tree::new(&[]);
     std::fs::write(tree.outside("original.txt"), "original").unwrap();
