@@ -23,6 +23,9 @@ use crate::way::Way;
 const KEY_REMOVED: &str = "key_removed";
 const REDACTED: &str = "[redacted]";
 
+/// What is wrong with a reply that is no action.
+const NO_ACTION: &str = "Output did not follow the action protocol";
+
 impl State {
     /// The calls that a reply makes, other than submitting its result; none where it makes none.
     pub(crate) fn calls_of(&self, reply: &Reply) -> Option<Vec<ToolCall>> {
@@ -220,9 +223,7 @@ impl State {
                 // What a model says it would do, or thinks of doing, is not done.
                 Wanted::Call(_) if !is_last_word(&reply.text) => {
                     let errors = vec!["$: an action has to be the last thing in a response".to_owned()];
-                    let message = "Output did not follow the action protocol".to_owned();
-                    let kind = RunErrorType::OutputSchemaValidationFailed;
-                    self.correct_envelope(plan, reply, Trouble { kind, why: Why::Envelope, errors, message });
+                    self.correct_envelope(plan, reply, Trouble::unmet(Why::Envelope, errors, NO_ACTION));
                 }
                 Wanted::Call(call) if envelope::invents(&reply.text) => {
                     // What it made up of the answer must not stand beside the answer.
@@ -237,12 +238,7 @@ impl State {
             },
             Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
             Verdict::Invalid(flawed) => {
-                let trouble = Trouble {
-                    kind: RunErrorType::OutputSchemaValidationFailed,
-                    why: Why::Envelope,
-                    errors: flawed.violations.lines(),
-                    message: "Output did not follow the action protocol".to_owned(),
-                };
+                let trouble = Trouble::unmet(Why::Envelope, flawed.violations.lines(), NO_ACTION);
                 self.correct_envelope(plan, reply, trouble);
             }
             other => {
@@ -260,9 +256,8 @@ impl State {
                 return self.succeed_with_text(content);
             }
             let errors = vec!["$.content: the answer is empty".to_owned()];
-            let message = "The model gave no answer".to_owned();
-            let kind = RunErrorType::OutputSchemaValidationFailed;
-            return self.correct_envelope(plan, reply, Trouble { kind, why: Why::Envelope, errors, message });
+            let trouble = Trouble::unmet(Why::Envelope, errors, "The model gave no answer");
+            return self.correct_envelope(plan, reply, trouble);
         };
         let text_counts = contract.options().strategy == Strategy::Auto;
         let by = |way: Way, text: &str| judge_text(contract, &Asked { way, text_counts, parts: None }, text);
@@ -293,12 +288,8 @@ impl State {
             }
             Verdict::Invalid(flawed) => {
                 self.ledger.failed(&flawed.candidate, &flawed.violations);
-                let trouble = Trouble {
-                    kind: RunErrorType::OutputSchemaValidationFailed,
-                    why: Why::Mismatch,
-                    errors: flawed.violations.lines(),
-                    message: "Output did not match schema".to_owned(),
-                };
+                let trouble =
+                    Trouble::unmet(Why::Mismatch, flawed.violations.lines(), "Output did not match schema");
                 self.correct_envelope(plan, reply, trouble);
             }
             other => self.correct_envelope(plan, reply, no_answer(&other)),

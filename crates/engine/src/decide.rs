@@ -34,6 +34,14 @@ pub(crate) struct Trouble {
     pub(crate) message: String,
 }
 
+impl Trouble {
+    /// A reply that does not satisfy what it is held to.
+    pub(crate) fn unmet(why: Why, errors: Vec<String>, message: &str) -> Trouble {
+        let kind = RunErrorType::OutputSchemaValidationFailed;
+        Trouble { kind, why, errors, message: message.to_owned() }
+    }
+}
+
 impl State {
     /// Begins with a rung of the ladder.
     pub(crate) fn climb(&mut self, index: usize) {
@@ -88,12 +96,8 @@ impl State {
             Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
             Verdict::Invalid(flawed) => {
                 self.ledger.failed(&flawed.candidate, &flawed.violations);
-                let trouble = Trouble {
-                    kind: RunErrorType::OutputSchemaValidationFailed,
-                    why: Why::Mismatch,
-                    errors: flawed.violations.lines(),
-                    message: "Output did not match schema".to_owned(),
-                };
+                let trouble =
+                    Trouble::unmet(Why::Mismatch, flawed.violations.lines(), "Output did not match schema");
                 self.ask_again(plan, reply, trouble, Some(flawed));
             }
             Verdict::Truncated { candidate, repairs } => {
@@ -115,12 +119,11 @@ impl State {
         let reject = self.contract().is_some_and(|contract| contract.options().reject_placeholders);
         if !found.is_empty() {
             if reject {
-                let trouble = Trouble {
-                    kind: RunErrorType::OutputSchemaValidationFailed,
-                    why: Why::Placeholder,
-                    errors: found.iter().map(ToString::to_string).collect(),
-                    message: "Output held placeholders instead of content".to_owned(),
-                };
+                let trouble = Trouble::unmet(
+                    Why::Placeholder,
+                    found.iter().map(ToString::to_string).collect(),
+                    "Output held placeholders instead of content",
+                );
                 return self.correct(plan, reply, trouble);
             }
             self.ledger.flag("placeholder");
@@ -154,12 +157,7 @@ impl State {
             return self.succeed_with_text(reply.text.clone());
         }
         let reason = "it was empty";
-        let trouble = Trouble {
-            kind: RunErrorType::OutputSchemaValidationFailed,
-            why: Why::NoAnswer,
-            errors: vec![format!("$: {reason}")],
-            message: "The model gave no answer".to_owned(),
-        };
+        let trouble = Trouble::unmet(Why::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
         let ask = Ask::Plain { reason: reason.to_owned() };
         self.retry(trouble, Plan { ask, ..plan });
     }

@@ -1,7 +1,7 @@
 //! Results that name files: what they name has to be there, or to have been changed, before they are taken.
 
 use formwork_schema::{Violation, Violations};
-use formwork_types::{Blueprint, Protocol, Reply, RunErrorType};
+use formwork_types::{Blueprint, Protocol, Reply};
 use serde_json::Value;
 
 use crate::cite::{CITED_MAX, Cited, cited};
@@ -75,12 +75,11 @@ impl State {
     fn refuse_files(&mut self, plan: Plan, value: Value, reply: &Reply, list: Vec<Violation>) {
         let violations = Violations { list, more: 0 };
         self.ledger.failed(&value, &violations);
-        let trouble = Trouble {
-            kind: RunErrorType::OutputSchemaValidationFailed,
-            why: Why::Citation,
-            errors: violations.lines(),
-            message: "Output named files that do not exist or were not changed".to_owned(),
-        };
+        let trouble = Trouble::unmet(
+            Why::Citation,
+            violations.lines(),
+            "Output named files that do not exist or were not changed",
+        );
         self.correct(plan, reply, trouble);
     }
 

@@ -167,23 +167,11 @@ pub(crate) fn full_retry(
     why: Why,
     errors: &[String],
     previous: &str,
-    (way, form): (Way, Form),
+    shown: (Way, Form),
     schema: &Value,
 ) -> String {
-    let mut text = opening(why, errors);
-    let most = previous_characters(way);
-    if !previous.trim().is_empty() {
-        text.push_str(&format!("\n\n## Your Previous Response\n{}", shortened(previous.trim(), most)));
-    }
-    // Under a grammar the system prompt, which shows the schema, is already most of the context.
-    if way != Way::Grammar {
-        text.push_str(&format!("\n\n## Required Schema\n{}", form.show(way, schema)));
-    }
-    text.push_str(
-        "\n\nPlease provide a corrected response that matches the schema exactly.\n\
-         Output ONLY the valid JSON, no additional text.\n</output-validation-error>",
-    );
-    text
+    let please = "Please provide a corrected response that matches the schema exactly.";
+    retry(opening(why, errors), previous, shown, schema, please)
 }
 
 /// The retry of a result that stands inside an action.
@@ -191,22 +179,26 @@ pub(crate) fn answer_retry(
     why: Why,
     errors: &[String],
     previous: &str,
-    (way, form): (Way, Form),
+    shown: (Way, Form),
     schema: &Value,
 ) -> String {
-    let mut text = opening(why, errors);
+    let please = "Please answer again with the action NORMAL_RESPONSE; its `parameters` hold the corrected result as an \
+                  object that matches the schema exactly.";
+    retry(opening(why, errors), previous, shown, schema, please)
+}
+
+fn retry(mut text: String, previous: &str, (way, form): (Way, Form), schema: &Value, please: &str) -> String {
     if !previous.trim().is_empty() {
         let previous = shortened(previous.trim(), previous_characters(way));
         text.push_str(&format!("\n\n## Your Previous Response\n{previous}"));
     }
+    // Under a grammar the system prompt, which shows the schema, is already most of the context.
     if way != Way::Grammar {
         text.push_str(&format!("\n\n## Required Schema\n{}", form.show(way, schema)));
     }
-    text.push_str(
-        "\n\nPlease answer again with the action NORMAL_RESPONSE; its `parameters` hold the corrected result as an \
-         object that matches the schema exactly.\nOutput ONLY the valid JSON, no additional text.\n\
-         </output-validation-error>",
-    );
+    text.push_str(&format!(
+        "\n\n{please}\nOutput ONLY the valid JSON, no additional text.\n</output-validation-error>"
+    ));
     text
 }
 
