@@ -93,7 +93,7 @@ async fn check(mcp: &Value) {
         _ => Move::Submit(json!({"total": 0, "greeting": answers(request)[0]})).said(request),
     });
     let success = completed(run(&adding("tools", mcp, &["demo:add", "demo:greet"], &server)).await.0);
-    let told = "Error: There is no tool 'demo_fail'. The tools are: demo_add, demo_greet.";
+    let told = "Error: There is no tool 'demo_fail'. The tools are: demo_add, demo_greet, submit_result.";
     assert_eq!(success.result_data.unwrap()["greeting"], told);
 }
 
