@@ -48,49 +48,39 @@ impl State {
             stop: Stop::ToolCalls,
             ..reply.clone()
         });
-        let left = self.acting.bounds.tool_calls.saturating_sub(self.acting.tool_calls) as usize;
-        if submission.is_none() {
-            if self.acting.steps() + 1 >= self.acting.bounds.steps {
-                let most = self.acting.bounds.steps;
-                return self.end(
-                    RunErrorType::LimitExceeded,
-                    format!("the agent wanted to go on after {most} steps (limits.max_steps)"),
-                );
-            }
-            if calls.len() > left {
-                let most = self.acting.bounds.tool_calls;
-                return self.end(
-                    RunErrorType::LimitExceeded,
-                    format!("the agent wanted more than {most} tool calls (limits.max_tool_calls)"),
-                );
-            }
+        let left = self.acting.calls_left();
+        if let Some(message) = self.acting.over_limit(calls.len()).filter(|_| submission.is_none()) {
+            return self.end(RunErrorType::LimitExceeded, message);
         }
         let mut list = Vec::new();
         let has_contract = self.contract().is_some();
         let has_keys = reply.flags.iter().any(|flag| flag == KEY_REMOVED);
         for (index, call) in calls.into_iter().enumerate() {
-            let holds_key = has_keys && call.arguments.contains(REDACTED);
+            let not_made = match index {
+                _ if has_keys && call.arguments.contains(REDACTED) => {
+                    Some("its arguments hold a key, which no tool is given".to_owned())
+                }
+                _ if index >= left => Some(format!("only {left} more calls were allowed")),
+                CALLS_A_REPLY_MAX.. => Some(format!("a reply may make {CALLS_A_REPLY_MAX} calls")),
+                _ => None,
+            };
             let (mut pending, mut wrong) =
                 self.acting.check(call, &self.children, plan.protocol, has_contract);
-            if holds_key {
-                pending.work = Work::Nothing;
-                wrong = Some(
-                    "This call was not made: its arguments hold a key, which no tool is given.".to_owned(),
-                );
-            } else if index >= CALLS_A_REPLY_MAX || index >= left {
-                pending.work = Work::Nothing;
-                wrong = Some(match index >= left {
-                    true => format!("This call was not made: only {left} more calls were allowed."),
-                    false => format!("This call was not made: a reply may make {CALLS_A_REPLY_MAX} calls."),
-                });
-            } else {
-                self.acting.tool_calls += 1;
+            match not_made {
+                Some(reason) => {
+                    pending.work = Work::Nothing;
+                    wrong = Some(format!("This call was not made: {reason}."));
+                }
+                None => self.acting.tool_calls += 1,
             }
             self.note_wrong(&pending, wrong);
             list.push(pending);
         }
-        let said = if reply.text.is_empty() { words(reply) } else { reply.text.clone() };
-        let said = if plan.protocol == Protocol::Tools { reply.text.clone() } else { said };
+        // Under actions all that was said is the call, in whichever form it came.
+        let said = match plan.protocol {
+            Protocol::Actions if reply.text.is_empty() => words(reply),
+            _ => reply.text.clone(),
+        };
         self.acting.step = Some(Box::new(Step { plan, said, calls: list, submission, is_opening: false }));
     }
 

@@ -226,6 +226,21 @@ impl Acting {
             && (self.steps() + 1 >= self.bounds.steps || self.tool_calls >= self.bounds.tool_calls)
     }
 
+    /// Tool calls that may still be made.
+    pub(crate) fn calls_left(&self) -> usize {
+        self.bounds.tool_calls.saturating_sub(self.tool_calls) as usize
+    }
+
+    /// Which limit a reply that goes on with this many calls is over, in words.
+    pub(crate) fn over_limit(&self, calls: usize) -> Option<String> {
+        let Bounds { steps, tool_calls } = self.bounds;
+        if self.steps() + 1 >= steps {
+            return Some(format!("the agent wanted to go on after {steps} steps (limits.max_steps)"));
+        }
+        (calls > self.calls_left())
+            .then(|| format!("the agent wanted more than {tool_calls} tool calls (limits.max_tool_calls)"))
+    }
+
     /// What the model is told about how much is left.
     pub(crate) fn reminder(&self) -> Option<Reminder> {
         if self.callables.is_empty() {

@@ -99,7 +99,8 @@ impl Office {
         };
         let claim = self.equipped(claim).await?;
         // What is kept for later runs holds no tools open.
-        self.sessions().insert(session_id, Claim { tools: Arc::default(), ..claim.clone() });
+        let kept = Claim { tools: Arc::default(), ..claim.clone() };
+        self.sessions().insert(session_id, kept);
         Ok(claim)
     }
 
@@ -194,6 +195,8 @@ impl Office {
             parameters: submission.parameters,
             input,
             until: None,
+            // Each run has tools of its own, and lets go of them when it ends.
+            tools: Arc::default(),
             ..kept
         })
     }
