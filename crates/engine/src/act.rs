@@ -1,7 +1,8 @@
 //! What follows from a reply that acts: tools are called, agents are started, and the loop goes on or ends.
 
 use formwork_types::{
-    Body, ChildEnd, ExecutionMode, Protocol, Repair, Reply, RunErrorType, SessionId, Stop, Strategy, ToolCall,
+    Body, ChildEnd, ExecutionMode, KEY_REMOVED, Protocol, REDACTED, Repair, Reply, RunErrorType, SessionId,
+    Stop, Strategy, ToolCall,
 };
 use serde_json::{Map, Value, json};
 
@@ -11,17 +12,14 @@ use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
 use crate::envelope::{self, Wanted, wanted};
 use crate::error::Error;
-use crate::judge::{Accepted, Asked, SUBMIT, Verdict, judge, judge_text};
+use crate::judge::{Accepted, Asked, LEAVING_OUT, SUBMIT, Verdict, judge, judge_text};
 use crate::ledger::words;
+use crate::patch::below;
 use crate::plan::{Ask, Plan};
 use crate::program;
 use crate::prompt::Why;
 use crate::state::State;
 use crate::way::Way;
-
-/// The flag of a reply whose calls are not what the model wrote, and what stands there instead of a key.
-const KEY_REMOVED: &str = "key_removed";
-const REDACTED: &str = "[redacted]";
 
 /// What is wrong with a reply that is no action.
 const NO_ACTION: &str = "Output did not follow the action protocol";
@@ -29,16 +27,20 @@ const NO_ACTION: &str = "Output did not follow the action protocol";
 impl State {
     /// The calls that a reply makes, other than submitting its result; none where it makes none.
     pub(crate) fn calls_of(&self, reply: &Reply) -> Option<Vec<ToolCall>> {
-        let submits = |call: &&ToolCall| call.name == SUBMIT && self.contract().is_some();
-        let calls: Vec<ToolCall> = reply.tool_calls.iter().filter(|call| !submits(call)).cloned().collect();
+        let calls: Vec<ToolCall> =
+            reply.tool_calls.iter().filter(|call| !self.submits(call)).cloned().collect();
         (!calls.is_empty()).then_some(calls)
+    }
+
+    /// Whether a call submits the result.
+    fn submits(&self, call: &ToolCall) -> bool {
+        call.name == SUBMIT && self.contract().is_some()
     }
 
     /// The model has called: what is wrong is answered at once, everything else is to be done.
     pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<ToolCall>, reply: &Reply) {
         // In an action it is the name of a tool that there is not.
-        let submits_by_call = !reply.tool_calls.is_empty() && self.contract().is_some();
-        let is_submit = |call: &&ToolCall| call.name == SUBMIT && submits_by_call;
+        let is_submit = |call: &&ToolCall| !reply.tool_calls.is_empty() && self.submits(call);
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
         let named = self.acting.named_apart(&[calls, submits].concat(), &self.past);
         let (submits, calls): (Vec<_>, Vec<_>) = named.into_iter().partition(|call| is_submit(&call));
@@ -208,7 +210,7 @@ impl State {
     pub(crate) fn decide_on_envelope(&mut self, plan: Plan, reply: &Reply) {
         let Some(envelope) = self.acting.envelope.clone() else { return };
         let asked = Asked { way: plan.way, text_counts: false, parts: None };
-        match judge(&envelope.strict, &asked, reply) {
+        match judge(&envelope, &asked, reply) {
             Verdict::Valid(accepted) => match wanted(&accepted.value, &self.acting.callables.agents) {
                 // What a model says it would do, or thinks of doing, is not done.
                 Wanted::Call(_) if !is_last_word(&reply.text) => {
@@ -310,8 +312,7 @@ fn is_last_word(text: &str) -> bool {
 
 /// Whether a result was written as one document, with nothing around it: an example in prose is no result.
 fn is_whole(accepted: &Accepted) -> bool {
-    let leaves_out = |repair: &Repair| matches!(repair.kind.as_str(), "text_removed" | "document_chosen");
-    !accepted.repairs.iter().any(leaves_out)
+    !accepted.repairs.iter().any(|repair| LEAVING_OUT.iter().any(|kind| kind.name() == repair.kind))
 }
 
 /// The last action of a model, with what it took to read it.
@@ -323,9 +324,7 @@ struct Answer {
 
 /// A repair of an envelope at its place in the result.
 fn in_result(repair: Repair) -> Repair {
-    let below =
-        repair.pointer.strip_prefix("/parameters").filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    match below {
+    match below("/parameters", &repair.pointer) {
         Some(rest) => Repair { pointer: rest.to_owned(), ..repair },
         None => repair,
     }

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::action::{Child, ToolRun};
 use crate::callable::{Callables, Kind};
+use crate::contract::Enforced;
 use crate::conversation::Past;
 use crate::delegation::{Known, START, child};
-use crate::envelope::Envelope;
 use crate::plan::Plan;
 
 /// Turns of the loop where the blueprint says nothing.
@@ -65,7 +65,7 @@ pub(crate) enum Reminder {
 pub(crate) struct Acting {
     pub(crate) callables: Arc<Callables>,
     /// The action protocol's envelope, for those who speak it.
-    pub(crate) envelope: Option<Arc<Envelope>>,
+    pub(crate) envelope: Option<Arc<Enforced>>,
     pub(crate) bounds: Bounds,
     /// Steps that are over.
     pub(crate) turns: Vec<Turn>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use formwork_extract::{Outcome, RepairKind, extract};
+use formwork_extract::{Extraction, Outcome, extract};
 use formwork_schema::{Schema, restore};
 use formwork_types::{AgentCard, Tool, ToolDefinition};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::contract::COMPILED;
 use crate::delegation;
 use crate::error::Error;
-use crate::judge::SUBMIT;
+use crate::judge::{LEAVING_OUT, SUBMIT};
 
 /// The longest tool name that every backend takes.
 const WIRE_BYTES_MAX: usize = 64;
@@ -118,7 +118,7 @@ impl Callable {
         let text = if matches!(arguments.trim(), "" | "null") { "{}" } else { arguments };
         let errors = match extract(text, Some(&self.schema), &formwork_extract::Options::default()) {
             // A call is made of one document: which of several was meant, or what else was said, is not guessed.
-            Outcome::Valid(extraction) if extraction.repairs.iter().any(|repair| drops(repair.kind)) => {
+            Outcome::Valid(extraction) if leaves_out(&extraction) => {
                 vec!["$: there is more than one JSON document, or text around it".to_owned()]
             }
             Outcome::Valid(extraction) => return Ok(extraction.value),
@@ -148,9 +148,8 @@ impl Callable {
     }
 }
 
-/// Whether a repair leaves out something that was said.
-fn drops(kind: RepairKind) -> bool {
-    matches!(kind, RepairKind::TextRemoved | RepairKind::DocumentChosen)
+fn leaves_out(extraction: &Extraction) -> bool {
+    extraction.repairs.iter().any(|repair| LEAVING_OUT.contains(&repair.kind))
 }
 
 /// A name of letters, digits, `_` and `-` that no other tool has.

@@ -2,7 +2,8 @@
 //!
 //! What the project's tools have shown is known to be there; about everything else the runner is asked.
 
-use formwork_schema::{Segment, json_path};
+use formwork_schema::{PatternStep as Step, Segment, json_path, parse_pattern};
+use formwork_types::{OWN_TOOLS, WRITING_TOOLS};
 use serde_json::{Map, Value, json};
 
 /// The most paths that a grammar offers: more would crowd out the model's context, and the newest matter most.
@@ -14,9 +15,6 @@ const LISTED_MAX: u64 = 4;
 /// The most files that one result may name in these places. One that names more is refused: each is looked for.
 pub(crate) const CITED_MAX: usize = 1_000;
 
-/// Tools that write to the path they answer with.
-const WRITERS: [&str; 2] = ["fs:write", "fs:edit"];
-
 /// A path that a result names, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cited {
@@ -24,35 +22,10 @@ pub(crate) struct Cited {
     pub(crate) path: String,
 }
 
-/// One step from a value to its parts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
-    Key(String),
-    Each,
-}
-
-/// `$.findings[*].files[*]` as steps; none for what is no such pattern.
-fn steps(pattern: &str) -> Option<Vec<Step>> {
-    let mut rest = pattern.trim().strip_prefix('$')?;
-    let mut steps = Vec::new();
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix("[*]") {
-            steps.push(Step::Each);
-            rest = after;
-        } else {
-            let after = rest.strip_prefix('.')?;
-            let end = after.find(['.', '[']).unwrap_or(after.len());
-            steps.push(Step::Key(after[..end].to_owned()));
-            rest = &after[end..];
-        }
-    }
-    Some(steps)
-}
-
 /// The paths that a value names at these places.
 pub(crate) fn cited(patterns: &[String], value: &Value) -> Vec<Cited> {
     let mut found = Vec::new();
-    for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
+    for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
         collect(value, &steps, &mut Vec::new(), &mut found);
     }
     found
@@ -84,8 +57,7 @@ fn collect(value: &Value, steps: &[Step], place: &mut Vec<Segment>, found: &mut 
 
 /// Adds the paths that a tool of the project has shown to those that are known, the newest first.
 pub(crate) fn see(known: &mut Vec<String>, tool: &str, output: &Value) {
-    let is_of_project = ["fs:", "code:", "mind:"].iter().any(|prefix| tool.starts_with(prefix));
-    if !is_of_project {
+    if !tool.split_once(':').is_some_and(|(before, _)| OWN_TOOLS.contains(&before)) {
         return;
     }
     let mut shown = Vec::new();
@@ -119,7 +91,7 @@ fn gather(value: &Value, shown: &mut Vec<String>) {
 
 /// Adds the path that a tool has written to.
 pub(crate) fn write(written: &mut Vec<String>, tool: &str, output: &Value) {
-    let path = output["path"].as_str().filter(|_| WRITERS.contains(&tool));
+    let path = output["path"].as_str().filter(|_| WRITING_TOOLS.contains(&tool));
     if let Some(path) = path.filter(|path| !written.iter().any(|known| known == path)) {
         written.insert(0, path.to_owned());
     }
@@ -129,7 +101,7 @@ pub(crate) fn write(written: &mut Vec<String>, tool: &str, output: &Value) {
 /// reference the schema stays as it is: the result is checked all the same.
 pub(crate) fn offer(schema: &mut Value, patterns: &[String], known: &[String]) {
     let paths: Vec<&String> = known.iter().take(OFFERED_MAX).collect();
-    for steps in patterns.iter().filter_map(|pattern| steps(pattern)) {
+    for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
         let last = steps.iter().rposition(|step| *step == Step::Each);
         if let Some(depth) = last
             && let Some(list) = place(schema, &steps[..depth])

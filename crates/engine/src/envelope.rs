@@ -26,13 +26,6 @@ const TOOL_RETURN: &str = "TOOL_RETURN";
 /// What another agent answers. Only we write it.
 const AGENT_RETURN: &str = "AGENT_RETURN";
 
-/// The envelope of a run.
-#[derive(Debug)]
-pub(crate) struct Envelope {
-    /// The form that every reply is held to.
-    pub(crate) strict: Enforced,
-}
-
 /// What a model wants, taken out of its envelope.
 pub(crate) enum Wanted {
     /// A tool or an agent.
@@ -41,30 +34,24 @@ pub(crate) enum Wanted {
     Answer { content: String, parameters: Option<Value> },
 }
 
-impl Envelope {
-    pub(crate) fn of(callables: &Callables, contract: Option<&Enforced>) -> Result<Envelope, Error> {
-        let schema = strict(callables);
-        let options = contract.map_or_else(ContractOptions::default, |contract| contract.options().clone());
-        let strict = Enforced::compile(&Arc::new(Contract {
-            source: ContractSource::Blueprint,
-            schema_name: Some("action".to_owned()),
-            hash: crate::contract::hash(&schema)?,
-            schema,
-            options,
-            example: None,
-        }))?;
-        Ok(Envelope { strict })
-    }
-}
-
-fn has_tools(callables: &Callables) -> bool {
-    !callables.is_empty()
+/// The envelope of a run as the contract that every reply is held to.
+pub(crate) fn enforced(callables: &Callables, contract: Option<&Enforced>) -> Result<Enforced, Error> {
+    let schema = strict(callables);
+    let options = contract.map_or_else(ContractOptions::default, |contract| contract.options().clone());
+    Enforced::compile(&Arc::new(Contract {
+        source: ContractSource::Blueprint,
+        schema_name: Some("action".to_owned()),
+        hash: crate::contract::hash(&schema)?,
+        schema,
+        options,
+        example: None,
+    }))
 }
 
 /// The seed's envelope with what each action needs.
 fn strict(callables: &Callables) -> Value {
     let mut actions = vec![NORMAL];
-    if has_tools(callables) {
+    if !callables.is_empty() {
         actions.push(USE_TOOL);
     }
     if !callables.agents.is_empty() {
@@ -254,7 +241,7 @@ pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> 
     let mut text = "## Actions\n\nEvery response is ONE JSON object with `action`, `reasoning` (why) and `content`. The \
                     actions are:\n"
         .to_owned();
-    if has_tools(callables) {
+    if !callables.is_empty() {
         text.push_str(&format!(
             "\n- {USE_TOOL}: `tool` names a tool, `parameters` holds its parameters. Its result comes back as \
              {TOOL_RETURN}."
@@ -273,13 +260,10 @@ pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> 
         false => format!("\n- {NORMAL}: the end. `content` holds the answer."),
     });
     text.push_str(&format!("\n- {REFINEMENT}: the same, when it improves an earlier answer."));
-    if has_tools(callables) {
+    if !callables.is_empty() {
         text.push_str("\n\n### Tools\n");
         for callable in &callables.list {
-            let parameters = match form {
-                Form::Json => callable.parameters.to_string(),
-                Form::Compact => compact(&callable.parameters),
-            };
+            let parameters = shown(&callable.parameters, form);
             let description = callable.description.trim();
             text.push_str(&format!("\n#### {}\n{description}\nparameters: {parameters}\n", callable.name));
         }
@@ -287,13 +271,19 @@ pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> 
     if !callables.agents.is_empty() {
         text.push_str("\n### Agents\n");
         let line = |agent: &AgentCard| {
-            let parameters = agent.parameters_schema.as_ref().map(|schema| match form {
-                Form::Json => format!(" `parameters`: {schema}"),
-                Form::Compact => format!(" `parameters`: {}", compact(schema)),
-            });
+            let schema = agent.parameters_schema.as_ref();
+            let parameters = schema.map(|schema| format!(" `parameters`: {}", shown(schema, form)));
             format!("\n- {}: {}{}", agent.name, agent.description.trim(), parameters.unwrap_or_default())
         };
         text.extend(callables.agents.iter().map(line));
     }
     text.trim_end().to_owned()
+}
+
+/// The schema of parameters on one line, or as a skeleton.
+fn shown(schema: &Value, form: Form) -> String {
+    match form {
+        Form::Json => schema.to_string(),
+        Form::Compact => compact(schema),
+    }
 }

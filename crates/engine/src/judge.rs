@@ -14,6 +14,9 @@ use crate::way::Way;
 /// The name of the tool that a result is submitted with.
 pub(crate) const SUBMIT: &str = "submit_result";
 
+/// The repairs that leave out something that was said: harmless around an answer, not around a call.
+pub(crate) const LEAVING_OUT: [RepairKind; 2] = [RepairKind::TextRemoved, RepairKind::DocumentChosen];
+
 /// What a reply is worth.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {

@@ -15,7 +15,7 @@ use crate::callable::Callables;
 use crate::contract::Enforced;
 use crate::conversation::Past;
 use crate::delegation::Known;
-use crate::envelope::Envelope;
+use crate::envelope;
 use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::look::Looking;
@@ -190,7 +190,7 @@ impl State {
         let callables = Callables::of(tools, agents)?;
         let speaks = task.blueprint.protocol == Protocol::Actions;
         let envelope = (speaks || !callables.is_empty())
-            .then(|| Envelope::of(&callables, task.contract.as_ref()).map(Arc::new))
+            .then(|| envelope::enforced(&callables, task.contract.as_ref()).map(Arc::new))
             .transpose()?;
         self.acting = Acting { callables: Arc::new(callables), envelope, ..Acting::default() };
         self.ladder = ladder.to_vec();
@@ -275,7 +275,7 @@ impl State {
     /// The most retries on each rung.
     pub(crate) fn retries_max(&self) -> u32 {
         let without = match &self.acting.envelope {
-            Some(envelope) => envelope.strict.options().max_retries,
+            Some(envelope) => envelope.options().max_retries,
             None => RETRIES_WITHOUT_CONTRACT,
         };
         self.contract().map_or(without, |contract| contract.options().max_retries)

@@ -1,12 +1,6 @@
 //! A provider's key: read from a named variable, used in one header, shown nowhere.
 
-use formwork_types::{Reply, Stop};
-
-/// What stands where a key stood.
-const REDACTED: &str = "[redacted]";
-
-/// The flag of a reply whose calls are not what the model wrote, because they held a key.
-const KEY_REMOVED: &str = "key_removed";
+use formwork_types::{KEY_REMOVED, REDACTED, Reply, Stop};
 
 /// Shorter values are not looked for in texts: they would be found by chance.
 const SECRET_BYTES_MIN: usize = 6;

@@ -115,6 +115,9 @@ impl Claim {
 
     /// Opens the tools, or gives those that are open already.
     pub(crate) async fn toolbox(&self) -> Result<&Toolbox, Error> {
+        if self.blueprint.kind == AgentType::Procedural {
+            return self.tools.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
+        }
         // Servers are installed by package managers and started through them: they need to find those.
         let mut environment = formwork_process::common_environment(&|name| std::env::var(name).ok());
         let named = self.environment.list();
@@ -123,9 +126,6 @@ impl Claim {
         let folder = self.project_dir.clone().into();
         let surroundings = Surroundings { folder, environment, limits: Limits::default() };
         let tools = &self.blueprint.tools;
-        if self.blueprint.kind == AgentType::Procedural {
-            return self.tools.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
-        }
         self.tools.get_or_try_init(|| Toolbox::open(tools, &self.mcp_servers, &surroundings)).await
     }
 

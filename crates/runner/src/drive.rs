@@ -153,7 +153,7 @@ impl Drive<'_> {
                 Some(Action::Park) => return Ok(Driven::Parked),
                 Some(action) => {
                     if let Some(cut) = self.is_cut(stop) {
-                        self.append(vec![cut.body()]).await?;
+                        self.append_cut(cut).await?;
                         continue;
                     }
                     self.act(action, stop).await?;

@@ -136,6 +136,7 @@ impl Local {
         }
     }
 
+    /// On its own, so that the book is closed again before anyone is waited for.
     fn next_callback(&self) -> Option<(SessionId, String, Vec<formwork_types::ChildEnd>)> {
         self.book().callback()
     }

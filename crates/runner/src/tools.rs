@@ -7,7 +7,7 @@ use std::time::Duration;
 use formwork_engine::{Execution, ToolRun};
 use formwork_process::{Ended, Limits, Program, last_words};
 use formwork_tools::Project;
-use formwork_types::Body;
+use formwork_types::{Body, WRITING_TOOLS};
 use serde_json::{Value, json};
 use tokio::task::{Id, JoinSet};
 
@@ -27,9 +27,6 @@ const STDOUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How much of the end of a program's complaints is kept.
 const STDERR_BYTES_MAX: usize = 16 * 1024;
 
-/// Tools whose effects depend on their order: they are called one after the other.
-const ORDERED: [&str; 2] = ["fs:write", "fs:edit"];
-
 impl Drive<'_> {
     /// Calls tools, as many as possible at once, and appends each answer as it comes.
     pub(crate) async fn call_tools(&mut self, calls: Vec<ToolRun>, stop: &Stop) -> Result<(), Error> {
@@ -43,8 +40,9 @@ impl Drive<'_> {
             Ok(toolbox) => toolbox.clone(),
             Err(error) => return self.append(vec![Body::ToolsFailed { error: error.to_string() }]).await,
         };
+        // What writing does depends on its order: those calls are made one after the other.
         let (ordered, free): (Vec<_>, Vec<_>) =
-            calls.into_iter().partition(|call| ORDERED.contains(&call.name.as_str()));
+            calls.into_iter().partition(|call| WRITING_TOOLS.contains(&call.name.as_str()));
         let mut waiting: Vec<Vec<ToolRun>> = free.into_iter().map(|call| vec![call]).collect();
         // Answers come in the order of the calls where they come at the same time.
         waiting.reverse();

@@ -63,7 +63,10 @@ pub use limits::{
 pub use lint::{Warning, lint};
 pub use lower::{Dialect, Lowered, lower, restore};
 pub use narrow::narrow;
-pub use path::{Segment, escape_pointer, json_path, json_pointer, parse_json_path, unescape_pointer};
+pub use path::{
+    PatternStep, Segment, escape_pointer, json_path, json_pointer, parse_json_path, parse_pattern,
+    unescape_pointer,
+};
 pub use plain::{Plain, plain, plain_together};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};

@@ -113,6 +113,37 @@ fn is_plain(key: &str) -> bool {
         && characters.all(|character| character.is_alphanumeric() || matches!(character, '_' | '-'))
 }
 
+/// One step of a pattern of places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PatternStep {
+    /// A member of an object.
+    Key(String),
+    /// Every item of a list.
+    Each,
+}
+
+/// Takes a pattern such as `$.findings[*].files[*]` apart: names and `[*]` alone lead from a value to its parts.
+/// None for anything else, and for the value itself.
+pub fn parse_pattern(pattern: &str) -> Option<Vec<PatternStep>> {
+    let mut rest = pattern.strip_prefix('$').filter(|rest| !rest.is_empty())?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix("[*]") {
+            steps.push(PatternStep::Each);
+            rest = after;
+            continue;
+        }
+        let after = rest.strip_prefix('.')?;
+        let end = after.find(['.', '[', ']', '*']).unwrap_or(after.len());
+        if end == 0 {
+            return None;
+        }
+        steps.push(PatternStep::Key(after[..end].to_owned()));
+        rest = &after[end..];
+    }
+    Some(steps)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,7 +32,9 @@ pub use contract::{
 pub use error::Error;
 pub use event::{Body, CallError, CallErrorKind, Event, RunType};
 pub use ids::{RunId, SessionId};
-pub use model::{Format, Message, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage};
+pub use model::{
+    Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage,
+};
 pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
-pub use tool::ToolDefinition;
+pub use tool::{OWN_TOOLS, ToolDefinition, WRITING_TOOLS};

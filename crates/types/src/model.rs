@@ -174,6 +174,12 @@ pub struct Reply {
     pub flags: Vec<String>,
 }
 
+/// What stands where a key stood.
+pub const REDACTED: &str = "[redacted]";
+
+/// The flag of a reply whose calls are not what the model wrote, because a key was taken out of them.
+pub const KEY_REMOVED: &str = "key_removed";
+
 /// Why a model stopped writing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]

@@ -18,3 +18,9 @@ pub struct ToolDefinition {
     /// `sha256:` and the hash of all of the above: a run that goes on elsewhere must find the same tool.
     pub hash: String,
 }
+
+/// What stands before the colon in the names of the tools that come with the program. They work on the project's files.
+pub const OWN_TOOLS: [&str; 3] = ["fs", "code", "mind"];
+
+/// The tools that write to the path they answer with.
+pub const WRITING_TOOLS: [&str; 2] = ["fs:write", "fs:edit"];

@@ -2,8 +2,8 @@
 //!
 //! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
 
-use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint};
-use formwork_types::AgentType;
+use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern};
+use formwork_types::{AgentType, OWN_TOOLS};
 use serde_json::{Map, Value};
 
 use super::Findings;
@@ -42,14 +42,11 @@ fn names(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-/// The words before the colon of tools that come with the program.
-const RESERVED: [&str; 3] = ["fs", "code", "mind"];
-
 fn servers(definition: &Definition, findings: &mut Findings) {
     let names = definition.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
     for (name, _) in names {
         let path = json_path(&["mcp_servers", name].map(|key| Segment::Key(key.to_owned())));
-        if RESERVED.contains(&name.as_str()) {
+        if OWN_TOOLS.contains(&name.as_str()) {
             findings.problem(
                 path,
                 format!("'{name}:' stands before the program's own tools; choose another name"),
@@ -183,7 +180,9 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
         }
     }
     for key in ["cites", "changes"] {
-        for (index, place) in strings(definition, key).enumerate().filter(|(_, place)| !is_place(place)) {
+        for (index, place) in
+            strings(definition, key).enumerate().filter(|(_, place)| parse_pattern(place).is_none())
+        {
             let message = format!(
                 "'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]"
             );
@@ -193,25 +192,6 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
     if definition.contains_key("parameters_as") {
         findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");
     }
-}
-
-/// Whether a text leads from a result to its parts by names and `[*]` alone.
-fn is_place(text: &str) -> bool {
-    let Some(mut rest) = text.strip_prefix('$').filter(|rest| !rest.is_empty()) else { return false };
-    while !rest.is_empty() {
-        rest = match (rest.strip_prefix("[*]"), rest.strip_prefix('.')) {
-            (Some(after), _) => after,
-            (None, Some(after)) => {
-                let end = after.find(['.', '[', ']', '*']).unwrap_or(after.len());
-                if end == 0 {
-                    return false;
-                }
-                &after[end..]
-            }
-            (None, None) => return false,
-        };
-    }
-    true
 }
 
 fn strings<'d>(definition: &'d Definition, key: &str) -> impl Iterator<Item = &'d str> {

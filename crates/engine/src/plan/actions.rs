@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::{
     Ask, Plan, Prepared, Scene, Target, constrain, has_to_look, offered, reminder, request, written,
 };
-use crate::envelope::{self, Envelope, May};
+use crate::contract::Enforced;
+use crate::envelope::{self, May};
 use crate::prompt::{self, Why};
 use crate::way::Way;
 
-pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Envelope) -> Prepared {
+pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Prepared {
     let contract = scene.task.contract.as_ref();
-    let strict = envelope.strict.schema.source();
+    let strict = envelope.schema.source();
     let result = contract.map(|contract| contract.wrapped.as_ref().unwrap_or(&contract.schema).source());
     let mut system = scene.task.blueprint.system_prompt.as_deref().unwrap_or_default().trim_end().to_owned();
     prompt::add(&mut system, &envelope::section(&scene.acting.callables, contract.is_some(), plan.form));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use formwork_process::{COMMON_ENVIRONMENT, Running, last_words};
+use formwork_types::REDACTED;
 use reqwest::Url;
 
 use super::heard::Heard;
@@ -72,8 +73,7 @@ impl Side {
     /// A server's own words: without what it was given to keep, and not all of them if they are many.
     pub(crate) fn words(&self, text: &str) -> String {
         let said = text.trim();
-        let text =
-            self.secrets.iter().fold(said.to_owned(), |text, secret| text.replace(secret, "[redacted]"));
+        let text = self.secrets.iter().fold(said.to_owned(), |text, secret| text.replace(secret, REDACTED));
         match text.char_indices().nth(WORDS_CHARACTERS_MAX) {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text,
