@@ -9,7 +9,7 @@ use crate::weights;
 
 pub(crate) fn run() -> Result<()> {
     shell::run(
-        "building formwork (a few minutes the first time)",
+        "building formwork (the first time ten minutes or so on two cores)",
         &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]),
     )?;
     let formwork = root().join("target/release/formwork");
