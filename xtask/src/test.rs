@@ -17,7 +17,7 @@ fn run_all() -> Result<()> {
     shell::run("building formwork", &mut command("cargo", &["build", "--quiet", "--package", "formwork"]))?;
     let weights = weights::pull(&root().join("target/debug/formwork"))?;
     let python = mcp::install()?;
-    let mut tests = command("cargo", &["test", "--workspace", "--quiet"]);
+    let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--no-fail-fast"]);
     shell::run("tests", tests.env("FORMWORK_MODEL", weights).env("FORMWORK_MCP_PYTHON", python))?;
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
     shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;

@@ -4,11 +4,11 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::Child;
+use tokio::process::{Child, ChildStderr};
 use tokio::sync::Notify;
 
 use crate::group::Group;
-use crate::tail::{Tail, read_pieces, while_open};
+use crate::tail::{PIPES_WAIT_MAX, Tail, read_pieces, while_open};
 use crate::{Error, Program};
 
 /// How much one run of a program may take.
@@ -42,20 +42,44 @@ impl Program {
     pub async fn run(&self, stdin: &[u8], limits: &Limits) -> Result<Ended, Error> {
         let mut child = self.start()?;
         let group = Group::of(child.id());
-        let mut stderr = Tail::new(limits.stderr_bytes_max);
+        let mut complaints = Complaints::of(&mut child, limits.stderr_bytes_max);
         let mut stdout = Vec::new();
-        let talk = talk(&mut child, &group, stdin, &mut stdout, limits.stdout_bytes_max, &mut stderr);
+        let talk = talk(&mut child, &group, stdin, &mut stdout, limits.stdout_bytes_max, &mut complaints);
         let outcome = match limits.timeout {
             Some(limit) => tokio::time::timeout(limit, talk).await.unwrap_or(Err(Stopped::Timeout(limit))),
             None => talk.await,
         };
-        let stderr = stderr.kept().to_vec();
+        if outcome.is_err() {
+            group.kill();
+            // A leader that left its group is not in it any more; one that has ended cannot be killed.
+            let _ = child.start_kill();
+            // What it had said before is in the pipe, and explains what it did.
+            let _ = tokio::time::timeout(PIPES_WAIT_MAX, complaints.read()).await;
+        }
+        let stderr = complaints.tail.kept().to_vec();
         match outcome {
             Ok(status) => Ok(Ended { status, stdout, stderr }),
             Err(Stopped::Timeout(limit)) => Err(Error::Timeout { limit, stderr }),
             Err(Stopped::TooLarge(limit)) => Err(Error::TooLarge { limit, stderr }),
             Err(Stopped::Wait(error)) => Err(Error::Wait(error)),
         }
+    }
+}
+
+/// What a program says on stderr, and the end of what was read of it.
+struct Complaints {
+    pipe: Option<ChildStderr>,
+    tail: Tail,
+}
+
+impl Complaints {
+    fn of(child: &mut Child, bytes_max: usize) -> Complaints {
+        Complaints { pipe: child.stderr.take(), tail: Tail::new(bytes_max) }
+    }
+
+    /// Reads to the end. Whoever stops on the way loses nothing and may go on later.
+    async fn read(&mut self) {
+        read_pieces(self.pipe.as_mut(), |piece| self.tail.push(piece)).await;
     }
 }
 
@@ -73,9 +97,9 @@ async fn talk(
     input: &[u8],
     stdout: &mut Vec<u8>,
     stdout_bytes_max: usize,
-    stderr: &mut Tail,
+    complaints: &mut Complaints,
 ) -> Result<ExitStatus, Stopped> {
-    let (to, from, complaints) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (to, from) = (child.stdin.take(), child.stdout.take());
     let ended = Notify::new();
     let exchange = async {
         let write = async {
@@ -87,7 +111,7 @@ async fn talk(
             Ok(())
         };
         let complain = async {
-            read_pieces(complaints, |piece| stderr.push(piece)).await;
+            complaints.read().await;
             Ok(())
         };
         tokio::try_join!(write, read_whole(from, stdout, stdout_bytes_max), complain).map(|_| ())

@@ -49,7 +49,7 @@ pub(crate) async fn read_pieces(stream: Option<impl AsyncRead + Unpin>, mut take
 
 /// How long the pipes of a program that has ended are still read. What it wrote is in them already; only what
 /// left its process group can hold them open, and that is not waited for.
-const PIPES_WAIT_MAX: Duration = Duration::from_secs(5);
+pub(crate) const PIPES_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Reads until the pipes end, or for a while after the program did.
 pub(crate) async fn while_open<T>(reading: impl Future<Output = T>, ended: &Notify) -> Option<T> {
