@@ -94,7 +94,11 @@ impl State {
             Body::RunStart { blueprint, contract, parameters, input, .. } => {
                 self.start(blueprint, contract.as_ref(), parameters, input)
             }
-            Body::AttemptStarted { ladder, tools, agents } => self.attempt(ladder, tools, agents),
+            Body::AttemptStarted { ladder, blueprint, tools, agents } => {
+                self.fill(blueprint.as_ref());
+                self.attempt(ladder, tools, agents)
+            }
+            Body::LeaseExpired { .. } => Ok(()),
             Body::ToolsFailed { error } => {
                 self.cut_short(RunErrorType::ToolFailed, error.clone());
                 Ok(())
@@ -161,6 +165,13 @@ impl State {
         let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
         self.task = Some(Task { blueprint, contract, parameters, input });
         Ok(())
+    }
+
+    /// The agent as this run has it. Later attempts find it as the first one left it.
+    fn fill(&mut self, blueprint: Option<&Arc<Blueprint>>) {
+        if let (Some(task), Some(blueprint), true) = (&mut self.task, blueprint, self.ladder.is_empty()) {
+            task.blueprint = blueprint.clone();
+        }
     }
 
     /// An attempt begins. Later attempts find the run as the first one left it, and the tools have to be the same.

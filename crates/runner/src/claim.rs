@@ -110,7 +110,7 @@ impl Claim {
 
     pub(crate) fn attempt_started(&self, tools: Vec<ToolDefinition>) -> Body {
         let ladder = self.ladder.iter().map(|rung| rung.tier.clone()).collect();
-        Body::AttemptStarted { ladder, tools, agents: self.agents.clone() }
+        Body::AttemptStarted { ladder, blueprint: None, tools, agents: self.agents.clone() }
     }
 
     /// Opens the tools, or gives those that are open already.

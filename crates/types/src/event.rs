@@ -48,6 +48,9 @@ pub enum Body {
     AttemptStarted {
         /// The escalation ladder: the first step and what follows when it fails. Empty where a program works.
         ladder: Vec<TierBackend>,
+        /// The agent with its placeholders filled in, where it has any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blueprint: Option<Arc<Blueprint>>,
         /// The tools that the agent may call.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tools: Vec<ToolDefinition>,
@@ -135,6 +138,13 @@ pub enum Body {
         to: String,
         /// Why.
         reason: String,
+    },
+    /// A runner was not heard of for too long: the run goes back to the queue.
+    LeaseExpired {
+        /// The attempt that was lost.
+        attempt: i64,
+        /// Attempts that were lost so far.
+        losses: i64,
     },
     /// The run's time is up.
     DeadlineReached,

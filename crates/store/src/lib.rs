@@ -1,0 +1,20 @@
+//! Where sessions, runs and journals are kept.
+//!
+//! [`Store`] has one method a verb, and every verb is one transaction: what it says has happened is on the disk,
+//! and what it refuses has left no trace. There are two databases behind it, SQLite (one machine) and PostgreSQL
+//! (several coordinators); they run the same verbs and one contract suite (`tests/contract`) holds them to it.
+//!
+//! - A run's way: [`Store::submit`], [`Store::claim`], [`Store::append`], [`Store::park`], [`Store::finish`].
+//! - Every write of a runner carries its attempt's [`Fence`]. A stale one is refused with [`Stale`].
+//! - Time is the database's own: leases of several machines do not depend on their clocks.
+//! - [`Store::news`] is a hint that something was committed. What was committed is found by asking.
+//!
+//! Not in here: what agents, contracts and journals mean (`formwork-coordinator`, `formwork-engine`).
+
+mod error;
+mod record;
+mod store;
+
+pub use error::Error;
+pub use record::*;
+pub use store::{Options, Store};
