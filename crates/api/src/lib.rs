@@ -1,1 +1,30 @@
-//! to come
+//! The wire: what the API takes and answers, its error codes, and a client that speaks it.
+//!
+//! - Shapes: [`RunRequest`], [`RunView`], [`SessionView`], [`ResultView`] and their like, one file a subject. Their
+//!   description for other languages is generated from them (`openapi.json`).
+//! - [`Error`] is every refusal: a [`Code`] for programs, words for people.
+//! - [`RunnerDoor`] is what runners say to a coordinator. [`Client`] says it over HTTP; a coordinator in the same
+//!   process implements it itself.
+//!
+//! Not in here: what the verbs do (`formwork-coordinator`), and what runs are made of (`formwork-types`).
+
+mod check;
+mod client;
+mod error;
+mod operations;
+mod run;
+mod runner;
+mod session;
+mod shelf;
+
+pub use check::{CheckRequest, CheckView};
+pub use client::{Client, Connection};
+pub use error::{Code, Error, ErrorBody};
+pub use operations::{AgentsTrouble, BackendView, Health, Readiness, RunnerView, StatsRow};
+pub use run::{RunCreated, RunPage, RunRequest, RunView, WaitQuery};
+pub use runner::{
+    Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims,
+    Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
+};
+pub use session::{EventPage, ResultView, SchemaValidation, SessionPage, SessionView};
+pub use shelf::{AgentView, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};

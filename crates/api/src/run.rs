@@ -1,0 +1,123 @@
+//! Runs.
+
+use formwork_types::{ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+/// A run that is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunRequest {
+    /// Whether it begins a session or goes on with one.
+    #[serde(rename = "type")]
+    #[schema(value_type = String, pattern = "^(start_session|resume_session)$")]
+    pub run_type: RunType,
+    /// The agent; needed to begin a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    /// The session to go on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub session_id: Option<SessionId>,
+    /// Short for `parameters.prompt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// What the agent is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub parameters: Option<Value>,
+    /// The JSON Schema that the result has to satisfy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// The same by the name of a registered schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema_name: Option<String>,
+    /// How it is enforced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema_options: Option<OptionsPatch>,
+    /// The session that the run works for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub parent_session_id: Option<SessionId>,
+    /// How whoever asks learns of its end.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(sync|async_poll|async_callback)$")]
+    pub execution_mode: ExecutionMode,
+    /// The folder that the agent works in, inside the runner's project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_dir: Option<String>,
+    /// Whether the run waits its turn where its session is busy; it is refused otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queue: bool,
+}
+
+/// Whether and how long to wait.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct WaitQuery {
+    /// Seconds to wait for the run's end.
+    #[serde(default)]
+    #[param(minimum = 0, maximum = 600)]
+    pub wait: Option<f64>,
+}
+
+/// A run that was taken on.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct RunCreated {
+    /// Its id.
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    /// Its session.
+    #[schema(value_type = String)]
+    pub session_id: SessionId,
+    /// How it stands.
+    #[schema(value_type = String)]
+    pub status: RunStatus,
+}
+
+/// A run as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunView {
+    /// Its id.
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    /// Its session.
+    #[schema(value_type = String)]
+    pub session_id: SessionId,
+    /// The agent.
+    pub agent_name: String,
+    /// Whether it begins the session.
+    #[serde(rename = "type")]
+    #[schema(value_type = String)]
+    pub run_type: RunType,
+    /// How it stands.
+    #[schema(value_type = String)]
+    pub status: RunStatus,
+    /// What went wrong, if something did.
+    #[schema(value_type = Option<Object>)]
+    pub error: Option<Value>,
+    /// Model calls that repeated another for the contract.
+    pub retry_count: i64,
+    /// Claims by runners.
+    pub attempts: i64,
+    /// What the result has to satisfy.
+    #[schema(value_type = Option<Object>)]
+    pub contract: Option<Value>,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When a runner first began to work on it.
+    pub started_at: Option<String>,
+    /// When it ended.
+    pub finished_at: Option<String>,
+}
+
+/// Some of many runs.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct RunPage {
+    /// Those, newest first.
+    pub runs: Vec<RunView>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
