@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use formwork_types::timestamp;
+
 /// Where a runner reads the time. Tests bring their own.
 pub trait Clock: Send + Sync {
     /// The time now, in RFC 3339 and UTC.
@@ -15,34 +17,6 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> String {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        timestamp(since.as_secs(), since.subsec_millis())
-    }
-}
-
-/// A moment in RFC 3339. Days are counted in eras of 400 years, after which the calendar repeats.
-fn timestamp(seconds: u64, milliseconds: u32) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::timestamp;
-
-    #[test]
-    fn moments_are_written_as_everyone_reads_them() {
-        assert_eq!(timestamp(0, 0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(timestamp(951_782_400, 7), "2000-02-29T00:00:00.007Z");
-        assert_eq!(timestamp(1_709_210_096, 500), "2024-02-29T12:34:56.500Z");
-        assert_eq!(timestamp(4_102_444_799, 999), "2099-12-31T23:59:59.999Z");
+        timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }

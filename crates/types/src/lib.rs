@@ -20,6 +20,7 @@ mod ids;
 mod model;
 mod outcome;
 mod receipt;
+mod time;
 mod tool;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, StructuredOutput, Support, TierBackend};
@@ -37,4 +38,5 @@ pub use model::{
 };
 pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
+pub use time::timestamp;
 pub use tool::{OWN_TOOLS, ToolDefinition, WRITING_TOOLS};

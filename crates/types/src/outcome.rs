@@ -142,3 +142,24 @@ pub enum RunStatus {
     /// It was stopped.
     Stopped,
 }
+
+impl RunStatus {
+    /// Whether nothing can follow.
+    pub fn is_ended(self) -> bool {
+        matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Stopped)
+    }
+
+    /// The name in the journal and the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunStatus::Pending => "pending",
+            RunStatus::Claimed => "claimed",
+            RunStatus::Running => "running",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Stopping => "stopping",
+            RunStatus::Completed => "completed",
+            RunStatus::Failed => "failed",
+            RunStatus::Stopped => "stopped",
+        }
+    }
+}

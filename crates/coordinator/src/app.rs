@@ -1,0 +1,110 @@
+//! The verbs: what callers and runners ask for, resolved and handed to the store.
+
+mod agents;
+mod check;
+mod errors;
+mod operations;
+mod runner;
+mod runs;
+mod schemas;
+mod sessions;
+mod submit;
+mod tokens;
+mod views;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use formwork_agents::contract::EnvironmentDefaults;
+use formwork_schema::Cache;
+use formwork_store::{Store, Swept};
+use tokio::sync::Notify;
+
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::tail::Tail;
+
+pub use tokens::{IssuedToken, Scope};
+
+/// How an app works.
+#[derive(Debug, Clone)]
+pub struct AppOptions {
+    /// What the environment says about contracts.
+    pub defaults: EnvironmentDefaults,
+    /// How long an attempt lasts without being heard of.
+    pub lease: Duration,
+    /// How often runners should be heard of.
+    pub heartbeat: Duration,
+    /// The only runner that gets what is submitted here; any where there is none.
+    pub pinned_to: Option<String>,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        AppOptions {
+            defaults: EnvironmentDefaults::default(),
+            lease: Duration::from_secs(15),
+            heartbeat: Duration::from_secs(1),
+            pinned_to: None,
+        }
+    }
+}
+
+/// The coordinator's verbs. Cloning it gives another handle to the same.
+#[derive(Debug, Clone)]
+pub struct App {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    registry: Arc<Registry>,
+    tail: Arc<Tail>,
+    options: AppOptions,
+    /// Compiled contracts, by hash: results are held against them at the door.
+    schemas: Cache,
+    /// Somebody may find work.
+    work: Notify,
+    metrics: Metrics,
+}
+
+impl App {
+    /// An app over a store and a project's files.
+    pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
+        let tail = Arc::new(Tail::new(store.clone()));
+        let (schemas, work, metrics) = (Cache::default(), Notify::new(), Metrics::default());
+        App { inner: Arc::new(Inner { store, registry, tail, options, schemas, work, metrics }) }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// The project's files.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.inner.registry
+    }
+
+    /// What is told to those who follow journals; somebody has to poll its `run`.
+    pub fn tail(&self) -> &Arc<Tail> {
+        &self.inner.tail
+    }
+
+    /// Notes what the sweeper did.
+    pub(crate) fn swept(&self, swept: &Swept) {
+        if *swept != Swept::default() {
+            self.inner.metrics.swept(swept);
+            self.inner.work.notify_waiters();
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    fn options(&self) -> &AppOptions {
+        &self.inner.options
+    }
+}

@@ -1,0 +1,68 @@
+//! Extraction and validation without a model.
+
+use formwork_api::{CheckRequest, CheckView, Code, Error};
+use formwork_extract::{Mode, Options, Outcome, extract};
+use formwork_types::ValidationMode;
+use serde_json::json;
+
+use super::{App, errors};
+
+impl App {
+    /// Holds a text against a schema.
+    ///
+    /// # Errors
+    /// When the schema is not known or cannot be used, or the text is too long.
+    pub async fn check(&self, request: CheckRequest) -> Result<CheckView, Error> {
+        let source = match (request.schema, request.schema_name) {
+            (Some(_), Some(_)) => {
+                return Err(Error::new(Code::InvalidRequest, "send schema or schema_name, not both"));
+            }
+            (Some(schema), None) => Some(schema),
+            (None, Some(name)) => Some(self.registered(&name).await?),
+            (None, None) => None,
+        };
+        let schema =
+            source.map(|source| self.inner.schemas.compile(&source)).transpose().map_err(|error| {
+                let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
+                Error::new(Code::InvalidSchema, format!("the schema cannot be used: {error}")).with(details)
+            })?;
+        let asked = request.options.unwrap_or_default();
+        let mut options = Options { mode: Mode::Strict, ..Options::default() };
+        if asked.validation_mode == Some(ValidationMode::Lenient) {
+            options.mode = Mode::Lenient;
+        }
+        options.extract_json = asked.extract_json.unwrap_or(options.extract_json);
+        options.strict_json_only = asked.strict_json_only.unwrap_or(options.strict_json_only);
+        // Large texts take a while, and others wait for the same thread.
+        let text = request.text;
+        let outcome = tokio::task::spawn_blocking(move || extract(&text, schema.as_ref(), &options)).await;
+        let outcome = outcome.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+        Ok(match outcome {
+            Outcome::Valid(found) => CheckView {
+                valid: true,
+                found: true,
+                value: Some(found.value),
+                errors: Vec::new(),
+                repairs: found.repairs.iter().map(|repair| json!(repair)).collect(),
+            },
+            Outcome::Invalid { candidate, violations } => CheckView {
+                valid: false,
+                found: true,
+                value: Some(candidate.value),
+                errors: violations.lines(),
+                repairs: candidate.repairs.iter().map(|repair| json!(repair)).collect(),
+            },
+            Outcome::NotFound { reason } => CheckView {
+                valid: false,
+                found: false,
+                value: None,
+                errors: vec![format!("$: {reason}")],
+                repairs: Vec::new(),
+            },
+            Outcome::TooLong { bytes, limit } => {
+                let message = format!("the text has {bytes} bytes, more than the {limit} that are looked at");
+                return Err(Error::new(Code::PayloadTooLarge, message));
+            }
+        })
+    }
+}

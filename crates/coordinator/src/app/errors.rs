@@ -1,0 +1,56 @@
+//! What goes wrong below, in the words of the API.
+
+use formwork_api::{Code, Error};
+use serde_json::json;
+
+/// A store that has no answer.
+pub(super) fn store(error: formwork_store::Error) -> Error {
+    use formwork_store::Error as E;
+    let code = match error {
+        E::Unavailable(_) | E::Locked(_) => Code::Unavailable,
+        E::Address(_) | E::Unsuitable(_) | E::Damaged(_) => Code::Internal,
+    };
+    Error::new(code, error.to_string())
+}
+
+/// A contract that cannot be resolved.
+pub(super) fn contract(error: &formwork_agents::Error) -> Error {
+    use formwork_agents::Error as E;
+    match error {
+        E::OutputSchemaConflict { agent } => {
+            Error::new(Code::OutputSchemaConflict, error.to_string()).with(json!({"agent_name": agent}))
+        }
+        E::Schema { origin, source } => {
+            let details =
+                json!({"origin": origin, "path": schema_path(source), "reason": source.to_string()});
+            Error::new(Code::InvalidSchema, format!("{error}: {source}")).with(details)
+        }
+        _ => Error::new(Code::InvalidRequest, error.to_string()),
+    }
+}
+
+/// Where a schema is at fault.
+pub(super) fn schema_path(error: &formwork_schema::Error) -> String {
+    use formwork_schema::Error as E;
+    match error {
+        E::Invalid { path, .. } | E::Reference { path, .. } | E::Cycle { path } => path.clone(),
+        E::TooLarge { .. } => "$".to_owned(),
+    }
+}
+
+/// A name that no agent has.
+pub(super) fn no_agent(name: &str, known: &[String]) -> Error {
+    let message = match known.is_empty() {
+        true => format!("there is no agent '{name}', and no other either"),
+        false => format!("there is no agent '{name}'; there are: {}", known.join(", ")),
+    };
+    Error::new(Code::AgentNotFound, message)
+}
+
+/// A name that no schema has.
+pub(super) fn no_schema(name: &str) -> Error {
+    Error::new(
+        Code::SchemaNotFound,
+        format!("there is no schema '{name}'; GET /schemas lists those there are"),
+    )
+}

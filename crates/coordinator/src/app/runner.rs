@@ -1,0 +1,307 @@
+//! The runners' door.
+
+use std::time::Duration;
+
+use formwork_api::{
+    Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
+    Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
+};
+use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord, StoredEvent};
+use formwork_types::{Body, Contract, RunId, RunStatus};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::submit::{Draft, FAMILY, Wanted};
+use super::{App, errors, views};
+
+/// The longest that a claim waits.
+const CLAIM_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// The most runs that are given at once.
+const CLAIM_SLOTS_MAX: u32 = 64;
+
+/// How often the queue is looked at though nobody said that there is something in it: others put things there too.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The most events in one message.
+const EVENTS_MAX: usize = 1_000;
+
+impl App {
+    async fn register_runner(&self, hello: &Hello) -> Result<Registered, Error> {
+        let runner_id = match hello.runner_id.clone().filter(|id| !id.is_empty()) {
+            Some(id) => id,
+            None => format!("runner_{}", RunId::from_random(fresh()?).as_str().trim_start_matches("run_")),
+        };
+        let runner = RunnerRecord {
+            runner_id: runner_id.clone(),
+            name: hello.name.clone(),
+            slots: i64::from(hello.slots),
+            details: hello.details.clone(),
+            registered_at: 0,
+            seen_at: 0,
+            working_on: 0,
+        };
+        self.store().register(runner).await.map_err(errors::store)?;
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let options = self.options();
+        Ok(Registered { runner_id, lease_ms: millis(options.lease), heartbeat_ms: millis(options.heartbeat) })
+    }
+
+    async fn claim_runs(&self, request: &ClaimRequest) -> Result<Claims, Error> {
+        let until = Instant::now() + Duration::from_millis(request.wait_ms).min(CLAIM_WAIT_MAX);
+        let asked = formwork_store::ClaimRequest {
+            runner_id: request.runner_id.clone(),
+            slots: request.slots.clamp(1, CLAIM_SLOTS_MAX) as usize,
+            lease_ms: self.lease_ms(),
+        };
+        loop {
+            let told = self.inner.work.notified();
+            let claimed = self.store().claim(asked.clone()).await.map_err(errors::store)?;
+            if !claimed.is_empty() {
+                let mut claims = Vec::with_capacity(claimed.len());
+                for run in claimed {
+                    claims.push(self.work(run).await?);
+                }
+                return Ok(Claims { claims });
+            }
+            let now = Instant::now();
+            if now >= until {
+                return Ok(Claims { claims: Vec::new() });
+            }
+            let _ = tokio::time::timeout_at(until.min(now + LOOK_EVERY), told).await;
+        }
+    }
+
+    async fn work(&self, run: Claimed) -> Result<Work, Error> {
+        let start = run.journal.iter().rfind(|event| {
+            event.run_id == run.fence.run_id && event.body.starts_with("{\"event_type\":\"run_start\"")
+        });
+        let agents = match start.map(|event| serde_json::from_str::<Body>(&event.body)) {
+            Some(Ok(Body::RunStart { blueprint, .. })) => {
+                let mut cards = self.cards(&blueprint).await?;
+                // Those above it are at work already and cannot be called.
+                cards.retain(|card| !run.line.contains(&card.name));
+                cards
+            }
+            _ => Vec::new(),
+        };
+        Ok(Work {
+            run_id: run.fence.run_id,
+            token: run.fence.token,
+            session_id: run.session_id,
+            project_dir: run.project_dir,
+            agents,
+            time_left_ms: run.time_left_ms,
+            stop: run.stop,
+            journal: run.journal.iter().map(views::raw).collect::<Result<_, _>>()?,
+        })
+    }
+
+    async fn renew(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
+        let fences = heartbeat.attempts.iter().map(fence).collect();
+        let beats = self.store().renew(&heartbeat.runner_id, fences, self.lease_ms()).await;
+        let beats = beats.map_err(errors::store)?.into_iter().map(|beat| Beat {
+            run_id: beat.fence.run_id,
+            token: beat.fence.token,
+            stop: beat.stop,
+            stale: beat.is_stale,
+        });
+        Ok(HeartbeatAnswer { attempts: beats.collect() })
+    }
+
+    async fn append_events(&self, request: &AppendRequest) -> Result<Appended, Error> {
+        let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
+        let appended = appended.map_err(|_| stale(&request.run_id))?;
+        Ok(Appended { last_seq: appended.last_seq, stop: appended.stop })
+    }
+
+    async fn finish_run(&self, request: &AppendRequest) -> Result<Appended, Error> {
+        let Some(Body::RunCompleted { status, .. }) = request.events.last() else {
+            return Err(Error::new(Code::InvalidRequest, "the last event of a run is run_completed"));
+        };
+        let start = self.store().start_of(&request.run_id).await.map_err(errors::store)?;
+        let start = start.ok_or_else(|| stale(&request.run_id))?;
+        self.check_result(request, *status, &start)?;
+        let finished = self.store().finish(self.write(request)?).await.map_err(errors::store)?;
+        let finished = finished.map_err(|_| stale(&request.run_id))?;
+        self.metrics().finished(*status, &request.events);
+        self.metrics().lasted(start.at);
+        // A parent, a queued run or a callback may have become work.
+        self.inner.work.notify_one();
+        Ok(Appended { last_seq: finished.last_seq, stop: finished.stop })
+    }
+
+    /// The lock on the door: no result is stored for a contract that it does not satisfy, and there is no success
+    /// without a result.
+    fn check_result(
+        &self,
+        request: &AppendRequest,
+        status: RunStatus,
+        start: &StoredEvent,
+    ) -> Result<(), Error> {
+        let result = request.events.iter().rev().find_map(|body| match body {
+            Body::Result { result_text, result_data, .. } => Some((result_text, result_data)),
+            _ => None,
+        });
+        let refused = |message: String| Err(Error::new(Code::InvalidResult, message));
+        let (text, data) = match (status, result) {
+            (RunStatus::Completed, Some(result)) => result,
+            (RunStatus::Completed, None) => return refused("a completed run has a result".to_owned()),
+            (RunStatus::Failed | RunStatus::Stopped, None) => return Ok(()),
+            (RunStatus::Failed | RunStatus::Stopped, Some(_)) => {
+                return refused("a run that was not completed has no result".to_owned());
+            }
+            _ => return refused(format!("a run does not end as '{}'", status.name())),
+        };
+        let Ok(Body::RunStart { contract, .. }) = serde_json::from_str::<Body>(&start.body) else {
+            return Err(Error::new(Code::Internal, format!("the run {} has no beginning", request.run_id)));
+        };
+        match (contract, data, text) {
+            (Some(contract), Some(data), None) => self.satisfies(&contract, data),
+            (Some(_), _, _) => {
+                refused("a run with a contract gives result_data, and no result_text".to_owned())
+            }
+            (None, Some(_), Some(_)) | (None, None, None) => {
+                refused("a run gives result_text or result_data, and not both".to_owned())
+            }
+            (None, _, _) => Ok(()),
+        }
+    }
+
+    fn satisfies(&self, contract: &Contract, data: &serde_json::Value) -> Result<(), Error> {
+        let schema = self.inner.schemas.compile_known(&contract.hash, &contract.schema);
+        let schema = schema.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+        if schema.is_valid(data) {
+            return Ok(());
+        }
+        let errors = schema.violations(data).lines();
+        let message = format!("the result does not satisfy its contract: {}", errors.join("; "));
+        Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
+    }
+
+    async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
+        let parked = self.store().park(fence(attempt)).await.map_err(errors::store)?;
+        parked.map_err(|_| stale(&attempt.run_id))?;
+        self.inner.work.notify_one();
+        Ok(())
+    }
+
+    async fn release_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
+        let released = self.store().release(fence(attempt)).await.map_err(errors::store)?;
+        released.map_err(|_| stale(&attempt.run_id))?;
+        self.inner.work.notify_one();
+        Ok(())
+    }
+
+    async fn start_child(&self, request: &ChildRequest) -> Result<ChildAnswer, Error> {
+        let parent = self.store().run(&request.run_id).await.map_err(errors::store)?;
+        let parent = parent.ok_or_else(|| stale(&request.run_id))?;
+        let session = self.session(&parent.session_id).await?;
+        let wanted = Wanted {
+            schema: request.output_schema.clone(),
+            schema_name: request.output_schema_name.clone(),
+            options: formwork_types::OptionsPatch::default(),
+        };
+        let draft = match &request.session_id {
+            Some(session) => self.resume(session.clone(), request.parameters.clone(), &wanted, false).await,
+            None => match self.blueprint(&request.agent_name).await {
+                Ok(blueprint) => {
+                    self.start(blueprint, request.parameters.clone(), &wanted, session.project_dir).await
+                }
+                Err(error) => Err(error),
+            },
+        };
+        let draft = match draft {
+            Ok(draft) => draft,
+            Err(error) if error.code.status() >= 500 || error.code.is_passing() => return Err(error),
+            // What the model asked for cannot be had: it is told why.
+            Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
+        };
+        let fence = Fence { run_id: request.run_id.clone(), token: request.token };
+        let call = Some(ParentCall { fence, call_id: request.call_id.clone() });
+        let parent = Some(Parent { session_id: parent.session_id, call, limits: FAMILY });
+        let entered = self.enter(Draft { mode: request.execution_mode, parent, ..draft }).await?;
+        match entered {
+            Ok(child) => Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id }),
+            Err(Refusal::Stale) => Err(stale(&request.run_id)),
+            Err(refusal) => Ok(ChildAnswer::Refused { reason: in_words(refusal) }),
+        }
+    }
+
+    fn write(&self, request: &AppendRequest) -> Result<Append, Error> {
+        if request.events.is_empty() || request.events.len() > EVENTS_MAX {
+            let message = format!("a message has 1 to {EVENTS_MAX} events");
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        Ok(Append {
+            fence: Fence { run_id: request.run_id.clone(), token: request.token },
+            number: request.number,
+            bodies: request.events.clone(),
+            lease_ms: self.lease_ms(),
+        })
+    }
+
+    fn lease_ms(&self) -> i64 {
+        i64::try_from(self.options().lease.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+impl RunnerDoor for App {
+    fn register<'a>(&'a self, hello: &'a Hello) -> Answer<'a, Registered> {
+        Box::pin(self.register_runner(hello))
+    }
+
+    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {
+        Box::pin(self.claim_runs(request))
+    }
+
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Answer<'a, HeartbeatAnswer> {
+        Box::pin(self.renew(heartbeat))
+    }
+
+    fn append<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
+        Box::pin(self.append_events(request))
+    }
+
+    fn finish<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
+        Box::pin(self.finish_run(request))
+    }
+
+    fn park<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()> {
+        Box::pin(self.park_run(attempt))
+    }
+
+    fn release<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()> {
+        Box::pin(self.release_run(attempt))
+    }
+
+    fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
+        Box::pin(self.start_child(request))
+    }
+}
+
+fn fence(attempt: &AttemptRef) -> Fence {
+    Fence { run_id: attempt.run_id.clone(), token: attempt.token }
+}
+
+fn fresh() -> Result<[u8; 6], Error> {
+    super::submit::random()
+}
+
+fn stale(run: &RunId) -> Error {
+    let message =
+        format!("this attempt at {run} is not its latest, or its lease has expired: write nothing more");
+    Error::new(Code::StaleAttempt, message)
+}
+
+/// Why there is no child, in words that a model can do something with.
+fn in_words(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Family(reason) => reason,
+        Refusal::SessionNotFound(session) => format!("there is no session {session} of this agent"),
+        Refusal::SessionBusy { session_id, .. } => {
+            format!("the session {session_id} is still busy; wait for its result first")
+        }
+        Refusal::IdempotencyConflict | Refusal::Stale => "it was asked for before".to_owned(),
+    }
+}

@@ -1,0 +1,142 @@
+//! The registry of schemas.
+
+use formwork_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
+use formwork_schema::{Schema, lint};
+use formwork_store::{Named, Shelf};
+use formwork_types::timestamp;
+use serde_json::{Value, json};
+
+use super::{App, errors};
+use crate::registry::is_schema_name;
+
+impl App {
+    /// Every registered schema, by name.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn schemas(&self) -> Result<Vec<SchemaView>, Error> {
+        let files = self.registry().files();
+        let mut views: Vec<SchemaView> = files
+            .schemas
+            .iter()
+            .map(|(name, file)| SchemaView {
+                name: name.clone(),
+                source: "file".to_owned(),
+                schema: file.in_force.as_ref().map(|(schema, _)| (**schema).clone()).unwrap_or_default(),
+                hash: file.in_force.as_ref().map(|(_, hash)| hash.clone()),
+                problems: file.problems.clone(),
+                created_at: None,
+            })
+            .collect();
+        for named in self.store().named(Shelf::Schemas).await.map_err(errors::store)? {
+            if !files.schemas.contains_key(&named.name) {
+                views.push(from_store(named));
+            }
+        }
+        views.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(views)
+    }
+
+    /// A registered schema.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn schema(&self, name: &str) -> Result<SchemaView, Error> {
+        let files = self.registry().files();
+        if files.schemas.contains_key(name) {
+            let view = self.schemas().await?.into_iter().find(|view| view.name == name);
+            return view.ok_or_else(|| errors::no_schema(name));
+        }
+        let named = self.store().named_one(Shelf::Schemas, name).await.map_err(errors::store)?;
+        named.map(from_store).ok_or_else(|| errors::no_schema(name))
+    }
+
+    /// The schema of a name, to be used.
+    pub(super) async fn registered(&self, name: &str) -> Result<Value, Error> {
+        let view = self.schema(name).await?;
+        match (view.hash.is_some(), view.problems.first()) {
+            (false, Some(problem)) => Err(Error::new(Code::InvalidSchema, problem.clone())),
+            _ => Ok(view.schema),
+        }
+    }
+
+    /// Registers a schema. What is registered is never changed.
+    ///
+    /// # Errors
+    /// When it cannot be used, or the name is taken.
+    pub async fn add_schema(&self, request: &SchemaRequest) -> Result<SchemaView, Error> {
+        let name = &request.name;
+        if !is_schema_name(name) {
+            let message =
+                "a schema's name has 1 to 100 letters, digits, '_', '-' and '.', and begins with no '.'";
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        self.refuse_schema_file(name)?;
+        Schema::compile(&request.schema).map_err(|error| {
+            let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
+            Error::new(Code::InvalidSchema, format!("the schema cannot be used: {error}")).with(details)
+        })?;
+        match self
+            .store()
+            .add(Shelf::Schemas, name, &request.schema.to_string())
+            .await
+            .map_err(errors::store)?
+        {
+            true => self.schema(name).await,
+            false => {
+                let message =
+                    format!("there is a schema '{name}' already, and schemas never change; use another name");
+                Err(Error::new(Code::SchemaExists, message))
+            }
+        }
+    }
+
+    /// Takes a schema out of the registry. Runs that have resolved it are not affected.
+    ///
+    /// # Errors
+    /// When there is none, or a file describes it.
+    pub async fn remove_schema(&self, name: &str) -> Result<(), Error> {
+        self.refuse_schema_file(name)?;
+        match self.store().remove(Shelf::Schemas, name).await.map_err(errors::store)? {
+            true => Ok(()),
+            false => Err(errors::no_schema(name)),
+        }
+    }
+
+    /// Checks a schema without registering it.
+    pub fn validate_schema(&self, schema: &Value) -> Verdict {
+        match Schema::compile(schema) {
+            Ok(_) => {
+                let warnings = lint(schema).iter().map(|warning| json!(warning)).collect();
+                Verdict { valid: true, errors: Vec::new(), warnings }
+            }
+            Err(error) => Verdict {
+                valid: false,
+                errors: vec![json!({"path": errors::schema_path(&error), "message": error.to_string()})],
+                warnings: Vec::new(),
+            },
+        }
+    }
+
+    fn refuse_schema_file(&self, name: &str) -> Result<(), Error> {
+        match self.registry().files().schemas.get(name) {
+            None => Ok(()),
+            Some(file) => {
+                let message = format!("the schema '{name}' stands in {}; change that", file.path.display());
+                Err(Error::new(Code::ManagedByFile, message))
+            }
+        }
+    }
+}
+
+fn from_store(named: Named) -> SchemaView {
+    let schema: Value = serde_json::from_str(&named.text).unwrap_or_default();
+    SchemaView {
+        name: named.name,
+        source: "api".to_owned(),
+        hash: Schema::compile(&schema).ok().map(|schema| schema.hash().to_owned()),
+        schema,
+        problems: Vec::new(),
+        created_at: Some(timestamp(named.created_at)),
+    }
+}

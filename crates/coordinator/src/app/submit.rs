@@ -1,0 +1,264 @@
+//! Taking runs on.
+
+use std::sync::Arc;
+
+use formwork_agents::contract::{ContractRequest, resolve};
+use formwork_agents::parameters;
+use formwork_api::{Code, Error, RunCreated, RunRequest};
+use formwork_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
+use formwork_types::{
+    AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId,
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{App, errors};
+
+/// How far delegation may go. Deeper trees cost more than anyone meant.
+pub(super) const FAMILY: FamilyLimits = FamilyLimits { depth_max: 5, children_max: 16, runs_max: 200 };
+
+/// The longest key that a caller may send.
+const KEY_BYTES_MAX: usize = 255;
+
+/// A run before it is taken on.
+pub(super) struct Draft {
+    pub(super) session: Place,
+    pub(super) blueprint: Arc<Blueprint>,
+    pub(super) contract: Option<Arc<Contract>>,
+    pub(super) parameters: Value,
+    pub(super) mode: ExecutionMode,
+    pub(super) parent: Option<Parent>,
+    pub(super) idempotency: Option<Idempotency>,
+}
+
+/// What a request says about the result it wants.
+pub(super) struct Wanted {
+    pub(super) schema: Option<Value>,
+    pub(super) schema_name: Option<String>,
+    pub(super) options: OptionsPatch,
+}
+
+impl App {
+    /// Takes a run on.
+    ///
+    /// # Errors
+    /// When it cannot be: the agent is not known, the parameters are not what it takes, the session is busy.
+    pub async fn submit(&self, request: RunRequest, key: Option<String>) -> Result<RunCreated, Error> {
+        let idempotency = key.map(|key| idempotency(key, &request)).transpose()?;
+        let parameters = given(&request)?;
+        let wanted = Wanted {
+            schema: request.output_schema,
+            schema_name: request.output_schema_name,
+            options: request.output_schema_options.unwrap_or_default(),
+        };
+        if request.execution_mode == ExecutionMode::AsyncCallback && request.parent_session_id.is_none() {
+            let message = "async_callback needs parent_session_id: the session that is to be resumed";
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        let draft = match request.run_type {
+            RunType::StartSession => {
+                if request.session_id.is_some() {
+                    let message =
+                        "start_session makes a session of its own; send no session_id, or resume_session";
+                    return Err(Error::new(Code::InvalidRequest, message));
+                }
+                let name = request
+                    .agent_name
+                    .as_deref()
+                    .ok_or_else(|| Error::new(Code::InvalidRequest, "start_session needs agent_name"))?;
+                let blueprint = self.blueprint(name).await?;
+                self.start(blueprint, parameters, &wanted, request.project_dir).await?
+            }
+            RunType::ResumeSession => {
+                let session = request
+                    .session_id
+                    .ok_or_else(|| Error::new(Code::InvalidRequest, "resume_session needs session_id"))?;
+                let draft = self.resume(session, parameters, &wanted, request.queue).await?;
+                if let Some(name) = request.agent_name.filter(|name| *name != draft.blueprint.name) {
+                    let message =
+                        format!("the session is one of '{}', not of '{name}'", draft.blueprint.name);
+                    return Err(Error::new(Code::InvalidRequest, message));
+                }
+                draft
+            }
+        };
+        let parent =
+            request.parent_session_id.map(|session_id| Parent { session_id, call: None, limits: FAMILY });
+        let draft = Draft { mode: request.execution_mode, parent, idempotency, ..draft };
+        let Submitted { run_id, session_id, is_repeated } = self.enter(draft).await?.map_err(refused)?;
+        let status = match is_repeated {
+            true => self.run(&run_id).await?.status,
+            false => RunStatus::Pending,
+        };
+        Ok(RunCreated { run_id, session_id, status })
+    }
+
+    /// A run that begins a session.
+    pub(super) async fn start(
+        &self,
+        blueprint: Arc<Blueprint>,
+        parameters: Value,
+        wanted: &Wanted,
+        project_dir: Option<String>,
+    ) -> Result<Draft, Error> {
+        parameters::check(&blueprint, &parameters).map_err(|invalid| {
+            let details = serde_json::to_value(&invalid).unwrap_or_default();
+            Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
+        })?;
+        let contract = self.contract(&blueprint, wanted).await?;
+        let session = Place::New { session_id: SessionId::from_random(random()?), project_dir };
+        Ok(Draft::of(session, blueprint, contract, parameters))
+    }
+
+    /// A run that goes on with one. The agent is what it was when the session began, whatever its file says by now.
+    pub(super) async fn resume(
+        &self,
+        session_id: SessionId,
+        parameters: Value,
+        wanted: &Wanted,
+        queues: bool,
+    ) -> Result<Draft, Error> {
+        let opening = self.store().opening(&session_id).await.map_err(errors::store)?;
+        let opening = opening.ok_or_else(|| no_session(&session_id))?;
+        let Ok(Body::RunStart { blueprint, contract, .. }) = serde_json::from_str::<Body>(&opening.body)
+        else {
+            return Err(Error::new(Code::Internal, format!("the session {session_id} has no beginning")));
+        };
+        if blueprint.kind == AgentType::Procedural {
+            let message = format!(
+                "the agent '{}' is procedural: it cannot be resumed, only started again",
+                blueprint.name
+            );
+            return Err(Error::new(Code::NotResumable, message));
+        }
+        parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
+            let details = serde_json::to_value(&invalid).unwrap_or_default();
+            Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
+        })?;
+        let says_nothing =
+            wanted.schema.is_none() && wanted.schema_name.is_none() && wanted.options.is_empty();
+        let contract = match says_nothing {
+            true => contract,
+            false => self.contract(&blueprint, wanted).await?.or(contract),
+        };
+        Ok(Draft::of(Place::Resume { session_id, queues }, blueprint, contract, parameters))
+    }
+
+    async fn contract(&self, blueprint: &Blueprint, wanted: &Wanted) -> Result<Option<Arc<Contract>>, Error> {
+        let named = match &wanted.schema_name {
+            Some(name) => Some((name.clone(), self.registered(name).await?)),
+            None => None,
+        };
+        let request =
+            ContractRequest { schema: wanted.schema.clone(), named, options: wanted.options.clone() };
+        let contract = resolve(blueprint, &request, &self.options().defaults);
+        Ok(contract.map_err(|error| errors::contract(&error))?.map(Arc::new))
+    }
+
+    /// Hands a run to the store.
+    pub(super) async fn enter(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
+        let Draft { session, blueprint, contract, parameters, mode, parent, idempotency } = draft;
+        let (run_type, input) = match session {
+            Place::New { .. } => (RunType::StartSession, parameters::inputs_text(&blueprint, &parameters)),
+            Place::Resume { .. } => {
+                (RunType::ResumeSession, parameters["prompt"].as_str().unwrap_or_default().to_owned())
+            }
+        };
+        let new = NewRun {
+            run_id: RunId::from_random(random()?),
+            session,
+            agent_name: blueprint.name.clone(),
+            timeout_ms: blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1_000),
+            start: Body::RunStart { run_type, blueprint, contract, parameters, input },
+            mode,
+            parent,
+            idempotency,
+            pinned_to: self.options().pinned_to.clone(),
+        };
+        let submitted = self.store().submit(new).await.map_err(errors::store)?;
+        if submitted.is_ok() {
+            self.inner.metrics.submitted();
+            self.inner.work.notify_one();
+        }
+        Ok(submitted)
+    }
+}
+
+impl Draft {
+    fn of(
+        session: Place,
+        blueprint: Arc<Blueprint>,
+        contract: Option<Arc<Contract>>,
+        parameters: Value,
+    ) -> Draft {
+        Draft {
+            session,
+            blueprint,
+            contract,
+            parameters,
+            mode: ExecutionMode::default(),
+            parent: None,
+            idempotency: None,
+        }
+    }
+}
+
+/// What the agent is given: `prompt` is short for `parameters.prompt`.
+fn given(request: &RunRequest) -> Result<Value, Error> {
+    let mut parameters = match &request.parameters {
+        None => json!({}),
+        Some(Value::Object(members)) => Value::Object(members.clone()),
+        Some(_) => return Err(Error::new(Code::InvalidRequest, "parameters must be an object")),
+    };
+    if let Some(prompt) = &request.prompt {
+        match parameters.get("prompt") {
+            Some(other) if other != prompt => {
+                let message = "prompt and parameters.prompt differ; send one of them, or the same twice";
+                return Err(Error::new(Code::InvalidRequest, message));
+            }
+            _ => parameters["prompt"] = json!(prompt),
+        }
+    }
+    Ok(parameters)
+}
+
+fn idempotency(key: String, request: &RunRequest) -> Result<Idempotency, Error> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        let message = format!("Idempotency-Key must have 1 to {KEY_BYTES_MAX} characters");
+        return Err(Error::new(Code::InvalidRequest, message));
+    }
+    let text = serde_json::to_vec(request).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+    let body_hash = super::tokens::hex(&Sha256::digest(&text));
+    Ok(Idempotency { key, body_hash })
+}
+
+/// Six random bytes, for an id.
+pub(super) fn random() -> Result<[u8; 6], Error> {
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::new(Code::Internal, format!("no random numbers for ids: {error}")))?;
+    Ok(bytes)
+}
+
+pub(super) fn no_session(session: &SessionId) -> Error {
+    Error::new(Code::SessionNotFound, format!("there is no session {session}"))
+}
+
+/// A refusal of the store, in the words of the API.
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::SessionNotFound(session) => no_session(&session),
+        Refusal::SessionBusy { session_id, run_id } => {
+            let message = format!(
+                "the session {session_id} is busy with {run_id}; wait for its end, stop it, or send \"queue\": true"
+            );
+            Error::new(Code::SessionBusy, message).with(json!({"session_id": session_id, "run_id": run_id}))
+        }
+        Refusal::IdempotencyConflict => Error::new(
+            Code::IdempotencyConflict,
+            "this Idempotency-Key was used for another request; use a new key for a new request",
+        ),
+        Refusal::Stale => Error::new(Code::StaleAttempt, "the attempt is not the run's latest"),
+        Refusal::Family(reason) => Error::new(Code::InvalidRequest, reason),
+    }
+}

@@ -1,0 +1,57 @@
+//! What is kept, as the API shows it.
+
+use formwork_api::{Code, Error, RunView, SessionView};
+use formwork_store::{RunRecord, SessionRecord, StoredEvent};
+use formwork_types::timestamp;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+pub(super) fn run(record: RunRecord) -> RunView {
+    RunView {
+        run_id: record.run_id,
+        session_id: record.session_id,
+        agent_name: record.agent_name,
+        run_type: record.run_type,
+        status: record.status,
+        error: record.error,
+        retry_count: record.retry_count,
+        attempts: record.attempts,
+        contract: record.contract,
+        created_at: timestamp(record.created_at),
+        started_at: record.started_at.map(timestamp),
+        finished_at: record.finished_at.map(timestamp),
+    }
+}
+
+pub(super) fn session(record: SessionRecord) -> SessionView {
+    SessionView {
+        session_id: record.session_id,
+        agent_name: record.agent_name,
+        status: record.status,
+        last_run_id: record.last_run_id,
+        parent_session_id: record.parent_session_id,
+        children: record.children,
+        project_dir: record.project_dir,
+        last_seq: record.last_seq,
+        created_at: timestamp(record.created_at),
+        updated_at: timestamp(record.updated_at),
+    }
+}
+
+/// An event with its envelope. Its body is not read: it is the same text wherever it goes.
+pub(crate) fn event(event: &StoredEvent) -> String {
+    let envelope = json!({
+        "seq": event.seq,
+        "session_id": event.session_id,
+        "run_id": event.run_id,
+        "timestamp": timestamp(event.at),
+    });
+    let envelope = envelope.to_string();
+    let body = event.body.trim_start_matches('{');
+    format!("{},{body}", envelope.trim_end_matches('}'))
+}
+
+pub(super) fn raw(stored: &StoredEvent) -> Result<Box<RawValue>, Error> {
+    RawValue::from_string(event(stored))
+        .map_err(|error| Error::new(Code::Internal, format!("an event of the journal is not JSON: {error}")))
+}

@@ -1,0 +1,161 @@
+//! Figures for a monitoring system, in the text format of Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use formwork_store::{Counts, Millis, Swept};
+use formwork_types::{Body, Receipt, RunStatus};
+
+/// Upper bounds of the groups that durations are counted in, in seconds.
+const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
+
+/// What passed through this coordinator since it started.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    submitted: AtomicU64,
+    completed: AtomicU64,
+    failed: AtomicU64,
+    stopped: AtomicU64,
+    first_pass: AtomicU64,
+    retries: AtomicU64,
+    repairs: AtomicU64,
+    escalations: AtomicU64,
+    input_tokens: AtomicU64,
+    output_tokens: AtomicU64,
+    leases_lost: AtomicU64,
+    runs_lost: AtomicU64,
+    durations: [AtomicU64; BOUNDS.len() + 1],
+    duration_ms_sum: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+impl Metrics {
+    pub(crate) fn submitted(&self) {
+        add(&self.submitted, 1);
+    }
+
+    pub(crate) fn swept(&self, swept: &Swept) {
+        add(&self.leases_lost, (swept.returned + swept.lost) as u64);
+        add(&self.runs_lost, swept.lost as u64);
+        add(&self.failed, swept.lost as u64);
+        add(&self.stopped, swept.stopped as u64);
+    }
+
+    /// A run has ended with these events.
+    pub(crate) fn finished(&self, status: RunStatus, events: &[Body]) {
+        match status {
+            RunStatus::Completed => add(&self.completed, 1),
+            RunStatus::Stopped => add(&self.stopped, 1),
+            _ => add(&self.failed, 1),
+        }
+        for body in events {
+            match body {
+                Body::Result { receipt, .. } => self.receipt(receipt),
+                Body::RunCompleted { error: Some(error), .. } => add(&self.retries, error.retry_count.into()),
+                _ => {}
+            }
+        }
+    }
+
+    /// A run that was taken on at this moment has ended now.
+    pub(crate) fn lasted(&self, since: Millis) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let milliseconds = u64::try_from(i64::try_from(now).unwrap_or(since) - since).unwrap_or_default();
+        let seconds = milliseconds as f64 / 1_000.0;
+        let group = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+        add(&self.durations[group], 1);
+        add(&self.duration_ms_sum, milliseconds);
+    }
+
+    fn receipt(&self, receipt: &Receipt) {
+        if receipt.retries == 0 && receipt.rungs.len() <= 1 {
+            add(&self.first_pass, 1);
+        }
+        add(&self.retries, receipt.retries.into());
+        add(&self.repairs, receipt.repairs.len() as u64);
+        add(&self.escalations, receipt.rungs.len().saturating_sub(1) as u64);
+        add(&self.input_tokens, receipt.tokens.input);
+        add(&self.output_tokens, receipt.tokens.output);
+    }
+
+    /// All of it as text.
+    pub(crate) fn text(&self, counts: &Counts) -> String {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, String)]| {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (labels, value) in rows {
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        };
+        let one = |value: u64| vec![(String::new(), value.to_string())];
+        family("formwork_runs_submitted_total", "counter", "Runs taken on.", &one(get(&self.submitted)));
+        let ended = [("completed", &self.completed), ("failed", &self.failed), ("stopped", &self.stopped)];
+        let ended: Vec<_> = ended
+            .iter()
+            .map(|(name, count)| (format!("{{status=\"{name}\"}}"), get(count).to_string()))
+            .collect();
+        family("formwork_runs_total", "counter", "Runs that have ended.", &ended);
+        let simple = [
+            (
+                "formwork_first_pass_total",
+                "Results that needed one model call for their contract.",
+                &self.first_pass,
+            ),
+            ("formwork_retries_total", "Model calls that repeated another for a contract.", &self.retries),
+            ("formwork_repairs_total", "Changes made to answers.", &self.repairs),
+            ("formwork_escalations_total", "Steps up a ladder of tiers.", &self.escalations),
+            ("formwork_input_tokens_total", "Tokens that models read.", &self.input_tokens),
+            ("formwork_output_tokens_total", "Tokens that models wrote.", &self.output_tokens),
+            ("formwork_leases_lost_total", "Attempts whose runner was not heard of.", &self.leases_lost),
+            (
+                "formwork_runs_lost_total",
+                "Runs that failed because their runners died too often.",
+                &self.runs_lost,
+            ),
+        ];
+        for (name, help, counter) in simple {
+            family(name, "counter", help, &one(get(counter)));
+        }
+        let completed = get(&self.completed);
+        let rate = if completed == 0 { 0.0 } else { get(&self.first_pass) as f64 / completed as f64 };
+        let rate = vec![(String::new(), format!("{rate:.4}"))];
+        family("formwork_first_pass_rate", "gauge", "Share of results that needed one model call.", &rate);
+        let standing: Vec<_> = counts
+            .by_status
+            .iter()
+            .map(|(status, count)| (format!("{{status=\"{}\"}}", status.name()), count.to_string()))
+            .collect();
+        family("formwork_runs", "gauge", "Runs in the database by how they stand.", &standing);
+        let depth = vec![(String::new(), counts.queue_depth.to_string())];
+        family("formwork_queue_depth", "gauge", "Runs that wait for a runner.", &depth);
+        let wait = counts.oldest_wait_ms.unwrap_or_default() as f64 / 1_000.0;
+        family(
+            "formwork_queue_oldest_seconds",
+            "gauge",
+            "How long the first waits.",
+            &[(String::new(), wait.to_string())],
+        );
+        text.push_str(&self.histogram());
+        text
+    }
+
+    fn histogram(&self) -> String {
+        let name = "formwork_run_duration_seconds";
+        let mut text =
+            format!("# HELP {name} From a run's submission to its end.\n# TYPE {name} histogram\n");
+        let mut total = 0;
+        for (index, count) in self.durations.iter().enumerate() {
+            total += count.load(Ordering::Relaxed);
+            let bound = BOUNDS.get(index).map_or_else(|| "+Inf".to_owned(), ToString::to_string);
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {total}");
+        }
+        let sum = self.duration_ms_sum.load(Ordering::Relaxed) as f64 / 1_000.0;
+        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {total}");
+        text
+    }
+}

@@ -1,0 +1,65 @@
+//! What has to happen though nobody asks for it.
+
+use std::time::Duration;
+
+use formwork_store::{Retention, SweepLimits};
+
+use crate::app::App;
+
+/// Lost attempts after which a run has failed: a run that kills its runners would kill them for ever.
+const LOSSES_MAX: i64 = 3;
+
+/// How long a run that is to stop waits for a runner. A stopped run ends within 3 s.
+const STOP_WAIT_MS: i64 = 2_000;
+
+/// The most runs of a kind in one sweep.
+const BATCH: usize = 500;
+
+/// How often old sessions are looked for.
+const RETAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// How the sweeper works.
+#[derive(Debug, Clone, Copy)]
+pub struct SweeperOptions {
+    /// How often it looks.
+    pub every: Duration,
+    /// How long things are kept.
+    pub retention: Retention,
+}
+
+impl Default for SweeperOptions {
+    fn default() -> Self {
+        SweeperOptions { every: Duration::from_millis(500), retention: Retention::default() }
+    }
+}
+
+/// Puts back what runners lost, ends what nobody ends, and deletes what is too old.
+pub struct Sweeper {
+    app: App,
+    options: SweeperOptions,
+}
+
+impl Sweeper {
+    /// A sweeper of what an app keeps.
+    pub fn new(app: App, options: SweeperOptions) -> Sweeper {
+        Sweeper { app, options }
+    }
+
+    /// Sweeps for as long as it is polled. A database that does not answer is tried again.
+    pub async fn run(self) {
+        let limits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: STOP_WAIT_MS, batch: BATCH };
+        let mut ticks = tokio::time::interval(self.options.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut retained: Option<tokio::time::Instant> = None;
+        loop {
+            ticks.tick().await;
+            if let Ok(swept) = self.app.store().sweep(limits).await {
+                self.app.swept(&swept);
+            }
+            if retained.is_none_or(|at| at.elapsed() >= RETAIN_EVERY) {
+                retained = Some(tokio::time::Instant::now());
+                let _ = self.app.store().retain(self.options.retention).await;
+            }
+        }
+    }
+}
