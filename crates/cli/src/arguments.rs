@@ -122,6 +122,14 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
 
+    /// The session to go on with
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+
+    /// The coordinator to run it at; FORMWORK_URL says the same. In this process where there is none
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
     /// Print {"result", "receipt"}: the result and how it came about
     #[arg(long, conflicts_with = "json")]
     pub(crate) receipt: bool,

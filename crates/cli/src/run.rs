@@ -1,88 +1,66 @@
-//! `formwork run`: an agent, in this process, from parameters to a result that satisfies its contract.
+//! `formwork run`: an agent, from parameters to a result that satisfies its contract.
 
+mod agent;
 mod given;
+mod here;
 mod line;
-mod office;
 mod report;
+mod there;
 
 use std::path::Path;
-use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
-use formwork_agents::parameters;
-use formwork_runner::{Claim, Clock as _, Local, Progress, Stop, SystemClock};
-use tokio::signal::unix::{SignalKind, signal};
+use anyhow::{Result, bail};
+use formwork_api::RunRequest;
+use formwork_types::{ExecutionMode, RunType};
+use serde_json::Value;
 
 use crate::arguments::Run;
-use crate::backends::{self, environment};
 use crate::exit::Exit;
-use crate::settings::Settings;
-use crate::{output, source};
-use line::Line;
-use office::Office;
+use crate::{backends, desk, source};
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
-    let project = std::env::current_dir().context("the current folder cannot be read")?;
-    let blueprint = office::agent(&project, &arguments.agent)?;
-    let parameters = given::parameters(arguments, &blueprint)?;
-    if let Err(invalid) = parameters::check(&blueprint, &parameters) {
-        return Ok(report::invalid_parameters(arguments, &invalid));
-    }
-    let contract =
-        resolve(&blueprint, &request(arguments)?, &EnvironmentDefaults::from_lookup(environment)?)?;
-    let settings = Settings::read(&project, &environment)?;
-    let office = Arc::new(Office::new(project, settings, arguments.backend.clone()));
-    office.pin(&blueprint)?;
     backends::runtime()?.block_on(async {
-        let claim = office.claim(&blueprint, parameters, contract).await?;
-        perform(arguments, claim, office).await
+        match desk::client(arguments.server.as_deref())? {
+            Some(client) => there::run(arguments, client).await,
+            None => here::run(arguments).await,
+        }
     })
 }
 
-async fn perform(arguments: &Run, claim: Claim, office: Arc<Office>) -> Result<Exit> {
-    let clock = Arc::new(SystemClock);
-    let created_at = clock.now();
-    let stop = Stop::default();
-    let interrupted = stop.clone();
-    let listen = |kind: SignalKind| signal(kind).context("listening for signals");
-    let (mut terminated, mut hung_up, mut quit) =
-        (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?, listen(SignalKind::quit())?);
-    let listener = tokio::spawn(async move {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated.recv() => {}
-            _ = hung_up.recv() => {}
-            _ = quit.recv() => {}
-        }
-        interrupted.request();
-    });
-    let line = Arc::new(Line::new(output::is_terminal()));
-    let progress: Arc<dyn Progress> = line.clone();
-    let local = Arc::new(Local::new(clock.clone(), office.clone()));
-    let ended = local.run(claim, &stop, &progress).await;
-    line.clear();
-    listener.abort();
-    let (claim, outcome) = ended?;
-    let ended = report::Ended {
-        claim: &claim,
-        outcome: &outcome,
-        events: &local.events(),
-        created_at: &created_at,
-        finished_at: &clock.now(),
+/// What is asked of a coordinator, here or elsewhere.
+fn request(arguments: &Run, agent_name: String, parameters: Value) -> Result<RunRequest> {
+    let (run_type, agent_name) = match arguments.session {
+        Some(_) => (RunType::ResumeSession, None),
+        None => (RunType::StartSession, Some(agent_name)),
     };
-    report::show(arguments, &ended, &office.project)
-}
-
-fn request(arguments: &Run) -> Result<ContractRequest> {
-    let mut request = ContractRequest { options: arguments.options(), ..ContractRequest::default() };
+    let (mut output_schema, mut output_schema_name) = (None, None);
     if let Some(given) = &arguments.schema {
-        let (_, schema) = source::schema_source(given)?;
         if Path::new(given).exists() {
-            request.schema = Some(schema);
+            output_schema = Some(source::schema_source(given)?.1);
         } else {
-            request.named = Some((given.clone(), schema));
+            output_schema_name = Some(given.clone());
         }
     }
-    Ok(request)
+    let session_id = match &arguments.session {
+        None => None,
+        Some(text) => match text.parse() {
+            Ok(session) => Some(session),
+            Err(error) => bail!("--session: {error}"),
+        },
+    };
+    let options = arguments.options();
+    Ok(RunRequest {
+        run_type,
+        agent_name,
+        session_id,
+        prompt: None,
+        parameters: Some(parameters),
+        output_schema,
+        output_schema_name,
+        output_schema_options: (!options.is_empty()).then_some(options),
+        parent_session_id: None,
+        execution_mode: ExecutionMode::default(),
+        project_dir: None,
+        queue: false,
+    })
 }

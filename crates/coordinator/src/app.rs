@@ -77,6 +77,20 @@ impl App {
         App { inner: Arc::new(Inner { store, registry, tail, options, schemas, work, metrics }) }
     }
 
+    /// An app over the store at an address: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
+    ///
+    /// # Errors
+    /// When the store cannot be opened, or is somebody else's and `is_exclusive`.
+    pub async fn open(
+        address: &str,
+        is_exclusive: bool,
+        registry: Arc<Registry>,
+        options: AppOptions,
+    ) -> Result<App, formwork_store::Error> {
+        let store = Store::open(address, &formwork_store::Options { is_exclusive }).await?;
+        Ok(App::new(store, registry, options))
+    }
+
     /// The store.
     pub fn store(&self) -> &Store {
         &self.inner.store

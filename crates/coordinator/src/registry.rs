@@ -60,6 +60,15 @@ impl Registry {
         registry
     }
 
+    /// Adds an agent that no folder holds, or puts it before the one of its name.
+    pub fn give(&self, path: PathBuf, blueprint: Blueprint) {
+        let mut files = (*self.files()).clone();
+        let name = blueprint.name.clone();
+        let given = FromFile { path, in_force: Some(Arc::new(blueprint)), problems: Vec::new() };
+        files.agents.insert(name, given);
+        *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(files);
+    }
+
     /// What the files describe now.
     pub fn files(&self) -> Arc<Files> {
         self.files.read().unwrap_or_else(PoisonError::into_inner).clone()

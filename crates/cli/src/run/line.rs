@@ -61,6 +61,42 @@ impl Line {
             output::lines([format!("{agent}: {text}")]);
         }
     }
+
+    /// Shows what happened to an agent's run.
+    pub(super) fn event(&self, agent: &str, body: &Body) {
+        let text = match body {
+            Body::ValidationFailed { errors, consequence } => {
+                let more = errors.len().saturating_sub(1);
+                let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+                format!("{}{more}; {consequence}", errors.first().map(String::as_str).unwrap_or_default())
+            }
+            Body::Escalated { from, to, reason } => format!("{reason}; escalating from {from} to {to}"),
+            Body::PreTool { tool_name, tool_input, .. } => {
+                let words = tool_input["argv"].as_array();
+                let text = match words.map(|words| words.iter().filter_map(|word| word.as_str())) {
+                    Some(words) => short(&words.collect::<Vec<_>>().join(" ")),
+                    None => format!("{tool_name} {}", short(&tool_input.to_string())),
+                };
+                self.say(agent, &text);
+                let mut now = self.now();
+                agent.clone_into(&mut now.agent);
+                now.call = text;
+                now.tokens = 0;
+                return self.draw(&mut now, true);
+            }
+            Body::PostTool { tool_name, error: Some(error), .. } => format!("{tool_name}: {error}"),
+            Body::ChildStarted { agent_name, child_session_id, .. } => {
+                format!("{agent_name} starts to work for it ({child_session_id})")
+            }
+            Body::ChildCompleted(end) => match &end.error {
+                None => format!("{} has ended", end.agent_name),
+                Some(error) => format!("{} has failed: {}", end.agent_name, error.message),
+            },
+            _ => return,
+        };
+        self.say(agent, &text);
+        self.now().error = short(&text);
+    }
 }
 
 fn short(text: &str) -> String {
@@ -96,45 +132,7 @@ impl Progress for Line {
         self.draw(&mut now, true);
     }
 
-    fn unheard(&self, agent: &str, reason: &str) {
-        output::lines([format!(
-            "{agent}: the agents that worked for it have ended, and it cannot be told: {reason}"
-        )]);
-    }
-
     fn happened(&self, claim: &Claim, body: &Body) {
-        let agent = &claim.blueprint.name;
-        let text = match body {
-            Body::ValidationFailed { errors, consequence } => {
-                let more = errors.len().saturating_sub(1);
-                let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-                format!("{}{more}; {consequence}", errors.first().map(String::as_str).unwrap_or_default())
-            }
-            Body::Escalated { from, to, reason } => format!("{reason}; escalating from {from} to {to}"),
-            Body::PreTool { tool_name, tool_input, .. } => {
-                let words = tool_input["argv"].as_array();
-                let text = match words.map(|words| words.iter().filter_map(|word| word.as_str())) {
-                    Some(words) => short(&words.collect::<Vec<_>>().join(" ")),
-                    None => format!("{tool_name} {}", short(&tool_input.to_string())),
-                };
-                self.say(agent, &text);
-                let mut now = self.now();
-                now.agent.clone_from(agent);
-                now.call = text;
-                now.tokens = 0;
-                return self.draw(&mut now, true);
-            }
-            Body::PostTool { tool_name, error: Some(error), .. } => format!("{tool_name}: {error}"),
-            Body::ChildStarted { agent_name, child_session_id, .. } => {
-                format!("{agent_name} starts to work for it ({child_session_id})")
-            }
-            Body::ChildCompleted(end) => match &end.error {
-                None => format!("{} has ended", end.agent_name),
-                Some(error) => format!("{} has failed: {}", end.agent_name, error.message),
-            },
-            _ => return,
-        };
-        self.say(agent, &text);
-        self.now().error = short(&text);
+        self.event(&claim.blueprint.name, body);
     }
 }

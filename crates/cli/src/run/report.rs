@@ -5,29 +5,44 @@ use std::path::Path;
 
 use anyhow::Result;
 use formwork_agents::parameters::InvalidParameters;
-use formwork_runner::Claim;
-use formwork_types::{Body, Event, Failure, Outcome, RunErrorType, Success};
+use formwork_api::{ResultView, RunView};
+use formwork_types::{RunError, RunErrorType, SessionId};
 use serde_json::{Value, json};
 
 use crate::arguments::Run;
+use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::output;
 
 /// A run that has ended.
-pub(super) struct Ended<'a> {
-    pub(super) claim: &'a Claim,
-    pub(super) outcome: &'a Outcome,
-    pub(super) events: &'a [Event],
-    pub(super) created_at: &'a str,
-    pub(super) finished_at: &'a str,
+pub(super) struct Ended {
+    run: RunView,
+    result: ResultView,
+    /// The sessions that its session has started.
+    children: Vec<SessionId>,
+}
+
+impl Ended {
+    /// What a desk knows of a run that has ended, the latest of its session.
+    pub(super) async fn of(desk: &Desk, run: RunView) -> Result<Ended> {
+        let result = desk.result(&run.session_id).await?;
+        let children = desk.session(&run.session_id).await?.children;
+        Ok(Ended { run, result, children })
+    }
+
+    /// What went wrong, if something did.
+    fn error(&self) -> Result<Option<RunError>> {
+        Ok(self.result.error.clone().map(serde_json::from_value).transpose()?)
+    }
 }
 
 /// Shows the result on stdout, or the failure on stderr.
-pub(super) fn show(arguments: &Run, ended: &Ended<'_>, project: &Path) -> Result<Exit> {
-    let shown = match ended.outcome {
+pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exit> {
+    let error = ended.error()?;
+    let shown = match &error {
         _ if arguments.json => output::data(&run_object(ended)?),
-        Outcome::Completed(success) => result(arguments, success),
-        Outcome::Failed(_) => Ok(()),
+        None => result(arguments, &ended.result),
+        Some(_) => Ok(()),
     };
     if let Err(error) = shown {
         if output::is_closed(&error) {
@@ -38,24 +53,21 @@ pub(super) fn show(arguments: &Run, ended: &Ended<'_>, project: &Path) -> Result
         keep(ended, project);
         return Ok(Exit::Invalid);
     }
-    match ended.outcome {
-        Outcome::Completed(_) => Ok(Exit::Valid),
-        Outcome::Failed(failure) => {
-            explain(failure);
-            if !arguments.json && !failure.salvage.replies.is_empty() {
-                keep(ended, project);
-            }
-            Ok(exit(failure.error.kind))
-        }
+    let Some(error) = error else { return Ok(Exit::Valid) };
+    explain(&error);
+    let has_replies = ended.result.salvage.as_ref().is_some_and(|salvage| !salvage.replies.is_empty());
+    if !arguments.json && has_replies {
+        keep(ended, project);
     }
+    Ok(exit(error.kind))
 }
 
-fn result(arguments: &Run, success: &Success) -> Result<()> {
-    let value = success.result_data.clone().or_else(|| success.result_text.clone().map(Value::String));
+fn result(arguments: &Run, result: &ResultView) -> Result<()> {
     if arguments.receipt {
-        return output::data(&json!({"result": value, "receipt": success.receipt}));
+        let value = result.result_data.clone().or_else(|| result.result_text.clone().map(Value::String));
+        return output::data(&json!({"result": value, "receipt": result.receipt}));
     }
-    match (&success.result_data, &success.result_text) {
+    match (&result.result_data, &result.result_text) {
         (Some(data), _) => output::data(data),
         (None, Some(text)) => output::text(text),
         (None, None) => Ok(()),
@@ -71,15 +83,14 @@ fn exit(kind: RunErrorType) -> Exit {
 }
 
 /// The failure in words.
-fn explain(failure: &Failure) {
-    let error = &failure.error;
+fn explain(error: &RunError) {
     output::lines([format!("formwork: {} ({})", error.message, error.kind.name())]);
     output::lines(error.validation_errors.iter().cloned());
 }
 
 /// A failed run is kept in the project: its replies were paid for.
-fn keep(ended: &Ended<'_>, project: &Path) {
-    let name = format!(".formwork/failed/{}.json", ended.claim.run_id);
+fn keep(ended: &Ended, project: &Path) {
+    let name = format!(".formwork/failed/{}.json", ended.run.run_id);
     let path = project.join(&name);
     let text = run_object(ended).and_then(|run| Ok(serde_json::to_string_pretty(&run)? + "\n"));
     let kept = text.and_then(|text| {
@@ -97,61 +108,19 @@ fn keep(ended: &Ended<'_>, project: &Path) {
 }
 
 /// The run as the API gives it, with its result.
-fn run_object(ended: &Ended<'_>) -> Result<Value> {
-    let claim = ended.claim;
-    let own = |event: &&Event| event.run_id == claim.run_id;
-    let attempts: Vec<&Event> = ended
-        .events
-        .iter()
-        .filter(own)
-        .filter(|event| matches!(event.body, Body::AttemptStarted { .. }))
-        .collect();
-    let started = attempts.first();
-    // A session that was called back has started its children in earlier runs.
-    let in_session = |event: &&Event| event.session_id == claim.session_id;
-    let children = ended.events.iter().filter(in_session).filter_map(|event| match &event.body {
-        Body::ChildStarted { child_session_id, .. } => Some(child_session_id),
-        _ => None,
-    });
-    let children: Vec<_> = children.collect();
-    let mut run = json!({
-        "run_id": claim.run_id,
-        "session_id": claim.session_id,
-        "agent_name": claim.blueprint.name,
-        "type": claim.run_type,
-        "status": null,
-        "error": null,
-        "retry_count": 0,
-        "attempts": 1,
-        "contract": claim.contract,
-        "created_at": ended.created_at,
-        "started_at": started.map(|event| &event.timestamp),
-        "finished_at": ended.finished_at,
-        "result_text": null,
-        "result_data": null,
-        "receipt": null,
-    });
+fn run_object(ended: &Ended) -> Result<Value> {
+    let Ended { run, result, children } = ended;
+    let mut object = serde_json::to_value(run)?;
+    object["result_text"] = json!(result.result_text);
+    object["result_data"] = json!(result.result_data);
+    object["receipt"] = json!(result.receipt);
     if !children.is_empty() {
-        run["children"] = json!(children);
+        object["children"] = json!(children);
     }
-    match ended.outcome {
-        Outcome::Completed(success) => {
-            run["status"] = json!("completed");
-            run["retry_count"] = json!(success.receipt.retries);
-            run["result_text"] = json!(success.result_text);
-            run["result_data"] = json!(success.result_data);
-            run["receipt"] = serde_json::to_value(&success.receipt)?;
-        }
-        Outcome::Failed(failure) => {
-            let stopped = failure.error.kind == RunErrorType::Stopped;
-            run["status"] = json!(if stopped { "stopped" } else { "failed" });
-            run["retry_count"] = json!(failure.receipt.retries);
-            run["error"] = serde_json::to_value(&failure.error)?;
-            run["receipt"] = serde_json::to_value(&failure.receipt)?;
-            run["salvage"] = serde_json::to_value(&failure.salvage)?;
-        }
+    if let Some(salvage) = &result.salvage {
+        object["salvage"] = serde_json::to_value(salvage)?;
     }
-    Ok(run)
+    Ok(object)
 }
 
 /// Says what is wrong with the parameters, each with its path.

@@ -1,0 +1,231 @@
+//! Where commands ask: at the store of this project, or at a coordinator.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use formwork_agents::contract::EnvironmentDefaults;
+use formwork_api::{
+    Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest, SchemaView,
+    SessionPage, SessionView,
+};
+use formwork_coordinator::{App, AppOptions, Page, Registry, RunFilter};
+use formwork_types::{RunId, SessionId};
+
+use crate::backends::environment;
+
+/// The variable with a coordinator's address.
+pub(crate) const URL_VARIABLE: &str = "FORMWORK_URL";
+
+/// The variable with the token to show it.
+pub(crate) const TOKEN_VARIABLE: &str = "FORMWORK_TOKEN";
+
+/// Where a project keeps its runs.
+const DATABASE: &str = ".formwork/formwork.db";
+
+/// How often a coordinator is asked about a run that is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// How long the store's own waiting takes at most.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Somewhere to ask.
+pub(crate) enum Desk {
+    /// The store of this project.
+    Here(App),
+    /// A coordinator.
+    There(Client),
+}
+
+/// The address of the project's own store.
+pub(crate) fn database(project: &Path) -> String {
+    format!("sqlite:{}", project.join(DATABASE).display())
+}
+
+/// A client of the coordinator that was named, or that the environment names.
+pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
+    let named = server.map(str::to_owned).or_else(|| environment(URL_VARIABLE).filter(|url| !url.is_empty()));
+    let Some(url) = named else { return Ok(None) };
+    let token = environment(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+    Ok(Some(Client::new(&Connection { url, token })?))
+}
+
+/// How an app of this process works.
+pub(crate) fn options() -> Result<AppOptions> {
+    Ok(AppOptions { defaults: EnvironmentDefaults::from_lookup(environment)?, ..AppOptions::default() })
+}
+
+impl Desk {
+    /// The coordinator that is named, else the store of this project.
+    pub(crate) async fn open(server: Option<&str>) -> Result<Desk> {
+        if let Some(client) = client(server)? {
+            return Ok(Desk::There(client));
+        }
+        let project = std::env::current_dir().context("the current folder cannot be read")?;
+        let registry = Arc::new(Registry::read(&project));
+        let app = App::open(&database(&project), false, registry, options()?).await?;
+        Ok(Desk::Here(app))
+    }
+
+    pub(crate) async fn submit(&self, request: RunRequest) -> Result<RunCreated> {
+        Ok(match self {
+            Desk::Here(app) => app.submit(request, None).await?,
+            Desk::There(client) => client.post("runs", &request).await?,
+        })
+    }
+
+    pub(crate) async fn run(&self, run: &RunId) -> Result<RunView> {
+        Ok(match self {
+            Desk::Here(app) => app.run(run).await?,
+            Desk::There(client) => client.get(&format!("runs/{run}")).await?,
+        })
+    }
+
+    pub(crate) async fn runs(&self, filter: RunFilter, page: Page) -> Result<RunPage> {
+        Ok(match self {
+            Desk::Here(app) => app.runs(filter, page).await?,
+            Desk::There(client) => {
+                let mut query = paging(&page);
+                query.extend(filter.session_id.map(|id| format!("session_id={id}")));
+                query.extend(filter.agent_name.map(|name| format!("agent_name={}", encoded(&name))));
+                query.extend(filter.status.map(|status| format!("status={}", status.name())));
+                client.get(&format!("runs?{}", query.join("&"))).await?
+            }
+        })
+    }
+
+    pub(crate) async fn stop_run(&self, run: &RunId) -> Result<RunView> {
+        Ok(match self {
+            Desk::Here(app) => app.stop_run(run).await?,
+            Desk::There(client) => client.post(&format!("runs/{run}/stop"), &()).await?,
+        })
+    }
+
+    pub(crate) async fn session(&self, session: &SessionId) -> Result<SessionView> {
+        Ok(match self {
+            Desk::Here(app) => app.session(session).await?,
+            Desk::There(client) => client.get(&format!("sessions/{session}")).await?,
+        })
+    }
+
+    pub(crate) async fn sessions(&self, page: Page) -> Result<SessionPage> {
+        Ok(match self {
+            Desk::Here(app) => app.sessions(page).await?,
+            Desk::There(client) => client.get(&format!("sessions?{}", paging(&page).join("&"))).await?,
+        })
+    }
+
+    pub(crate) async fn stop_session(&self, session: &SessionId) -> Result<RunView> {
+        Ok(match self {
+            Desk::Here(app) => app.stop_session(session).await?,
+            Desk::There(client) => client.post(&format!("sessions/{session}/stop"), &()).await?,
+        })
+    }
+
+    pub(crate) async fn delete_session(&self, session: &SessionId) -> Result<()> {
+        Ok(match self {
+            Desk::Here(app) => app.delete_session(session).await?,
+            Desk::There(client) => client.delete(&format!("sessions/{session}")).await?,
+        })
+    }
+
+    pub(crate) async fn result(&self, session: &SessionId) -> Result<ResultView> {
+        Ok(match self {
+            Desk::Here(app) => app.result(session).await?,
+            Desk::There(client) => client.get(&format!("sessions/{session}/result")).await?,
+        })
+    }
+
+    pub(crate) async fn events(&self, session: &SessionId, after: i64) -> Result<EventPage> {
+        Ok(match self {
+            Desk::Here(app) => app.events(session, after, 1_000).await?,
+            Desk::There(client) => client.get(&format!("sessions/{session}/events?after={after}&limit=1000")).await?,
+        })
+    }
+
+    pub(crate) async fn schemas(&self) -> Result<Vec<SchemaView>> {
+        Ok(match self {
+            Desk::Here(app) => app.schemas().await?,
+            Desk::There(client) => client.get("schemas").await?,
+        })
+    }
+
+    pub(crate) async fn schema(&self, name: &str) -> Result<SchemaView> {
+        Ok(match self {
+            Desk::Here(app) => app.schema(name).await?,
+            Desk::There(client) => client.get(&format!("schemas/{}", encoded(name))).await?,
+        })
+    }
+
+    pub(crate) async fn add_schema(&self, request: &SchemaRequest) -> Result<SchemaView> {
+        Ok(match self {
+            Desk::Here(app) => app.add_schema(request).await?,
+            Desk::There(client) => client.post("schemas", request).await?,
+        })
+    }
+
+    pub(crate) async fn remove_schema(&self, name: &str) -> Result<()> {
+        Ok(match self {
+            Desk::Here(app) => app.remove_schema(name).await?,
+            Desk::There(client) => client.delete(&format!("schemas/{}", encoded(name))).await?,
+        })
+    }
+
+    /// Waits until a run has ended.
+    pub(crate) async fn wait(&self, run: &RunId) -> Result<RunView> {
+        loop {
+            let view = match self {
+                Desk::Here(app) => app.wait(run, WAIT).await?,
+                Desk::There(_) => self.run(run).await?,
+            };
+            if view.status.is_ended() {
+                return Ok(view);
+            }
+            if let Desk::There(_) = self {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+
+    /// Waits until nothing goes on in a session any more, nor in those that work for it, and gives its latest run.
+    pub(crate) async fn settle(&self, session: &SessionId) -> Result<RunView> {
+        loop {
+            match self.busy(session).await? {
+                Some(run) => drop(self.wait(&run).await?),
+                None => return self.run(&self.session(session).await?.last_run_id).await,
+            }
+        }
+    }
+
+    /// A run that has not ended. Children are asked first: the end of one and what it leads to in its parent are one
+    /// transaction.
+    pub(crate) async fn busy(&self, session: &SessionId) -> Result<Option<RunId>> {
+        let mut pending = vec![(session.clone(), false)];
+        while let Some((session, is_asked)) = pending.pop() {
+            let view = self.session(&session).await?;
+            if !is_asked && !view.children.is_empty() {
+                pending.push((session, true));
+                pending.extend(view.children.into_iter().map(|child| (child, false)));
+                continue;
+            }
+            if !view.status.is_ended() {
+                return Ok(Some(view.last_run_id));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn paging(page: &Page) -> Vec<String> {
+    let after = page.after.as_ref().map(|after| format!("after={}", encoded(after)));
+    std::iter::once(format!("limit={}", page.limit)).chain(after).collect()
+}
+
+/// A text as it may stand in an address.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
