@@ -46,7 +46,7 @@ pub struct Claim {
     pub command: Vec<String>,
     /// The blueprint's MCP servers, in the same way.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// When its time is up; the blueprint's limit from the first attempt on where that is sooner.
+    /// When its time is up. Where nobody has said so, the blueprint's limit counts from when the run is driven.
     pub until: Option<Instant>,
     /// Its tools, once they are open.
     pub tools: Arc<OnceCell<Toolbox>>,
@@ -108,9 +108,11 @@ impl Claim {
         }
     }
 
-    pub(crate) fn attempt_started(&self, tools: Vec<ToolDefinition>) -> Body {
+    /// What there is to work with; with the agent where it is not as the run was asked for.
+    pub(crate) fn attempt_started(&self, tools: Vec<ToolDefinition>, is_filled: bool) -> Body {
         let ladder = self.ladder.iter().map(|rung| rung.tier.clone()).collect();
-        Body::AttemptStarted { ladder, blueprint: None, tools, agents: self.agents.clone() }
+        let blueprint = is_filled.then(|| self.blueprint.clone());
+        Body::AttemptStarted { ladder, blueprint, tools, agents: self.agents.clone() }
     }
 
     /// Opens the tools, or gives those that are open already.

@@ -2,14 +2,16 @@
 
 use formwork_engine::{Action, ModelCall, State, next};
 use formwork_model::{Call, Watch};
-use formwork_types::{BackendKind, Body, Outcome, Role, RunStatus};
+use formwork_types::{BackendKind, Blueprint, Body, Event, Outcome, Role, RunStatus};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::claim::Claim;
 use crate::error::Error;
 use crate::journal::{Accepted, Coordinator};
+use crate::spans;
 
 /// A way to stop a run from outside.
 #[derive(Debug, Clone)]
@@ -71,20 +73,47 @@ pub async fn drive(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Driven, Error> {
+    let driving = async {
+        let driven = drive_within(claim, coordinator, stop, progress).await?;
+        if let Driven::Ended(outcome) = &driven {
+            spans::ended(outcome);
+        }
+        Ok(driven)
+    };
+    driving.instrument(spans::run(claim)).await
+}
+
+async fn drive_within(
+    claim: &Claim,
+    coordinator: &dyn Coordinator,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Driven, Error> {
     let journal = coordinator.journal(&claim.session_id).await?;
     let is_begun = journal.iter().any(|event| event.run_id == claim.run_id);
+    let is_filled = asked_for(&journal, claim).is_some_and(|blueprint| *blueprint != *claim.blueprint);
     let state = State::from_journal(&journal)?;
     // A run that has ended stays as it is: nothing may follow its last event.
     if let (true, Some(outcome), None) = (is_begun, state.outcome(), next(&state)) {
         return Ok(Driven::Ended(outcome.clone()));
     }
-    let until = claim.clone().starting_now(None).until;
+    // A deadline that was set stands: the blueprint's limit does not begin anew with each attempt.
+    let until = claim.until.or_else(|| claim.clone().starting_now(None).until);
     let mut drive = Drive { claim, coordinator, progress, state, until };
     if !is_begun {
         drive.append(vec![claim.run_start()]).await?;
     }
-    drive.attempt(stop).await?;
+    drive.attempt(is_filled, stop).await?;
     drive.run(stop).await
+}
+
+/// The agent as the run was asked for: with its placeholders.
+fn asked_for<'j>(journal: &'j [Event], claim: &Claim) -> Option<&'j Blueprint> {
+    let mut own = journal.iter().filter(|event| event.run_id == claim.run_id);
+    own.find_map(|event| match &event.body {
+        Body::RunStart { blueprint, .. } => Some(&**blueprint),
+        _ => None,
+    })
 }
 
 /// Drives a run that has nobody to wait for to its end.
@@ -128,7 +157,7 @@ impl Cut {
 
 impl Drive<'_> {
     /// Opens the tools and says what there is to work with.
-    async fn attempt(&mut self, stop: &Stop) -> Result<(), Error> {
+    async fn attempt(&mut self, is_filled: bool, stop: &Stop) -> Result<(), Error> {
         let opened = self.unless_cut(stop, self.claim.toolbox()).await;
         let (definitions, trouble) = match opened {
             Ok(Ok(toolbox)) => (toolbox.definitions(), None),
@@ -138,7 +167,7 @@ impl Drive<'_> {
         // What cannot be had ends the run before there is an attempt.
         match trouble {
             Some(body) => self.append(vec![body]).await,
-            None => self.append(vec![self.claim.attempt_started(definitions)]).await,
+            None => self.append(vec![self.claim.attempt_started(definitions, is_filled)]).await,
         }
     }
 
@@ -249,23 +278,35 @@ impl Drive<'_> {
         let invocation = is_program.then(|| self.claim.invocation(self.state.is_resumed()));
         self.progress.calling(self.claim, call);
         let watch: &dyn Watch = self.progress;
-        let answer =
-            rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch });
-        Ok(match self.unless_cut(stop, answer).await {
-            Err(cut) => cut.body(),
-            Ok(Ok(mut reply)) => Body::Message {
-                role: Role::Assistant,
-                content: std::mem::take(&mut reply.text),
-                reply: Box::new(reply),
-                asked: Some(call.asked.clone()),
-            },
-            Ok(Err(error)) => Body::CallFailed { error: error.to_call_error() },
+        let span = spans::chat(&rung.tier.backend);
+        let answer = span.in_scope(|| {
+            rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch })
+        });
+        Ok(match self.unless_cut(stop, answer.instrument(span.clone())).await {
+            Err(cut) => {
+                let body = cut.body();
+                spans::cut(&span, &body);
+                body
+            }
+            Ok(Ok(mut reply)) => {
+                spans::replied(&span, &reply);
+                Body::Message {
+                    role: Role::Assistant,
+                    content: std::mem::take(&mut reply.text),
+                    reply: Box::new(reply),
+                    asked: Some(call.asked.clone()),
+                }
+            }
+            Ok(Err(error)) => {
+                spans::call_failed(&span, &error);
+                Body::CallFailed { error: error.to_call_error() }
+            }
         })
     }
 }
 
 /// The events that end a run. They belong together: there is no result without an end.
-fn ending(outcome: &Outcome) -> Vec<Body> {
+pub(crate) fn ending(outcome: &Outcome) -> Vec<Body> {
     let status = State::status(outcome);
     match outcome {
         Outcome::Completed(success) => vec![

@@ -5,24 +5,38 @@
 //! - [`Claim`] holds everything a run needs; nothing is fetched later.
 //! - [`drive`] performs one run to its end, or to where it waits for a child.
 //! - [`Local`] is a coordinator inside the process that performs runs and their children; a [`Desk`] makes their claims.
+//! - [`Worker`] takes its work from a coordinator behind a [`formwork_api::RunnerDoor`]: it claims as many runs as it has
+//!   slots, says that it lives, and gives back what it holds when it goes home. An [`Outfitter`] makes the claim of each
+//!   [`Job`]; an [`Attempt`] carries what happens to the coordinator, and again while that is away.
+//!
+//! Runs, calls and tools are `tracing` spans under OpenTelemetry's names for generative AI (`invoke_agent`, `chat`,
+//! `execute_tool`); whoever starts the process decides where they go. What is said in them is never recorded.
 //!
 //! Not in here: deciding (`formwork-engine`), storing, knowing agents.
 
+mod attempt;
+mod backoff;
 mod claim;
 mod clock;
 mod drive;
 mod error;
+mod job;
 mod journal;
 mod local;
+mod spans;
 mod tools;
 mod variables;
+mod worker;
 
+pub use attempt::Attempt;
 pub use claim::{Claim, Rung};
 pub use clock::{Clock, SystemClock};
 pub use drive::{Driven, Progress, Stop, drive, perform};
 pub use error::Error;
 pub use formwork_engine::{Child, ChildTask, ModelCall};
 pub use formwork_tools::builtin_names;
+pub use job::{Equipped, First, Job, Outfitter};
 pub use journal::{Accepted, Coordinator, Memory, Reported};
 pub use local::{Admitted, Desk, Local, Submission};
 pub use variables::Variables;
+pub use worker::{Worker, WorkerOptions};

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use formwork_engine::{Execution, ToolRun};
 use formwork_process::{Ended, Limits, Program, last_words};
-use formwork_tools::Project;
+use formwork_tools::{Project, Toolbox};
 use formwork_types::{Body, WRITING_TOOLS};
 use serde_json::{Value, json};
 use tokio::task::{Id, JoinSet};
+use tracing::Instrument as _;
 
 use crate::claim::Claim;
 use crate::drive::{Cut, Drive, Stop};
 use crate::error::Error;
+use crate::spans;
 
 /// Tools that are called at the same time. More would only wait for the same disk and processors.
 const AT_ONCE_MAX: usize = 8;
@@ -60,8 +62,7 @@ impl Drive<'_> {
                     continue;
                 }
                 let call = queue.remove(0);
-                let (toolbox, run) = (toolbox.clone(), call.clone());
-                let task = working.spawn(async move { toolbox.call(&run.name, &run.arguments).await });
+                let task = working.spawn(call_tool(toolbox.clone(), call.clone()).in_current_span());
                 tasks.insert(task.id(), (call, queue));
             }
             let joined = match self.unless_cut(stop, working.join_next_with_id()).await {
@@ -119,13 +120,18 @@ impl Drive<'_> {
             stderr_bytes_max: STDERR_BYTES_MAX,
         };
         let program = self.program(execution);
+        let span = spans::tool(&name, &execution.call_id);
+        let running = program.run(execution.stdin.as_bytes(), &limits).instrument(span.clone());
         let ended = tokio::select! {
             biased;
             () = stop.requested() => None,
-            ended = program.run(execution.stdin.as_bytes(), &limits) => Some(ended),
+            ended = running => Some(ended),
         };
         let Some(ended) = ended else { return self.append_cut(Cut::Stop).await };
         let (tool_output, error) = said(&name, ended);
+        if error.is_some() {
+            spans::tool_failed(&span);
+        }
         self.append(vec![Body::PostTool {
             call_id: execution.call_id.clone(),
             tool_name: name,
@@ -148,6 +154,16 @@ impl Drive<'_> {
         }
         Program { argv, folder: project_dir.into(), environment: environment.list().to_vec() }
     }
+}
+
+/// Calls a tool, in a span of its own.
+async fn call_tool(toolbox: Toolbox, call: ToolRun) -> Result<Value, formwork_tools::Error> {
+    let span = spans::tool(&call.name, &call.call_id);
+    let answer = toolbox.call(&call.name, &call.arguments).instrument(span.clone()).await;
+    if answer.is_err() {
+        spans::tool_failed(&span);
+    }
+    answer
 }
 
 /// What a program has said, and why that is no result if it is none.

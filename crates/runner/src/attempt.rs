@@ -1,0 +1,174 @@
+//! One attempt at a run, as a coordinator behind a door hears of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use formwork_api::{AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerDoor};
+use formwork_engine::{Action, Child, ChildTask, State, next};
+use formwork_types::{Body, Event, RunError, RunErrorType, RunId, RunStatus, Salvage, SessionId};
+use serde_json::json;
+
+use crate::backoff::insist;
+use crate::claim::Claim;
+use crate::drive::{Stop, ending};
+use crate::error::Error;
+use crate::job::Job;
+use crate::journal::{Accepted, Coordinator, Reported};
+
+/// How long results are kept and said again while the coordinator is away. Beyond it the run is somebody else's for
+/// sure, and the attempt ends.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// One attempt at a run: whatever happens in it goes through a door, numbered, and again while nobody opens.
+pub struct Attempt {
+    door: Arc<dyn RunnerDoor>,
+    reference: AttemptRef,
+    job: Arc<Job>,
+    stop: Stop,
+    /// The number of the last message that was acknowledged.
+    said: AtomicI64,
+    is_over: AtomicBool,
+}
+
+impl Attempt {
+    /// The attempt with this fencing token. Its `stop` is requested when the coordinator says so.
+    pub fn new(door: Arc<dyn RunnerDoor>, token: i64, job: Arc<Job>, stop: Stop) -> Attempt {
+        let reference = AttemptRef { run_id: job.run_id.clone(), token };
+        Attempt { door, reference, job, stop, said: AtomicI64::new(0), is_over: AtomicBool::new(false) }
+    }
+
+    /// Whether the run's end was acknowledged.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Lets the run wait for its children.
+    ///
+    /// # Errors
+    /// When the coordinator does not take it.
+    pub async fn park(&self) -> Result<(), Error> {
+        Ok(insist(PATIENCE, || self.door.park(&self.reference)).await?)
+    }
+
+    /// Ends a run before there was an attempt worth the name, for the reason that this event is.
+    ///
+    /// # Errors
+    /// When its journal cannot be used, or the coordinator does not take it.
+    pub(crate) async fn conclude(&self, reason: Body) -> Result<(), Error> {
+        let mut state = State::from_journal(&self.job.journal)?;
+        state.fold(&reason)?;
+        let mut bodies = vec![reason];
+        loop {
+            match next(&state) {
+                // A decision of an earlier attempt, which did not come to note it.
+                Some(Action::Note(body)) => {
+                    state.fold(&body)?;
+                    bodies.push(*body);
+                }
+                Some(Action::Finish(outcome)) => {
+                    bodies.extend(ending(&outcome));
+                    return self.say(bodies).await;
+                }
+                _ => return Err(Error::Stuck),
+            }
+        }
+    }
+
+    /// Says what happened, and again until it is heard.
+    async fn say(&self, events: Vec<Body>) -> Result<(), Error> {
+        // Nobody else numbers: a drive says one thing after the other.
+        let number = self.said.load(Ordering::SeqCst) + 1;
+        let AttemptRef { run_id, token } = self.reference.clone();
+        let mut request = AppendRequest { run_id, token, number, events };
+        match self.send(&request).await {
+            Err(error) if error.code == Code::InvalidResult => {
+                tracing::error!(run_id = %request.run_id, %error, "a result was refused that the engine had accepted");
+                // What was refused was not written, so that its number is free.
+                request.events = vec![refused(&request.events, &error)];
+                self.send(&request).await?;
+                Err(Error::InvalidResult(error.message))
+            }
+            answer => answer.map_err(Error::from),
+        }
+    }
+
+    async fn send(&self, request: &AppendRequest) -> Result<(), formwork_api::Error> {
+        let is_last = matches!(request.events.last(), Some(Body::RunCompleted { .. }));
+        let Appended { stop, .. } = insist(PATIENCE, || match is_last {
+            true => self.door.finish(request),
+            false => self.door.append(request),
+        })
+        .await?;
+        self.said.store(request.number, Ordering::SeqCst);
+        if is_last {
+            self.is_over.store(true, Ordering::SeqCst);
+        } else if stop {
+            self.stop.request();
+        }
+        Ok(())
+    }
+}
+
+impl Coordinator for Attempt {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>> {
+        let own = self.job.journal.iter().filter(|event| event.session_id == *session);
+        Box::pin(std::future::ready(Ok(own.cloned().collect())))
+    }
+
+    fn append<'a>(&'a self, _: &'a SessionId, _: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
+        Box::pin(self.say(bodies))
+    }
+
+    fn delegate<'a>(&'a self, _: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+        Box::pin(async move {
+            let (session_id, parameters) = match &child.task {
+                ChildTask::Start { parameters } => (None, parameters.clone()),
+                ChildTask::Resume { session_id, prompt } => {
+                    (Some(session_id.clone()), json!({"prompt": prompt}))
+                }
+            };
+            let request = ChildRequest {
+                run_id: self.reference.run_id.clone(),
+                token: self.reference.token,
+                call_id: child.call_id.clone(),
+                agent_name: child.agent_name.clone(),
+                session_id,
+                parameters,
+                execution_mode: child.execution_mode,
+                output_schema: child.output_schema.clone(),
+                output_schema_name: child.output_schema_name.clone(),
+            };
+            Ok(match insist(PATIENCE, || self.door.delegate(&request)).await? {
+                ChildAnswer::Accepted { session_id, run_id } => Ok(Accepted { session_id, run_id }),
+                ChildAnswer::Refused { reason } => Err(reason),
+            })
+        })
+    }
+}
+
+/// The end of a run whose result the coordinator does not take. The result is kept as what can still be used.
+fn refused(events: &[Body], error: &formwork_api::Error) -> Body {
+    let result = events.iter().find_map(|body| match body {
+        Body::Result { result_data, receipt, .. } => Some((result_data.clone(), receipt)),
+        _ => None,
+    });
+    let (best_candidate, calls, retry_count) = match result {
+        Some((data, receipt)) => (data, receipt.calls, receipt.retries),
+        None => (None, 0, 0),
+    };
+    let errors = vec![error.message.clone()];
+    Body::RunCompleted {
+        status: RunStatus::Failed,
+        error: Some(Box::new(RunError {
+            kind: RunErrorType::OutputSchemaValidationFailed,
+            message: format!("the coordinator refused the result: {}", error.message),
+            validation_errors: errors.clone(),
+            last_output: None,
+            calls,
+            retry_count,
+            response: None,
+        })),
+        salvage: Some(Box::new(Salvage { best_candidate, errors, ..Salvage::default() })),
+    }
+}

@@ -1,0 +1,217 @@
+//! A runner at work: it claims runs from a coordinator, as many as it has room for, and drives them.
+
+mod beating;
+mod bench;
+mod claiming;
+mod held;
+mod link;
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formwork_api::{AttemptRef, Claims, RunnerDoor, Work};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use crate::drive::{Progress, Stop};
+use crate::error::Error;
+use crate::job::Outfitter;
+use bench::Bench;
+use claiming::Claiming;
+use held::Held;
+use link::Link;
+
+/// How long going home may take, in which all that is held is given back. What is not given back by then comes back
+/// when its lease expires.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// Its name, for people.
+    pub name: String,
+    /// How many runs it works on at a time.
+    pub slots: usize,
+    /// What it wants known of itself.
+    pub details: Value,
+    /// The id that it had before; none the first time.
+    pub runner_id: Option<String>,
+    /// How long it waits for work in one request, at most four seconds: one that is told to go home waits for the
+    /// answer, because there may be work in it.
+    pub claim_wait: Duration,
+}
+
+/// A runner that takes its work from a coordinator.
+pub struct Worker {
+    bench: Arc<Bench>,
+    link: Arc<Link>,
+    held: Arc<Held>,
+    slots: usize,
+    claim_wait: Duration,
+    working: JoinSet<()>,
+    /// Which attempt each task works on.
+    tasks: HashMap<Id, AttemptRef>,
+    /// Tells whoever waits for work that none is wanted any more.
+    closing: watch::Sender<bool>,
+}
+
+impl Worker {
+    /// A worker of a coordinator. Nothing is said to it yet.
+    pub fn new(
+        door: Arc<dyn RunnerDoor>,
+        outfitter: Arc<dyn Outfitter>,
+        progress: Arc<dyn Progress>,
+        options: WorkerOptions,
+    ) -> Worker {
+        let WorkerOptions { name, slots, details, runner_id, claim_wait } = options;
+        let slots = slots.max(1);
+        Worker {
+            link: Arc::new(Link::new(door.clone(), name, slots, details, runner_id)),
+            bench: Arc::new(Bench::new(door, outfitter, progress)),
+            held: Arc::default(),
+            slots,
+            claim_wait,
+            working: JoinSet::new(),
+            tasks: HashMap::new(),
+            closing: watch::Sender::new(false),
+        }
+    }
+
+    /// How many attempts it works on, whenever that changes.
+    pub fn attempts(&self) -> watch::Receiver<usize> {
+        self.held.count()
+    }
+
+    /// Works until `shutdown` is there, and then gives back what it holds.
+    ///
+    /// # Errors
+    /// When the coordinator does not want to know it from the beginning. One that is away is waited for.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        let mut shutdown = pin!(shutdown);
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return Ok(()),
+            introduced = self.link.introduce() => introduced?,
+        }
+        // In a set, because that ends it even where nobody waits for this worker any more.
+        let mut beating = JoinSet::new();
+        beating.spawn(beating::beat(self.link.clone(), self.held.clone()));
+        let mut asked: Option<JoinHandle<Claims>> = None;
+        loop {
+            let free = self.slots.saturating_sub(self.working.len());
+            if asked.is_none() && free > 0 {
+                asked = Some(tokio::spawn(self.claiming(free).next()));
+            }
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(joined) = self.working.join_next_with_id() => self.ended(joined),
+                claims = answered(&mut asked) => {
+                    asked = None;
+                    self.begin(claims.claims, free);
+                }
+            }
+        }
+        self.drain(asked).await;
+        Ok(())
+    }
+
+    fn claiming(&self, free: usize) -> Claiming {
+        Claiming {
+            link: self.link.clone(),
+            slots: free.try_into().unwrap_or(u32::MAX),
+            wait: self.claim_wait.min(claiming::WAIT_MAX),
+            closing: self.closing.subscribe(),
+        }
+    }
+
+    /// Begins to work on what was claimed. What there is no room for goes back.
+    fn begin(&mut self, claims: Vec<Work>, free: usize) {
+        for (index, work) in claims.into_iter().enumerate() {
+            let (attempt, stop) = (reference(&work), Stop::default());
+            if work.stop {
+                stop.request();
+            }
+            let bench = self.bench.clone();
+            let task = if index < free {
+                self.working.spawn(bench.perform(work, stop.clone()))
+            } else {
+                tracing::error!(run_id = %attempt.run_id, "more work came than was asked for; it is given back");
+                self.working.spawn(bench.release(attempt.clone()))
+            };
+            self.hold(attempt, stop, task);
+        }
+    }
+
+    fn hold(&mut self, attempt: AttemptRef, stop: Stop, task: AbortHandle) {
+        self.tasks.insert(task.id(), attempt.clone());
+        self.held.insert(attempt, stop, task);
+    }
+
+    /// A task has ended: well, because it was aborted, or because it broke.
+    fn ended(&mut self, joined: Result<(Id, ()), JoinError>) {
+        let (id, error) = match joined {
+            Ok((id, ())) => (id, None),
+            Err(error) => (error.id(), Some(error)),
+        };
+        let Some(attempt) = self.tasks.remove(&id) else { return };
+        self.held.remove(&attempt);
+        if let Some(error) = error.filter(JoinError::is_panic) {
+            tracing::error!(run_id = %attempt.run_id, %error, "an attempt broke; it is given back");
+            let task = self.working.spawn(self.bench.clone().give_back(attempt.clone()));
+            self.hold(attempt, Stop::default(), task);
+        }
+    }
+
+    /// Ends everything and gives it back, within a bounded time.
+    async fn drain(&mut self, asked: Option<JoinHandle<Claims>>) {
+        self.closing.send_replace(true);
+        let deadline = Instant::now() + DRAIN_MAX;
+        self.working.abort_all();
+        let ending = async {
+            while let Some(joined) = self.working.join_next_with_id().await {
+                // Whoever has ended by itself holds nothing any more.
+                if let (Ok((id, ())), tasks) = (joined, &mut self.tasks)
+                    && let Some(attempt) = tasks.remove(&id)
+                {
+                    self.held.remove(&attempt);
+                }
+            }
+        };
+        // A task that does not let go is not waited for: its token is no longer worth anything once it is given back.
+        let _ = tokio::time::timeout_at(deadline, ending).await;
+        let mut releasing = JoinSet::new();
+        for attempt in self.held.list() {
+            releasing.spawn(self.bench.clone().release(attempt));
+        }
+        let giving_back = async {
+            if let Some(asked) = asked {
+                let late = asked.await.map_or_else(|_| Vec::new(), |answer| answer.claims);
+                for work in &late {
+                    releasing.spawn(self.bench.clone().release(reference(work)));
+                }
+            }
+            while releasing.join_next().await.is_some() {}
+        };
+        if tokio::time::timeout_at(deadline, giving_back).await.is_err() {
+            tracing::warn!("not everything could be given back in time; leases will expire");
+        }
+    }
+}
+
+fn reference(work: &Work) -> AttemptRef {
+    AttemptRef { run_id: work.run_id.clone(), token: work.token }
+}
+
+/// What whoever was asked for work answers; nothing while nobody is asked.
+async fn answered(asked: &mut Option<JoinHandle<Claims>>) -> Claims {
+    match asked {
+        // One that broke has brought nothing.
+        Some(task) => task.await.unwrap_or(Claims { claims: Vec::new() }),
+        None => std::future::pending().await,
+    }
+}

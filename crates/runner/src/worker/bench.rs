@@ -1,0 +1,128 @@
+//! Where one piece of work is done: it is equipped, driven, and then ended, parked or given back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use formwork_api::{AttemptRef, Code, RunnerDoor, Work};
+use formwork_types::{Body, RunId};
+use tokio::time::Instant;
+
+use crate::attempt::Attempt;
+use crate::backoff::{Backoff, insist};
+use crate::claim::Claim;
+use crate::drive::{Driven, Progress, Stop, drive};
+use crate::error::Error;
+use crate::job::{Job, Outfitter};
+
+/// The longest that a run is kept which cannot be worked on, before it is given back: it would come again at once.
+const TROUBLE_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Runs whose troubles are remembered. Beyond it all are forgotten, and waits begin short again.
+const TROUBLES_MAX: usize = 1024;
+
+/// How long it is tried to give a run back. By then its lease has expired.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct Bench {
+    door: Arc<dyn RunnerDoor>,
+    outfitter: Arc<dyn Outfitter>,
+    progress: Arc<dyn Progress>,
+    /// How often each run could not be worked on.
+    troubles: Mutex<HashMap<RunId, u32>>,
+}
+
+impl Bench {
+    pub(super) fn new(
+        door: Arc<dyn RunnerDoor>,
+        outfitter: Arc<dyn Outfitter>,
+        progress: Arc<dyn Progress>,
+    ) -> Bench {
+        Bench { door, outfitter, progress, troubles: Mutex::default() }
+    }
+
+    /// Does a piece of work as far as it can be done. Nothing of it is held afterwards.
+    pub(super) async fn perform(self: Arc<Self>, work: Work, stop: Stop) {
+        let attempt = AttemptRef { run_id: work.run_id.clone(), token: work.token };
+        match self.work(work, &stop).await {
+            Ok(()) => {
+                self.troubles().remove(&attempt.run_id);
+            }
+            Err(Error::Stale) => {
+                tracing::info!(run_id = %attempt.run_id, token = attempt.token, "the attempt is no longer ours");
+            }
+            Err(error) => {
+                let error = error.whole();
+                tracing::error!(run_id = %attempt.run_id, error, "a run cannot be worked on; it is given back");
+                self.give_back(attempt).await;
+            }
+        }
+    }
+
+    async fn work(&self, work: Work, stop: &Stop) -> Result<(), Error> {
+        let job = Arc::new(Job::read(&work)?);
+        let until = job.time_left.map(|left| Instant::now() + left);
+        let attempt = Attempt::new(self.door.clone(), work.token, job.clone(), stop.clone());
+        drop(work);
+        let claim = match self.equip(&job, until, stop).await {
+            Ok(claim) => Claim { until: until.or(claim.until), ..claim },
+            Err(reason) => return attempt.conclude(reason).await,
+        };
+        match drive(&claim, &attempt, stop, &*self.progress).await {
+            Ok(Driven::Parked) => attempt.park().await,
+            Ok(Driven::Ended(_)) => Ok(()),
+            // However it came about: the run has ended.
+            Err(_) if attempt.is_over() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The claim, or why the run ends without one.
+    async fn equip(&self, job: &Job, until: Option<Instant>, stop: &Stop) -> Result<Claim, Body> {
+        let deadline = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.requested() => Err(Body::StopRequested),
+            () = deadline => Err(Body::DeadlineReached),
+            equipped = self.outfitter.equip(job) => equipped.map_err(|error| Body::ToolsFailed { error }),
+        }
+    }
+
+    /// Gives back a run that cannot be worked on, after a while that is longer each time.
+    pub(super) async fn give_back(self: Arc<Self>, attempt: AttemptRef) {
+        let before = self.trouble(&attempt.run_id);
+        tokio::time::sleep(Backoff::after(before, TROUBLE_WAIT_MAX).wait()).await;
+        self.release(attempt).await;
+    }
+
+    /// Gives a run back.
+    pub(super) async fn release(self: Arc<Self>, attempt: AttemptRef) {
+        let run_id = &attempt.run_id;
+        match insist(RELEASE_PATIENCE, || self.door.release(&attempt)).await {
+            Ok(()) => tracing::info!(%run_id, "released"),
+            // It has ended, or somebody else has it: there is nothing to give back.
+            Err(error) if error.code == Code::StaleAttempt => tracing::debug!(%run_id, "nothing to release"),
+            Err(error) => tracing::warn!(%run_id, %error, "not released; its lease will expire"),
+        }
+    }
+
+    /// Counts a trouble with a run, and says how many there were before.
+    fn trouble(&self, run: &RunId) -> u32 {
+        let mut troubles = self.troubles();
+        if troubles.len() >= TROUBLES_MAX {
+            troubles.clear();
+        }
+        let count = troubles.entry(run.clone()).or_insert(0);
+        *count = count.saturating_add(1);
+        *count - 1
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, HashMap<RunId, u32>> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
