@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use formwork_agents::contract::EnvironmentDefaults;
 use formwork_api::{
-    Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest, SchemaView,
-    SessionPage, SessionView,
+    Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest,
+    SchemaView, SessionPage, SessionView,
 };
 use formwork_coordinator::{App, AppOptions, Page, Registry, RunFilter};
 use formwork_types::{RunId, SessionId};
@@ -140,7 +140,9 @@ impl Desk {
     pub(crate) async fn events(&self, session: &SessionId, after: i64) -> Result<EventPage> {
         Ok(match self {
             Desk::Here(app) => app.events(session, after, 1_000).await?,
-            Desk::There(client) => client.get(&format!("sessions/{session}/events?after={after}&limit=1000")).await?,
+            Desk::There(client) => {
+                client.get(&format!("sessions/{session}/events?after={after}&limit=1000")).await?
+            }
         })
     }
 

@@ -7,6 +7,7 @@ mod agents;
 mod arguments;
 mod backends;
 mod check;
+mod desk;
 mod exit;
 mod jsonl;
 #[cfg(feature = "embedded")]
@@ -20,6 +21,7 @@ mod run;
 mod schemas;
 mod settings;
 mod source;
+mod workshop;
 
 use std::process::ExitCode;
 

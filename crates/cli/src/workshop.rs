@@ -92,7 +92,8 @@ impl Workshop {
         let Some(given) = given else { return Ok(self.project.clone()) };
         let project = self.project.canonicalize().context("the project's folder cannot be read")?;
         let folder = project.join(given);
-        let folder = folder.canonicalize().with_context(|| format!("project_dir '{given}' cannot be read here"))?;
+        let folder =
+            folder.canonicalize().with_context(|| format!("project_dir '{given}' cannot be read here"))?;
         if !folder.starts_with(&project) || !folder.is_dir() {
             bail!("project_dir '{given}' is not a folder inside the project of this runner");
         }

@@ -142,6 +142,8 @@ pub struct ClaimRequest {
     pub slots: usize,
     /// How long its leases are.
     pub lease_ms: Millis,
+    /// Whether it takes only what is pinned to it.
+    pub only_pinned: bool,
 }
 
 /// A run that a runner has taken on.

@@ -24,7 +24,7 @@ use crate::workshop::Workshop;
 use crate::{output, source};
 
 /// Runs that are worked on at the same time. A parked run is none of them.
-const SLOTS: u32 = 4;
+const SLOTS: usize = 4;
 
 /// How often the worker asks whether it is to stop: as soon as somebody presses Ctrl-C.
 const HEARTBEAT: Duration = Duration::from_millis(100);

@@ -53,6 +53,7 @@ impl App {
             runner_id: request.runner_id.clone(),
             slots: request.slots.clamp(1, CLAIM_SLOTS_MAX) as usize,
             lease_ms: self.lease_ms(),
+            only_pinned: self.options().pinned_to.is_some(),
         };
         loop {
             let told = self.inner.work.notified();

@@ -18,7 +18,7 @@ pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Cla
         .query(
             "WITH picked AS MATERIALIZED (
                 SELECT run_id FROM runs
-                WHERE available_at <= {now} AND (pinned_to IS NULL OR pinned_to = $1)
+                WHERE available_at <= {now} AND (pinned_to = $1 OR (pinned_to IS NULL AND $4 = 0))
                 ORDER BY available_at, number LIMIT $2 {skip}
              )
              UPDATE runs SET
@@ -28,7 +28,12 @@ pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Cla
                 deadline_at = COALESCE(deadline_at, {now} + timeout_ms)
              WHERE run_id IN (SELECT run_id FROM picked)
              RETURNING number, run_id, token, session_id, deadline_at - {now}, is_stopping",
-            &[(&request.runner_id).into(), slots.into(), request.lease_ms.into()],
+            &[
+                (&request.runner_id).into(),
+                slots.into(),
+                request.lease_ms.into(),
+                i64::from(request.only_pinned).into(),
+            ],
         )
         .await?;
     let mut claims = Vec::with_capacity(rows.len());
