@@ -32,6 +32,24 @@ struct File {
     backends: BTreeMap<String, BackendConfig>,
     #[serde(default)]
     tiers: BTreeMap<String, String>,
+    #[serde(default)]
+    server: ServerSettings,
+}
+
+/// How `formwork serve` works, where its arguments say nothing.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerSettings {
+    /// Where it listens.
+    pub(crate) listen: Option<String>,
+    /// Where runs are kept: `sqlite:PATH` or `postgres://…`.
+    pub(crate) db: Option<String>,
+    /// How many runs the runner beside it works on at a time.
+    pub(crate) slots: Option<u32>,
+    /// Sessions that ended longer ago are deleted.
+    pub(crate) retention_days: Option<u32>,
+    /// The most sessions that are kept after their end.
+    pub(crate) retention_sessions: Option<u32>,
 }
 
 /// The backends and tiers of a project.
@@ -40,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) backends: BTreeMap<String, BackendConfig>,
     pub(crate) default_backend: String,
     tiers: BTreeMap<String, String>,
+    pub(crate) server: ServerSettings,
 }
 
 impl Settings {
@@ -77,7 +96,7 @@ impl Settings {
         backends
             .entry(EMBEDDED.to_owned())
             .or_insert_with(|| BackendConfig::new(EMBEDDED, BackendKind::Embedded));
-        let settings = Settings { backends, default_backend, tiers: file.tiers };
+        let settings = Settings { backends, default_backend, tiers: file.tiers, server: file.server };
         settings.check()?;
         Ok(settings)
     }

@@ -10,8 +10,6 @@ use formwork_agents::parameters;
 use formwork_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
 use formwork_runner::{Progress, Worker, WorkerOptions};
 use formwork_types::{Blueprint, SessionId};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 
 use super::line::Line;
 use super::{agent, given, report, request};
@@ -21,7 +19,7 @@ use crate::desk::{self, Desk};
 use crate::exit::Exit;
 use crate::settings::Settings;
 use crate::workshop::Workshop;
-use crate::{output, source};
+use crate::{output, signals, source};
 
 /// Runs that are worked on at the same time. A parked run is none of them.
 const SLOTS: usize = 4;
@@ -119,21 +117,20 @@ impl Place {
         if let Some(session) = &request.session_id {
             check_session(&desk, session, blueprint).await?;
         }
-        let (leave, left) = oneshot::channel::<()>();
         let (app, sweeper) = (self.app.clone(), Sweeper::new(self.app.clone(), SweeperOptions::default()));
         let helpers = tokio::spawn(async move { tokio::join!(app.tail().run(), sweeper.run()) });
-        let working = tokio::spawn(worker.run(async move { drop(left.await) }));
+        let working = tokio::spawn(worker.run(std::future::pending()));
         let created = desk.submit(request).await?;
         let settled = tokio::select! {
             settled = desk.settle(&created.session_id) => settled,
-            interrupted = interrupted() => {
+            interrupted = signals::interrupted() => {
                 interrupted?;
                 stop_all(&desk, &created.session_id).await
             }
         };
         line.clear();
-        drop(leave);
-        let _ = working.await;
+        // Nothing that it holds is left: whether there is more work is of no interest.
+        working.abort();
         helpers.abort();
         let run = settled?;
         let ended = report::Ended::of(&desk, run).await?;
@@ -158,18 +155,4 @@ async fn stop_all(desk: &Desk, session: &SessionId) -> Result<formwork_api::RunV
         desk.wait(&run).await?;
     }
     desk.settle(session).await
-}
-
-/// Waits until somebody wants the command to end.
-pub(super) async fn interrupted() -> Result<()> {
-    let listen = |kind: SignalKind| signal(kind).context("listening for signals");
-    let (mut terminated, mut hung_up, mut quit) =
-        (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?, listen(SignalKind::quit())?);
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
-        _ = hung_up.recv() => {}
-        _ = quit.recv() => {}
-    }
-    Ok(())
 }

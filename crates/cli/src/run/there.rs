@@ -5,11 +5,11 @@ use formwork_api::{AgentView, Client};
 use formwork_types::{Blueprint, Event, SessionId};
 
 use super::line::Line;
-use super::{given, here, report, request};
+use super::{given, report, request};
 use crate::arguments::Run;
 use crate::desk::Desk;
 use crate::exit::Exit;
-use crate::output;
+use crate::{output, signals};
 
 pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
     if arguments.backend.is_some() {
@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
     let settled = tokio::select! {
         settled = desk.settle(&created.session_id) => settled,
         () = follow(&client, &created.session_id, name, &line) => desk.settle(&created.session_id).await,
-        interrupted = here::interrupted() => {
+        interrupted = signals::interrupted() => {
             interrupted?;
             desk.stop_session(&created.session_id).await?;
             desk.settle(&created.session_id).await

@@ -110,7 +110,7 @@ impl Project {
             if path.is_dir() {
                 pending.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
             } else {
-                text.push_str(&fs::read_to_string(path).unwrap());
+                text.push_str(&String::from_utf8_lossy(&fs::read(path).unwrap()));
             }
         }
         text

@@ -1,0 +1,59 @@
+//! `formwork runner`: works for a coordinator elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use formwork_runner::{Progress, Worker, WorkerOptions};
+
+use crate::arguments::Runner;
+use crate::backends::environment;
+use crate::desk::{TOKEN_VARIABLE, URL_VARIABLE};
+use crate::exit::Exit;
+use crate::settings::Settings;
+use crate::workshop::Workshop;
+use crate::{desk, logging, output, signals};
+
+/// How long it waits for work at a time.
+const CLAIM_WAIT: Duration = Duration::from_secs(4);
+
+pub(crate) fn run(arguments: &Runner) -> Result<Exit> {
+    logging::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("starting the runtime")?.block_on(work(arguments))
+}
+
+async fn work(arguments: &Runner) -> Result<Exit> {
+    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let Some(client) = desk::client(arguments.coordinator.as_deref())? else {
+        bail!("say where the coordinator is: --coordinator http://HOST:PORT, or {URL_VARIABLE}");
+    };
+    let settings = Settings::read(&project, &environment)?;
+    let workshop = Workshop::new(project, settings, None);
+    let name = arguments.name.clone().unwrap_or_else(name_of_machine);
+    let options = WorkerOptions {
+        name,
+        slots: arguments.slots as usize,
+        details: workshop.details(),
+        runner_id: None,
+        claim_wait: CLAIM_WAIT,
+    };
+    let address = client.address().to_owned();
+    output::lines([format!("formwork: working for {address}, {} runs at a time", arguments.slots)]);
+    let progress: Arc<dyn Progress> = Arc::new(());
+    let worker = Worker::new(Arc::new(client), Arc::new(workshop), progress, options);
+    let closing = async {
+        let _ = signals::interrupted().await;
+        output::lines(["formwork: going home; what is being worked on is given back".to_owned()]);
+    };
+    worker.run(closing).await.with_context(|| {
+        format!("{address} does not take this runner; it may want a token of scope 'runner' in {TOKEN_VARIABLE}")
+    })?;
+    Ok(Exit::Valid)
+}
+
+fn name_of_machine() -> String {
+    let name = environment("HOSTNAME").or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    format!("{} ({})", name.unwrap_or_else(|| "runner".to_owned()), std::process::id())
+}

@@ -1,0 +1,84 @@
+//! `formwork runs`: pieces of requested work, and how they stand.
+
+use anyhow::{Context as _, Result, bail};
+use formwork_api::RunView;
+use formwork_coordinator::{Page, RunFilter};
+use formwork_types::{RunId, RunStatus};
+use serde_json::json;
+
+use crate::arguments::{Runs, RunsCommand};
+use crate::desk::Desk;
+use crate::exit::Exit;
+use crate::{backends, output};
+
+pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
+    backends::runtime()?.block_on(async {
+        let desk = Desk::open(arguments.server.as_deref()).await?;
+        match &arguments.command {
+            RunsCommand::List { agent, status, limit, json } => {
+                let status = status.as_deref().map(read_status).transpose()?;
+                let filter = RunFilter { session_id: None, agent_name: agent.clone(), status };
+                list(&desk, filter, *limit, *json).await
+            }
+            RunsCommand::Show { id, json } => show(&desk, &run_id(id)?, *json).await,
+            RunsCommand::Stop { id } => {
+                let run = desk.stop_run(&run_id(id)?).await?;
+                output::lines([format!("formwork: {} is {}", run.run_id, run.status.name())]);
+                Ok(Exit::Valid)
+            }
+        }
+    })
+}
+
+fn run_id(text: &str) -> Result<RunId> {
+    text.parse().context("`formwork runs list` shows those there are")
+}
+
+fn read_status(name: &str) -> Result<RunStatus> {
+    match serde_json::from_value(json!(name)) {
+        Ok(status) => Ok(status),
+        Err(_) => bail!(
+            "--status {name}: there are pending, claimed, running, waiting, stopping, completed, failed and stopped"
+        ),
+    }
+}
+
+async fn list(desk: &Desk, filter: RunFilter, limit: usize, as_json: bool) -> Result<Exit> {
+    let page = desk.runs(filter, Page { after: None, limit }).await?;
+    if as_json {
+        output::data(&serde_json::to_value(&page)?)?;
+        return Ok(Exit::Valid);
+    }
+    if page.runs.is_empty() {
+        output::lines(["there are no such runs".to_owned()]);
+    }
+    for run in &page.runs {
+        output::text(&line(run))?;
+    }
+    if page.next.is_some() {
+        output::lines([format!("… and more; --limit shows them (now {limit})")]);
+    }
+    Ok(Exit::Valid)
+}
+
+fn line(run: &RunView) -> String {
+    let error = run.error.as_ref().and_then(|error| error["type"].as_str());
+    let error = error.map(|kind| format!("  {kind}")).unwrap_or_default();
+    format!("{}  {}  {:9}  {}  {}{error}", run.run_id, run.session_id, run.status.name(), run.created_at, run.agent_name)
+}
+
+async fn show(desk: &Desk, run: &RunId, as_json: bool) -> Result<Exit> {
+    let view = desk.run(run).await?;
+    if as_json {
+        output::data(&serde_json::to_value(&view)?)?;
+        return Ok(Exit::Valid);
+    }
+    output::text(&line(&view))?;
+    let moment = |moment: &Option<String>| moment.clone().unwrap_or_else(|| "not yet".to_owned());
+    output::text(&format!("started: {}  finished: {}", moment(&view.started_at), moment(&view.finished_at)))?;
+    output::text(&format!("attempts: {}  retries: {}", view.attempts, view.retry_count))?;
+    if let Some(error) = &view.error {
+        output::text(&format!("error: {}", error["message"].as_str().unwrap_or_default()))?;
+    }
+    Ok(Exit::Valid)
+}

@@ -1,0 +1,122 @@
+//! `formwork serve`: the coordinator, and a runner beside it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use formwork_coordinator::http::{Server, ServerOptions};
+use formwork_coordinator::{App, Registry, Retention, Sweeper, SweeperOptions};
+use formwork_runner::{Progress, Worker, WorkerOptions};
+use tokio::sync::watch;
+
+use crate::arguments::Serve;
+use crate::backends::environment;
+use crate::exit::Exit;
+use crate::settings::Settings;
+use crate::workshop::Workshop;
+use crate::{desk, logging, output, signals};
+
+/// Where it listens unless told otherwise.
+const LISTEN: &str = "127.0.0.1:8765";
+
+/// How many runs the runner beside it works on at a time.
+const SLOTS: usize = 4;
+
+/// How long a day is, for what is kept by age.
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
+    logging::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("starting the runtime")?.block_on(serve(arguments))
+}
+
+async fn serve(arguments: &Serve) -> Result<Exit> {
+    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let settings = Settings::read(&project, &environment)?;
+    let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
+    let listen: SocketAddr = listen.as_deref().unwrap_or(LISTEN).parse().with_context(|| {
+        format!("--listen {}: write an address and a port, like {LISTEN}", listen.as_deref().unwrap_or_default())
+    })?;
+    let database = arguments.db.clone().or_else(|| settings.server.db.clone());
+    let database = database.map_or_else(|| desk::database(&project), |given| address(&project, &given));
+    let registry = Arc::new(Registry::read(&project));
+    let app = App::open(&database, true, registry, desk::options()?).await?;
+    let needs_token = !listen.ip().is_loopback();
+    if needs_token && app.tokens().await?.is_empty() {
+        bail!(
+            "{listen} can be reached from elsewhere, so every request needs a token, and there is none; make one with \
+             `formwork token create NAME --scope admin`, or listen on 127.0.0.1"
+        );
+    }
+    let bound = Server::bind(ServerOptions { needs_token, ..ServerOptions::new(listen) }, app.clone()).await?;
+    output::lines(said(&app, &bound.address().to_string(), &database, arguments.no_runner));
+    let retention = Retention {
+        age_ms_max: settings.server.retention_days.map(|days| i64::from(days) * DAY_MS),
+        sessions_max: settings.server.retention_sessions.map(|count| count as usize),
+    };
+    let sweeper = Sweeper::new(app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
+    let helpers = app.clone();
+    let helpers = tokio::spawn(async move {
+        tokio::join!(helpers.tail().run(), helpers.registry().watch(), sweeper.run())
+    });
+    let (close, closing) = watch::channel(false);
+    let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
+    let worker = (!arguments.no_runner).then(|| {
+        let workshop = Workshop::new(project.clone(), settings, None);
+        let options = WorkerOptions {
+            name: format!("serve {}", bound.address()),
+            slots,
+            details: workshop.details(),
+            runner_id: None,
+            claim_wait: std::time::Duration::from_secs(2),
+        };
+        let progress: Arc<dyn Progress> = Arc::new(());
+        let worker = Worker::new(Arc::new(app.clone()), Arc::new(workshop), progress, options);
+        tokio::spawn(worker.run(closed(closing.clone())))
+    });
+    let server = tokio::spawn(bound.run(closed(closing)));
+    signals::interrupted().await?;
+    output::lines(["formwork: going down; what is being worked on is given back".to_owned()]);
+    close.send_replace(true);
+    if let Some(worker) = worker {
+        let _ = worker.await;
+    }
+    let _ = server.await;
+    helpers.abort();
+    Ok(Exit::Valid)
+}
+
+async fn closed(mut closing: watch::Receiver<bool>) {
+    let _ = closing.wait_for(|is_closing| *is_closing).await;
+}
+
+/// A database as the user wrote it: an address, or the path of a file.
+pub(crate) fn address(project: &Path, given: &str) -> String {
+    match given.contains(':') {
+        true => given.to_owned(),
+        false => format!("sqlite:{}", project.join(given).display()),
+    }
+}
+
+fn said(app: &App, listen: &str, database: &str, no_runner: bool) -> Vec<String> {
+    let files = app.registry().files();
+    let shown = match database.split_once("://") {
+        // What stands before the @ is a password.
+        Some((kind, rest)) => format!("{kind}://{}", rest.rsplit_once('@').map_or(rest, |(_, rest)| rest)),
+        None => database.to_owned(),
+    };
+    let runner = if no_runner { "no runner here" } else { "a runner in this process" };
+    let mut lines = vec![
+        format!("formwork: listening on http://{listen} ({} agents, {runner})", files.agents.len()),
+        format!("formwork: runs are kept in {shown}"),
+    ];
+    for (name, file) in &files.agents {
+        lines.extend(file.problems.iter().map(|problem| format!("formwork: agent '{name}': {problem}")));
+    }
+    for (name, file) in &files.schemas {
+        lines.extend(file.problems.iter().map(|problem| format!("formwork: schema '{name}': {problem}")));
+    }
+    lines
+}

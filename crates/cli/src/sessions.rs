@@ -1,0 +1,159 @@
+//! `formwork sessions`: conversations with agents, and what came of them.
+
+use anyhow::{Context as _, Result};
+use formwork_api::{ResultView, RunRequest, SessionView};
+use formwork_coordinator::Page;
+use formwork_types::{Event, ExecutionMode, RunType, SessionId};
+use serde_json::{Value, json};
+
+use crate::arguments::{Sessions, SessionsCommand};
+use crate::desk::Desk;
+use crate::exit::Exit;
+use crate::{backends, output};
+
+pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
+    backends::runtime()?.block_on(async {
+        let desk = Desk::open(arguments.server.as_deref()).await?;
+        match &arguments.command {
+            SessionsCommand::List { limit, json } => list(&desk, *limit, *json).await,
+            SessionsCommand::Show { id, json } => show(&desk, &session(id)?, *json).await,
+            SessionsCommand::Result { id, json } => result(&desk, &session(id)?, *json).await,
+            SessionsCommand::Events { id, after, json } => events(&desk, &session(id)?, *after, *json).await,
+            SessionsCommand::Resume { id, prompt } => resume(&desk, session(id)?, prompt).await,
+            SessionsCommand::Stop { id } => {
+                let run = desk.stop_session(&session(id)?).await?;
+                output::lines([format!("formwork: {} is {}", run.run_id, run.status.name())]);
+                Ok(Exit::Valid)
+            }
+            SessionsCommand::Delete { id } => {
+                desk.delete_session(&session(id)?).await?;
+                output::lines([format!("formwork: {id} is deleted, with all that it led to")]);
+                Ok(Exit::Valid)
+            }
+        }
+    })
+}
+
+fn session(text: &str) -> Result<SessionId> {
+    text.parse().context("`formwork sessions list` shows those there are")
+}
+
+async fn list(desk: &Desk, limit: usize, as_json: bool) -> Result<Exit> {
+    let page = desk.sessions(Page { after: None, limit }).await?;
+    if as_json {
+        output::data(&serde_json::to_value(&page)?)?;
+        return Ok(Exit::Valid);
+    }
+    if page.sessions.is_empty() {
+        output::lines(["there are no sessions yet; `formwork run AGENT` makes one".to_owned()]);
+    }
+    for session in &page.sessions {
+        output::text(&line(session))?;
+    }
+    if page.next.is_some() {
+        output::lines([format!("… and more; --limit shows them (now {limit})")]);
+    }
+    Ok(Exit::Valid)
+}
+
+fn line(session: &SessionView) -> String {
+    let parent = session.parent_session_id.as_ref().map(|parent| format!("  for {parent}")).unwrap_or_default();
+    format!(
+        "{}  {:9}  {}  {}{parent}",
+        session.session_id,
+        session.status.name(),
+        session.updated_at,
+        session.agent_name
+    )
+}
+
+async fn show(desk: &Desk, session: &SessionId, as_json: bool) -> Result<Exit> {
+    let view = desk.session(session).await?;
+    if as_json {
+        output::data(&serde_json::to_value(&view)?)?;
+        return Ok(Exit::Valid);
+    }
+    output::text(&line(&view))?;
+    output::text(&format!("latest run: {}  events: {}", view.last_run_id, view.last_seq))?;
+    for child in &view.children {
+        output::text(&format!("child: {child}"))?;
+    }
+    Ok(Exit::Valid)
+}
+
+async fn result(desk: &Desk, session: &SessionId, as_json: bool) -> Result<Exit> {
+    let result: ResultView = desk.result(session).await?;
+    let failed = result.error.is_some();
+    if as_json {
+        output::data(&serde_json::to_value(&result)?)?;
+    } else if let Some(error) = &result.error {
+        let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
+        output::lines([format!("formwork: {} ({})", text("message"), text("type"))]);
+        let errors = error["validation_errors"].as_array().into_iter().flatten();
+        output::lines(errors.filter_map(Value::as_str).map(str::to_owned));
+    } else {
+        match (&result.result_data, &result.result_text) {
+            (Some(data), _) => output::data(data)?,
+            (None, text) => output::text(text.as_deref().unwrap_or_default())?,
+        }
+    }
+    Ok(if failed { Exit::Invalid } else { Exit::Valid })
+}
+
+async fn events(desk: &Desk, session: &SessionId, after: i64, as_json: bool) -> Result<Exit> {
+    let mut after = after;
+    loop {
+        let page = desk.events(session, after).await?;
+        for event in &page.events {
+            match as_json {
+                true => output::text(event.get())?,
+                false => output::text(&event_line(event.get())?)?,
+            }
+        }
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(Exit::Valid),
+        }
+    }
+}
+
+/// An event on one line: when, what, and a glance at what was said.
+fn event_line(text: &str) -> Result<String> {
+    let value: Value = serde_json::from_str(text)?;
+    let event: Event = serde_json::from_str(text).context("the journal holds an event that this program does not know")?;
+    let kind = value["event_type"].as_str().unwrap_or_default();
+    let glance = ["content", "tool_name", "error", "errors", "result_data", "result_text", "reason", "agent_name"];
+    let glance = glance.iter().map(|key| &value[*key]).find(|value| !value.is_null()).cloned().unwrap_or(json!(""));
+    let glance = glance.as_str().map(str::to_owned).unwrap_or_else(|| glance.to_string());
+    let glance: String = glance.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(80).collect();
+    Ok(format!("{:>4}  {}  {kind:17}  {glance}", event.seq, event.timestamp).trim_end().to_owned())
+}
+
+async fn resume(desk: &Desk, session: SessionId, prompt: &str) -> Result<Exit> {
+    let request = RunRequest {
+        run_type: RunType::ResumeSession,
+        agent_name: None,
+        session_id: Some(session.clone()),
+        prompt: Some(prompt.to_owned()),
+        parameters: None,
+        output_schema: None,
+        output_schema_name: None,
+        output_schema_options: None,
+        parent_session_id: None,
+        execution_mode: ExecutionMode::default(),
+        project_dir: None,
+        queue: false,
+    };
+    match desk {
+        Desk::There(_) => {
+            desk.submit(request).await?;
+            desk.settle(&session).await?;
+        }
+        // Nobody works here: the run is done in this process, as `run --session` does.
+        Desk::Here(_) => {
+            let agent = desk.session(&session).await?.agent_name;
+            return crate::run::resume(&agent, &session, prompt).await;
+        }
+    }
+    result(desk, &session, false).await
+}
