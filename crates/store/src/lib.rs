@@ -11,9 +11,16 @@
 //!
 //! Not in here: what agents, contracts and journals mean (`formwork-coordinator`, `formwork-engine`).
 
+mod address;
+mod dialect;
 mod error;
+mod postgres;
 mod record;
+mod schema;
+mod sqlite;
 mod store;
+mod tx;
+mod verb;
 
 pub use error::Error;
 pub use record::*;

@@ -1,13 +1,26 @@
 //! The store: one method a verb.
 
-use formwork_types::{Body, RunId, SessionId};
+use std::sync::Arc;
+
+use formwork_types::{RunId, SessionId};
 use tokio::sync::watch;
 
+use crate::address::Address;
 use crate::error::Error;
+use crate::postgres::Postgres;
 use crate::record::{
     Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Finished, Listed, Millis, Named, NewRun,
     Page, Parked, Position, Refusal, Retention, RunFilter, RunRecord, RunnerRecord, SessionRecord, Shelf,
     Stale, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
+};
+use crate::sqlite::Sqlite;
+use crate::tx::Perform;
+use crate::verb::claim::Renewal;
+use crate::verb::shelf::Item;
+use crate::verb::sweep::Done;
+use crate::verb::{
+    append, check, claim, delete, journal, park, retain, runner, runs, sessions, shelf, stop, submit, sweep,
+    token,
 };
 
 /// How a store is opened.
@@ -19,40 +32,48 @@ pub struct Options {
 
 /// A store. Cloning it gives another handle to the same.
 #[derive(Debug, Clone)]
-pub struct Store;
+pub struct Store {
+    database: Arc<Database>,
+    news: Arc<watch::Sender<u64>>,
+}
 
-const PENDING: &str = "not built";
-fn pending<T>() -> Result<T, Error> {
-    Err(Error::Unavailable(PENDING.to_owned()))
+#[derive(Debug)]
+enum Database {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
 }
 
 impl Store {
     /// Opens a store, and brings its tables up to date: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
     pub async fn open(address: &str, options: &Options) -> Result<Store, Error> {
-        let _ = (address, options);
-        pending()
+        let news = Arc::new(watch::channel(0).0);
+        let database = match Address::read(address)? {
+            Address::Sqlite(path) => {
+                Database::Sqlite(Sqlite::open(path.as_deref(), options.is_exclusive, &news)?)
+            }
+            Address::Postgres(address) => Database::Postgres(Postgres::open(&address, &news).await?),
+        };
+        Ok(Store { database: Arc::new(database), news })
     }
 
     /// A number that grows whenever something was committed that others may wait for: events, work, ends.
     pub fn news(&self) -> watch::Receiver<u64> {
-        watch::channel(0).1
+        self.news.subscribe()
     }
 
     /// Whether the database answers and can be written to.
     pub async fn ping(&self) -> Result<(), Error> {
-        pending()
+        self.transact((), |tx, ()| Box::pin(check::ping(tx))).await
     }
 
     /// Takes a run on: session, run and `run_start`.
     pub async fn submit(&self, new: NewRun) -> Result<Result<Submitted, Refusal>, Error> {
-        let _ = new;
-        pending()
+        self.transact(new, |tx, new| Box::pin(submit::submit(tx, new))).await
     }
 
     /// Gives a runner as many runs as it has room for.
     pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claimed>, Error> {
-        let _ = request;
-        pending()
+        self.transact(request, |tx, request| Box::pin(claim::claim(tx, request))).await
     }
 
     /// Prolongs leases, and says which attempts have lost theirs.
@@ -62,99 +83,102 @@ impl Store {
         fences: Vec<Fence>,
         lease_ms: Millis,
     ) -> Result<Vec<Beat>, Error> {
-        let _ = (runner_id, fences, lease_ms);
-        pending()
+        let renewal = Renewal { runner_id: runner_id.to_owned(), fences, lease_ms };
+        self.transact(renewal, |tx, renewal| Box::pin(claim::renew(tx, renewal))).await
     }
 
     /// Appends what happened.
     pub async fn append(&self, append: Append) -> Result<Result<Appended, Stale>, Error> {
-        let _ = append;
-        pending()
+        self.transact(append, |tx, append| Box::pin(append::append(tx, append))).await
     }
 
     /// Appends what ends a run; its last body is `run_completed`. The parent hears of it, the session goes on with what
     /// waits for it, all in the same transaction.
     pub async fn finish(&self, append: Append) -> Result<Result<Appended, Stale>, Error> {
-        let _ = append;
-        pending()
+        self.transact(append, |tx, append| Box::pin(append::finish(tx, append))).await
     }
 
     /// Lets a run wait for its children, without a runner.
     pub async fn park(&self, fence: Fence) -> Result<Result<Parked, Stale>, Error> {
-        let _ = fence;
-        pending()
+        self.transact(fence, |tx, fence| Box::pin(park::park(tx, fence))).await
     }
 
     /// Gives a run back at once. That is no lost attempt.
     pub async fn release(&self, fence: Fence) -> Result<Result<(), Stale>, Error> {
-        let _ = fence;
-        pending()
+        self.transact(fence, |tx, fence| Box::pin(park::release(tx, fence))).await
     }
 
     /// Asks a run to stop, with the children that it waits for. `None` where there is no such run.
     pub async fn stop(&self, run: &RunId) -> Result<Option<RunRecord>, Error> {
-        let _ = run;
-        pending()
+        self.transact(run.clone(), |tx, run| Box::pin(stop::stop(tx, run))).await
     }
 
     /// Puts back what was lost, ends what nobody ends.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<Swept, Error> {
-        let _ = limits;
-        pending()
+        let due = self.read(limits, |tx, limits| Box::pin(sweep::candidates(tx, limits))).await?;
+        let mut swept = Swept::default();
+        for run in due {
+            let done =
+                self.transact((run, limits), |tx, (run, limits)| Box::pin(sweep::sweep(tx, run, limits)));
+            match done.await? {
+                Done::Nothing => {}
+                Done::Returned => swept.returned += 1,
+                Done::Lost => swept.lost += 1,
+                Done::Stopped => swept.stopped += 1,
+                Done::Overdue => swept.overdue += 1,
+            }
+        }
+        Ok(swept)
     }
 
     /// Deletes what is too old or too many; how many sessions that were.
     pub async fn retain(&self, retention: Retention) -> Result<usize, Error> {
-        let _ = retention;
-        pending()
+        let families = self.read(retention, |tx, retention| Box::pin(retain::candidates(tx, retention)));
+        let mut count = 0;
+        for root in families.await? {
+            count += self.transact(root, |tx, root| Box::pin(retain::forget(tx, root))).await?;
+        }
+        Ok(count)
     }
 
     /// A run.
     pub async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, Error> {
-        let _ = run;
-        pending()
+        self.read(run.clone(), |tx, run| Box::pin(runs::one(tx, run))).await
     }
 
     /// Runs, newest first.
     pub async fn runs(&self, filter: RunFilter, page: Page) -> Result<Listed<RunRecord>, Error> {
-        let _ = (filter, page);
-        pending()
+        self.read((filter, page), |tx, (filter, page)| Box::pin(runs::list(tx, filter, page))).await
     }
 
     /// A session.
     pub async fn session(&self, session: &SessionId) -> Result<Option<SessionRecord>, Error> {
-        let _ = session;
-        pending()
+        self.read(session.clone(), |tx, session| Box::pin(sessions::one(tx, session))).await
     }
 
     /// Sessions, newest first.
     pub async fn sessions(&self, page: Page) -> Result<Listed<SessionRecord>, Error> {
-        let _ = page;
-        pending()
+        self.read(page, |tx, page| Box::pin(sessions::list(tx, page))).await
     }
 
     /// The `run_start` of a session's first run: the agent that it was made with.
     pub async fn opening(&self, session: &SessionId) -> Result<Option<StoredEvent>, Error> {
-        let _ = session;
-        pending()
+        self.read(session.clone(), |tx, session| Box::pin(sessions::opening(tx, session))).await
     }
 
     /// The `run_start` of a run.
     pub async fn start_of(&self, run: &RunId) -> Result<Option<StoredEvent>, Error> {
-        let _ = run;
-        pending()
+        self.read(run.clone(), |tx, run| Box::pin(runs::start_of(tx, run))).await
     }
 
     /// The latest run of a session, and what came of it.
     pub async fn finished(&self, session: &SessionId) -> Result<Option<Finished>, Error> {
-        let _ = session;
-        pending()
+        self.read(session.clone(), |tx, session| Box::pin(runs::finished(tx, session))).await
     }
 
     /// Deletes a session with all that it led to. `Err(run)` names a run of it that has not ended.
     pub async fn delete_session(&self, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
-        let _ = session;
-        pending()
+        self.transact(session.clone(), |tx, session| Box::pin(delete::delete(tx, session))).await
     }
 
     /// Events of a session after a number.
@@ -164,90 +188,106 @@ impl Store {
         after: i64,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, Error> {
-        let _ = (session, after, limit);
-        pending()
+        let arguments = (session.clone(), after, limit);
+        self.read(arguments, |tx, (session, after, limit)| {
+            Box::pin(journal::events(tx, session, *after, *limit))
+        })
+        .await
     }
 
     /// Events of all sessions after a position.
     pub async fn all_events(&self, after: Position, limit: usize) -> Result<Vec<StoredEvent>, Error> {
-        let _ = (after, limit);
-        pending()
+        self.read((after, limit), |tx, (after, limit)| Box::pin(journal::all_events(tx, *after, *limit)))
+            .await
     }
 
     /// The position of the last event: where a stream begins that wants only what is new.
     pub async fn last_position(&self) -> Result<Position, Error> {
-        pending()
+        self.read((), |tx, ()| Box::pin(journal::last_position(tx))).await
     }
 
     /// Everything on a shelf, by name.
     pub async fn named(&self, shelf: Shelf) -> Result<Vec<Named>, Error> {
-        let _ = shelf;
-        pending()
+        self.read(shelf, |tx, shelf| Box::pin(shelf::all(tx, *shelf))).await
     }
 
     /// One of a shelf.
     pub async fn named_one(&self, shelf: Shelf, name: &str) -> Result<Option<Named>, Error> {
-        let _ = (shelf, name);
-        pending()
+        self.read((shelf, name.to_owned()), |tx, (shelf, name)| Box::pin(shelf::one(tx, *shelf, name))).await
     }
 
     /// Puts something on a shelf; false where the name is taken.
     pub async fn add(&self, shelf: Shelf, name: &str, text: &str) -> Result<bool, Error> {
-        let _ = (shelf, name, text);
-        pending()
+        let item = Item { shelf, name: name.to_owned(), text: text.to_owned() };
+        self.transact(item, |tx, item| Box::pin(shelf::add(tx, item))).await
     }
 
     /// Replaces something on a shelf; false where there is nothing of the name.
     pub async fn replace(&self, shelf: Shelf, name: &str, text: &str) -> Result<bool, Error> {
-        let _ = (shelf, name, text);
-        pending()
+        let item = Item { shelf, name: name.to_owned(), text: text.to_owned() };
+        self.transact(item, |tx, item| Box::pin(shelf::replace(tx, item))).await
     }
 
     /// Takes something from a shelf; false where there is nothing of the name.
     pub async fn remove(&self, shelf: Shelf, name: &str) -> Result<bool, Error> {
-        let _ = (shelf, name);
-        pending()
+        self.transact((shelf, name.to_owned()), |tx, (shelf, name)| Box::pin(shelf::remove(tx, *shelf, name)))
+            .await
     }
 
     /// Keeps a token.
     pub async fn add_token(&self, token: TokenRecord) -> Result<(), Error> {
-        let _ = token;
-        pending()
+        self.transact(token, |tx, token| Box::pin(token::add(tx, token))).await
     }
 
     /// All tokens, oldest first.
     pub async fn tokens(&self) -> Result<Vec<TokenRecord>, Error> {
-        pending()
+        self.read((), |tx, ()| Box::pin(token::all(tx))).await
     }
 
     /// Forgets a token; false where there is none.
     pub async fn revoke_token(&self, token_id: &str) -> Result<bool, Error> {
-        let _ = token_id;
-        pending()
+        self.transact(token_id.to_owned(), |tx, token_id| Box::pin(token::revoke(tx, token_id))).await
     }
 
     /// Notes that a runner is there.
     pub async fn register(&self, runner: RunnerRecord) -> Result<(), Error> {
-        let _ = runner;
-        pending()
+        self.transact(runner, |tx, runner| Box::pin(runner::register(tx, runner))).await
     }
 
     /// Runners that were heard of within a while.
     pub async fn runners(&self, seen_within_ms: Millis) -> Result<Vec<RunnerRecord>, Error> {
-        let _ = seen_within_ms;
-        pending()
+        self.read(seen_within_ms, |tx, seen_within_ms| Box::pin(runner::all(tx, *seen_within_ms))).await
     }
 
     /// How many runs stand how.
     pub async fn counts(&self) -> Result<Counts, Error> {
-        pending()
+        self.read((), |tx, ()| Box::pin(runs::counts(tx))).await
     }
 
     /// Checks the whole database, as far as it can check itself; what it finds.
     pub async fn check(&self) -> Result<Vec<String>, Error> {
-        pending()
+        self.read((), |tx, ()| Box::pin(check::check(tx))).await
+    }
+
+    async fn transact<A, R>(&self, arguments: A, perform: Perform<A, R>) -> Result<R, Error>
+    where
+        A: Send + Sync + 'static,
+        R: Send + 'static,
+    {
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.transact(arguments, perform).await,
+            Database::Postgres(postgres) => postgres.transact(arguments, perform).await,
+        }
+    }
+
+    async fn read<A, R>(&self, arguments: A, perform: Perform<A, R>) -> Result<R, Error>
+    where
+        A: Send + Sync + 'static,
+        R: Send + 'static,
+    {
+        match &*self.database {
+            Database::Sqlite(sqlite) => sqlite.read(arguments, perform).await,
+            Database::Postgres(postgres) => postgres.read(arguments, perform).await,
+        }
     }
 }
-
-#[allow(dead_code)]
-fn _unused(_: Body) {}

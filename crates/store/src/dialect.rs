@@ -1,0 +1,58 @@
+//! One text of SQL for two databases.
+//!
+//! Statements are written with `$1` parameters and a few words in braces. Everything else in them means the same to
+//! both.
+
+/// A database's way of saying what the two say differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+/// The word, in SQLite, in PostgreSQL.
+const WORDS: [(&str, &str, &str); 7] = [
+    // The database's time in milliseconds. The machines that ask may be wrong about theirs.
+    (
+        "{now}",
+        "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+        "(extract(epoch from clock_timestamp()) * 1000)::bigint",
+    ),
+    // SQLite has one writer: whoever reads in its transaction has locked everything.
+    ("{lock}", "", "FOR UPDATE"),
+    ("{skip}", "", "FOR UPDATE SKIP LOCKED"),
+    ("{transaction}", "0", "transaction_id"),
+    ("{order}", "position", "transaction_id, position"),
+    ("{backwards}", "position DESC", "transaction_id DESC, position DESC"),
+    // An event is shown when no transaction before its own can still add any.
+    ("{settled}", "1 = 1", "transaction_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint"),
+];
+
+impl Dialect {
+    /// The statement as the database reads it.
+    pub(crate) fn render(self, sql: &str) -> String {
+        let words = WORDS.iter().fold(sql.to_owned(), |text, (word, sqlite, postgres)| {
+            text.replace(word, if self == Dialect::Sqlite { sqlite } else { postgres })
+        });
+        match self {
+            // There, `$1` is a name and not the first parameter.
+            Dialect::Sqlite => words.replace('$', "?"),
+            Dialect::Postgres => words,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_written_once_and_read_by_both() {
+        let sql = "SELECT {now} FROM runs WHERE run_id = $1 {lock}";
+        assert_eq!(
+            Dialect::Sqlite.render(sql),
+            "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM runs WHERE run_id = ?1 "
+        );
+        assert!(Dialect::Postgres.render(sql).ends_with("run_id = $1 FOR UPDATE"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Bringing a SQLite database up to date.
+
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+
+use crate::error::Error;
+use crate::schema::{self, MIGRATIONS_SQLITE};
+
+/// Brings the tables up to date. Other processes may do the same at the same time.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Error> {
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(super::link::error)?;
+    let version = version(&transaction).map_err(super::link::error)?;
+    let Some(version) = version else {
+        return Err(schema::foreign());
+    };
+    schema::check(version, MIGRATIONS_SQLITE)?;
+    for (number, sql) in schema::missing(version, MIGRATIONS_SQLITE) {
+        transaction
+            .execute_batch(sql)
+            .and_then(|()| transaction.execute("UPDATE schema_version SET version = ?1", [number]))
+            .map_err(super::link::error)?;
+    }
+    transaction.commit().map_err(super::link::error)
+}
+
+/// The version of the tables, 0 for a new database; none where there are tables that are not ours.
+fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let count = |name: &str| {
+        connection.query_row(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name LIKE ?1",
+            [name],
+            |row| row.get::<_, i64>(0),
+        )
+    };
+    if count("schema_version")? == 0 {
+        if count("%")? > 0 {
+            return Ok(None);
+        }
+        connection.execute_batch(schema::VERSION_TABLE)?;
+    }
+    let version = connection.query_row("SELECT version FROM schema_version", [], |row| row.get(0));
+    Ok(Some(version.optional()?.unwrap_or(0)))
+}

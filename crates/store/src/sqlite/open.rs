@@ -1,0 +1,84 @@
+//! Opening a SQLite file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::Error;
+
+/// Before this version a database that two connections write to can be corrupted at a checkpoint.
+const VERSION_MIN: i32 = 3_051_003;
+
+/// How long a connection waits for another process that writes.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// The folder of the file, where it is missing.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder).map_err(|error| {
+            Error::Unsuitable(format!(
+                "the folder {} of the database cannot be made: {error}",
+                folder.display()
+            ))
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The connection that writes.
+pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
+    if rusqlite::version_number() < VERSION_MIN {
+        return Err(Error::Unsuitable(format!(
+            "SQLite {} can corrupt a database; 3.51.3 or newer is needed",
+            rusqlite::version()
+        )));
+    }
+    let Some(path) = path else {
+        return Connection::open_in_memory().map_err(super::link::error);
+    };
+    let connection = connect(path).map_err(|error| describe(path, error))?;
+    let prepare = |connection: &Connection| {
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // An answered write survives a power failure.
+        connection.pragma_update(None, "synchronous", "FULL")
+    };
+    prepare(&connection).map_err(|error| describe(path, error))?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
+    let connection = connect(path).map_err(|error| describe(path, error))?;
+    connection.pragma_update(None, "query_only", true).map_err(super::link::error)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    // Without the flag for URIs: a file may be called `file:x?mode=ro`.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_WAIT)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    Ok(connection)
+}
+
+fn describe(path: &Path, error: rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode::{CannotOpen, NotADatabase, PermissionDenied, ReadOnly};
+
+    let path = path.display();
+    match error.sqlite_error_code() {
+        Some(NotADatabase) => Error::Unsuitable(format!(
+            "{path} is not a SQLite database, or a damaged one: give another path, or put a backup in its place"
+        )),
+        Some(CannotOpen | PermissionDenied | ReadOnly) => Error::Unsuitable(format!(
+            "the database {path} cannot be opened for writing ({error}): check the permissions of the file and of its \
+             folder"
+        )),
+        _ => super::link::error(error),
+    }
+}

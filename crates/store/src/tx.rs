@@ -1,0 +1,170 @@
+//! A transaction, as the verbs see it: whichever database it is.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::error::Error;
+use crate::{postgres, sqlite};
+
+/// A future that may be moved between threads.
+pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a verb does in its transaction. It may be done again from the start when the database asks for it.
+pub(crate) type Perform<A, R> = for<'a> fn(&'a mut Tx, &'a A) -> Pending<'a, Result<R, Error>>;
+
+/// A transaction.
+pub(crate) struct Tx {
+    pub(crate) link: Link,
+    /// Whether something happens in it that others may wait for.
+    pub(crate) has_news: bool,
+}
+
+/// The connection that a transaction takes place on.
+pub(crate) enum Link {
+    Sqlite(sqlite::Link),
+    Postgres(postgres::Link),
+}
+
+impl Tx {
+    pub(crate) fn new(link: Link) -> Tx {
+        Tx { link, has_news: false }
+    }
+
+    /// Changes something; how many rows.
+    pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
+        match &mut self.link {
+            Link::Sqlite(link) => link.execute(sql, params),
+            Link::Postgres(link) => link.execute(sql, params).await,
+        }
+    }
+
+    /// Does the same with several rows of parameters, without waiting for one before the next.
+    pub(crate) async fn execute_each(
+        &mut self,
+        sql: &'static str,
+        rows: &[Vec<Param<'_>>],
+    ) -> Result<(), Error> {
+        match &mut self.link {
+            Link::Sqlite(link) => rows.iter().try_for_each(|params| link.execute(sql, params).map(drop)),
+            Link::Postgres(link) => link.execute_each(sql, rows).await,
+        }
+    }
+
+    /// Asks for rows.
+    pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
+        match &mut self.link {
+            Link::Sqlite(link) => link.query(sql, params),
+            Link::Postgres(link) => link.query(sql, params).await,
+        }
+    }
+
+    /// Asks for a row that there may be.
+    pub(crate) async fn query_one(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Option<Row>, Error> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+}
+
+/// A parameter of a statement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Param<'a> {
+    Integer(Option<i64>),
+    Text(Option<&'a str>),
+}
+
+impl From<i64> for Param<'_> {
+    fn from(value: i64) -> Self {
+        Param::Integer(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Param<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Param::Integer(value)
+    }
+}
+
+impl<'a> From<&'a str> for Param<'a> {
+    fn from(value: &'a str) -> Self {
+        Param::Text(Some(value))
+    }
+}
+
+impl<'a> From<&'a String> for Param<'a> {
+    fn from(value: &'a String) -> Self {
+        Param::Text(Some(value))
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Param<'a> {
+    fn from(value: Option<&'a str>) -> Self {
+        Param::Text(value)
+    }
+}
+
+/// What stands in a column.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Null,
+    Integer(i64),
+    Text(String),
+}
+
+/// A row, read column by column from the left.
+#[derive(Debug)]
+pub(crate) struct Row(std::vec::IntoIter<Value>);
+
+impl Row {
+    pub(crate) fn new(values: Vec<Value>) -> Row {
+        Row(values.into_iter())
+    }
+
+    pub(crate) fn integer(&mut self) -> Result<i64, Error> {
+        self.optional_integer()?.ok_or_else(|| misread("a number", &Value::Null))
+    }
+
+    pub(crate) fn optional_integer(&mut self) -> Result<Option<i64>, Error> {
+        match self.0.next() {
+            Some(Value::Integer(value)) => Ok(Some(value)),
+            Some(Value::Null) => Ok(None),
+            other => Err(misread("a number", &other.unwrap_or(Value::Null))),
+        }
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool, Error> {
+        Ok(self.integer()? != 0)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, Error> {
+        self.optional_text()?.ok_or_else(|| misread("a text", &Value::Null))
+    }
+
+    pub(crate) fn optional_text(&mut self) -> Result<Option<String>, Error> {
+        match self.0.next() {
+            Some(Value::Text(value)) => Ok(Some(value)),
+            Some(Value::Null) => Ok(None),
+            other => Err(misread("a text", &other.unwrap_or(Value::Null))),
+        }
+    }
+
+    /// A text that is an id.
+    pub(crate) fn id<T: TryFrom<String>>(&mut self) -> Result<T, Error> {
+        id(self.text()?)
+    }
+
+    /// A text that is an id, where there is one.
+    pub(crate) fn optional_id<T: TryFrom<String>>(&mut self) -> Result<Option<T>, Error> {
+        self.optional_text()?.map(id).transpose()
+    }
+}
+
+fn id<T: TryFrom<String>>(text: String) -> Result<T, Error> {
+    T::try_from(text.clone()).map_err(|_| Error::Damaged(format!("'{text}' stands where an id should")))
+}
+
+fn misread(expected: &str, found: &Value) -> Error {
+    Error::Damaged(format!("{expected} was expected in a column that holds {found:?}"))
+}

@@ -1,0 +1,76 @@
+//! What runners say of the run that they work on.
+
+use formwork_types::{Body, RunId, SessionId};
+
+use super::run::Run;
+use super::{end, journal, run};
+use crate::error::Error;
+use crate::record::{Append, Appended, Stale};
+use crate::tx::Tx;
+
+/// Appends what happened.
+pub(crate) async fn append(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Stale>, Error> {
+    let row = tx
+        .query_one(
+            "UPDATE runs SET appends = $3, lease_until = {now} + $4,
+                status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
+             WHERE run_id = $1 AND token = $2 AND appends = $3 - 1 AND lease_until >= {now}
+             RETURNING session_id, is_stopping",
+            &[
+                append.fence.run_id.as_str().into(),
+                append.fence.token.into(),
+                append.number.into(),
+                append.lease_ms.into(),
+            ],
+        )
+        .await?;
+    let Some(mut row) = row else {
+        return repetition(tx, append).await;
+    };
+    let (session, stop): (SessionId, _) = (row.id()?, row.flag()?);
+    let last_seq = journal::write(tx, &session, &append.fence.run_id, &append.bodies).await?;
+    Ok(Ok(Appended { last_seq, stop }))
+}
+
+/// The answer to an append that was not written: it had been before, or it may not be.
+async fn repetition(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Stale>, Error> {
+    match run::lock_alone(tx, &append.fence.run_id).await? {
+        Some(run) if run.is_held_by(&append.fence) && run.appends == append.number => {
+            Ok(Ok(answer(tx, &run).await?))
+        }
+        _ => Ok(Err(Stale)),
+    }
+}
+
+async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
+    let row = tx
+        .query_one("SELECT last_seq FROM sessions WHERE session_id = $1", &[run.session_id.as_str().into()])
+        .await?;
+    let last_seq = row.map_or(Ok(0), |mut row| row.integer())?;
+    Ok(Appended { last_seq, stop: run.is_stopping })
+}
+
+/// Appends what ends a run, with all that follows from its end.
+pub(crate) async fn finish(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Stale>, Error> {
+    let Some(run) = run::lock(tx, &append.fence.run_id).await? else { return Ok(Err(Stale)) };
+    if run.is_ended {
+        // Whoever else ends a run takes its attempt's token away: this one was ended by the same request.
+        let is_same = run.token == append.fence.token && run.appends == append.number;
+        return if is_same { Ok(Ok(answer(tx, &run).await?)) } else { Ok(Err(Stale)) };
+    }
+    if !run.is_held_by(&append.fence) || run.appends != append.number - 1 {
+        return Ok(Err(Stale));
+    }
+    if !matches!(append.bodies.last(), Some(Body::RunCompleted { .. })) {
+        return Err(Error::Unsuitable("a run ends with a `run_completed`".to_owned()));
+    }
+    count_append(tx, &run.run_id, append.number).await?;
+    let last_seq = end::end(tx, &run, &append.bodies).await?;
+    Ok(Ok(Appended { last_seq, stop: run.is_stopping }))
+}
+
+async fn count_append(tx: &mut Tx, run: &RunId, number: i64) -> Result<(), Error> {
+    tx.execute("UPDATE runs SET appends = $2 WHERE run_id = $1", &[run.as_str().into(), number.into()])
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Deleting sessions.
+
+use formwork_types::{RunId, SessionId};
+
+use crate::error::Error;
+use crate::tx::Tx;
+
+/// A session with all that work for it, and for those.
+macro_rules! descendants {
+    () => {
+        "WITH RECURSIVE tree(session_id) AS (
+            SELECT session_id FROM sessions WHERE session_id = $1
+            UNION ALL SELECT s.session_id FROM sessions s JOIN tree t ON s.parent_session_id = t.session_id
+         ) "
+    };
+}
+
+/// Deletes a session with all that it led to, unless a run of it has not ended.
+pub(crate) async fn delete(tx: &mut Tx, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
+    let tree = lock(tx, session).await?;
+    if tree.is_empty() {
+        return Ok(None);
+    }
+    let sql = concat!(
+        descendants!(),
+        "SELECT run_id FROM runs WHERE session_id IN (SELECT session_id FROM tree) AND finished_at IS NULL
+         ORDER BY number LIMIT 1"
+    );
+    if let Some(mut row) = tx.query_one(sql, &[session.as_str().into()]).await? {
+        return Ok(Some(Err(row.id()?)));
+    }
+    for session in &tree {
+        delete_one(tx, session).await?;
+    }
+    Ok(Some(Ok(())))
+}
+
+/// Locks a whole family, so that nothing of it is resumed meanwhile.
+pub(crate) async fn lock(tx: &mut Tx, session: &SessionId) -> Result<Vec<SessionId>, Error> {
+    let sql = concat!(
+        descendants!(),
+        "SELECT session_id FROM sessions WHERE session_id IN (SELECT session_id FROM tree) ORDER BY number {lock}"
+    );
+    let rows = tx.query(sql, &[session.as_str().into()]).await?;
+    rows.into_iter().map(|mut row| row.id()).collect()
+}
+
+async fn delete_one(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
+    let statements = [
+        "DELETE FROM callbacks WHERE parent_session_id = $1
+            OR child_run_id IN (SELECT run_id FROM runs WHERE session_id = $1)",
+        "DELETE FROM idempotency WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = $1)",
+        "DELETE FROM events WHERE session_id = $1",
+        "DELETE FROM runs WHERE session_id = $1",
+        "DELETE FROM sessions WHERE session_id = $1",
+    ];
+    for sql in statements {
+        tx.execute(sql, &[session.as_str().into()]).await?;
+    }
+    Ok(())
+}

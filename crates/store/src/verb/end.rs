@@ -1,0 +1,181 @@
+//! The end of a run, and what follows from it.
+
+use formwork_types::{Body, ChildEnd, ExecutionMode, RunError, RunErrorType, RunId, RunStatus, Salvage};
+
+use super::names::{from_json, read_status, status, to_json};
+use super::run::Run;
+use super::{journal, run, turn};
+use crate::error::Error;
+use crate::tx::Tx;
+
+/// Ends a run with its last events: its parent hears of it, and sessions go on with what waits for them. Gives the
+/// number of the last event.
+pub(crate) async fn end(tx: &mut Tx, run: &Run, bodies: &[Body]) -> Result<i64, Error> {
+    let last_seq = journal::write(tx, &run.session_id, &run.run_id, bodies).await?;
+    close(tx, &run.run_id, bodies, Some(last_seq)).await?;
+    tx.execute(
+        "UPDATE sessions SET active_run_id = NULL WHERE session_id = $1 AND active_run_id = $2",
+        &[run.session_id.as_str().into(), run.run_id.as_str().into()],
+    )
+    .await?;
+    tell(tx, run).await?;
+    turn::go_on(tx, &run.session_id).await?;
+    Ok(last_seq)
+}
+
+/// Ends a run that nobody works on. Whatever attempt there was may say no more of it.
+pub(crate) async fn end_unattended(tx: &mut Tx, run: &Run, bodies: &[Body]) -> Result<(), Error> {
+    revoke(tx, &run.run_id).await?;
+    end(tx, run, bodies).await.map(drop)
+}
+
+/// Ends a run whose turn has not come. Its events wait for that turn: the journal belongs to another run now.
+pub(crate) async fn end_queued(tx: &mut Tx, run: &Run, bodies: &[Body]) -> Result<(), Error> {
+    revoke(tx, &run.run_id).await?;
+    close(tx, &run.run_id, bodies, None).await?;
+    tx.has_news = true;
+    tell(tx, run).await
+}
+
+async fn revoke(tx: &mut Tx, run: &RunId) -> Result<(), Error> {
+    tx.execute("UPDATE runs SET token = token + 1 WHERE run_id = $1", &[run.as_str().into()]).await?;
+    Ok(())
+}
+
+/// Notes in the run's row what its last events say.
+async fn close(tx: &mut Tx, run: &RunId, bodies: &[Body], end_seq: Option<i64>) -> Result<(), Error> {
+    let (mut ended, mut error, mut retries) = (RunStatus::Failed, None, None);
+    for body in bodies {
+        match body {
+            Body::Result { receipt, .. } => retries = Some(receipt.retries),
+            Body::RunCompleted { status, error: why, .. } => {
+                ended = *status;
+                retries = retries.or(why.as_ref().map(|error| error.retry_count));
+                error = why.as_ref().map(to_json).transpose()?;
+            }
+            _ => {}
+        }
+    }
+    tx.execute(
+        "UPDATE runs SET status = $2, error = $3, retry_count = $4, end_seq = $5, finished_at = {now},
+            available_at = NULL, lease_until = NULL, runner_id = NULL
+         WHERE run_id = $1",
+        &[
+            run.as_str().into(),
+            status(ended).into(),
+            error.as_deref().into(),
+            i64::from(retries.unwrap_or(0)).into(),
+            end_seq.into(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Tells whoever the run worked for.
+async fn tell(tx: &mut Tx, run: &Run) -> Result<(), Error> {
+    match (run.mode, &run.parent_run_id, &run.parent_session_id) {
+        (ExecutionMode::Sync, Some(parent), _) => {
+            // A parent that is worked on hears of it when it parks: its runner has folded the journal already.
+            if let Some(parent) = run::lock_alone(tx, parent).await?
+                && parent.status == RunStatus::Waiting
+            {
+                deliver(tx, &parent).await?;
+            }
+        }
+        (ExecutionMode::AsyncCallback, _, Some(session)) => {
+            tx.execute(
+                "INSERT INTO callbacks (parent_session_id, child_run_id) VALUES ($1, $2)",
+                &[session.as_str().into(), run.run_id.as_str().into()],
+            )
+            .await?;
+            turn::go_on(tx, session).await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Puts the ends of children that a run has not heard of into its journal, and the run into the queue; false where
+/// there are none.
+pub(crate) async fn deliver(tx: &mut Tx, parent: &Run) -> Result<bool, Error> {
+    let rows = tx
+        .query(
+            "UPDATE runs SET is_delivered = 1
+             WHERE parent_run_id = $1 AND mode = 'sync' AND is_delivered = 0 AND finished_at IS NOT NULL
+             RETURNING number, run_id",
+            &[parent.run_id.as_str().into()],
+        )
+        .await?;
+    let mut children = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        children.push((row.integer()?, row.id::<RunId>()?));
+    }
+    if children.is_empty() {
+        return Ok(false);
+    }
+    children.sort();
+    let mut bodies = Vec::with_capacity(children.len());
+    for (_, child) in &children {
+        bodies.push(Body::ChildCompleted(Box::new(child_end(tx, child).await?)));
+    }
+    journal::write(tx, &parent.session_id, &parent.run_id, &bodies).await?;
+    run::make_available(tx, &parent.run_id).await?;
+    Ok(true)
+}
+
+/// How a child has ended.
+pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Error> {
+    let row = tx
+        .query_one(
+            "SELECT agent_name, session_id, status, error FROM runs WHERE run_id = $1",
+            &[child.as_str().into()],
+        )
+        .await?;
+    let mut row = row.ok_or_else(|| Error::Damaged(format!("the run {child} is missing")))?;
+    let mut end = ChildEnd {
+        agent_name: row.text()?,
+        child_session_id: row.id()?,
+        child_run_id: child.clone(),
+        status: read_status(&row.text()?)?,
+        result_text: None,
+        result_data: None,
+        error: row.optional_text()?.as_deref().map(from_json).transpose()?,
+    };
+    if end.is_completed()
+        && let Some(event) = journal::result_of(tx, &end.child_session_id, child).await?
+        && let Body::Result { result_text, result_data, .. } = from_json(&event.body)?
+    {
+        (end.result_text, end.result_data) = (result_text, result_data);
+    }
+    Ok(end)
+}
+
+/// The last events of a run that was stopped while nobody worked on it.
+pub(crate) fn stopped(replies: Vec<String>) -> Vec<Body> {
+    let error = failure(RunErrorType::Stopped, "the run was stopped".to_owned(), &replies);
+    vec![Body::StopRequested, completed(RunStatus::Stopped, error, replies)]
+}
+
+/// The last event of a run whose runners died too often.
+pub(crate) fn lost(losses: i64, replies: Vec<String>) -> Body {
+    let error = failure(RunErrorType::Lost, format!("its runners died {losses} times"), &replies);
+    completed(RunStatus::Failed, error, replies)
+}
+
+fn failure(kind: RunErrorType, message: String, replies: &[String]) -> RunError {
+    RunError {
+        kind,
+        message,
+        validation_errors: Vec::new(),
+        last_output: replies.last().cloned(),
+        calls: u32::try_from(replies.len()).unwrap_or(u32::MAX),
+        retry_count: 0,
+        response: None,
+    }
+}
+
+fn completed(status: RunStatus, error: RunError, replies: Vec<String>) -> Body {
+    let salvage = Salvage { replies, ..Salvage::default() };
+    Body::RunCompleted { status, error: Some(Box::new(error)), salvage: Some(Box::new(salvage)) }
+}

@@ -1,0 +1,162 @@
+//! Journals: writing and reading events.
+
+use formwork_types::{Body, RunId, SessionId};
+
+use super::names::to_json;
+use crate::error::Error;
+use crate::record::{Position, StoredEvent};
+use crate::tx::{Param, Row, Tx};
+
+/// The most events that are read at once.
+const EVENTS_MAX: usize = 10_000;
+
+/// The columns of an event.
+macro_rules! event_columns {
+    () => {
+        "{transaction}, e.position, e.seq, e.session_id, e.run_id, e.at, e.body"
+    };
+}
+
+/// Appends to a session's journal; the number of the last event.
+pub(crate) async fn write(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+    bodies: &[Body],
+) -> Result<i64, Error> {
+    let texts = bodies.iter().map(to_json).collect::<Result<Vec<_>, _>>()?;
+    write_texts(tx, session, run, &texts).await
+}
+
+/// The same with what is JSON already.
+pub(crate) async fn write_texts(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+    texts: &[String],
+) -> Result<i64, Error> {
+    let count = texts.len() as i64;
+    let row = tx
+        .query_one(
+            "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now} WHERE session_id = $1
+             RETURNING last_seq",
+            &[session.as_str().into(), count.into()],
+        )
+        .await?;
+    let mut row = row.ok_or_else(|| Error::Damaged(format!("the run {run} has no session {session}")))?;
+    let last_seq = row.integer()?;
+    let rows: Vec<Vec<Param<'_>>> = texts
+        .iter()
+        .zip(last_seq - count + 1..)
+        .map(|(text, seq)| vec![session.as_str().into(), seq.into(), run.as_str().into(), text.into()])
+        .collect();
+    tx.execute_each(
+        "INSERT INTO events (session_id, seq, run_id, at, body) VALUES ($1, $2, $3, {now}, $4)",
+        &rows,
+    )
+    .await?;
+    tx.has_news = true;
+    Ok(last_seq)
+}
+
+/// Events of a session after a number.
+pub(crate) async fn events(
+    tx: &mut Tx,
+    session: &SessionId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<StoredEvent>, Error> {
+    let limit = limit.min(EVENTS_MAX) as i64;
+    let sql = concat!(
+        "SELECT ",
+        event_columns!(),
+        " FROM events e WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+    );
+    let rows = tx.query(sql, &[session.as_str().into(), after.into(), limit.into()]).await?;
+    rows.into_iter().map(event).collect()
+}
+
+/// The whole journal of a session.
+pub(crate) async fn whole(tx: &mut Tx, session: &SessionId) -> Result<Vec<StoredEvent>, Error> {
+    let sql = concat!("SELECT ", event_columns!(), " FROM events e WHERE session_id = $1 ORDER BY seq");
+    let rows = tx.query(sql, &[session.as_str().into()]).await?;
+    rows.into_iter().map(event).collect()
+}
+
+/// One event of a session.
+pub(crate) async fn at(tx: &mut Tx, session: &SessionId, seq: i64) -> Result<Option<StoredEvent>, Error> {
+    let sql = concat!("SELECT ", event_columns!(), " FROM events e WHERE session_id = $1 AND seq = $2");
+    tx.query_one(sql, &[session.as_str().into(), seq.into()]).await?.map(event).transpose()
+}
+
+/// The `result` of a run that has completed. It stands just before the end, so it is looked for from there.
+pub(crate) async fn result_of(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+) -> Result<Option<StoredEvent>, Error> {
+    let sql = concat!(
+        "SELECT ",
+        event_columns!(),
+        " FROM events e WHERE session_id = $1 AND run_id = $2
+            AND seq <= (SELECT end_seq FROM runs WHERE run_id = $2)
+            AND body LIKE '{\"event_type\":\"result\"%' ORDER BY seq DESC LIMIT 1"
+    );
+    tx.query_one(sql, &[session.as_str().into(), run.as_str().into()]).await?.map(event).transpose()
+}
+
+/// The texts of a run's model replies, oldest first.
+pub(crate) async fn replies_of(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<Vec<String>, Error> {
+    let rows = tx
+        .query(
+            "SELECT body FROM events WHERE session_id = $1 AND run_id = $2
+                AND body LIKE '{\"event_type\":\"message\"%' ORDER BY seq",
+            &[session.as_str().into(), run.as_str().into()],
+        )
+        .await?;
+    let content = |mut row: Row| {
+        let body: serde_json::Value = super::names::from_json(&row.text()?)?;
+        Ok(body["content"].as_str().unwrap_or_default().to_owned())
+    };
+    rows.into_iter().map(content).collect()
+}
+
+/// Events of all sessions after a position.
+pub(crate) async fn all_events(
+    tx: &mut Tx,
+    after: Position,
+    limit: usize,
+) -> Result<Vec<StoredEvent>, Error> {
+    let limit = limit.min(EVENTS_MAX) as i64;
+    let sql = concat!(
+        "SELECT ",
+        event_columns!(),
+        " FROM events e WHERE ({transaction}, position) > ($1, $2) AND {settled} ORDER BY {order} LIMIT $3"
+    );
+    let rows = tx.query(sql, &[after.transaction.into(), after.event.into(), limit.into()]).await?;
+    rows.into_iter().map(event).collect()
+}
+
+/// The position of the last event.
+pub(crate) async fn last_position(tx: &mut Tx) -> Result<Position, Error> {
+    let row = tx
+        .query_one(
+            "SELECT {transaction}, position FROM events WHERE {settled} ORDER BY {backwards} LIMIT 1",
+            &[],
+        )
+        .await?;
+    row.map_or(Ok(Position::default()), |mut row| {
+        Ok(Position { transaction: row.integer()?, event: row.integer()? })
+    })
+}
+
+fn event(mut row: Row) -> Result<StoredEvent, Error> {
+    Ok(StoredEvent {
+        position: Position { transaction: row.integer()?, event: row.integer()? },
+        seq: row.integer()?,
+        session_id: row.id()?,
+        run_id: row.id()?,
+        at: row.integer()?,
+        body: row.text()?,
+    })
+}

@@ -1,0 +1,110 @@
+//! A run as the verbs that change it see it.
+
+use formwork_types::{ExecutionMode, RunId, RunStatus, SessionId};
+
+use super::names::read_status;
+use crate::error::Error;
+use crate::record::{Fence, Millis};
+use crate::tx::{Row, Tx};
+
+/// A run, locked.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) run_id: RunId,
+    pub(crate) session_id: SessionId,
+    pub(crate) agent_name: String,
+    pub(crate) status: RunStatus,
+    pub(crate) mode: ExecutionMode,
+    pub(crate) parent_session_id: Option<SessionId>,
+    pub(crate) parent_run_id: Option<RunId>,
+    pub(crate) attempts: i64,
+    pub(crate) losses: i64,
+    pub(crate) token: i64,
+    pub(crate) appends: i64,
+    pub(crate) lease_until: Option<Millis>,
+    pub(crate) is_stopping: bool,
+    pub(crate) stop_asked_at: Option<Millis>,
+    pub(crate) deadline_at: Option<Millis>,
+    pub(crate) pinned_to: Option<String>,
+    /// Whether it waits for its session's turn: its start is not in the journal yet.
+    pub(crate) is_queued: bool,
+    pub(crate) is_ended: bool,
+    pub(crate) now: Millis,
+}
+
+impl Run {
+    /// Whether this attempt may write.
+    pub(crate) fn is_held_by(&self, fence: &Fence) -> bool {
+        self.token == fence.token && self.lease_until.is_some_and(|until| until >= self.now)
+    }
+}
+
+/// Reads a run that is about to be changed, and locks it with the run that it works for: whoever ends a child changes
+/// its parent, and two that lock them in different orders would wait for each other.
+pub(crate) async fn lock(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
+    tx.query(
+        "SELECT number FROM runs WHERE run_id = (SELECT parent_run_id FROM runs WHERE run_id = $1) {lock}",
+        &[run.as_str().into()],
+    )
+    .await?;
+    lock_alone(tx, run).await
+}
+
+/// The same for what does not end it.
+pub(crate) async fn lock_alone(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
+    let row = tx
+        .query_one(
+            "SELECT run_id, session_id, agent_name, status, mode, parent_session_id, parent_run_id, attempts, losses,
+                token, appends, lease_until, is_stopping, stop_asked_at, deadline_at, pinned_to,
+                CASE WHEN start IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END,
+                CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, {now}
+             FROM runs WHERE run_id = $1 {lock}",
+            &[run.as_str().into()],
+        )
+        .await?;
+    row.map(read).transpose()
+}
+
+fn read(mut row: Row) -> Result<Run, Error> {
+    Ok(Run {
+        run_id: row.id()?,
+        session_id: row.id()?,
+        agent_name: row.text()?,
+        status: read_status(&row.text()?)?,
+        mode: read_mode(&row.text()?),
+        parent_session_id: row.optional_id()?,
+        parent_run_id: row.optional_id()?,
+        attempts: row.integer()?,
+        losses: row.integer()?,
+        token: row.integer()?,
+        appends: row.integer()?,
+        lease_until: row.optional_integer()?,
+        is_stopping: row.flag()?,
+        stop_asked_at: row.optional_integer()?,
+        deadline_at: row.optional_integer()?,
+        pinned_to: row.optional_text()?,
+        is_queued: row.flag()?,
+        is_ended: row.flag()?,
+        now: row.integer()?,
+    })
+}
+
+fn read_mode(name: &str) -> ExecutionMode {
+    match name {
+        "sync" => ExecutionMode::Sync,
+        "async_callback" => ExecutionMode::AsyncCallback,
+        _ => ExecutionMode::AsyncPoll,
+    }
+}
+
+/// Puts a run that nobody works on into the queue. What is to stop keeps saying so.
+pub(crate) async fn make_available(tx: &mut Tx, run: &RunId) -> Result<(), Error> {
+    tx.execute(
+        "UPDATE runs SET status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'pending' END,
+            available_at = {now}, lease_until = NULL, runner_id = NULL WHERE run_id = $1",
+        &[run.as_str().into()],
+    )
+    .await?;
+    tx.has_news = true;
+    Ok(())
+}

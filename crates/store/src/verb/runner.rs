@@ -1,0 +1,61 @@
+//! Runners.
+
+use super::names::{from_json, to_json};
+use crate::error::Error;
+use crate::record::{Millis, RunnerRecord};
+use crate::tx::{Row, Tx};
+
+/// How exactly it is known when a runner was last heard of. It polls and beats more often than a write a time is worth.
+const SEEN_EVERY_MS: Millis = 1000;
+
+pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<(), Error> {
+    tx.execute(
+        "INSERT INTO runners (runner_id, name, slots, details, registered_at, seen_at)
+         VALUES ($1, $2, $3, $4, {now}, {now})
+         ON CONFLICT (runner_id) DO UPDATE SET name = excluded.name, slots = excluded.slots,
+            details = excluded.details, registered_at = excluded.registered_at, seen_at = excluded.seen_at",
+        &[
+            (&runner.runner_id).into(),
+            (&runner.name).into(),
+            runner.slots.into(),
+            (&to_json(&runner.details)?).into(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Notes that a runner was heard of.
+pub(crate) async fn seen(tx: &mut Tx, runner_id: &str) -> Result<(), Error> {
+    tx.execute(
+        "UPDATE runners SET seen_at = {now} WHERE runner_id = $1 AND seen_at < {now} - $2",
+        &[runner_id.into(), SEEN_EVERY_MS.into()],
+    )
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn all(tx: &mut Tx, seen_within_ms: Millis) -> Result<Vec<RunnerRecord>, Error> {
+    let rows = tx
+        .query(
+            "SELECT n.runner_id, n.name, n.slots, n.details, n.registered_at, n.seen_at,
+                (SELECT count(*) FROM runs r
+                 WHERE r.status IN ('claimed', 'running', 'stopping') AND r.runner_id = n.runner_id)
+             FROM runners n WHERE n.seen_at >= {now} - $1 ORDER BY n.registered_at, n.runner_id",
+            &[seen_within_ms.into()],
+        )
+        .await?;
+    rows.into_iter().map(record).collect()
+}
+
+fn record(mut row: Row) -> Result<RunnerRecord, Error> {
+    Ok(RunnerRecord {
+        runner_id: row.text()?,
+        name: row.text()?,
+        slots: row.integer()?,
+        details: from_json(&row.text()?)?,
+        registered_at: row.integer()?,
+        seen_at: row.integer()?,
+        working_on: row.integer()?,
+    })
+}

@@ -1,0 +1,66 @@
+//! Stopping runs.
+
+use std::collections::VecDeque;
+
+use formwork_types::{RunId, RunStatus};
+
+use super::run::Run;
+use super::{end, run, runs};
+use crate::error::Error;
+use crate::record::RunRecord;
+use crate::tx::Tx;
+
+/// The most runs that one stop reaches: more than a family may have.
+const RUNS_MAX: usize = 10_000;
+
+/// Asks a run to stop, with the children that it waits for.
+pub(crate) async fn stop(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, Error> {
+    let mut waiting = VecDeque::from([run.clone()]);
+    let mut count = 0;
+    while let Some(next) = waiting.pop_front()
+        && count < RUNS_MAX
+    {
+        count += 1;
+        let Some(found) = run::lock(tx, &next).await? else { continue };
+        if found.is_ended {
+            continue;
+        }
+        stop_one(tx, &found).await?;
+        waiting.extend(children(tx, &next).await?);
+    }
+    runs::one(tx, run).await
+}
+
+async fn stop_one(tx: &mut Tx, run: &Run) -> Result<(), Error> {
+    match run.status {
+        _ if run.is_queued => end::end_queued(tx, run, &end::stopped(Vec::new())).await,
+        RunStatus::Pending if run.attempts == 0 => {
+            end::end_unattended(tx, run, &end::stopped(Vec::new())).await
+        }
+        RunStatus::Stopping => Ok(()),
+        status => {
+            tx.execute(
+                "UPDATE runs SET status = 'stopping', is_stopping = 1, stop_asked_at = {now} WHERE run_id = $1",
+                &[run.run_id.as_str().into()],
+            )
+            .await?;
+            tx.has_news = true;
+            // A runner ends it through the engine, with what it has so far.
+            if matches!(status, RunStatus::Waiting | RunStatus::Pending) {
+                run::make_available(tx, &run.run_id).await?;
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn children(tx: &mut Tx, run: &RunId) -> Result<Vec<RunId>, Error> {
+    let rows = tx
+        .query(
+            "SELECT run_id FROM runs WHERE parent_run_id = $1 AND mode = 'sync' AND finished_at IS NULL
+             ORDER BY number",
+            &[run.as_str().into()],
+        )
+        .await?;
+    rows.into_iter().map(|mut row| row.id()).collect()
+}

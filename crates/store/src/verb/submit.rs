@@ -1,0 +1,230 @@
+//! Taking runs on.
+
+use formwork_types::{Body, RunId, SessionId};
+
+use super::{family, journal, names};
+use crate::error::Error;
+use crate::record::{Idempotency, NewRun, ParentCall, Place, Refusal, Submitted};
+use crate::tx::Tx;
+
+/// A refusal ends a submission like an error does, and is none.
+pub(crate) enum Halt {
+    Refused(Refusal),
+    Failed(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
+impl From<Refusal> for Halt {
+    fn from(refusal: Refusal) -> Halt {
+        Halt::Refused(refusal)
+    }
+}
+
+/// Takes a run on.
+pub(crate) async fn submit(tx: &mut Tx, new: &NewRun) -> Result<Result<Submitted, Refusal>, Error> {
+    match take_on(tx, new).await {
+        Ok(submitted) => Ok(Ok(submitted)),
+        Err(Halt::Refused(refusal)) => {
+            forget_key(tx, new.idempotency.as_ref()).await?;
+            Ok(Err(refusal))
+        }
+        Err(Halt::Failed(error)) => Err(error),
+    }
+}
+
+async fn take_on(tx: &mut Tx, new: &NewRun) -> Result<Submitted, Halt> {
+    if let Some(earlier) = earlier_by_key(tx, new.idempotency.as_ref()).await? {
+        return Ok(earlier);
+    }
+    let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
+    if let Some(earlier) = earlier_by_call(tx, call).await? {
+        return Ok(earlier);
+    }
+    let line = family::admit(tx, new).await?;
+    let submitted = match &new.session {
+        Place::New { session_id, project_dir } => {
+            open_session(tx, new, session_id, project_dir.as_deref(), &line).await?;
+            add_run(tx, new, session_id, None).await?;
+            begin(tx, session_id, &new.run_id, &names::to_json(&new.start)?).await?;
+            session_id
+        }
+        Place::Resume { session_id, queues } => {
+            resume(tx, new, session_id, *queues).await?;
+            session_id
+        }
+    };
+    if let Some(idempotency) = &new.idempotency {
+        keep_key(tx, idempotency, &new.run_id).await?;
+    }
+    tx.has_news = true;
+    Ok(Submitted { run_id: new.run_id.clone(), session_id: submitted.clone(), is_repeated: false })
+}
+
+/// What was asked for under the same key.
+async fn earlier_by_key(tx: &mut Tx, key: Option<&Idempotency>) -> Result<Option<Submitted>, Halt> {
+    let Some(Idempotency { key, body_hash }) = key else { return Ok(None) };
+    // Two that ask at once: the second one waits here until the first one is done, and then finds it.
+    let is_first = tx
+        .execute(
+            "INSERT INTO idempotency (key, body_hash, run_id, created_at) VALUES ($1, $2, '', {now})
+             ON CONFLICT (key) DO NOTHING",
+            &[key.into(), body_hash.into()],
+        )
+        .await?;
+    if is_first == 1 {
+        return Ok(None);
+    }
+    let row = tx
+        .query_one(
+            "SELECT i.body_hash, r.run_id, r.session_id FROM idempotency i JOIN runs r ON r.run_id = i.run_id
+             WHERE i.key = $1",
+            &[key.into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(None) };
+    if row.text()? != *body_hash {
+        return Err(Refusal::IdempotencyConflict.into());
+    }
+    Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
+}
+
+/// A refusal leaves no trace: the same key may be used for what can be taken on.
+async fn forget_key(tx: &mut Tx, idempotency: Option<&Idempotency>) -> Result<(), Error> {
+    if let Some(Idempotency { key, .. }) = idempotency {
+        tx.execute("DELETE FROM idempotency WHERE key = $1 AND run_id = ''", &[key.into()]).await?;
+    }
+    Ok(())
+}
+
+async fn keep_key(tx: &mut Tx, idempotency: &Idempotency, run: &RunId) -> Result<(), Error> {
+    tx.execute(
+        "UPDATE idempotency SET body_hash = $2, run_id = $3 WHERE key = $1",
+        &[(&idempotency.key).into(), (&idempotency.body_hash).into(), run.as_str().into()],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The child that the same call has started. The parent stays locked: the same call cannot start another meanwhile.
+async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Option<Submitted>, Halt> {
+    let Some(ParentCall { fence, call_id }) = call else { return Ok(None) };
+    let parent = super::run::lock_alone(tx, &fence.run_id).await?;
+    if !parent.is_some_and(|run| run.is_held_by(fence)) {
+        return Err(Refusal::Stale.into());
+    }
+    let row = tx
+        .query_one(
+            "SELECT run_id, session_id FROM runs WHERE parent_run_id = $1 AND parent_call_id = $2",
+            &[fence.run_id.as_str().into(), call_id.into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(None) };
+    Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
+}
+
+async fn open_session(
+    tx: &mut Tx,
+    new: &NewRun,
+    session: &SessionId,
+    project_dir: Option<&str>,
+    line: &family::Line,
+) -> Result<(), Error> {
+    let parent = new.parent.as_ref().map(|parent| parent.session_id.as_str());
+    tx.execute(
+        "INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, line, project_dir, last_seq,
+            last_run_id, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, 0, $7, {now}, {now})",
+        &[
+            session.as_str().into(),
+            (&new.agent_name).into(),
+            parent.into(),
+            line.root.as_ref().unwrap_or(session).as_str().into(),
+            (&names::to_json(&line.names)?).into(),
+            project_dir.into(),
+            new.run_id.as_str().into(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Adds the run's row. With a start it waits for its turn.
+pub(crate) async fn add_run(
+    tx: &mut Tx,
+    new: &NewRun,
+    session: &SessionId,
+    start: Option<&str>,
+) -> Result<(), Error> {
+    let run_type = match &new.start {
+        Body::RunStart { run_type, .. } => *run_type,
+        _ => return Err(Error::Unsuitable("a run begins with a `run_start`".to_owned())),
+    };
+    let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
+    tx.execute(
+        "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
+            parent_call_id, start, timeout_ms, pinned_to, created_at)
+         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, {now})",
+        &[
+            new.run_id.as_str().into(),
+            session.as_str().into(),
+            (&new.agent_name).into(),
+            names::run_type(run_type).into(),
+            names::mode(new.mode).into(),
+            new.parent.as_ref().map(|parent| parent.session_id.as_str()).into(),
+            call.map(|call| call.fence.run_id.as_str()).into(),
+            call.map(|call| call.call_id.as_str()).into(),
+            start.into(),
+            new.timeout_ms.into(),
+            new.pinned_to.as_deref().into(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Makes a run its session's active one: its start goes to the journal, and runners may claim it.
+pub(crate) async fn begin(tx: &mut Tx, session: &SessionId, run: &RunId, start: &str) -> Result<(), Error> {
+    let seq = journal::write_texts(tx, session, run, &[start.to_owned()]).await?;
+    tx.execute(
+        "UPDATE runs SET start = NULL, start_seq = $2, available_at = {now} WHERE run_id = $1",
+        &[run.as_str().into(), seq.into()],
+    )
+    .await?;
+    tx.execute(
+        "UPDATE sessions SET active_run_id = $2, last_run_id = $2 WHERE session_id = $1",
+        &[session.as_str().into(), run.as_str().into()],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn resume(tx: &mut Tx, new: &NewRun, session: &SessionId, queues: bool) -> Result<(), Halt> {
+    let row = tx
+        .query_one(
+            "SELECT active_run_id FROM sessions WHERE session_id = $1 {lock}",
+            &[session.as_str().into()],
+        )
+        .await?;
+    let Some(mut row) = row else {
+        return Err(Refusal::SessionNotFound(session.clone()).into());
+    };
+    let start = names::to_json(&new.start)?;
+    match row.optional_id::<RunId>()? {
+        Some(_) if queues => add_run(tx, new, session, Some(&start)).await?,
+        Some(_) if new.parent.is_some() => {
+            let reason = format!("the session {session} is still busy; wait for its result first");
+            return Err(Refusal::Family(reason).into());
+        }
+        Some(run_id) => return Err(Refusal::SessionBusy { session_id: session.clone(), run_id }.into()),
+        None => {
+            add_run(tx, new, session, None).await?;
+            begin(tx, session, &new.run_id, &start).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What a session goes on with when it is free.
+
+use std::sync::Arc;
+
+use formwork_types::{Blueprint, Body, Callback, Contract, ExecutionMode, RunId, RunType, SessionId};
+use serde_json::json;
+
+use super::names::{from_json, to_json};
+use super::{end, journal, submit};
+use crate::error::Error;
+use crate::record::{NewRun, Place};
+use crate::tx::Tx;
+
+/// Goes on with a session that no run is active in: first with runs that wait for their turn, then with what children
+/// have to tell. Nothing happens where it is busy.
+pub(crate) async fn go_on(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
+    let row = tx
+        .query_one(
+            "SELECT active_run_id, agent_name FROM sessions WHERE session_id = $1 {lock}",
+            &[session.as_str().into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(()) };
+    if row.optional_text()?.is_some() {
+        return Ok(());
+    }
+    let agent_name = row.text()?;
+    if next_queued(tx, session).await? {
+        return Ok(());
+    }
+    call_back(tx, session, agent_name).await
+}
+
+/// Gives the session to the run that has waited longest; false where none waits.
+async fn next_queued(tx: &mut Tx, session: &SessionId) -> Result<bool, Error> {
+    let rows = tx
+        .query(
+            "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}",
+            &[session.as_str().into()],
+        )
+        .await?;
+    for mut row in rows {
+        let (run, start, error): (RunId, _, _) = (row.id()?, row.text()?, row.optional_text()?);
+        submit::begin(tx, session, &run, &start).await?;
+        if error.is_none() {
+            return Ok(true);
+        }
+        write_stopped(tx, session, &run).await?;
+    }
+    Ok(false)
+}
+
+/// The turn of a run that was stopped while it waited: now its end can be told in the journal.
+async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<(), Error> {
+    let last_seq = journal::write(tx, session, run, &end::stopped(Vec::new())).await?;
+    tx.execute(
+        "UPDATE runs SET end_seq = $2, available_at = NULL WHERE run_id = $1",
+        &[run.as_str().into(), last_seq.into()],
+    )
+    .await?;
+    tx.execute("UPDATE sessions SET active_run_id = NULL WHERE session_id = $1", &[session.as_str().into()])
+        .await?;
+    Ok(())
+}
+
+/// Resumes a session once with all that its children have to tell.
+async fn call_back(tx: &mut Tx, session: &SessionId, agent_name: String) -> Result<(), Error> {
+    let rows = tx
+        .query(
+            "SELECT c.child_run_id, r.pinned_to FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
+             WHERE c.parent_session_id = $1 ORDER BY c.position",
+            &[session.as_str().into()],
+        )
+        .await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let (mut ends, mut pinned_to) = (Vec::with_capacity(rows.len()), None);
+    for mut row in rows {
+        ends.push(end::child_end(tx, &row.id()?).await?);
+        pinned_to = pinned_to.or(row.optional_text()?);
+    }
+    tx.execute("DELETE FROM callbacks WHERE parent_session_id = $1", &[session.as_str().into()]).await?;
+    let (blueprint, contract) = latest_start(tx, session).await?;
+    let timeout_ms = blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1000);
+    let input = Callback(&ends).to_string();
+    let start = Body::RunStart {
+        run_type: RunType::ResumeSession,
+        blueprint,
+        contract,
+        parameters: json!({"prompt": input}),
+        input,
+    };
+    let new = NewRun {
+        run_id: random_run_id()?,
+        session: Place::Resume { session_id: session.clone(), queues: false },
+        agent_name,
+        start,
+        timeout_ms,
+        mode: ExecutionMode::AsyncPoll,
+        parent: None,
+        idempotency: None,
+        pinned_to,
+    };
+    submit::add_run(tx, &new, session, None).await?;
+    submit::begin(tx, session, &new.run_id, &to_json(&new.start)?).await
+}
+
+/// The agent and the contract that the session was last resumed with.
+async fn latest_start(
+    tx: &mut Tx,
+    session: &SessionId,
+) -> Result<(Arc<Blueprint>, Option<Arc<Contract>>), Error> {
+    let row = tx
+        .query_one(
+            "SELECT e.body FROM sessions s JOIN runs r ON r.run_id = s.last_run_id
+                JOIN events e ON e.session_id = s.session_id AND e.seq = r.start_seq
+             WHERE s.session_id = $1",
+            &[session.as_str().into()],
+        )
+        .await?;
+    let body = row.map(|mut row| row.text()).transpose()?;
+    match body.as_deref().map(from_json).transpose()? {
+        Some(Body::RunStart { blueprint, contract, .. }) => Ok((blueprint, contract)),
+        _ => Err(Error::Damaged(format!("the session {session} does not begin with a `run_start`"))),
+    }
+}
+
+fn random_run_id() -> Result<RunId, Error> {
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
+    Ok(RunId::from_random(bytes))
+}
