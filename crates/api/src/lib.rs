@@ -10,6 +10,7 @@
 
 mod check;
 mod client;
+mod described;
 mod error;
 mod operations;
 mod run;
@@ -19,6 +20,7 @@ mod shelf;
 
 pub use check::{CheckRequest, CheckView};
 pub use client::{Client, Connection};
+pub use described::{ExecutionModeName, RunIdText, RunStatusName, RunTypeName, SessionIdText};
 pub use error::{Code, Error, ErrorBody};
 pub use operations::{AgentsTrouble, BackendView, Health, Readiness, RunnerView, StatsRow};
 pub use run::{RunCreated, RunPage, RunRequest, RunView, WaitQuery};

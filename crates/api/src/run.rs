@@ -5,20 +5,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::described::{ExecutionModeName, RunIdText, RunStatusName, RunTypeName, SessionIdText};
+
 /// A run that is asked for.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
     /// Whether it begins a session or goes on with one.
     #[serde(rename = "type")]
-    #[schema(value_type = String, pattern = "^(start_session|resume_session)$")]
+    #[schema(value_type = RunTypeName)]
     pub run_type: RunType,
     /// The agent; needed to begin a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_name: Option<String>,
     /// The session to go on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<SessionIdText>)]
     pub session_id: Option<SessionId>,
     /// Short for `parameters.prompt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,11 +41,11 @@ pub struct RunRequest {
     pub output_schema_options: Option<OptionsPatch>,
     /// The session that the run works for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<SessionIdText>)]
     pub parent_session_id: Option<SessionId>,
     /// How whoever asks learns of its end.
     #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = "^(sync|async_poll|async_callback)$")]
+    #[schema(value_type = ExecutionModeName)]
     pub execution_mode: ExecutionMode,
     /// The folder that the agent works in, inside the runner's project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,13 +69,13 @@ pub struct WaitQuery {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RunCreated {
     /// Its id.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// Its session.
-    #[schema(value_type = String)]
+    #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
     /// How it stands.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
 }
 
@@ -81,19 +83,19 @@ pub struct RunCreated {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunView {
     /// Its id.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// Its session.
-    #[schema(value_type = String)]
+    #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
     /// The agent.
     pub agent_name: String,
     /// Whether it begins the session.
     #[serde(rename = "type")]
-    #[schema(value_type = String)]
+    #[schema(value_type = RunTypeName)]
     pub run_type: RunType,
     /// How it stands.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
     /// What went wrong, if something did.
     #[schema(value_type = Option<Object>)]

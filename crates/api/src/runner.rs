@@ -8,6 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::described::{ExecutionModeName, RunIdText, SessionIdText};
+
 use crate::error::Error;
 
 /// What a coordinator answers.
@@ -92,12 +94,12 @@ pub struct Claims {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Work {
     /// The run.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// The attempt's fencing token.
     pub token: i64,
     /// The session.
-    #[schema(value_type = String)]
+    #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
     /// The folder that the session was given.
     pub project_dir: Option<String>,
@@ -117,7 +119,7 @@ pub struct Work {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct AttemptRef {
     /// The run.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// The attempt's fencing token.
     pub token: i64,
@@ -144,7 +146,7 @@ pub struct HeartbeatAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Beat {
     /// The run.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// The attempt's fencing token.
     pub token: i64,
@@ -159,7 +161,7 @@ pub struct Beat {
 #[serde(deny_unknown_fields)]
 pub struct AppendRequest {
     /// The run.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// The attempt's fencing token.
     pub token: i64,
@@ -184,7 +186,7 @@ pub struct Appended {
 #[serde(deny_unknown_fields)]
 pub struct ChildRequest {
     /// The run that asks.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// Its attempt's fencing token.
     pub token: i64,
@@ -194,13 +196,13 @@ pub struct ChildRequest {
     pub agent_name: String,
     /// The session to go on with; a new one where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<SessionIdText>)]
     pub session_id: Option<SessionId>,
     /// What it is given.
     #[schema(value_type = Object)]
     pub parameters: Value,
     /// Whether the run waits for it.
-    #[schema(value_type = String)]
+    #[schema(value_type = ExecutionModeName)]
     pub execution_mode: ExecutionMode,
     /// What the result has to satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,10 +219,10 @@ pub enum ChildAnswer {
     /// It was taken on.
     Accepted {
         /// The child's session.
-        #[schema(value_type = String)]
+        #[schema(value_type = SessionIdText)]
         session_id: SessionId,
         /// The child's run.
-        #[schema(value_type = String)]
+        #[schema(value_type = RunIdText)]
         run_id: RunId,
     },
     /// It was not, in words that a model can do something with.

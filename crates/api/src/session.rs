@@ -6,25 +6,27 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::described::{RunIdText, RunStatusName, SessionIdText};
+
 /// A session as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionView {
     /// Its id.
-    #[schema(value_type = String)]
+    #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
     /// The agent.
     pub agent_name: String,
     /// How its latest run stands.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
     /// Its latest run.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub last_run_id: RunId,
     /// The session that it works for.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<SessionIdText>)]
     pub parent_session_id: Option<SessionId>,
     /// The sessions that work for it.
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<SessionIdText>)]
     pub children: Vec<SessionId>,
     /// The folder that it was given.
     pub project_dir: Option<String>,
@@ -59,10 +61,10 @@ pub struct EventPage {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ResultView {
     /// The run.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunIdText)]
     pub run_id: RunId,
     /// How it ended.
-    #[schema(value_type = String)]
+    #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
     /// The text, for runs without a contract.
     pub result_text: Option<String>,

@@ -4,6 +4,7 @@ mod agents;
 mod check;
 mod errors;
 mod operations;
+mod reading;
 mod runner;
 mod runs;
 mod schemas;
@@ -24,7 +25,9 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tail::Tail;
 
+pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
+pub(crate) use views::event as event_text;
 
 /// How an app works.
 #[derive(Debug, Clone)]

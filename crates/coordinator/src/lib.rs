@@ -4,11 +4,13 @@
 //! - [`App`] is also the runners' door ([`formwork_api::RunnerDoor`]), for those in the same process.
 //! - [`Registry`] knows the agents and schemas of a project's files, and watches them.
 //! - [`Tail`] tells what was committed to whoever follows a journal.
+//! - [`http`] is the API: the verbs, for everyone else.
 //! - [`Sweeper`] puts back what runners lost, and deletes what is too old.
 //!
 //! It never runs anything itself, and knows no model, no tool and no engine.
 
 mod app;
+pub mod http;
 mod metrics;
 mod registry;
 mod sweeper;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use formwork_store::{Position, Store, StoredEvent};
 use formwork_types::SessionId;
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 /// How many events a follower may be behind. One that is further behind is dropped; it reads on from where it was.
 const BEHIND_MAX: usize = 256;
@@ -19,6 +20,9 @@ const GATHER: Duration = Duration::from_millis(5);
 
 /// How soon it is looked again where a commit is not visible yet, or the database did not answer.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether the sessions that are followed still exist, once for all that follow one.
+const LOOK_FOR_DELETED_EVERY: Duration = Duration::from_secs(60);
 
 /// What arrives while a journal is followed.
 pub type Following = broadcast::Receiver<Arc<StoredEvent>>;
@@ -60,15 +64,19 @@ impl Tail {
     pub async fn run(&self) {
         let mut news = self.store.news();
         let mut after = self.begin().await;
+        let mut looked = Instant::now();
         loop {
             let told = match self.is_followed() {
                 true => self.tell(&mut after).await,
-                // Nobody listens: what happens meanwhile is found in the store by whoever comes.
-                false => self.store.last_position().await.map(|last| after = after.max(last)).is_ok(),
+                false => self.skip(&mut after).await,
             };
             if !told {
                 tokio::time::sleep(AGAIN).await;
                 continue;
+            }
+            if looked.elapsed() >= LOOK_FOR_DELETED_EVERY {
+                looked = Instant::now();
+                self.end_deleted().await;
             }
             // A transaction may become visible some time after it was told of.
             let _ = tokio::time::timeout(Duration::from_secs(1), news.changed()).await;
@@ -81,6 +89,31 @@ impl Tail {
             match self.store.last_position().await {
                 Ok(position) => return position,
                 Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+    }
+
+    /// Nobody listens: what happens meanwhile is found in the store by whoever comes. Whoever came while the store was
+    /// asked may have read it before, and is told everything from where the last one left.
+    async fn skip(&self, after: &mut Position) -> bool {
+        let Ok(last) = self.store.last_position().await else { return false };
+        if !self.is_followed() {
+            *after = last.max(*after);
+        }
+        true
+    }
+
+    /// Lets go of those who follow a session: they look whether it still exists.
+    pub(crate) fn end(&self, session: &SessionId) {
+        self.followers().sessions.remove(session);
+    }
+
+    /// Lets go of those whose session was deleted by somebody else: an older age, or another coordinator.
+    async fn end_deleted(&self) {
+        let followed: Vec<SessionId> = self.followers().sessions.keys().cloned().collect();
+        for session in followed {
+            if matches!(self.store.session(&session).await, Ok(None)) {
+                self.end(&session);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The runners' door.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use formwork_api::{
@@ -47,7 +48,17 @@ impl App {
         Ok(Registered { runner_id, lease_ms: millis(options.lease), heartbeat_ms: millis(options.heartbeat) })
     }
 
-    async fn claim_runs(&self, request: &ClaimRequest) -> Result<Claims, Error> {
+    /// Asks for work until there is some, the time is up, or the asker gives up. It gives up between two questions and
+    /// never within one: what the store has given away is always handed on.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn claim_unless(
+        &self,
+        request: &ClaimRequest,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<Claims, Error> {
+        let mut given_up = pin!(given_up);
         let until = Instant::now() + Duration::from_millis(request.wait_ms).min(CLAIM_WAIT_MAX);
         let asked = formwork_store::ClaimRequest {
             runner_id: request.runner_id.clone(),
@@ -69,7 +80,10 @@ impl App {
             if now >= until {
                 return Ok(Claims { claims: Vec::new() });
             }
-            let _ = tokio::time::timeout_at(until.min(now + LOOK_EVERY), told).await;
+            tokio::select! {
+                _ = tokio::time::timeout_at(until.min(now + LOOK_EVERY), told) => {}
+                () = &mut given_up => return Ok(Claims { claims: Vec::new() }),
+            }
         }
     }
 
@@ -253,7 +267,7 @@ impl RunnerDoor for App {
     }
 
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {
-        Box::pin(self.claim_runs(request))
+        Box::pin(self.claim_unless(request, std::future::pending()))
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Answer<'a, HeartbeatAnswer> {

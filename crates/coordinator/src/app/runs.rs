@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use formwork_api::{Code, Error, RunPage, RunView};
 use formwork_store::{Page, RunFilter};
-use formwork_types::RunId;
+use formwork_types::{Body, RunId};
 use tokio::time::Instant;
 
 use super::{App, errors, views};
@@ -57,6 +57,21 @@ impl App {
             };
             let pause = until.min(Instant::now() + LOOK_EVERY);
             let _ = tokio::time::timeout_at(pause, told).await;
+        }
+    }
+
+    /// How long a run may take by what its agent says.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn time_limit(&self, run: &RunId) -> Result<Option<Duration>, Error> {
+        let start = self.store().start_of(run).await.map_err(errors::store)?;
+        let start = start.ok_or_else(|| no_run(run))?;
+        match serde_json::from_str(&start.body) {
+            Ok(Body::RunStart { blueprint, .. }) => {
+                Ok(blueprint.limits.timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())))
+            }
+            _ => Err(Error::new(Code::Internal, format!("the run {run} has no beginning"))),
         }
     }
 

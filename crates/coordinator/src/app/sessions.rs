@@ -46,7 +46,10 @@ impl App {
     pub async fn delete_session(&self, session: &SessionId) -> Result<(), Error> {
         match self.store().delete_session(session).await.map_err(errors::store)? {
             None => Err(no_session(session)),
-            Some(Ok(())) => Ok(()),
+            Some(Ok(())) => {
+                self.tail().end(session);
+                Ok(())
+            }
             Some(Err(run_id)) => {
                 let message = format!("the session {session} is busy with {run_id}; stop it first");
                 Err(Error::new(Code::SessionBusy, message).with(json!({"run_id": run_id})))

@@ -1,0 +1,66 @@
+//! What all handlers share.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use formwork_api::{Code, Error};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::server::ServerOptions;
+use super::tokens::Tokens;
+use crate::app::App;
+
+/// How handlers get at it.
+pub(super) type Shared = State<Arc<Context>>;
+
+/// What all handlers share.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) app: App,
+    pub(super) options: ServerOptions,
+    pub(super) tokens: Tokens,
+    /// Room for requests that are answered at once.
+    requests: Arc<Semaphore>,
+    draining: watch::Sender<bool>,
+}
+
+impl Context {
+    pub(super) fn new(app: App, options: ServerOptions) -> Arc<Context> {
+        let requests = Arc::new(Semaphore::new(options.max_requests));
+        let draining = watch::Sender::new(false);
+        Arc::new(Context { app, options, tokens: Tokens::default(), requests, draining })
+    }
+
+    /// Room for one more request.
+    pub(super) fn admit(&self) -> Result<OwnedSemaphorePermit, Error> {
+        self.requests.clone().try_acquire_owned().map_err(|_| {
+            let message = "too many requests are being answered; try again in a moment";
+            Error::new(Code::RateLimited, message)
+        })
+    }
+
+    /// What has to be done within the time that a request has.
+    pub(super) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        tokio::time::timeout(self.options.request_timeout, work).await.unwrap_or_else(|_| Err(too_slow()))
+    }
+
+    /// From now on everything ends as soon as it can.
+    pub(super) fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Comes when the server is going down.
+    pub(super) async fn drained(&self) {
+        // The sender is in `self`: there is no error.
+        let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
+    }
+}
+
+/// The database took too long. Whether it did what was asked is not known.
+pub(super) fn too_slow() -> Error {
+    Error::new(Code::Unavailable, "the answer took too long; look whether it was done before trying again")
+}

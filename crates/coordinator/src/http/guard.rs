@@ -1,0 +1,142 @@
+//! The guard before all handlers: where a request comes from, whose token it shows, and what that may do.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use formwork_api::{Code, Error};
+
+use super::connection::Peer;
+use super::context::Context;
+use super::errors::Refused;
+use super::origin;
+use crate::app::Scope;
+
+/// Who asks, for the few handlers that answer some people less than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visitor {
+    /// Somebody who may see everything that a caller may see.
+    Known,
+    /// Anybody.
+    Stranger,
+}
+
+/// Lets a request in, or says why not.
+pub(super) async fn guard(State(context): State<Arc<Context>>, mut request: Request, next: Next) -> Response {
+    let shown = match Shown::of(&context, &request) {
+        Ok(shown) => shown,
+        Err(error) => return Refused(error).into_response(),
+    };
+    match admit(&context, shown).await {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
+            next.run(request).await
+        }
+        Err(error) => Refused(error).into_response(),
+    }
+}
+
+/// What the guard looks at.
+struct Shown {
+    peer: IpAddr,
+    needed: Option<Scope>,
+    token: Result<Option<String>, Error>,
+}
+
+impl Shown {
+    fn of(context: &Context, request: &Request) -> Result<Shown, Error> {
+        if !context.options.needs_token {
+            origin::check(request.uri(), request.headers())?;
+        }
+        let peer = request.extensions().get::<Peer>();
+        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+        let needed = needed(request.method(), request.uri().path());
+        Ok(Shown { peer, needed, token: bearer(request.headers()).map(|token| token.map(str::to_owned)) })
+    }
+}
+
+async fn admit(context: &Context, shown: Shown) -> Result<Visitor, Error> {
+    let Shown { peer, needed, token } = shown;
+    let scope = match token {
+        Ok(None) => None,
+        Ok(Some(token)) => Some(context.tokens.scope(&context.app, &token, peer).await),
+        Err(error) => Some(Err(error)),
+    };
+    match (needed, scope) {
+        // Whoever asks whether the server lives gets an answer, whatever else is wrong.
+        (None, Some(Ok(Some(_)))) => Ok(Visitor::Known),
+        (_, None) if !context.options.needs_token => Ok(Visitor::Known),
+        (None, _) => Ok(Visitor::Stranger),
+        (Some(_), None) => Err(unauthorized("this server needs a token: send 'Authorization: Bearer fw_…'")),
+        (Some(_), Some(Err(error))) => Err(error),
+        (Some(_), Some(Ok(None))) => Err(unauthorized("the token is not known, or was revoked")),
+        (Some(needed), Some(Ok(Some(scope)))) if scope.covers(needed) => Ok(Visitor::Known),
+        (Some(needed), Some(Ok(Some(scope)))) => {
+            let message = format!(
+                "this needs a token of the scope '{}', and yours is of '{}'",
+                needed.name(),
+                scope.name()
+            );
+            Err(Error::new(Code::Forbidden, message))
+        }
+    }
+}
+
+/// The scope that a request needs; none where anybody may ask.
+fn needed(method: &Method, path: &str) -> Option<Scope> {
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    let is_question = *method == Method::POST && path.ends_with("/validate");
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    match first {
+        "healthz" | "readyz" if is_read => None,
+        "runner" => Some(Scope::Runner),
+        "agents" | "schemas" if !is_read && !is_question => Some(Scope::Admin),
+        _ => Some(Scope::Caller),
+    }
+}
+
+/// The token that a request shows.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let token =
+        value.to_str().ok().and_then(|value| value.split_once(' ')).map(|(kind, token)| (kind, token.trim()));
+    match token {
+        Some((kind, token)) if kind.eq_ignore_ascii_case("bearer") && !token.is_empty() => Ok(Some(token)),
+        _ => Err(unauthorized("the header Authorization is not understood; write 'Bearer fw_…'")),
+    }
+}
+
+fn unauthorized(message: &str) -> Error {
+    Error::new(Code::Unauthorized, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_agents_needs_an_administrator() {
+        let cases = [
+            (Method::GET, "/healthz", None),
+            (Method::GET, "/readyz", None),
+            (Method::POST, "/readyz", Some(Scope::Caller)),
+            (Method::POST, "/runner/claim", Some(Scope::Runner)),
+            (Method::GET, "/runners", Some(Scope::Caller)),
+            (Method::GET, "/agents/x", Some(Scope::Caller)),
+            (Method::POST, "/agents", Some(Scope::Admin)),
+            (Method::PATCH, "/agents/x", Some(Scope::Admin)),
+            (Method::POST, "/agents/validate", Some(Scope::Caller)),
+            (Method::DELETE, "/agents/validate", Some(Scope::Admin)),
+            (Method::DELETE, "/schemas/x", Some(Scope::Admin)),
+            (Method::POST, "/schemas/validate", Some(Scope::Caller)),
+            (Method::POST, "/runs", Some(Scope::Caller)),
+            (Method::GET, "/metrics", Some(Scope::Caller)),
+        ];
+        for (method, path, scope) in cases {
+            assert_eq!(needed(&method, path), scope, "{method} {path}");
+        }
+    }
+}
