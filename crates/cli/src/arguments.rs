@@ -41,6 +41,24 @@ else in the folder for caches. Nothing else uses the network.
 Exit status: 0 · 2 bad usage or a store that cannot be written · 3 no pip, or the package cannot be had ·
 130 interrupted";
 
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  formwork serve                                           http://127.0.0.1:8765, runs in .formwork/formwork.db
+  curl -s localhost:8765/runs?wait=60 -H 'content-type: application/json' \\
+    -d '{\"type\": \"start_session\", \"agent_name\": \"reviewer\", \"prompt\": \"Review src/main.rs\"}'
+  formwork run reviewer -p \"Review src/main.rs\" --server http://127.0.0.1:8765
+  formwork serve --db postgres://host/formwork --listen 0.0.0.0:8765
+                                                           several coordinators; any other address needs tokens
+
+GET /openapi.json describes the API. SIGTERM drains: what is being worked on is given back.";
+
+const RUNNER_EXAMPLES: &str = "\
+Examples:
+  formwork runner --coordinator http://10.0.0.5:8765 --slots 8
+
+Backends and keys are those of this machine (formwork.toml and the environment). FORMWORK_TOKEN is shown to the
+coordinator; it needs the scope 'runner'.";
+
 /// Agents whose output is guaranteed: JSON that satisfies its schema, or a clear failure.
 #[derive(Debug, Parser)]
 #[command(name = "formwork", version, propagate_version = true)]
@@ -61,6 +79,18 @@ pub(crate) enum Command {
     Agents(Agents),
     /// Work with schemas
     Schemas(Schemas),
+    /// Look at conversations with agents, go on with them, stop them
+    Sessions(Sessions),
+    /// Look at pieces of requested work, stop them
+    Runs(Runs),
+    /// Serve the API, with a runner in the same process
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Serve),
+    /// Work for a coordinator on another machine
+    #[command(after_help = RUNNER_EXAMPLES)]
+    Runner(Runner),
+    /// Make, list and revoke API tokens
+    Token(Token),
     /// Find out what a backend really enforces
     Probe(Probe),
     /// Fetch and list the weights of the embedded model
@@ -68,7 +98,7 @@ pub(crate) enum Command {
     Model(Model),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Run {
     /// The agent: a name from agents/, or a file
     #[arg(value_name = "AGENT")]
@@ -299,12 +329,216 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Args)]
 pub(crate) struct Schemas {
+    /// The coordinator to ask; FORMWORK_URL says the same. This project's own registry where there is none
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) server: Option<String>,
     #[command(subcommand)]
     pub(crate) command: SchemasCommand,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The address and port to listen on [default: 127.0.0.1:8765]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Where runs are kept: a file, sqlite:FILE or postgres://… [default: .formwork/formwork.db]
+    #[arg(long, value_name = "URL")]
+    pub(crate) db: Option<String>,
+    /// Work on nothing here; runners do
+    #[arg(long)]
+    pub(crate) no_runner: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Runner {
+    /// The coordinator's address; FORMWORK_URL says the same
+    #[arg(long, value_name = "URL")]
+    pub(crate) coordinator: Option<String>,
+    /// How many runs it works on at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) slots: u32,
+    /// Its name, for people; the machine's when left out
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    /// The database that the coordinator uses
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) db: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, once
+    Create {
+        /// What it is for
+        name: String,
+        /// What it may do: admin, caller or runner
+        #[arg(long, value_name = "SCOPE", default_value = "caller")]
+        scope: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List tokens, without what is secret
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a token worthless
+    Revoke {
+        /// Its id, tok_…
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    /// The coordinator to ask; FORMWORK_URL says the same. This project's own runs where there is none
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) server: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: SessionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List sessions, newest first
+    List {
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how a session stands
+    Show {
+        /// The session
+        id: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the result of a session's latest run
+    Result {
+        /// The session
+        id: String,
+        /// Print it with receipt and validation, as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a session's journal
+    Events {
+        /// The session
+        id: String,
+        /// Only what came after this number
+        #[arg(long, value_name = "SEQ", default_value_t = 0)]
+        after: i64,
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say something more to the agent of a session, and print its result
+    Resume {
+        /// The session
+        id: String,
+        /// What is said
+        #[arg(short, long, value_name = "PROMPT")]
+        prompt: String,
+    },
+    /// Stop a session's run
+    Stop {
+        /// The session
+        id: String,
+    },
+    /// Delete a session with all that it led to
+    Delete {
+        /// The session
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// The coordinator to ask; FORMWORK_URL says the same. This project's own runs where there is none
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) server: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: RunsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List runs, newest first
+    List {
+        /// Only those of an agent
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+        /// Only those that stand like this
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how a run stands
+    Show {
+        /// The run
+        id: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop a run
+    Stop {
+        /// The run
+        id: String,
+    },
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchemasCommand {
+    /// List registered schemas: those in schemas/ and those that were added
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a registered schema asks for
+    Show {
+        /// Its name
+        name: String,
+        /// Print it with its hash and source, as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Register a schema. What is registered never changes
+    Add {
+        /// Its name
+        name: String,
+        /// The file that it stands in; `-` reads standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Take a schema out of the registry; runs that have it keep it
+    Remove {
+        /// Its name
+        name: String,
+    },
+    /// Print a registered schema as it was registered
+    Export {
+        /// Its name
+        name: String,
+    },
     /// Compile schemas and report what is wrong or likely a mistake
     Check {
         /// Files, or names of files in schemas/

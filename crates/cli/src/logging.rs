@@ -16,7 +16,8 @@ pub(crate) fn start() -> Result<()> {
             Err(_) => bail!("{VARIABLE} is '{level}'; it must be off, error, warn, info, debug or trace"),
         },
     };
-    let subscriber = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
     // Whoever started one before has decided.
     let _ = subscriber.with_ansi(crate::output::is_terminal()).try_init();
     Ok(())

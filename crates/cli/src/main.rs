@@ -10,6 +10,7 @@ mod check;
 mod desk;
 mod exit;
 mod jsonl;
+mod logging;
 #[cfg(feature = "embedded")]
 mod model;
 #[cfg(not(feature = "embedded"))]
@@ -18,9 +19,15 @@ mod model;
 mod output;
 mod probe;
 mod run;
+mod runner;
+mod runs;
 mod schemas;
+mod serve;
+mod sessions;
 mod settings;
+mod signals;
 mod source;
+mod token;
 mod workshop;
 
 use std::process::ExitCode;
@@ -41,6 +48,11 @@ fn main() -> ExitCode {
         Command::Model(model) => model::run(&model),
         Command::Probe(probe) => probe::run(&probe),
         Command::Schemas(schemas) => schemas::run(&schemas),
+        Command::Sessions(sessions) => sessions::run(&sessions),
+        Command::Runs(runs) => runs::run(&runs),
+        Command::Serve(serve) => serve::run(&serve),
+        Command::Runner(runner) => runner::run(&runner),
+        Command::Token(token) => token::run(&token),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -67,7 +67,13 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
         return Exit::Valid.into();
     }
     lines([format!("formwork: {error:#}")]);
-    if is_absent(error) { Exit::Backend.into() } else { Exit::Usage.into() }
+    if is_absent(error) || is_away(error) { Exit::Backend.into() } else { Exit::Usage.into() }
+}
+
+/// Whether a coordinator or its database does not answer.
+fn is_away(error: &anyhow::Error) -> bool {
+    let refused = error.downcast_ref::<formwork_api::Error>();
+    refused.is_some_and(|refused| refused.code.is_passing())
 }
 
 /// Whether the embedded model could be had, and is not there yet.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use formwork_api::RunRequest;
-use formwork_types::{ExecutionMode, RunType};
+use formwork_types::{ExecutionMode, RunType, SessionId};
 use serde_json::Value;
 
 use crate::arguments::Run;
@@ -25,6 +25,17 @@ pub(crate) fn run(arguments: &Run) -> Result<Exit> {
             None => here::run(arguments).await,
         }
     })
+}
+
+/// Goes on with a session in this process.
+pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Result<Exit> {
+    let arguments = Run {
+        agent: agent.to_owned(),
+        prompt: Some(prompt.to_owned()),
+        session: Some(session.to_string()),
+        ..Run::default()
+    };
+    here::run(&arguments).await
 }
 
 /// What is asked of a coordinator, here or elsewhere.

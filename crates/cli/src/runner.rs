@@ -47,7 +47,9 @@ async fn work(arguments: &Runner) -> Result<Exit> {
         output::lines(["formwork: going home; what is being worked on is given back".to_owned()]);
     };
     worker.run(closing).await.with_context(|| {
-        format!("{address} does not take this runner; it may want a token of scope 'runner' in {TOKEN_VARIABLE}")
+        format!(
+            "{address} does not take this runner; it may want a token of scope 'runner' in {TOKEN_VARIABLE}"
+        )
     })?;
     Ok(Exit::Valid)
 }

@@ -64,7 +64,14 @@ async fn list(desk: &Desk, filter: RunFilter, limit: usize, as_json: bool) -> Re
 fn line(run: &RunView) -> String {
     let error = run.error.as_ref().and_then(|error| error["type"].as_str());
     let error = error.map(|kind| format!("  {kind}")).unwrap_or_default();
-    format!("{}  {}  {:9}  {}  {}{error}", run.run_id, run.session_id, run.status.name(), run.created_at, run.agent_name)
+    format!(
+        "{}  {}  {:9}  {}  {}{error}",
+        run.run_id,
+        run.session_id,
+        run.status.name(),
+        run.created_at,
+        run.agent_name
+    )
 }
 
 async fn show(desk: &Desk, run: &RunId, as_json: bool) -> Result<Exit> {

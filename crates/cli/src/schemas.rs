@@ -1,17 +1,82 @@
 //! `formwork schemas`: what is wrong with a schema, before a model is asked to follow it.
 
-use anyhow::Result;
-use formwork_schema::{Schema, lint};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use formwork_api::SchemaRequest;
+use formwork_schema::{SCHEMA_BYTES_MAX, Schema, lint};
 use serde_json::{Value, json};
 
 use crate::arguments::{Schemas, SchemasCommand};
+use crate::desk::Desk;
 use crate::exit::Exit;
-use crate::{output, source};
+use crate::{backends, output, source};
 
 pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
-    match &arguments.command {
-        SchemasCommand::Check { schemas, json } => check(schemas, *json),
+    if let SchemasCommand::Check { schemas, json } = &arguments.command {
+        return check(schemas, *json);
     }
+    backends::runtime()?.block_on(async {
+        let desk = Desk::open(arguments.server.as_deref()).await?;
+        match &arguments.command {
+            SchemasCommand::List { json } => list(&desk, *json).await,
+            SchemasCommand::Show { name, json } => show(&desk, name, *json).await,
+            SchemasCommand::Add { name, file } => add(&desk, name, file).await,
+            SchemasCommand::Remove { name } => {
+                desk.remove_schema(name).await?;
+                output::lines([format!(
+                    "formwork: '{name}' is not registered any more; runs that have it keep it"
+                )]);
+                Ok(Exit::Valid)
+            }
+            SchemasCommand::Export { name } => {
+                output::data(&desk.schema(name).await?.schema)?;
+                Ok(Exit::Valid)
+            }
+            SchemasCommand::Check { .. } => Ok(Exit::Valid),
+        }
+    })
+}
+
+async fn list(desk: &Desk, as_json: bool) -> Result<Exit> {
+    let schemas = desk.schemas().await?;
+    if as_json {
+        output::data(&serde_json::to_value(&schemas)?)?;
+    } else if schemas.is_empty() {
+        output::lines([
+            "there are no schemas; put one in schemas/, or `formwork schemas add NAME FILE`".to_owned()
+        ]);
+    } else {
+        for schema in &schemas {
+            let hash = schema.hash.as_deref().unwrap_or("cannot be used");
+            output::text(&format!("{}  {:4}  {hash}", schema.name, schema.source))?;
+        }
+    }
+    output::lines(schemas.iter().flat_map(|schema| schema.problems.iter().cloned()));
+    let all_usable = schemas.iter().all(|schema| schema.problems.is_empty());
+    Ok(if all_usable { Exit::Valid } else { Exit::Usage })
+}
+
+async fn show(desk: &Desk, name: &str, as_json: bool) -> Result<Exit> {
+    let schema = desk.schema(name).await?;
+    match as_json {
+        true => output::data(&serde_json::to_value(&schema)?)?,
+        false => output::text(&formwork_schema::compact(&schema.schema))?,
+    }
+    Ok(Exit::Valid)
+}
+
+async fn add(desk: &Desk, name: &str, file: &Path) -> Result<Exit> {
+    let limit = usize::try_from(SCHEMA_BYTES_MAX).unwrap_or(usize::MAX);
+    let bytes = source::text(Some(file), limit)?;
+    if bytes.len() > limit {
+        bail!("the schema in {} has more than the {limit} bytes allowed; split it", file.display());
+    }
+    let schema = serde_json::from_slice(source::without_mark(&bytes))
+        .with_context(|| format!("the schema in {} is not JSON", file.display()))?;
+    let view = desk.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
+    output::lines([format!("formwork: '{name}' is registered ({})", view.hash.unwrap_or_default())]);
+    Ok(Exit::Valid)
 }
 
 fn check(schemas: &[String], as_json: bool) -> Result<Exit> {

@@ -37,7 +37,10 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let settings = Settings::read(&project, &environment)?;
     let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
     let listen: SocketAddr = listen.as_deref().unwrap_or(LISTEN).parse().with_context(|| {
-        format!("--listen {}: write an address and a port, like {LISTEN}", listen.as_deref().unwrap_or_default())
+        format!(
+            "--listen {}: write an address and a port, like {LISTEN}",
+            listen.as_deref().unwrap_or_default()
+        )
     })?;
     let database = arguments.db.clone().or_else(|| settings.server.db.clone());
     let database = database.map_or_else(|| desk::database(&project), |given| address(&project, &given));
@@ -50,7 +53,8 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
              `formwork token create NAME --scope admin`, or listen on 127.0.0.1"
         );
     }
-    let bound = Server::bind(ServerOptions { needs_token, ..ServerOptions::new(listen) }, app.clone()).await?;
+    let bound =
+        Server::bind(ServerOptions { needs_token, ..ServerOptions::new(listen) }, app.clone()).await?;
     output::lines(said(&app, &bound.address().to_string(), &database, arguments.no_runner));
     let retention = Retention {
         age_ms_max: settings.server.retention_days.map(|days| i64::from(days) * DAY_MS),
@@ -58,9 +62,10 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     };
     let sweeper = Sweeper::new(app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
     let helpers = app.clone();
-    let helpers = tokio::spawn(async move {
-        tokio::join!(helpers.tail().run(), helpers.registry().watch(), sweeper.run())
-    });
+    let helpers =
+        tokio::spawn(
+            async move { tokio::join!(helpers.tail().run(), helpers.registry().watch(), sweeper.run()) },
+        );
     let (close, closing) = watch::channel(false);
     let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
     let worker = (!arguments.no_runner).then(|| {

@@ -57,7 +57,8 @@ async fn list(desk: &Desk, limit: usize, as_json: bool) -> Result<Exit> {
 }
 
 fn line(session: &SessionView) -> String {
-    let parent = session.parent_session_id.as_ref().map(|parent| format!("  for {parent}")).unwrap_or_default();
+    let parent =
+        session.parent_session_id.as_ref().map(|parent| format!("  for {parent}")).unwrap_or_default();
     format!(
         "{}  {:9}  {}  {}{parent}",
         session.session_id,
@@ -120,12 +121,16 @@ async fn events(desk: &Desk, session: &SessionId, after: i64, as_json: bool) -> 
 /// An event on one line: when, what, and a glance at what was said.
 fn event_line(text: &str) -> Result<String> {
     let value: Value = serde_json::from_str(text)?;
-    let event: Event = serde_json::from_str(text).context("the journal holds an event that this program does not know")?;
+    let event: Event =
+        serde_json::from_str(text).context("the journal holds an event that this program does not know")?;
     let kind = value["event_type"].as_str().unwrap_or_default();
-    let glance = ["content", "tool_name", "error", "errors", "result_data", "result_text", "reason", "agent_name"];
-    let glance = glance.iter().map(|key| &value[*key]).find(|value| !value.is_null()).cloned().unwrap_or(json!(""));
+    let glance =
+        ["content", "tool_name", "error", "errors", "result_data", "result_text", "reason", "agent_name"];
+    let glance =
+        glance.iter().map(|key| &value[*key]).find(|value| !value.is_null()).cloned().unwrap_or(json!(""));
     let glance = glance.as_str().map(str::to_owned).unwrap_or_else(|| glance.to_string());
-    let glance: String = glance.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(80).collect();
+    let glance: String =
+        glance.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(80).collect();
     Ok(format!("{:>4}  {}  {kind:17}  {glance}", event.seq, event.timestamp).trim_end().to_owned())
 }
 

@@ -46,13 +46,6 @@ pub(crate) fn schema_source(given: &str) -> Result<(PathBuf, Value)> {
     read_schema(schema_path(given)?)
 }
 
-/// The schema of a name in `schemas/`, and nothing else: whoever names it may be a model.
-pub(crate) fn named_schema(name: &str) -> Result<Value> {
-    let path = named_path(name).filter(|path| path.is_file());
-    let path = path.with_context(|| format!("there is no schema '{name}' in {SCHEMAS_FOLDER}/"))?;
-    Ok(read_schema(path)?.1)
-}
-
 fn read_schema(path: PathBuf) -> Result<(PathBuf, Value)> {
     let mut bytes = Vec::new();
     open(&path)?

@@ -30,13 +30,16 @@ async fn open(given: Option<&str>) -> Result<App> {
     let project = std::env::current_dir().context("the current folder cannot be read")?;
     let settings = Settings::read(&project, &environment)?;
     let database = given.map(str::to_owned).or(settings.server.db);
-    let database = database.map_or_else(|| desk::database(&project), |given| serve::address(&project, &given));
+    let database =
+        database.map_or_else(|| desk::database(&project), |given| serve::address(&project, &given));
     let registry = Arc::new(Registry::read(Path::new("")));
     Ok(App::open(&database, false, registry, desk::options()?).await?)
 }
 
 async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exit> {
-    let Some(scope) = Scope::of(scope) else { bail!("there is no scope '{scope}'; there are: admin, caller, runner") };
+    let Some(scope) = Scope::of(scope) else {
+        bail!("there is no scope '{scope}'; there are: admin, caller, runner")
+    };
     let issued = app.create_token(name, scope).await?;
     let record = &issued.record;
     if as_json {
@@ -44,7 +47,10 @@ async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exi
             "token": issued.token, "id": record.token_id, "name": record.name, "scope": record.scope,
         }))?;
     } else {
-        output::lines([format!("formwork: {} for '{name}' ({}); it is not shown again:", record.token_id, record.scope)]);
+        output::lines([format!(
+            "formwork: {} for '{name}' ({}); it is not shown again:",
+            record.token_id, record.scope
+        )]);
         output::text(&issued.token)?;
     }
     Ok(Exit::Valid)
@@ -67,7 +73,13 @@ async fn list(app: &App, as_json: bool) -> Result<Exit> {
         output::lines(["there are no tokens; make one with `formwork token create NAME`".to_owned()]);
     }
     for token in tokens {
-        output::text(&format!("{}  {:7}  {}  {}", token.token_id, token.scope, timestamp(token.created_at), token.name))?;
+        output::text(&format!(
+            "{}  {:7}  {}  {}",
+            token.token_id,
+            token.scope,
+            timestamp(token.created_at),
+            token.name
+        ))?;
     }
     Ok(Exit::Valid)
 }

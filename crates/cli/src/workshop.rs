@@ -2,7 +2,7 @@
 //! else.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -122,10 +122,6 @@ impl Workshop {
             }
         };
         Ok(Rung { tier: TierBackend { tier: tier.to_owned(), ..rung.tier }, ..rung })
-    }
-
-    pub(crate) fn project(&self) -> &Path {
-        &self.project
     }
 }
 
