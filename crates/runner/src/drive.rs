@@ -315,12 +315,13 @@ pub(crate) fn ending(outcome: &Outcome) -> Vec<Body> {
                 result_data: success.result_data.clone(),
                 receipt: Box::new(success.receipt.clone()),
             },
-            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None },
+            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
         ],
         Outcome::Failed(failure) => vec![Body::RunCompleted {
             status,
             error: Some(Box::new(failure.error.clone())),
             salvage: Some(Box::new(failure.salvage.clone())),
+            receipt: Some(Box::new(failure.receipt.clone())),
         }],
     }
 }

@@ -9,9 +9,9 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
-    Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Finished, Listed, Millis, Named, NewRun,
-    Page, Parked, Position, Refusal, Retention, RunFilter, RunRecord, RunnerRecord, SessionRecord, Shelf,
-    Stale, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
+    AgentFigures, Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Finished, Listed, Millis,
+    Named, NewRun, Page, Parked, Position, Refusal, Retention, RunFilter, RunRecord, RunnerRecord,
+    SessionRecord, Shelf, Stale, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
 use crate::sqlite::Sqlite;
 use crate::tx::Perform;
@@ -262,6 +262,11 @@ impl Store {
     /// How many runs stand how.
     pub async fn counts(&self) -> Result<Counts, Error> {
         self.read((), |tx, ()| Box::pin(runs::counts(tx))).await
+    }
+
+    /// How the agents did whose runs have ended, by name.
+    pub async fn figures(&self) -> Result<Vec<AgentFigures>, Error> {
+        self.read((), |tx, ()| Box::pin(runs::figures(tx))).await
     }
 
     /// Checks the whole database, as far as it can check itself; what it finds.
