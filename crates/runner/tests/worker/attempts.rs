@@ -40,7 +40,7 @@ async fn a_run_is_claimed_driven_and_finished() {
 async fn placeholders_that_were_filled_in_are_told_with_every_attempt() {
     let door = Door::new();
     door.submit(1, json!({"name": "worker", "system_prompt": "Work on ${params.prompt}"}), None);
-    let outfit = Outfit::new(|job| {
+    let outfit = Outfit::making(|job| {
         assert_eq!(job.first.run_id, job.run_id);
         let prompt = job.first.parameters["prompt"].as_str().unwrap();
         let blueprint =
@@ -70,7 +70,7 @@ async fn placeholders_that_were_filled_in_are_told_with_every_attempt() {
 async fn what_cannot_be_equipped_ends_as_a_typed_failure() {
     let door = Door::new();
     door.submit(1, agent(), None);
-    let working = start(&door, Outfit::new(|_| Err("there is no backend 'large'".to_owned())), 1);
+    let working = start(&door, Outfit::making(|_| Err("there is no backend 'large'".to_owned())), 1);
     let ended = door.ended(1).await;
     working.go_home().await;
     assert_eq!(
@@ -145,7 +145,7 @@ async fn a_tool_that_breaks_is_answered_for_and_the_run_goes_on() {
     door.submit(1, json!({"name": "worker", "tools": ["echo"]}), None);
     let working = start(
         &door,
-        Outfit::new(|job| {
+        Outfit::making(|job| {
             let call = json!({"id": "a", "name": "echo", "arguments": "{}"});
             let calls = json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}});
             let ladder = vec![spoken(vec![calls, json!({"text": "It broke."})])];

@@ -72,7 +72,7 @@ async fn the_programs_of_an_attempt_end_with_it() {
     door.submit(1, json!({"name": "slow", "type": "procedural", "command": ["sh", "-c", script]}), None);
     let path = folder.path();
     let working =
-        start(&door, Outfit::new(move |job| Ok(Claim { project_dir: path.clone(), ..job.claim() })), 1);
+        start(&door, Outfit::making(move |job| Ok(Claim { project_dir: path.clone(), ..job.claim() })), 1);
     let file = Arc::new(std::path::PathBuf::from(folder.path()).join("pid"));
     while !file.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -20,5 +20,4 @@ mod children;
 mod draining;
 mod registration;
 mod slots;
-mod spans;
 mod troubles;

@@ -21,7 +21,7 @@ type Make = Box<dyn Fn(&Job) -> Result<Claim, String> + Send + Sync>;
 pub(crate) struct Outfit(Make);
 
 impl Outfit {
-    pub(crate) fn new(
+    pub(crate) fn making(
         make: impl Fn(&Job) -> Result<Claim, String> + Send + Sync + 'static,
     ) -> Arc<dyn Outfitter> {
         Arc::new(Outfit(Box::new(make)))
@@ -29,7 +29,7 @@ impl Outfit {
 
     /// Every run gets these rungs.
     pub(crate) fn ladder(rungs: impl Fn(&Job) -> Vec<Rung> + Send + Sync + 'static) -> Arc<dyn Outfitter> {
-        Outfit::new(move |job| Ok(Claim { ladder: rungs(job), ..job.claim() }))
+        Outfit::making(move |job| Ok(Claim { ladder: rungs(job), ..job.claim() }))
     }
 
     /// Every run is answered with its own input.

@@ -52,7 +52,7 @@ async fn a_run_of_a_backend_that_this_worker_does_not_have_is_given_back() {
     door.submit(1, agent(), None);
     let working = start(
         &door,
-        Outfit::new(|job| {
+        Outfit::making(|job| {
             let mut rung = spoken(vec![json!({"text": "Yes."})]);
             // The run began where another backend was the first.
             if job.journal.len() == 2 {

@@ -1,4 +1,16 @@
-//! The spans of a run with a tool, as a collector sees them.
+//! The spans of a run with a tool, as a collector sees them. It has a process of its own: what a span costs is decided
+//! once for all threads, and other tests have no collector.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[allow(dead_code, reason = "shared with tests of the worker")]
+#[path = "worker/door.rs"]
+mod door;
+#[allow(dead_code, reason = "shared with tests of whole runs")]
+#[path = "play/parts.rs"]
+mod parts;
+#[allow(dead_code, reason = "shared with tests of the worker")]
+#[path = "worker/play.rs"]
+mod play;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -85,7 +97,7 @@ async fn a_run_its_calls_and_its_tools_are_spans_without_what_is_said() {
     let (mut agent, contract) = ager();
     agent["tools"] = json!(["echo"]);
     door.submit(1, agent, Some(contract));
-    let outfit = Outfit::new(|job| {
+    let outfit = Outfit::making(|job| {
         let call = json!({"id": "a", "name": "echo", "arguments": "{\"word\": \"hush\"}"});
         let result = json!({"id": "b", "name": "submit_result", "arguments": "{\"age\": 7}"});
         let usage = json!({"input": 11, "output": 3});
