@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use formwork_runner::Claim;
-use formwork_types::{Body, RunStatus};
+use formwork_api::Code;
+use formwork_types::{Body, RunErrorType, RunStatus};
 use serde_json::json;
 
 use crate::door::{Door, run};
@@ -50,20 +50,40 @@ async fn a_journal_that_cannot_be_read_is_given_back_in_growing_intervals() {
 async fn a_run_of_a_backend_that_this_worker_does_not_have_is_given_back() {
     let door = Door::new();
     door.submit(1, agent(), None);
-    let working = start(
+    let first = start(&door, Outfit::silent(), 1);
+    door.until("it begins", |book| book.runs[&run(1)].events.len() == 2).await;
+    first.go_home().await;
+    let second = start(
         &door,
-        Outfit::making(|job| {
+        Outfit::ladder(|_| {
             let mut rung = spoken(vec![json!({"text": "Yes."})]);
-            // The run began where another backend was the first.
-            if job.journal.len() == 2 {
-                rung.tier.backend.name = "other".to_owned();
-            }
-            let ladder = if job.journal.len() == 1 { vec![crate::parts::silent()] } else { vec![rung] };
-            Ok(Claim { ladder, ..job.claim() })
+            rung.tier.backend.name = "other".to_owned();
+            vec![rung]
         }),
         1,
     );
-    door.until("it begins", |book| book.runs[&run(1)].events.len() == 2).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    second.go_home().await;
+    // Whoever has it can go on: the run has not ended.
+    assert!(door.said("release").len() > 8);
+    assert_eq!(door.names(1).last().unwrap(), "attempt_started");
+    let third = start(&door, Outfit::answering(), 1);
+    door.ended(1).await;
+    third.go_home().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_says_what_the_coordinator_does_not_take_ends_as_a_typed_failure() {
+    let door = Door::new();
+    door.submit(1, agent(), None);
+    (0..5).for_each(|_| door.fail("append", Code::PayloadTooLarge, false));
+    let working = start(&door, Outfit::answering(), 1);
+    let ended = door.ended(1).await;
     working.go_home().await;
-    assert_eq!(door.said("release").len(), 1);
+    let Body::RunCompleted { error: Some(error), .. } = ended else { panic!("{ended:?}") };
+    assert_eq!(error.kind, RunErrorType::ToolFailed);
+    let message =
+        "the run broke off 5 times, the last time because: the coordinator does not take it: append fails";
+    assert_eq!(error.message, message);
+    assert_eq!(door.said("release").len(), 5);
 }
