@@ -85,3 +85,32 @@ async fn a_refusal_is_told_to_the_model_and_an_outage_is_waited_for() {
     });
     assert_eq!(refusal.as_deref(), Some("nobody is free"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_gone_on_with_is_asked_for_by_its_session() {
+    let door = Door::new();
+    submit(&door);
+    door.book().child_answer = Some(ChildAnswer::Accepted { session_id: session(7), run_id: run(7) });
+    let working = start(
+        &door,
+        Outfit::ladder(|_| {
+            let starts = json!({"agent_name": "helper", "prompt": "Help.", "mode": "callback"});
+            let resumes = json!({"agent_name": "helper", "prompt": "More.", "mode": "callback"});
+            vec![spoken(vec![
+                calls("start_agent_session", &starts),
+                calls("resume_agent_session", &resumes),
+                json!({"text": "Asked."}),
+            ])]
+        }),
+        1,
+    );
+    door.ended(1).await;
+    working.go_home().await;
+    let asked = door.book().children.clone();
+    assert_eq!(asked.len(), 2);
+    assert_ne!(asked[0].call_id, asked[1].call_id);
+    assert_eq!(asked[1].session_id, Some(session(7)));
+    assert_eq!(asked[1].parameters, json!({"prompt": "More."}));
+    assert_eq!(asked[1].execution_mode, ExecutionMode::AsyncCallback);
+    assert_eq!(door.said("park"), [""; 0], "nobody waits");
+}
