@@ -73,14 +73,12 @@ pub async fn drive(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Driven, Error> {
-    let driving = async {
-        let driven = drive_within(claim, coordinator, stop, progress).await?;
-        if let Driven::Ended(outcome) = &driven {
-            spans::ended(outcome);
-        }
-        Ok(driven)
-    };
-    driving.instrument(spans::run(claim)).await
+    let span = spans::run(claim);
+    let driven = drive_within(claim, coordinator, stop, progress).instrument(span.clone()).await;
+    if let Ok(Driven::Ended(outcome)) = &driven {
+        spans::ended(&span, outcome);
+    }
+    driven
 }
 
 async fn drive_within(
