@@ -11,7 +11,7 @@ pub(crate) enum Dialect {
 }
 
 /// The word, in SQLite, in PostgreSQL.
-const WORDS: [(&str, &str, &str); 7] = [
+const WORDS: [(&str, &str, &str); 8] = [
     // The database's time in milliseconds. The machines that ask may be wrong about theirs.
     (
         "{now}",
@@ -22,6 +22,7 @@ const WORDS: [(&str, &str, &str); 7] = [
     ("{lock}", "", "FOR UPDATE"),
     ("{skip}", "", "FOR UPDATE SKIP LOCKED"),
     ("{transaction}", "0", "transaction_id"),
+    ("{after}", "position > $2", "(transaction_id, position) > ($1, $2)"),
     ("{order}", "position", "transaction_id, position"),
     ("{backwards}", "position DESC", "transaction_id DESC, position DESC"),
     // An event is shown when no transaction before its own can still add any.

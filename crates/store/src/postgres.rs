@@ -127,7 +127,10 @@ impl Postgres {
             Err(error) => {
                 // Nothing was committed: it may be tried again on a connection that lives.
                 let may_retry = link.is_conflict || link.is_closed();
-                if link.end("ROLLBACK").await.is_ok() {
+                if link.is_closed() {
+                    // A server that went away took the others along.
+                    self.pool.forget_idle();
+                } else if link.end("ROLLBACK").await.is_ok() {
                     self.pool.give_back(link, place);
                 }
                 Err(Failed { error, may_retry })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use formwork_types::{RunId, SessionId};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 use crate::error::Error;
@@ -49,7 +50,11 @@ impl Store {
         let news = Arc::new(watch::channel(0).0);
         let database = match Address::read(address)? {
             Address::Sqlite(path) => {
-                Database::Sqlite(Sqlite::open(path.as_deref(), options.is_exclusive, &news)?)
+                let (is_exclusive, news) = (options.is_exclusive, news.clone());
+                // It may have to wait for another process that writes.
+                let opening = spawn_blocking(move || Sqlite::open(path.as_deref(), is_exclusive, &news));
+                let opened = opening.await.map_err(|error| Error::Unavailable(error.to_string()))?;
+                Database::Sqlite(opened?)
             }
             Address::Postgres(address) => Database::Postgres(Postgres::open(&address, &news).await?),
         };

@@ -22,15 +22,17 @@ pub(crate) struct Link {
     pub(crate) begin: Option<&'static str>,
     /// Whether PostgreSQL has given the transaction up because of another one.
     pub(crate) is_conflict: bool,
+    /// Whether the server has said that it goes away.
+    is_leaving: bool,
 }
 
 impl Link {
     pub(crate) fn new(client: Client) -> Link {
-        Link { client, statements: HashMap::new(), begin: None, is_conflict: false }
+        Link { client, statements: HashMap::new(), begin: None, is_conflict: false, is_leaving: false }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.is_leaving || self.client.is_closed()
     }
 
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
@@ -115,7 +117,10 @@ impl Link {
 
     fn explain(&mut self, error: &tokio_postgres::Error) -> Error {
         let conflicts = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
-        self.is_conflict = error.code().is_some_and(|code| conflicts.contains(code));
+        let leaving = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
+        let is_one_of = |codes: &[SqlState]| error.code().is_some_and(|code| codes.contains(code));
+        self.is_conflict = is_one_of(&conflicts);
+        self.is_leaving |= is_one_of(&leaving) || error.is_closed();
         explain(error)
     }
 }

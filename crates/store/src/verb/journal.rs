@@ -131,7 +131,7 @@ pub(crate) async fn all_events(
     let sql = concat!(
         "SELECT ",
         event_columns!(),
-        " FROM events e WHERE ({transaction}, position) > ($1, $2) AND {settled} ORDER BY {order} LIMIT $3"
+        " FROM events e WHERE {after} AND {settled} ORDER BY {order} LIMIT $3"
     );
     let rows = tx.query(sql, &[after.transaction.into(), after.event.into(), limit.into()]).await?;
     rows.into_iter().map(event).collect()

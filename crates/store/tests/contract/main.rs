@@ -9,6 +9,7 @@ mod claim;
 mod events;
 mod family;
 mod finish;
+mod interleaving;
 mod keep;
 mod listing;
 mod park;
@@ -117,6 +118,8 @@ contract! {
         concurrent_writers_lose_no_event
         news_comes_with_every_commit
         a_sound_database_has_no_findings;
+    interleaving:
+        whatever_happens_every_run_ends_once;
     listing:
         runs_are_listed_newest_first
         sessions_are_listed_with_their_children
