@@ -41,7 +41,7 @@ pub struct Store {
 #[derive(Debug)]
 enum Database {
     Sqlite(Sqlite),
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 impl Store {
@@ -56,7 +56,9 @@ impl Store {
                 let opened = opening.await.map_err(|error| Error::Unavailable(error.to_string()))?;
                 Database::Sqlite(opened?)
             }
-            Address::Postgres(address) => Database::Postgres(Postgres::open(&address, &news).await?),
+            Address::Postgres(address) => {
+                Database::Postgres(Box::new(Postgres::open(&address, &news).await?))
+            }
         };
         Ok(Store { database: Arc::new(database), news })
     }

@@ -3,6 +3,9 @@
 //! The server of these tests is started and stopped by them: they need `initdb` and `pg_ctl`, in
 //! `FORMWORK_TEST_POSTGRES_BIN` or where Debian puts them, and a user other than root to run them as.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -98,8 +101,10 @@ fn programs() -> Option<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_go_away_and_come_back() {
     let Some(server) = Server::new() else { return };
-    let store = Store::open(&server.address(), &Options::default()).await.unwrap();
-    let other = Store::open(&server.address(), &Options::default()).await.unwrap();
+    let (address, options) = (server.address(), Options::default());
+    // Two that start at once make the tables once.
+    let (store, other) = tokio::join!(Store::open(&address, &options), Store::open(&address, &options));
+    let (store, other) = (store.unwrap(), other.unwrap());
     assert!(store.add(Shelf::Agents, "before", "{}").await.unwrap());
 
     server.kill();
@@ -116,9 +121,8 @@ async fn a_server_may_go_away_and_come_back() {
     server.start();
     assert_eq!(store.named(Shelf::Agents).await.unwrap().len(), 2);
 
-    let address = server.address();
     let nobody = address.replace("/postgres", "/x").replace("//x@", "//postgres@");
-    assert!(matches!(Store::open(&nobody, &Options::default()).await, Err(Error::Unsuitable(_))));
+    assert!(matches!(Store::open(&nobody, &options).await, Err(Error::Unsuitable(_))));
     assert_newer_is_refused(&address).await;
 }
 

@@ -1,5 +1,7 @@
 //! What only SQLite files have to do: share, lock, and be refused.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -161,4 +163,17 @@ async fn damage_is_found() {
     connection.execute("DELETE FROM events", []).unwrap();
     let findings = store.check().await.unwrap();
     assert_eq!(findings, ["the journal of ses_010101010101 should have 1 events and has 0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_may_make_the_same_database_at_once() {
+    let folder = Folder::new();
+    let mut opening = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let path = folder.file();
+        opening.spawn(async move { open(&path, &Options::default()).await });
+    }
+    while let Some(opened) = opening.join_next().await {
+        opened.unwrap().unwrap().ping().await.unwrap();
+    }
 }

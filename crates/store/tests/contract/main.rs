@@ -3,6 +3,9 @@
 //! PostgreSQL is tested where `FORMWORK_TEST_POSTGRES` names a server on which databases may be made, such as
 //! `postgres://postgres@127.0.0.1:5432/postgres`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+
 mod append;
 mod callback;
 mod claim;
