@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Statement};
 
 use crate::dialect::Dialect;
 use crate::error::Error;
-use crate::tx::{Param, Row, Value};
+use crate::tx::{Change, Param, Row, Value};
 
 /// A connection, with its prepared statements.
 pub(crate) struct Link {
@@ -50,17 +50,21 @@ impl Link {
         done.map_err(|error| self.explain(&error))
     }
 
-    pub(crate) async fn execute_each(
-        &mut self,
-        sql: &'static str,
-        rows: &[Vec<Param<'_>>],
-    ) -> Result<(), Error> {
-        let Some(first) = rows.first() else { return Ok(()) };
-        let statement = self.prepare(sql, first).await?;
-        self.begin().await?;
-        let (client, statement) = (&self.client, &statement);
-        let sent = rows.iter().map(|params| client.execute_raw(statement, params)).map(Box::pin).collect();
-        all(sent).await.map_err(|error| self.explain(&error))
+    pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
+        let mut statements = Vec::with_capacity(changes.len());
+        for (sql, params) in changes {
+            statements.push((self.prepare(sql, params).await?, params));
+        }
+        let (begin, client) = (self.begin.take(), &self.client);
+        let begun = async {
+            match begin {
+                Some(begin) => client.batch_execute(begin).await,
+                None => Ok(()),
+            }
+        };
+        let sent = statements.iter().map(|(statement, params)| client.execute_raw(statement, *params));
+        let (begun, done) = tokio::join!(biased; begun, all(sent.map(Box::pin).collect()));
+        begun.and(done).map_err(|error| self.explain(&error))
     }
 
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
@@ -94,13 +98,6 @@ impl Link {
     /// Runs statements that have no parameters.
     pub(crate) async fn run(&mut self, sql: &str) -> Result<(), Error> {
         self.client.batch_execute(sql).await.map_err(|error| self.explain(&error))
-    }
-
-    async fn begin(&mut self) -> Result<(), Error> {
-        match self.begin.take() {
-            Some(begin) => self.run(begin).await,
-            None => Ok(()),
-        }
     }
 
     async fn prepare(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Statement, Error> {
