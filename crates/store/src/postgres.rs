@@ -22,7 +22,7 @@ use pool::Pool;
 const ATTEMPTS_MAX: usize = 5;
 
 /// How long one attempt may take: longer than a statement may, so this ends only what a dead server leaves hanging.
-const ATTEMPT_WAIT: Duration = Duration::from_secs(20);
+const ATTEMPT_WAIT: Duration = Duration::from_secs(12);
 
 /// For what changes something: rows are locked, so that each statement may see what was committed last.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";

@@ -120,7 +120,8 @@ impl Store {
         self.transact(run.clone(), |tx, run| Box::pin(stop::stop(tx, run))).await
     }
 
-    /// Puts back what was lost, ends what nobody ends.
+    /// Puts back what was lost, ends what nobody ends: each run in a transaction of its own. Several coordinators may
+    /// sweep at once.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<Swept, Error> {
         let due = self.read(limits, |tx, limits| Box::pin(sweep::candidates(tx, limits))).await?;
         let mut swept = Swept::default();
@@ -138,7 +139,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// Deletes what is too old or too many; how many sessions that were.
+    /// Deletes what is too old or too many; how many sessions that were. A session and all that work for it are kept or
+    /// deleted together, each such family in a transaction of its own.
     pub async fn retain(&self, retention: Retention) -> Result<usize, Error> {
         let families = self.read(retention, |tx, retention| Box::pin(retain::candidates(tx, retention)));
         let mut count = 0;
@@ -173,7 +175,7 @@ impl Store {
         self.read(session.clone(), |tx, session| Box::pin(sessions::opening(tx, session))).await
     }
 
-    /// The `run_start` of a run.
+    /// The `run_start` of a run. That of a run which waits for its session is in no journal yet: its `seq` is 0.
     pub async fn start_of(&self, run: &RunId) -> Result<Option<StoredEvent>, Error> {
         self.read(run.clone(), |tx, run| Box::pin(runs::start_of(tx, run))).await
     }
@@ -202,7 +204,8 @@ impl Store {
         .await
     }
 
-    /// Events of all sessions after a position.
+    /// Events of all sessions after a position. PostgreSQL shows an event when every older transaction of its server has
+    /// ended, so that nothing appears before a position that was read.
     pub async fn all_events(&self, after: Position, limit: usize) -> Result<Vec<StoredEvent>, Error> {
         self.read((after, limit), |tx, (after, limit)| Box::pin(journal::all_events(tx, *after, *limit)))
             .await
@@ -241,7 +244,7 @@ impl Store {
             .await
     }
 
-    /// Keeps a token.
+    /// Keeps a token. When it was made is what the database says, whatever the record does.
     pub async fn add_token(&self, token: TokenRecord) -> Result<(), Error> {
         self.transact(token, |tx, token| Box::pin(token::add(tx, token))).await
     }
@@ -256,7 +259,8 @@ impl Store {
         self.transact(token_id.to_owned(), |tx, token_id| Box::pin(token::revoke(tx, token_id))).await
     }
 
-    /// Notes that a runner is there.
+    /// Notes that a runner is there, under an id that it may have had before. The times of the record are the database's
+    /// to say, and what it works on is counted.
     pub async fn register(&self, runner: RunnerRecord) -> Result<(), Error> {
         self.transact(runner, |tx, runner| Box::pin(runner::register(tx, runner))).await
     }

@@ -1,8 +1,11 @@
 //! What only SQLite files have to do: share, lock, and be refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "one process tells another what it has written")]
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -175,5 +178,43 @@ async fn several_may_make_the_same_database_at_once() {
     }
     while let Some(opened) = opening.join_next().await {
         opened.unwrap().unwrap().ping().await.unwrap();
+    }
+}
+
+/// Says that a process is to write to a database until it is killed, and to which.
+const WRITES_TO: &str = "FORMWORK_TEST_WRITES_TO";
+
+#[tokio::test]
+async fn what_was_answered_survives_a_kill() {
+    if let Ok(path) = std::env::var(WRITES_TO) {
+        return write_until_killed(Path::new(&path)).await;
+    }
+    let folder = Folder::new();
+    let mut writer = Command::new(std::env::current_exe().unwrap())
+        .args(["what_was_answered_survives_a_kill", "--exact", "--nocapture"])
+        .env(WRITES_TO, folder.file())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(writer.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let answered: Vec<String> =
+        lines.filter_map(|line| line.strip_prefix("kept ").map(str::to_owned)).take(50).collect();
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert_eq!(answered.len(), 50);
+    // A process that was killed holds no lock.
+    let store = open(&folder.file(), &EXCLUSIVE).await.unwrap();
+    for name in &answered {
+        assert!(store.named_one(Shelf::Agents, name).await.unwrap().is_some(), "{name} was lost");
+    }
+    assert!(store.check().await.unwrap().is_empty());
+}
+
+async fn write_until_killed(path: &Path) {
+    let store = open(path, &EXCLUSIVE).await.unwrap();
+    // Far more than are waited for: whoever started this ends it.
+    for name in 0..100_000 {
+        store.add(Shelf::Agents, &name.to_string(), "{}").await.unwrap();
+        println!("\nkept {name}");
     }
 }
