@@ -38,12 +38,19 @@ impl Server {
             shell::run("handing a folder to postgres", own.arg(&server.folder))?;
         }
         let data = server.data();
-        server.run("making a database", &format!("initdb --auth=trust --username=postgres --pgdata={data}"))?;
-        let options = format!("-p {port} -k {} -c listen_addresses=127.0.0.1", server.folder.display());
+        server
+            .run("making a database", &format!("initdb --auth=trust --username=postgres --pgdata={data}"))?;
+        let options = format!(
+            "-p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=300",
+            server.folder.display()
+        );
         let log = server.folder.join("log");
         server.run(
             "starting PostgreSQL",
-            &format!("pg_ctl start --wait --silent --pgdata={data} --log={} --options=\"{options}\"", log.display()),
+            &format!(
+                "pg_ctl start --wait --silent --pgdata={data} --log={} --options=\"{options}\"",
+                log.display()
+            ),
         )?;
         Ok(server)
     }
