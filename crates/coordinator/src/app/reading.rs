@@ -14,8 +14,8 @@ use tokio::sync::broadcast::error::RecvError;
 use super::{App, errors};
 use crate::tail::Following;
 
-/// The most events that are read at once.
-const PAGE: usize = 200;
+/// The most events that are read at once. They are in memory until the client has taken them.
+const PAGE: usize = 50;
 
 /// Events as they are handed on; whoever follows shares them.
 pub(crate) type Events = Vec<Arc<StoredEvent>>;

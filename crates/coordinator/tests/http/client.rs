@@ -8,29 +8,29 @@ use tokio::net::TcpStream;
 
 /// An answer as it came.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) text: String,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The JSON of a success.
-    pub fn ok(&self, status: u16) -> Value {
+    pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         self.json()
     }
 
     /// Checks that it is a refusal, whole and of this kind, and gives its message.
-    pub fn refused(&self, status: u16, code: &str) -> String {
+    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         let body = self.json();
@@ -46,22 +46,22 @@ impl Answer {
 
 /// A request that is put together by hand.
 #[derive(Debug, Clone)]
-pub struct Asking {
-    pub address: SocketAddr,
-    pub method: String,
-    pub path: String,
-    pub headers: Vec<(String, String)>,
-    pub body: Option<String>,
+pub(crate) struct Asking {
+    pub(crate) address: SocketAddr,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Option<String>,
 }
 
 impl Asking {
-    pub fn new(address: SocketAddr, method: &str, path: &str) -> Asking {
+    pub(crate) fn new(address: SocketAddr, method: &str, path: &str) -> Asking {
         let headers = vec![("host".to_owned(), address.to_string())];
         Asking { address, method: method.to_owned(), path: path.to_owned(), headers, body: None }
     }
 
     /// Sets a header; an empty value takes it away.
-    pub fn header(mut self, name: &str, value: &str) -> Asking {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Asking {
         self.headers.retain(|(key, _)| key != name);
         if !value.is_empty() {
             self.headers.push((name.to_owned(), value.to_owned()));
@@ -69,21 +69,21 @@ impl Asking {
         self
     }
 
-    pub fn token(self, token: &str) -> Asking {
+    pub(crate) fn token(self, token: &str) -> Asking {
         self.header("authorization", &format!("Bearer {token}"))
     }
 
-    pub fn text(mut self, body: &str) -> Asking {
+    pub(crate) fn text(mut self, body: &str) -> Asking {
         self.body = Some(body.to_owned());
         self.header("content-length", &body.len().to_string())
     }
 
-    pub fn json(self, body: &Value) -> Asking {
+    pub(crate) fn json(self, body: &Value) -> Asking {
         self.text(&body.to_string()).header("content-type", "application/json")
     }
 
     /// Everything up to the body.
-    pub fn head(&self) -> String {
+    pub(crate) fn head(&self) -> String {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &self.headers {
             text.push_str(&format!("{name}: {value}\r\n"));
@@ -91,7 +91,7 @@ impl Asking {
         text + "\r\n"
     }
 
-    pub async fn send(self) -> Answer {
+    pub(crate) async fn send(self) -> Answer {
         let asking = self.header("connection", "close");
         let mut connection = Connection::open(asking.address).await;
         connection.write(&(asking.head() + asking.body.as_deref().unwrap_or_default())).await;
@@ -99,7 +99,7 @@ impl Asking {
     }
 
     /// Sends it and reads the head of a stream.
-    pub async fn follow(self) -> Stream {
+    pub(crate) async fn follow(self) -> Stream {
         let mut connection = Connection::open(self.address).await;
         connection.write(&(self.head() + self.body.as_deref().unwrap_or_default())).await;
         let (status, headers) = connection.read_head().await;
@@ -111,16 +111,16 @@ impl Asking {
 }
 
 /// A connection.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
 }
 
 impl Connection {
-    pub async fn open(address: SocketAddr) -> Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Connection {
         Connection { stream: BufReader::new(TcpStream::connect(address).await.unwrap()) }
     }
 
-    pub async fn write(&mut self, text: &str) {
+    pub(crate) async fn write(&mut self, text: &str) {
         // A server that has said no may have closed already; what it said can still be read.
         let _ = self.stream.get_mut().write_all(text.as_bytes()).await;
     }
@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    pub async fn read_head(&mut self) -> (u16, Vec<(String, String)>) {
+    pub(crate) async fn read_head(&mut self) -> (u16, Vec<(String, String)>) {
         let first = self.line().await.expect("an answer");
         let status = first.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         let mut headers = Vec::new();
@@ -144,7 +144,7 @@ impl Connection {
         (status, headers)
     }
 
-    pub async fn answer(&mut self) -> Answer {
+    pub(crate) async fn answer(&mut self) -> Answer {
         let (status, headers) = self.read_head().await;
         let length = headers.iter().find(|(name, _)| name == "content-length");
         let length = length.map_or(0, |(_, length)| length.parse().expect("a length"));
@@ -154,7 +154,7 @@ impl Connection {
     }
 
     /// Whether the server has closed it.
-    pub async fn is_closed(&mut self) -> bool {
+    pub(crate) async fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]).await, Ok(0) | Err(_))
     }
 
@@ -169,21 +169,21 @@ impl Connection {
 
 /// A server-sent event.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
-    pub id: String,
-    pub event: String,
-    pub data: Value,
+pub(crate) struct Told {
+    pub(crate) id: String,
+    pub(crate) event: String,
+    pub(crate) data: Value,
 }
 
 /// A stream of server-sent events.
-pub struct Stream {
+pub(crate) struct Stream {
     connection: Connection,
     text: String,
 }
 
 impl Stream {
     /// The next piece between two empty lines, whatever it is.
-    pub async fn piece(&mut self) -> Option<String> {
+    pub(crate) async fn piece(&mut self) -> Option<String> {
         loop {
             if let Some((piece, rest)) = self.text.split_once("\n\n") {
                 let (piece, rest) = (piece.to_owned(), rest.to_owned());
@@ -195,7 +195,7 @@ impl Stream {
     }
 
     /// The next event; none where the stream has ended.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub(crate) async fn next(&mut self) -> Option<Told> {
         loop {
             let piece = self.piece().await?;
             let field = |name: &str| {
@@ -207,7 +207,7 @@ impl Stream {
         }
     }
 
-    pub async fn take(&mut self, count: usize) -> Vec<Told> {
+    pub(crate) async fn take(&mut self, count: usize) -> Vec<Told> {
         let mut all = Vec::new();
         while all.len() < count {
             all.push(self.next().await.expect("another event"));

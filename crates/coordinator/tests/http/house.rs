@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 
 use crate::client::Asking;
 
-pub struct House {
-    pub address: SocketAddr,
-    pub app: App,
+pub(crate) struct House {
+    pub(crate) address: SocketAddr,
+    pub(crate) app: App,
     shutdown: Option<oneshot::Sender<()>>,
     served: JoinHandle<()>,
     tail: JoinHandle<()>,
@@ -25,20 +25,20 @@ pub struct House {
 const NO_PROJECT: &str = "/nonexistent";
 
 impl House {
-    pub async fn open() -> House {
+    pub(crate) async fn open() -> House {
         House::with(|_| {}).await
     }
 
-    pub async fn with(change: impl FnOnce(&mut ServerOptions)) -> House {
+    pub(crate) async fn with(change: impl FnOnce(&mut ServerOptions)) -> House {
         House::of(Path::new(NO_PROJECT), change).await
     }
 
-    pub async fn of(project: &Path, change: impl FnOnce(&mut ServerOptions)) -> House {
+    pub(crate) async fn of(project: &Path, change: impl FnOnce(&mut ServerOptions)) -> House {
         let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
         House::over(store, project, change).await
     }
 
-    pub async fn over(store: Store, project: &Path, change: impl FnOnce(&mut ServerOptions)) -> House {
+    pub(crate) async fn over(store: Store, project: &Path, change: impl FnOnce(&mut ServerOptions)) -> House {
         let app = App::new(store, Arc::new(Registry::read(project)), AppOptions::default());
         let mut options = ServerOptions::new("127.0.0.1:0".parse().unwrap());
         change(&mut options);
@@ -54,34 +54,34 @@ impl House {
     }
 
     /// Asks the server to go down.
-    pub fn shut_down(&mut self) {
+    pub(crate) fn shut_down(&mut self) {
         self.shutdown.take().unwrap().send(()).unwrap();
     }
 
     /// Waits until it is down.
-    pub async fn down(self) {
+    pub(crate) async fn down(self) {
         self.served.await.unwrap();
         self.tail.abort();
     }
 
-    pub fn ask(&self, method: &str, path: &str) -> Asking {
+    pub(crate) fn ask(&self, method: &str, path: &str) -> Asking {
         Asking::new(self.address, method, path)
     }
 
-    pub fn get(&self, path: &str) -> Asking {
+    pub(crate) fn get(&self, path: &str) -> Asking {
         self.ask("GET", path)
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Asking {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Asking {
         self.ask("POST", path).json(body)
     }
 
-    pub async fn token(&self, scope: Scope) -> String {
+    pub(crate) async fn token(&self, scope: Scope) -> String {
         self.app.create_token("a test", scope).await.unwrap().token
     }
 
     /// Saves an agent; `more` is merged into its blueprint.
-    pub async fn agent(&self, name: &str, more: Value) {
+    pub(crate) async fn agent(&self, name: &str, more: Value) {
         let mut blueprint = json!({"name": name, "description": "An agent.", "system_prompt": "Be brief."});
         for (key, value) in more.as_object().unwrap() {
             blueprint[key] = value.clone();
@@ -90,7 +90,7 @@ impl House {
     }
 
     /// Takes a run on; its ids.
-    pub async fn submit(&self, agent: &str) -> (String, String) {
+    pub(crate) async fn submit(&self, agent: &str) -> (String, String) {
         let body = json!({"type": "start_session", "agent_name": agent, "prompt": "Hello."});
         let created = self.post("/runs", &body).send().await.ok(201);
         assert_eq!(created["status"], "pending");
@@ -99,7 +99,7 @@ impl House {
     }
 
     /// A runner that says hello.
-    pub async fn runner(&self) -> String {
+    pub(crate) async fn runner(&self) -> String {
         let details = json!({"backends": [{"name": "here", "kind": "openai", "model": "m"}]});
         let hello = json!({"name": "tester", "slots": 2, "details": details});
         let registered = self.post("/runner/register", &hello).send().await.ok(200);
@@ -107,7 +107,7 @@ impl House {
     }
 
     /// Claims the next run, which has to be there.
-    pub async fn claim(&self, runner: &str) -> Work {
+    pub(crate) async fn claim(&self, runner: &str) -> Work {
         let request = json!({"runner_id": runner, "slots": 1, "wait_ms": 5_000});
         let claims = self.post("/runner/claim", &request).send().await.ok(200);
         let work = claims["claims"][0].clone();
@@ -116,18 +116,18 @@ impl House {
     }
 
     /// Appends events.
-    pub async fn append(&self, work: &mut Work, events: &Value) -> Value {
+    pub(crate) async fn append(&self, work: &mut Work, events: &Value) -> Value {
         self.post("/runner/append", &work.message(events)).send().await.ok(200)
     }
 
     /// Ends a run with a text.
-    pub async fn finish(&self, work: &mut Work, text: &str) {
+    pub(crate) async fn finish(&self, work: &mut Work, text: &str) {
         let events = json!([result(json!({"result_text": text})), completed()]);
         self.post("/runner/finish", &work.message(&events)).send().await.ok(200);
     }
 
     /// Works on the next run from its claim to its end.
-    pub async fn work_off(&self, text: &str) {
+    pub(crate) async fn work_off(&self, text: &str) {
         let mut work = self.claim(&self.runner().await).await;
         self.append(&mut work, &json!([started()])).await;
         self.finish(&mut work, text).await;
@@ -135,34 +135,34 @@ impl House {
 }
 
 /// A run that a runner has.
-pub struct Work {
-    pub run_id: String,
-    pub token: i64,
-    pub number: i64,
-    pub work: Value,
+pub(crate) struct Work {
+    pub(crate) run_id: String,
+    pub(crate) token: i64,
+    pub(crate) number: i64,
+    pub(crate) work: Value,
 }
 
 impl Work {
-    pub fn message(&mut self, events: &Value) -> Value {
+    pub(crate) fn message(&mut self, events: &Value) -> Value {
         self.number += 1;
         json!({"run_id": self.run_id, "token": self.token, "number": self.number, "events": events})
     }
 
-    pub fn attempt(&self) -> Value {
+    pub(crate) fn attempt(&self) -> Value {
         json!({"run_id": self.run_id, "token": self.token})
     }
 }
 
-pub fn started() -> Value {
+pub(crate) fn started() -> Value {
     json!({"event_type": "attempt_started", "ladder": []})
 }
 
-pub fn completed() -> Value {
+pub(crate) fn completed() -> Value {
     json!({"event_type": "run_completed", "status": "completed"})
 }
 
 /// A result event.
-pub fn result(what: Value) -> Value {
+pub(crate) fn result(what: Value) -> Value {
     let receipt = serde_json::to_value(formwork_types::Receipt::default()).unwrap();
     let mut event =
         json!({"event_type": "result", "result_text": null, "result_data": null, "receipt": receipt});

@@ -15,3 +15,4 @@ mod sessions;
 mod shelf;
 mod streams;
 mod tokens;
+mod typed;

@@ -12,7 +12,7 @@ async fn agents_are_saved_changed_and_deleted() {
     assert_eq!((&created["name"], &created["source"]), (&json!("writer"), &json!("api")));
     house.post("/agents", &agent).send().await.refused(409, "AgentExists");
     house.post("/agents", &json!({"name": "a b"})).send().await.refused(422, "InvalidAgent");
-    house.post("/agents", &json!([1])).send().await.refused(422, "InvalidAgent");
+    house.post("/agents", &json!([1])).send().await.refused(400, "InvalidRequest");
     let change = |body: serde_json::Value| house.ask("PATCH", "/agents/writer").json(&body);
     let changed = change(json!({"description": "Writes well."})).send().await.ok(200);
     assert_eq!(changed["blueprint"]["description"], "Writes well.");
