@@ -18,7 +18,7 @@ pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Cla
         .query(
             "WITH picked AS MATERIALIZED (
                 SELECT run_id FROM runs
-                WHERE available_at <= {now} AND (pinned_to IS NULL OR pinned_to = $1)
+                WHERE available_at IS NOT NULL AND available_at <= {now} AND (pinned_to IS NULL OR pinned_to = $1)
                 ORDER BY available_at, number LIMIT $2 {skip}
              )
              UPDATE runs SET

@@ -12,7 +12,6 @@ use crate::tx::{Row, Tx};
 pub(crate) struct Run {
     pub(crate) run_id: RunId,
     pub(crate) session_id: SessionId,
-    pub(crate) agent_name: String,
     pub(crate) status: RunStatus,
     pub(crate) mode: ExecutionMode,
     pub(crate) parent_session_id: Option<SessionId>,
@@ -25,7 +24,6 @@ pub(crate) struct Run {
     pub(crate) is_stopping: bool,
     pub(crate) stop_asked_at: Option<Millis>,
     pub(crate) deadline_at: Option<Millis>,
-    pub(crate) pinned_to: Option<String>,
     /// Whether it waits for its session's turn: its start is not in the journal yet.
     pub(crate) is_queued: bool,
     pub(crate) is_ended: bool,
@@ -54,8 +52,8 @@ pub(crate) async fn lock(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error>
 pub(crate) async fn lock_alone(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
     let row = tx
         .query_one(
-            "SELECT run_id, session_id, agent_name, status, mode, parent_session_id, parent_run_id, attempts, losses,
-                token, appends, lease_until, is_stopping, stop_asked_at, deadline_at, pinned_to,
+            "SELECT run_id, session_id, status, mode, parent_session_id, parent_run_id, attempts, losses,
+                token, appends, lease_until, is_stopping, stop_asked_at, deadline_at,
                 CASE WHEN start IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END,
                 CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, {now}
              FROM runs WHERE run_id = $1 {lock}",
@@ -69,7 +67,6 @@ fn read(mut row: Row) -> Result<Run, Error> {
     Ok(Run {
         run_id: row.id()?,
         session_id: row.id()?,
-        agent_name: row.text()?,
         status: read_status(&row.text()?)?,
         mode: read_mode(&row.text()?),
         parent_session_id: row.optional_id()?,
@@ -82,7 +79,6 @@ fn read(mut row: Row) -> Result<Run, Error> {
         is_stopping: row.flag()?,
         stop_asked_at: row.optional_integer()?,
         deadline_at: row.optional_integer()?,
-        pinned_to: row.optional_text()?,
         is_queued: row.flag()?,
         is_ended: row.flag()?,
         now: row.integer()?,

@@ -1,0 +1,85 @@
+//! Giving work to runners.
+
+use std::collections::HashSet;
+
+use formwork_store::{ClaimRequest, NewRun};
+use formwork_types::RunStatus;
+
+use crate::world::{LONG, World, kind, task};
+
+pub(crate) async fn the_longest_waiting_is_claimed_first(world: &World) {
+    let mut expected = Vec::new();
+    for _ in 0..5 {
+        expected.push(world.submit("writer").await.run_id);
+    }
+    let mut claimed = Vec::new();
+    for slots in [2, 1, 4] {
+        let runs = world.claim_as("runner", slots, LONG).await;
+        assert!(runs.len() <= slots);
+        claimed.extend(runs.into_iter().map(|claim| claim.fence.run_id));
+    }
+    assert_eq!(claimed, expected);
+    assert!(world.claim_as("runner", 10, LONG).await.is_empty());
+    let run = world.run(&expected[0]).await;
+    assert_eq!((run.status, run.attempts), (RunStatus::Claimed, 1));
+    assert!(run.started_at.is_some());
+}
+
+pub(crate) async fn a_pinned_run_waits_for_its_runner(world: &World) {
+    let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
+    world.store.submit(pinned).await.unwrap().unwrap();
+    assert!(world.claim_as("theirs", 10, LONG).await.is_empty());
+    assert_eq!(world.claim_as("mine", 10, LONG).await.len(), 1);
+}
+
+pub(crate) async fn a_run_is_claimed_once_however_many_ask(world: &World) {
+    for _ in 0..60 {
+        world.submit("writer").await;
+    }
+    let claiming: Vec<_> = (0..8)
+        .map(|runner| {
+            let store = world.store.clone();
+            tokio::spawn(async move {
+                let mut mine = Vec::new();
+                for _ in 0..40 {
+                    let request = ClaimRequest { runner_id: format!("{runner}"), slots: 3, lease_ms: LONG };
+                    mine.extend(store.claim(request).await.unwrap());
+                }
+                mine
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for claimed in claiming {
+        all.extend(claimed.await.unwrap());
+    }
+    let distinct: HashSet<_> = all.iter().map(|claim| claim.fence.run_id.clone()).collect();
+    assert_eq!((all.len(), distinct.len()), (60, 60));
+    assert!(all.iter().all(|claim| claim.fence.token == 1));
+}
+
+pub(crate) async fn time_begins_with_the_first_claim(world: &World) {
+    let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
+    let submitted = world.store.submit(limited).await.unwrap().unwrap();
+    let first = world.claim().await;
+    assert!(first.time_left_ms.is_some_and(|left| left <= LONG && left > LONG - 60_000));
+    let started_at = world.run(&submitted.run_id).await.started_at;
+    world.store.release(first.fence).await.unwrap().unwrap();
+    let second = world.claim().await;
+    assert!(second.time_left_ms <= first.time_left_ms);
+    assert_eq!(world.run(&submitted.run_id).await.started_at, started_at);
+    world.submit("unlimited").await;
+    assert_eq!(world.claim().await.time_left_ms, None);
+}
+
+pub(crate) async fn a_claim_holds_the_journal(world: &World) {
+    let submitted = world.submit("writer").await;
+    world.complete_next("first").await;
+    let next = crate::world::follow_up("writer", &submitted.session_id, false);
+    world.store.submit(next).await.unwrap().unwrap();
+    let claimed = world.claim().await;
+    let kinds: Vec<String> = claimed.journal.iter().map(kind).collect();
+    assert_eq!(kinds, ["run_start", "result", "run_completed", "run_start"]);
+    assert_eq!(claimed.project_dir.as_deref(), Some("/project"));
+    assert_eq!((claimed.line.as_slice(), claimed.stop), (["writer".to_owned()].as_slice(), false));
+}

@@ -1,0 +1,149 @@
+//! What is kept, and for how long.
+
+use formwork_store::{Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
+use formwork_types::ExecutionMode;
+use serde_json::json;
+
+use crate::world::{World, follow_up, success, task, until};
+
+const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
+
+pub(crate) async fn old_sessions_are_forgotten(world: &World) {
+    let ended = world.submit("writer").await;
+    world.complete_next("done").await;
+    let open = world.submit("writer").await;
+    let long = Retention { age_ms_max: Some(600_000), sessions_max: None };
+    assert_eq!(world.store.retain(long).await.unwrap(), 0);
+    assert_eq!(world.store.retain(Retention::default()).await.unwrap(), 0);
+    until("it is older than no time at all", || async {
+        let none = Retention { age_ms_max: Some(0), sessions_max: None };
+        world.store.retain(none).await.unwrap() == 1
+    })
+    .await;
+    assert!(world.store.session(&ended.session_id).await.unwrap().is_none());
+    assert!(world.store.run(&ended.run_id).await.unwrap().is_none());
+    assert!(world.store.session(&open.session_id).await.unwrap().is_some());
+}
+
+pub(crate) async fn the_oldest_sessions_go_first(world: &World) {
+    let mut sessions = Vec::new();
+    for _ in 0..5 {
+        sessions.push(world.submit("writer").await.session_id);
+        let now = world.complete_next("done").await.session_id;
+        // Two that ended in the same millisecond are equally old.
+        let at = world.store.session(&now).await.unwrap().unwrap().updated_at;
+        until("time goes by", || async {
+            world.store.add(Shelf::Schemas, "clock", "{}").await.unwrap();
+            let now = world.store.named_one(Shelf::Schemas, "clock").await.unwrap().unwrap().created_at;
+            world.store.remove(Shelf::Schemas, "clock").await.unwrap();
+            now > at
+        })
+        .await;
+    }
+    world.submit("open").await;
+    let two = Retention { age_ms_max: None, sessions_max: Some(2) };
+    assert_eq!(world.store.retain(two).await.unwrap(), 3);
+    for (index, session) in sessions.iter().enumerate() {
+        assert_eq!(world.store.session(session).await.unwrap().is_some(), index >= 3, "{index}");
+    }
+    assert_eq!(world.store.retain(two).await.unwrap(), 0);
+}
+
+pub(crate) async fn a_family_is_kept_while_anyone_works(world: &World) {
+    let submitted = world.submit("writer").await;
+    let parent = world.claim().await;
+    world.delegate(&parent, "reader", ExecutionMode::AsyncPoll).await;
+    world.finish(&parent.fence, 1, success("done")).await.unwrap();
+    let none = Retention { age_ms_max: Some(-1), sessions_max: Some(0) };
+    assert_eq!(world.store.retain(none).await.unwrap(), 0);
+    assert!(world.store.session(&submitted.session_id).await.unwrap().is_some());
+    world.complete_next("read").await;
+    assert_eq!(world.store.retain(none).await.unwrap(), 2);
+}
+
+pub(crate) async fn a_session_is_deleted_with_its_children(world: &World) {
+    let key = Some(Idempotency { key: "key".to_owned(), body_hash: "hash".to_owned() });
+    let keyed = NewRun { idempotency: key, ..task("writer") };
+    let submitted = world.store.submit(keyed.clone()).await.unwrap().unwrap();
+    let session = &submitted.session_id;
+    let parent = world.claim().await;
+    let started = world.delegate(&parent, "reader", CALLBACK).await;
+    world.finish(&parent.fence, 1, success("done")).await.unwrap();
+    assert_eq!(world.store.delete_session(session).await.unwrap(), Some(Err(started.run_id.clone())));
+    world.complete_next("read").await;
+    let resumed = world.complete_next("called back").await;
+    assert_eq!(resumed.session_id, *session);
+    let bystander = world.submit("bystander").await;
+    assert_eq!(world.store.delete_session(session).await.unwrap(), Some(Ok(())));
+    assert_eq!(world.store.delete_session(session).await.unwrap(), None);
+    for gone in [session, &started.session_id] {
+        assert!(world.store.session(gone).await.unwrap().is_none());
+        assert!(world.store.events(gone, 0, 100).await.unwrap().is_empty());
+    }
+    assert!(world.store.session(&bystander.session_id).await.unwrap().is_some());
+    let again = world.store.submit(keyed).await.unwrap().unwrap();
+    assert!(!again.is_repeated, "its key is free");
+    assert!(world.store.submit(follow_up("reader", &started.session_id, true)).await.unwrap().is_err());
+}
+
+pub(crate) async fn shelves_keep_what_they_get(world: &World) {
+    let store = &world.store;
+    assert!(store.add(Shelf::Agents, "b", r#"{"z": 1, "a": 2}"#).await.unwrap());
+    assert!(store.add(Shelf::Agents, "a", "{}").await.unwrap());
+    assert!(store.add(Shelf::Schemas, "b", "true").await.unwrap());
+    assert!(!store.add(Shelf::Agents, "b", "{}").await.unwrap(), "the name is taken");
+    let named = store.named(Shelf::Agents).await.unwrap();
+    assert_eq!(named.iter().map(|named| named.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(named[1].text, r#"{"z": 1, "a": 2}"#);
+    assert!(store.replace(Shelf::Agents, "b", "[]").await.unwrap());
+    assert!(!store.replace(Shelf::Agents, "c", "[]").await.unwrap());
+    let one = store.named_one(Shelf::Agents, "b").await.unwrap().unwrap();
+    assert_eq!((one.text.as_str(), one.created_at), ("[]", named[1].created_at));
+    assert!(one.updated_at >= one.created_at);
+    assert!(store.remove(Shelf::Agents, "b").await.unwrap());
+    assert!(!store.remove(Shelf::Agents, "b").await.unwrap());
+    assert!(store.named_one(Shelf::Agents, "b").await.unwrap().is_none());
+    assert_eq!(store.named(Shelf::Schemas).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn tokens_are_kept_and_revoked(world: &World) {
+    let token = |id: &str| TokenRecord {
+        token_id: id.to_owned(),
+        name: "laptop".to_owned(),
+        scope: "admin".to_owned(),
+        hash: format!("hash of {id}"),
+        created_at: 0,
+    };
+    for id in ["z", "a"] {
+        world.store.add_token(token(id)).await.unwrap();
+    }
+    let tokens = world.store.tokens().await.unwrap();
+    assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a"]);
+    assert_eq!((tokens[0].hash.as_str(), tokens[0].scope.as_str()), ("hash of z", "admin"));
+    assert!(tokens[0].created_at > 0, "the database's clock says when");
+    assert!(world.store.revoke_token("z").await.unwrap());
+    assert!(!world.store.revoke_token("z").await.unwrap());
+    assert_eq!(world.store.tokens().await.unwrap().len(), 1);
+}
+
+pub(crate) async fn runners_are_heard_of(world: &World) {
+    let runner = RunnerRecord {
+        runner_id: "runner".to_owned(),
+        name: "machine".to_owned(),
+        slots: 4,
+        details: json!({"version": "1"}),
+        registered_at: 0,
+        seen_at: 0,
+        working_on: 0,
+    };
+    world.store.register(runner.clone()).await.unwrap();
+    world.store.register(RunnerRecord { slots: 5, ..runner }).await.unwrap();
+    world.submit("writer").await;
+    world.claim().await;
+    let runners = world.store.runners(60_000).await.unwrap();
+    assert_eq!(runners.len(), 1);
+    assert_eq!((runners[0].slots, runners[0].working_on), (5, 1));
+    assert_eq!(runners[0].details["version"], "1");
+    assert!(runners[0].seen_at > 0);
+    assert!(world.store.runners(-1).await.unwrap().is_empty());
+}

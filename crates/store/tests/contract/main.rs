@@ -1,0 +1,132 @@
+//! What every database has to do: one suite, run over each of them.
+//!
+//! PostgreSQL is tested where `FORMWORK_TEST_POSTGRES` names a server on which databases may be made, such as
+//! `postgres://postgres@127.0.0.1:5432/postgres`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+
+mod append;
+mod callback;
+mod claim;
+mod events;
+mod family;
+mod finish;
+mod interleaving;
+mod keep;
+mod listing;
+mod park;
+mod stop;
+mod submit;
+mod sweep;
+mod world;
+
+macro_rules! contract {
+    ($($file:ident: $($case:ident)+;)+) => {
+        mod sqlite {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                crate::$file::$case(&crate::world::World::sqlite().await).await;
+            })+)+
+        }
+
+        mod memory {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                crate::$file::$case(&crate::world::World::memory().await).await;
+            })+)+
+        }
+
+        mod postgres {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                if let Some(world) = crate::world::World::postgres().await {
+                    crate::$file::$case(&world).await;
+                    world.tear_down().await;
+                }
+            })+)+
+        }
+    };
+}
+
+contract! {
+    submit:
+        a_new_run_has_a_session_and_a_start
+        a_busy_session_refuses_or_queues
+        queued_runs_take_their_turns_in_order
+        the_same_key_gives_the_same_run
+        a_refusal_leaves_no_trace
+        a_key_is_used_once_however_many_ask;
+    family:
+        the_same_call_gives_the_same_child
+        only_the_latest_attempt_starts_children
+        an_agent_is_not_called_by_its_own_children
+        agents_are_nested_only_so_deep
+        a_run_starts_only_so_many_children
+        a_task_leads_to_only_so_many_runs
+        only_its_own_children_are_resumed
+        a_child_needs_a_parent;
+    claim:
+        the_longest_waiting_is_claimed_first
+        a_pinned_run_waits_for_its_runner
+        a_run_is_claimed_once_however_many_ask
+        time_begins_with_the_first_claim
+        a_claim_holds_the_journal;
+    append:
+        an_append_may_be_repeated
+        only_the_latest_attempt_writes
+        a_runner_that_wakes_up_too_late_writes_nothing
+        numbers_have_no_gaps_however_many_write
+        a_heartbeat_prolongs_and_tells;
+    finish:
+        an_end_is_kept_with_its_result
+        an_end_may_be_repeated
+        an_end_says_that_it_is_one
+        an_ended_run_is_written_to_no_more;
+    park:
+        a_parked_run_goes_on_when_its_child_ends
+        a_child_may_end_before_its_parent_parks
+        a_run_that_is_worked_on_hears_when_it_parks
+        parking_and_ending_at_once_lose_nothing
+        a_released_run_is_no_lost_attempt
+        a_stopping_run_does_not_wait;
+    callback:
+        a_child_calls_back
+        children_call_back_together
+        a_queued_run_goes_before_a_callback
+        a_callback_goes_to_the_childs_runner;
+    stop:
+        a_run_that_nobody_claimed_ends_at_once
+        a_queued_run_ends_without_a_word_in_anothers_journal
+        a_run_that_is_worked_on_is_told
+        a_waiting_run_is_stopped_with_its_child
+        a_released_run_is_ended_by_a_runner
+        an_ended_run_stays_as_it_is;
+    sweep:
+        an_expired_lease_returns_the_run
+        a_run_is_lost_after_three_runners
+        a_stopping_run_is_ended_where_nobody_does
+        a_waiting_run_is_woken_when_its_time_is_up
+        several_sweepers_count_a_loss_once;
+    keep:
+        old_sessions_are_forgotten
+        the_oldest_sessions_go_first
+        a_family_is_kept_while_anyone_works
+        a_session_is_deleted_with_its_children
+        shelves_keep_what_they_get
+        tokens_are_kept_and_revoked
+        runners_are_heard_of;
+    events:
+        all_events_are_read_in_order_and_once
+        concurrent_writers_lose_no_event
+        news_comes_with_every_commit
+        a_sound_database_has_no_findings;
+    interleaving:
+        whatever_happens_every_run_ends_once;
+    listing:
+        runs_are_listed_newest_first
+        sessions_are_listed_with_their_children
+        runs_are_counted
+        starts_are_found
+        unknown_things_are_nowhere;
+}

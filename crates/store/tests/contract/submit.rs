@@ -1,0 +1,94 @@
+//! Taking runs on.
+
+use formwork_store::{Idempotency, NewRun, Refusal};
+use formwork_types::{RunStatus, RunType};
+
+use crate::world::{World, follow_up, new_session, success, task};
+
+fn keyed(new: NewRun, key: &str, hash: &str) -> NewRun {
+    NewRun { idempotency: Some(Idempotency { key: key.to_owned(), body_hash: hash.to_owned() }), ..new }
+}
+
+pub(crate) async fn a_new_run_has_a_session_and_a_start(world: &World) {
+    let submitted = world.submit("writer").await;
+    assert!(!submitted.is_repeated);
+    let run = world.run(&submitted.run_id).await;
+    assert_eq!((run.status, run.run_type), (RunStatus::Pending, RunType::StartSession));
+    assert_eq!((run.agent_name.as_str(), run.attempts), ("writer", 0));
+    assert_eq!(run.contract.unwrap()["hash"], "sha256:0");
+    assert!(run.started_at.is_none() && run.finished_at.is_none() && run.error.is_none());
+    assert_eq!(world.kinds(&submitted.session_id).await, ["run_start"]);
+    let session = world.store.session(&submitted.session_id).await.unwrap().unwrap();
+    assert_eq!((session.last_seq, session.status), (1, RunStatus::Pending));
+    assert_eq!(session.project_dir.as_deref(), Some("/project"));
+    assert_eq!(session.last_run_id, submitted.run_id);
+}
+
+pub(crate) async fn a_busy_session_refuses_or_queues(world: &World) {
+    let first = world.submit("writer").await;
+    let session = &first.session_id;
+    let refused = world.store.submit(follow_up("writer", session, false)).await.unwrap();
+    let busy = Refusal::SessionBusy { session_id: session.clone(), run_id: first.run_id.clone() };
+    assert_eq!(refused, Err(busy));
+    let queued = world.store.submit(follow_up("writer", session, true)).await.unwrap().unwrap();
+    assert_eq!(world.status(&queued.run_id).await, RunStatus::Pending);
+    assert_eq!(world.kinds(session).await, ["run_start"]);
+    assert!(world.run(&queued.run_id).await.contract.is_some());
+    world.complete_next("one").await;
+    assert_eq!(world.kinds(session).await, ["run_start", "result", "run_completed", "run_start"]);
+    assert_eq!(world.claim().await.fence.run_id, queued.run_id);
+    let nowhere = new_session();
+    let refused = world.store.submit(follow_up("writer", &nowhere, true)).await.unwrap();
+    assert_eq!(refused, Err(Refusal::SessionNotFound(nowhere)));
+}
+
+pub(crate) async fn queued_runs_take_their_turns_in_order(world: &World) {
+    let first = world.submit("writer").await;
+    let mut expected = vec![first.run_id.clone()];
+    for _ in 0..3 {
+        let next = world.store.submit(follow_up("writer", &first.session_id, true)).await.unwrap().unwrap();
+        expected.push(next.run_id);
+    }
+    for run in &expected {
+        let claimed = world.claim_as("runner", 10, 60_000).await;
+        assert_eq!(claimed.len(), 1);
+        assert_eq!(claimed[0].fence.run_id, *run);
+        world.finish(&claimed[0].fence, 1, success("done")).await.unwrap();
+    }
+    let next = world.store.submit(follow_up("writer", &first.session_id, false)).await.unwrap();
+    assert!(next.is_ok(), "the session is free");
+}
+
+pub(crate) async fn the_same_key_gives_the_same_run(world: &World) {
+    let first = world.store.submit(keyed(task("writer"), "key", "hash")).await.unwrap().unwrap();
+    let again = world.store.submit(keyed(task("writer"), "key", "hash")).await.unwrap().unwrap();
+    assert_eq!((&again.run_id, &again.session_id), (&first.run_id, &first.session_id));
+    assert!(again.is_repeated);
+    let other = world.store.submit(keyed(task("writer"), "key", "other")).await.unwrap();
+    assert_eq!(other, Err(Refusal::IdempotencyConflict));
+    assert_eq!(world.claim_as("runner", 10, 60_000).await.len(), 1);
+}
+
+pub(crate) async fn a_refusal_leaves_no_trace(world: &World) {
+    let first = world.submit("writer").await;
+    let refused = keyed(follow_up("writer", &first.session_id, false), "key", "hash");
+    assert!(world.store.submit(refused.clone()).await.unwrap().is_err());
+    world.complete_next("done").await;
+    let taken = world.store.submit(refused).await.unwrap().unwrap();
+    assert!(!taken.is_repeated);
+}
+
+pub(crate) async fn a_key_is_used_once_however_many_ask(world: &World) {
+    let asking: Vec<_> = (0..20)
+        .map(|_| {
+            let store = world.store.clone();
+            tokio::spawn(async move { store.submit(keyed(task("writer"), "key", "hash")).await })
+        })
+        .collect();
+    let mut runs = Vec::new();
+    for asked in asking {
+        runs.push(asked.await.unwrap().unwrap().unwrap());
+    }
+    assert!(runs.iter().all(|run| run.run_id == runs[0].run_id));
+    assert_eq!(runs.iter().filter(|run| !run.is_repeated).count(), 1);
+}

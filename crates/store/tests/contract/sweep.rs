@@ -1,0 +1,119 @@
+//! Runs that nobody looks after any more.
+
+use formwork_store::{NewRun, Parked, SweepLimits, Swept};
+use formwork_types::{ExecutionMode, RunStatus};
+
+use crate::world::{LONG, World, body, message, task, until};
+
+const LIMITS: SweepLimits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
+
+/// Sweeps until something was done, and says what.
+async fn sweep(world: &World, limits: SweepLimits) -> Swept {
+    let done = std::sync::Mutex::new(Swept::default());
+    until("something is swept", || async {
+        let swept = world.store.sweep(limits).await.unwrap();
+        let is_some = swept != Swept::default();
+        *done.lock().unwrap() = swept;
+        is_some
+    })
+    .await;
+    done.into_inner().unwrap()
+}
+
+pub(crate) async fn an_expired_lease_returns_the_run(world: &World) {
+    let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
+    let submitted = world.store.submit(pinned).await.unwrap().unwrap();
+    let fence = world.claim_as("mine", 1, 1).await.remove(0).fence;
+    assert_eq!(sweep(world, LIMITS).await, Swept { returned: 1, ..Swept::default() });
+    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Pending);
+    let journal = world.journal(&submitted.session_id).await;
+    let event = body(&journal[1]);
+    assert_eq!(event["event_type"], "lease_expired");
+    assert_eq!((&event["attempt"], &event["losses"]), (&1.into(), &1.into()));
+    assert!(world.append(&fence, 1, vec![message("late")]).await.is_err());
+    let again = world.claim_as("theirs", 1, LONG).await;
+    assert_eq!(again.len(), 1, "the pin is gone");
+    assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
+}
+
+pub(crate) async fn a_run_is_lost_after_three_runners(world: &World) {
+    let submitted = world.submit("writer").await;
+    let parent = world.claim().await;
+    let lost = world.delegate(&parent, "reader", ExecutionMode::Sync).await;
+    assert_eq!(world.store.park(parent.fence).await.unwrap(), Ok(Parked::Waiting));
+    let first = world.claim().await.fence;
+    world.append(&first, 1, vec![message("so far")]).await.unwrap();
+    world.store.release(first).await.unwrap().unwrap();
+    for _ in 0..2 {
+        world.claim_as("runner", 1, 1).await;
+        assert_eq!(sweep(world, LIMITS).await.returned, 1);
+    }
+    world.claim_as("runner", 1, 1).await;
+    assert_eq!(sweep(world, LIMITS).await, Swept { lost: 1, ..Swept::default() });
+    let run = world.run(&lost.run_id).await;
+    assert_eq!((run.status, run.attempts), (RunStatus::Failed, 4));
+    let error = run.error.unwrap();
+    assert_eq!((&error["type"], &error["message"]), (&"lost".into(), &"its runners died 3 times".into()));
+    let journal = world.journal(&lost.session_id).await;
+    assert_eq!(body(journal.last().unwrap())["salvage"]["replies"], serde_json::json!(["so far"]));
+    let journal = world.journal(&submitted.session_id).await;
+    assert_eq!(body(journal.last().unwrap())["error"]["type"], "lost", "its parent hears of it");
+    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Pending);
+}
+
+pub(crate) async fn a_stopping_run_is_ended_where_nobody_does(world: &World) {
+    let submitted = world.submit("writer").await;
+    let claimed = world.claim().await;
+    world.append(&claimed.fence, 1, vec![message("partial")]).await.unwrap();
+    world.store.release(claimed.fence).await.unwrap().unwrap();
+    world.store.stop(&submitted.run_id).await.unwrap().unwrap();
+    assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default(), "it has time");
+    let swept = sweep(world, SweepLimits { stop_wait_ms: 0, ..LIMITS }).await;
+    assert_eq!(swept, Swept { stopped: 1, ..Swept::default() });
+    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Stopped);
+    let kinds = world.kinds(&submitted.session_id).await;
+    assert_eq!(kinds, ["run_start", "message", "stop_requested", "run_completed"]);
+    let journal = world.journal(&submitted.session_id).await;
+    assert_eq!(body(&journal[3])["salvage"]["replies"], serde_json::json!(["partial"]));
+
+    let submitted = world.submit("writer").await;
+    world.claim_as("runner", 1, 1).await;
+    world.store.stop(&submitted.run_id).await.unwrap().unwrap();
+    assert_eq!(sweep(world, LIMITS).await.returned, 1);
+    assert_eq!(
+        world.status(&submitted.run_id).await,
+        RunStatus::Stopping,
+        "its lease is gone, its stop is not"
+    );
+}
+
+pub(crate) async fn a_waiting_run_is_woken_when_its_time_is_up(world: &World) {
+    let limited = NewRun { timeout_ms: Some(1), ..task("writer") };
+    let submitted = world.store.submit(limited).await.unwrap().unwrap();
+    let parent = world.claim().await;
+    let started = world.delegate(&parent, "reader", ExecutionMode::Sync).await;
+    assert_eq!(world.store.park(parent.fence).await.unwrap(), Ok(Parked::Waiting));
+    assert_eq!(sweep(world, LIMITS).await, Swept { overdue: 1, ..Swept::default() });
+    assert_eq!(world.status(&started.run_id).await, RunStatus::Pending);
+    let claimed = world.claim_as("runner", 10, LONG).await;
+    let parent = claimed.iter().find(|claim| claim.fence.run_id == submitted.run_id).unwrap();
+    assert!(parent.time_left_ms.is_some_and(|left| left <= 0));
+}
+
+pub(crate) async fn several_sweepers_count_a_loss_once(world: &World) {
+    for _ in 0..10 {
+        world.submit("writer").await;
+    }
+    world.claim_as("runner", 10, 1).await;
+    until("all leases expire and are swept", || async {
+        let (one, two, three) =
+            tokio::join!(world.store.sweep(LIMITS), world.store.sweep(LIMITS), world.store.sweep(LIMITS));
+        assert_eq!(one.unwrap().lost + two.unwrap().lost + three.unwrap().lost, 0);
+        world.store.counts().await.unwrap().queue_depth == 10
+    })
+    .await;
+    for claim in world.claim_as("runner", 10, LONG).await {
+        assert_eq!(claim.journal.len(), 2);
+        assert_eq!(body(&claim.journal[1])["losses"], 1);
+    }
+}

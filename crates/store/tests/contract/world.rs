@@ -1,0 +1,256 @@
+//! A database of one's own, and short ways to say what happens to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use formwork_store::{
+    Append, Appended, ClaimRequest, Claimed, FamilyLimits, Fence, NewRun, Options, Parent, ParentCall, Place,
+    Refusal, RunRecord, Stale, Store, StoredEvent, Submitted,
+};
+use formwork_types::{
+    Blueprint, Body, Contract, ContractOptions, ContractSource, ExecutionMode, Receipt, Reply, Role, RunId,
+    RunStatus, RunType, SessionId,
+};
+use serde_json::{Value, json};
+use tokio_postgres::NoTls;
+
+/// A lease that lasts as long as any test.
+pub(crate) const LONG: i64 = 600_000;
+
+/// How far delegation may go, where that is not what a test is about.
+pub(crate) const FAMILY: FamilyLimits = FamilyLimits { depth_max: 5, children_max: 16, runs_max: 200 };
+
+static COUNTER: AtomicU64 = AtomicU64::new(1);
+
+fn unique() -> u64 {
+    (u64::from(std::process::id()) << 24) + COUNTER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn bytes() -> [u8; 6] {
+    let bytes = unique().to_be_bytes();
+    [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
+}
+
+pub(crate) fn new_session() -> SessionId {
+    SessionId::from_random(bytes())
+}
+
+pub(crate) fn new_run() -> RunId {
+    RunId::from_random(bytes())
+}
+
+/// A database of one's own.
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) address: String,
+    folder: Option<PathBuf>,
+    server: Option<String>,
+}
+
+impl World {
+    pub(crate) async fn memory() -> World {
+        World::open("sqlite::memory:".to_owned(), None, None).await
+    }
+
+    pub(crate) async fn sqlite() -> World {
+        let folder = std::env::temp_dir().join(format!("formwork-store-{:x}", unique()));
+        let address = format!("sqlite:{}", folder.join("deep/formwork.db").display());
+        World::open(address, Some(folder), None).await
+    }
+
+    pub(crate) async fn postgres() -> Option<World> {
+        let Ok(server) = std::env::var("FORMWORK_TEST_POSTGRES") else {
+            println!("SKIPPED: FORMWORK_TEST_POSTGRES is not set");
+            return None;
+        };
+        let name = format!("formwork_{:x}", unique());
+        administer(&server, &format!("CREATE DATABASE {name}")).await;
+        let (host, _) = server.rsplit_once('/').expect("the address names a database");
+        Some(World::open(format!("{host}/{name}"), None, Some(server)).await)
+    }
+
+    async fn open(address: String, folder: Option<PathBuf>, server: Option<String>) -> World {
+        let store = Store::open(&address, &Options::default()).await.expect("a store");
+        World { store, address, folder, server }
+    }
+
+    pub(crate) async fn tear_down(self) {
+        if let Some(server) = &self.server {
+            let name = self.address.rsplit('/').next().unwrap_or_default();
+            administer(server, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
+        }
+    }
+
+    /// A session of its own for an agent.
+    pub(crate) async fn submit(&self, agent: &str) -> Submitted {
+        self.store.submit(task(agent)).await.unwrap().unwrap()
+    }
+
+    /// A child of a claimed run.
+    pub(crate) async fn delegate(&self, parent: &Claimed, agent: &str, mode: ExecutionMode) -> Submitted {
+        self.store.submit(child(parent, agent, agent, mode)).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn claim_as(&self, runner: &str, slots: usize, lease_ms: i64) -> Vec<Claimed> {
+        let request = ClaimRequest { runner_id: runner.to_owned(), slots, lease_ms };
+        self.store.claim(request).await.unwrap()
+    }
+
+    /// The one run that may be claimed next.
+    pub(crate) async fn claim(&self) -> Claimed {
+        self.claim_as("runner", 1, LONG).await.pop().expect("a run that may be claimed")
+    }
+
+    pub(crate) async fn append(
+        &self,
+        fence: &Fence,
+        number: i64,
+        bodies: Vec<Body>,
+    ) -> Result<Appended, Stale> {
+        let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
+        self.store.append(append).await.unwrap()
+    }
+
+    pub(crate) async fn finish(
+        &self,
+        fence: &Fence,
+        number: i64,
+        bodies: Vec<Body>,
+    ) -> Result<Appended, Stale> {
+        let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
+        self.store.finish(append).await.unwrap()
+    }
+
+    /// Claims the next run and completes it.
+    pub(crate) async fn complete_next(&self, text: &str) -> Claimed {
+        let claimed = self.claim().await;
+        self.finish(&claimed.fence, 1, success(text)).await.unwrap();
+        claimed
+    }
+
+    pub(crate) async fn run(&self, run: &RunId) -> RunRecord {
+        self.store.run(run).await.unwrap().expect("a run")
+    }
+
+    pub(crate) async fn status(&self, run: &RunId) -> RunStatus {
+        self.run(run).await.status
+    }
+
+    pub(crate) async fn journal(&self, session: &SessionId) -> Vec<StoredEvent> {
+        let journal = self.store.events(session, 0, 10_000).await.unwrap();
+        let numbers: Vec<i64> = journal.iter().map(|event| event.seq).collect();
+        assert_eq!(numbers, (1..=journal.len() as i64).collect::<Vec<_>>());
+        journal
+    }
+
+    /// The kinds of events in a session's journal.
+    pub(crate) async fn kinds(&self, session: &SessionId) -> Vec<String> {
+        self.journal(session).await.iter().map(kind).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+async fn administer(server: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(server, NoTls).await.expect("a server");
+    let connection = tokio::spawn(connection);
+    client.batch_execute(sql).await.expect(sql);
+    drop(client);
+    let _ = connection.await;
+}
+
+/// What somebody asks for.
+pub(crate) fn task(agent: &str) -> NewRun {
+    NewRun {
+        run_id: new_run(),
+        session: Place::New { session_id: new_session(), project_dir: Some("/project".to_owned()) },
+        agent_name: agent.to_owned(),
+        start: start(agent, RunType::StartSession),
+        timeout_ms: None,
+        mode: ExecutionMode::AsyncPoll,
+        parent: None,
+        idempotency: None,
+        pinned_to: None,
+    }
+}
+
+/// What goes on with a session.
+pub(crate) fn follow_up(agent: &str, session: &SessionId, queues: bool) -> NewRun {
+    NewRun {
+        session: Place::Resume { session_id: session.clone(), queues },
+        start: start(agent, RunType::ResumeSession),
+        ..task(agent)
+    }
+}
+
+/// What a claimed run asks for.
+pub(crate) fn child(parent: &Claimed, agent: &str, call_id: &str, mode: ExecutionMode) -> NewRun {
+    let call = ParentCall { fence: parent.fence.clone(), call_id: call_id.to_owned() };
+    let parent = Parent { session_id: parent.session_id.clone(), call: Some(call), limits: FAMILY };
+    NewRun { parent: Some(parent), mode, ..task(agent) }
+}
+
+pub(crate) fn start(agent: &str, run_type: RunType) -> Body {
+    let contract = Contract {
+        source: ContractSource::Inline,
+        schema_name: None,
+        schema: json!({"type": "object"}),
+        hash: "sha256:0".to_owned(),
+        options: ContractOptions::default(),
+        example: None,
+    };
+    Body::RunStart {
+        run_type,
+        blueprint: Arc::new(Blueprint { name: agent.to_owned(), ..Blueprint::default() }),
+        contract: Some(Arc::new(contract)),
+        parameters: json!({"prompt": "Do it."}),
+        input: "Do it.".to_owned(),
+    }
+}
+
+pub(crate) fn message(text: &str) -> Body {
+    let reply = Reply { text: text.to_owned(), ..Reply::default() };
+    Body::Message { role: Role::Assistant, content: text.to_owned(), reply: Box::new(reply), asked: None }
+}
+
+/// The last events of a run that has a result.
+pub(crate) fn success(text: &str) -> Vec<Body> {
+    let receipt = Receipt { calls: 3, retries: 2, ..Receipt::default() };
+    let result =
+        Body::Result { result_text: Some(text.to_owned()), result_data: None, receipt: Box::new(receipt) };
+    vec![result, Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None }]
+}
+
+pub(crate) fn kind(event: &StoredEvent) -> String {
+    body(event)["event_type"].as_str().expect("an event type").to_owned()
+}
+
+pub(crate) fn body(event: &StoredEvent) -> Value {
+    serde_json::from_str(&event.body).expect("JSON")
+}
+
+pub(crate) fn family_refusal(answer: Result<Submitted, Refusal>) -> String {
+    match answer {
+        Err(Refusal::Family(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks until the answer is yes. The bound is for a store that never says so.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+    for _ in 0..4000 {
+        if ask().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never came to this: {what}");
+}
