@@ -73,7 +73,8 @@ async fn two_stores_share_a_file_and_hear_of_each_other() {
     news.mark_unchanged();
     let submitted = one.submit(task(1)).await.unwrap().unwrap();
     tokio::time::timeout(Duration::from_secs(20), news.changed()).await.expect("news").unwrap();
-    let request = ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms: 60_000 };
+    let request =
+        ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms: 60_000, only_pinned: false };
     let claimed = other.claim(request).await.unwrap();
     assert_eq!(claimed[0].fence.run_id, submitted.run_id);
     // Both write at once, and neither is told to come back later.

@@ -32,7 +32,7 @@ impl Dice {
 }
 
 async fn claim(store: &Store, lease_ms: i64) -> Option<Claimed> {
-    let request = ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms };
+    let request = ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms, only_pinned: false };
     store.claim(request).await.unwrap().pop()
 }
 
