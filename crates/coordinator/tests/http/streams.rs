@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use formwork_api::{AppendRequest, ClaimRequest, RunnerDoor as _};
+use formwork_store::{Options, Store};
 use formwork_types::Body;
 use serde_json::json;
 
@@ -192,4 +193,44 @@ async fn whoever_does_not_read_is_dropped() {
     assert!(seen < 17, "{seen}");
     let rest = house.app.events(&created.session_id, last.data["seq"].as_i64().unwrap(), 100).await.unwrap();
     assert_eq!(rest.events.len(), 17 - seen);
+}
+
+#[tokio::test]
+async fn whoever_comes_back_after_a_restart_gets_the_rest() {
+    let folder = std::env::temp_dir().join(format!("formwork-http-restart-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let database = format!("sqlite:{}", folder.join("formwork.db").display());
+    let open = async || {
+        House::over(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {}).await
+    };
+    let mut first = open().await;
+    first.agent("writer", json!({})).await;
+    let (_, session) = first.submit("writer").await;
+    first.work_off("Done.").await;
+    let path = format!("/sessions/{session}/events/stream");
+    let seen = first.get(&path).follow().await.take(2).await;
+    let seen_of_all = first.get("/events/stream?after=0").follow().await.take(2).await;
+    first.shut_down();
+    first.down().await;
+    let second = open().await;
+    let mut rest = second.get(&path).header("last-event-id", &seen[1].id).follow().await;
+    assert_eq!(ids(&rest.take(2).await), ["3", "4"]);
+    let mut rest = second.get("/events/stream").header("last-event-id", &seen_of_all[1].id).follow().await;
+    assert_eq!(kinds(&rest.take(2).await), ["result", "run_completed"]);
+    drop(second);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn what_one_coordinator_writes_is_told_by_another() {
+    let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
+    let nowhere = std::path::Path::new("/nonexistent");
+    let one = House::over(store.clone(), nowhere, |_| {}).await;
+    let other = House::over(store, nowhere, |_| {}).await;
+    one.agent("writer", json!({})).await;
+    let (_, session) = one.submit("writer").await;
+    let mut stream = other.get(&format!("/sessions/{session}/events/stream")).follow().await;
+    stream.take(1).await;
+    one.work_off("Done.").await;
+    assert_eq!(ids(&stream.take(3).await), ["2", "3", "4"]);
 }
