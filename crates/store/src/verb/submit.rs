@@ -153,7 +153,7 @@ async fn open_session(
     Ok(())
 }
 
-/// Adds the run's row. With a start it waits for its turn.
+/// Adds the run's row. With a start it waits for its turn. Its time is up when that of the run it works for is.
 pub(crate) async fn add_run(
     tx: &mut Tx,
     new: &NewRun,
@@ -167,8 +167,9 @@ pub(crate) async fn add_run(
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
     tx.execute(
         "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
-            parent_call_id, start, timeout_ms, pinned_to, created_at)
-         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, {now})",
+            parent_call_id, start, timeout_ms, pinned_to, deadline_at, created_at)
+         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11,
+            (SELECT deadline_at FROM runs WHERE run_id = $7), {now})",
         &[
             new.run_id.as_str().into(),
             session.as_str().into(),
