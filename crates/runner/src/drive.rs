@@ -49,10 +49,6 @@ pub trait Progress: Watch {
     fn happened(&self, claim: &Claim, body: &Body) {
         let _ = (claim, body);
     }
-    /// The results of children cannot be told to the agent that they worked for.
-    fn unheard(&self, agent: &str, reason: &str) {
-        let _ = (agent, reason);
-    }
 }
 
 impl Progress for () {}
@@ -96,7 +92,7 @@ async fn drive_within(
         return Ok(Driven::Ended(outcome.clone()));
     }
     // A deadline that was set stands: the blueprint's limit does not begin anew with each attempt.
-    let until = claim.until.or_else(|| claim.clone().starting_now(None).until);
+    let until = claim.until.or_else(|| claim.time_from_now());
     let mut drive = Drive { claim, coordinator, progress, state, until };
     if !is_begun {
         drive.append(vec![claim.run_start()]).await?;
