@@ -67,6 +67,36 @@ async fn describe(
     Ok(Claimed { fence, session_id, project_dir, line, time_left_ms, stop, journal })
 }
 
+/// Time in which nobody could renew a lease.
+pub(crate) struct Absence {
+    pub(crate) away_ms: Option<Millis>,
+    pub(crate) lease_ms: Millis,
+}
+
+/// Prolongs leases by such a time, up to one lease from now on; how many. Runs that somebody changes at this moment are
+/// left out: they are heard of.
+pub(crate) async fn grace(tx: &mut Tx, absence: &Absence) -> Result<u64, Error> {
+    let away_ms = match absence.away_ms {
+        Some(away_ms) => Some(away_ms),
+        None => {
+            let row = tx.query_one("SELECT {now} - max(seen_at) FROM runners", &[]).await?;
+            row.map_or(Ok(None), |mut row| row.optional_integer())?
+        }
+    };
+    let Some(away_ms) = away_ms.filter(|away_ms| *away_ms > 0) else { return Ok(0) };
+    tx.execute(
+        "WITH picked AS MATERIALIZED (
+            SELECT run_id FROM runs
+            WHERE status IN ('claimed', 'running', 'stopping') AND lease_until < {now} + $1 {skip}
+         )
+         UPDATE runs SET lease_until =
+            CASE WHEN lease_until + $2 < {now} + $1 THEN lease_until + $2 ELSE {now} + $1 END
+         WHERE run_id IN (SELECT run_id FROM picked)",
+        &[absence.lease_ms.into(), away_ms.into()],
+    )
+    .await
+}
+
 /// What a heartbeat says.
 pub(crate) struct Renewal {
     pub(crate) runner_id: String,
