@@ -11,7 +11,7 @@ pub(crate) enum Dialect {
 }
 
 /// The word, in SQLite, in PostgreSQL.
-const WORDS: [(&str, &str, &str); 7] = [
+const WORDS: [(&str, &str, &str); 8] = [
     // The database's time in milliseconds. The machines that ask may be wrong about theirs.
     (
         "{now}",
@@ -21,6 +21,8 @@ const WORDS: [(&str, &str, &str); 7] = [
     // SQLite has one writer: whoever reads in its transaction has locked everything.
     ("{lock}", "", "FOR UPDATE"),
     ("{skip}", "", "FOR UPDATE SKIP LOCKED"),
+    // The texts of the first parameter, which is a JSON array.
+    ("{each}", "SELECT value FROM json_each($1)", "SELECT json_array_elements_text($1::text::json)"),
     ("{transaction}", "0", "transaction_id"),
     ("{order}", "position", "transaction_id, position"),
     ("{backwards}", "position DESC", "transaction_id DESC, position DESC"),

@@ -2,7 +2,7 @@
 
 use formwork_types::SessionId;
 
-use super::names::from_json;
+use super::names::{from_json, to_json};
 use super::{journal, runner};
 use crate::error::Error;
 use crate::record::{Beat, ClaimRequest, Claimed, Fence, Millis};
@@ -106,6 +106,9 @@ pub(crate) struct Renewal {
 
 /// Prolongs leases that have not expired.
 pub(crate) async fn renew(tx: &mut Tx, renewal: &Renewal) -> Result<Vec<Beat>, Error> {
+    if renewal.fences.len() > 1 {
+        lock_in_order(tx, &renewal.fences).await?;
+    }
     let mut beats = Vec::with_capacity(renewal.fences.len());
     for fence in &renewal.fences {
         let row = tx
@@ -121,4 +124,16 @@ pub(crate) async fn renew(tx: &mut Tx, renewal: &Renewal) -> Result<Vec<Beat>, E
     }
     runner::seen(tx, &renewal.runner_id).await?;
     Ok(beats)
+}
+
+/// Locks runs in the order in which they were asked for. One that is worked for is older than those that work for it:
+/// that is the order of all verbs.
+async fn lock_in_order(tx: &mut Tx, fences: &[Fence]) -> Result<(), Error> {
+    let runs: Vec<&str> = fences.iter().map(|fence| fence.run_id.as_str()).collect();
+    tx.query(
+        "SELECT number FROM runs WHERE run_id IN ({each}) ORDER BY number {lock}",
+        &[(&to_json(&runs)?).into()],
+    )
+    .await?;
+    Ok(())
 }
