@@ -170,5 +170,6 @@ fn refused(events: &[Body], error: &formwork_api::Error) -> Body {
             response: None,
         })),
         salvage: Some(Box::new(Salvage { best_candidate, errors, ..Salvage::default() })),
+        receipt: None,
     }
 }

@@ -73,14 +73,12 @@ pub async fn drive(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Driven, Error> {
-    let driving = async {
-        let driven = drive_within(claim, coordinator, stop, progress).await?;
-        if let Driven::Ended(outcome) = &driven {
-            spans::ended(outcome);
-        }
-        Ok(driven)
-    };
-    driving.instrument(spans::run(claim)).await
+    let span = spans::run(claim);
+    let driven = drive_within(claim, coordinator, stop, progress).instrument(span.clone()).await;
+    if let Ok(Driven::Ended(outcome)) = &driven {
+        spans::ended(&span, outcome);
+    }
+    driven
 }
 
 async fn drive_within(
@@ -315,12 +313,13 @@ pub(crate) fn ending(outcome: &Outcome) -> Vec<Body> {
                 result_data: success.result_data.clone(),
                 receipt: Box::new(success.receipt.clone()),
             },
-            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None },
+            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
         ],
         Outcome::Failed(failure) => vec![Body::RunCompleted {
             status,
             error: Some(Box::new(failure.error.clone())),
             salvage: Some(Box::new(failure.salvage.clone())),
+            receipt: Some(Box::new(failure.receipt.clone())),
         }],
     }
 }

@@ -21,6 +21,9 @@ pub enum Error {
     /// The coordinator finds that the result does not satisfy the contract. The run has ended as a failure.
     #[error("the coordinator refused the result: {0}")]
     InvalidResult(String),
+    /// The way to the coordinator broke in a way that it never does.
+    #[error("the worker broke off: {0}")]
+    Broken(String),
     /// The engine asks a backend that the claim does not hold.
     #[error("the run asks for the backend '{0}', which its claim does not hold")]
     NoBackend(String),

@@ -111,3 +111,51 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn start(run: u8, run_type: &str, prompt: &str) -> Value {
+        json!({
+            "seq": run, "session_id": SessionId::from_random([9; 6]), "run_id": RunId::from_random([run; 6]),
+            "timestamp": "2026-01-01T00:00:00.000Z", "event_type": "run_start", "type": run_type,
+            "blueprint": {"name": "a"}, "contract": null, "parameters": {"prompt": prompt}, "input": prompt,
+        })
+    }
+
+    fn work(run: u8, journal: &[Value]) -> Work {
+        serde_json::from_str(
+            &json!({
+                "run_id": RunId::from_random([run; 6]), "token": 1, "session_id": SessionId::from_random([9; 6]),
+                "project_dir": "/srv/one", "agents": [], "time_left_ms": 1500, "stop": false, "journal": journal,
+            })
+            .to_string(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_later_run_of_a_session_knows_what_the_first_was_given() {
+        let journal = [start(1, "start_session", "First."), start(2, "resume_session", "Go on.")];
+        let job = Job::read(&work(2, &journal)).unwrap();
+        assert_eq!((job.run_type, job.input.as_str()), (RunType::ResumeSession, "Go on."));
+        let first = First { run_id: RunId::from_random([1; 6]), parameters: json!({"prompt": "First."}) };
+        assert_eq!(job.first, first);
+        assert_eq!((job.time_left, job.journal.len()), (Some(Duration::from_millis(1500)), 2));
+        let claim = job.claim();
+        assert_eq!((claim.project_dir.as_str(), claim.input.as_str()), ("/srv/one", "Go on."));
+    }
+
+    #[test]
+    fn a_journal_that_is_none_is_refused_with_the_place() {
+        let refused = |run, journal: &[Value]| Job::read(&work(run, journal)).unwrap_err().to_string();
+        let first = start(1, "start_session", "First.");
+        let spoilt = refused(1, &[first.clone(), json!({"seq": 2})]);
+        assert!(spoilt.starts_with("the run's journal cannot be read: its event 2 is none: "), "{spoilt}");
+        let missing = refused(2, &[first]);
+        assert!(missing.ends_with("it does not hold the run_start of run_020202020202"), "{missing}");
+    }
+}

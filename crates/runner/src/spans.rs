@@ -23,9 +23,9 @@ pub(crate) fn run(claim: &Claim) -> Span {
 }
 
 /// How the run ended.
-pub(crate) fn ended(outcome: &Outcome) {
+pub(crate) fn ended(span: &Span, outcome: &Outcome) {
     if let Outcome::Failed(failure) = outcome {
-        Span::current().record("error.type", failure.error.kind.name());
+        span.record("error.type", failure.error.kind.name());
     }
 }
 

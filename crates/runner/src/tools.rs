@@ -10,7 +10,7 @@ use formwork_tools::{Project, Toolbox};
 use formwork_types::{Body, WRITING_TOOLS};
 use serde_json::{Value, json};
 use tokio::task::{Id, JoinSet};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::claim::Claim;
 use crate::drive::{Cut, Drive, Stop};
@@ -62,7 +62,9 @@ impl Drive<'_> {
                     continue;
                 }
                 let call = queue.remove(0);
-                let task = working.spawn(call_tool(toolbox.clone(), call.clone()).in_current_span());
+                // The span is made here, where its parent is known.
+                let span = spans::tool(&call.name, &call.call_id);
+                let task = working.spawn(call_tool(toolbox.clone(), call.clone(), span));
                 tasks.insert(task.id(), (call, queue));
             }
             let joined = match self.unless_cut(stop, working.join_next_with_id()).await {
@@ -157,8 +159,7 @@ impl Drive<'_> {
 }
 
 /// Calls a tool, in a span of its own.
-async fn call_tool(toolbox: Toolbox, call: ToolRun) -> Result<Value, formwork_tools::Error> {
-    let span = spans::tool(&call.name, &call.call_id);
+async fn call_tool(toolbox: Toolbox, call: ToolRun, span: Span) -> Result<Value, formwork_tools::Error> {
     let answer = toolbox.call(&call.name, &call.arguments).instrument(span.clone()).await;
     if answer.is_err() {
         spans::tool_failed(&span);

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::drive::{Progress, Stop};
 use crate::error::Error;
 use crate::job::Outfitter;
-use bench::Bench;
+use bench::{Bench, Trouble};
 use claiming::Claiming;
 use held::Held;
 use link::Link;
@@ -28,6 +28,10 @@ use link::Link;
 /// How long going home may take, in which all that is held is given back. What is not given back by then comes back
 /// when its lease expires.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// How much of that time tasks may take to let go. What does not is not waited for: once it is given back, its token
+/// is worth nothing.
+const ENDING_MAX: Duration = Duration::from_secs(1);
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -89,7 +93,8 @@ impl Worker {
     /// Works until `shutdown` is there, and then gives back what it holds.
     ///
     /// # Errors
-    /// When the coordinator does not want to know it from the beginning. One that is away is waited for.
+    /// When the coordinator does not want to know it from the beginning, or the way to it is broken. One that is away is
+    /// waited for.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let mut shutdown = pin!(shutdown);
         tokio::select! {
@@ -101,23 +106,28 @@ impl Worker {
         let mut beating = JoinSet::new();
         beating.spawn(beating::beat(self.link.clone(), self.held.clone()));
         let mut asked: Option<JoinHandle<Claims>> = None;
-        loop {
+        let ended = loop {
             let free = self.slots.saturating_sub(self.working.len());
             if asked.is_none() && free > 0 {
                 asked = Some(tokio::spawn(self.claiming(free).next()));
             }
             tokio::select! {
                 biased;
-                () = &mut shutdown => break,
+                () = &mut shutdown => break Ok(()),
                 Some(joined) = self.working.join_next_with_id() => self.ended(joined),
                 claims = answered(&mut asked) => {
                     asked = None;
-                    self.begin(claims.claims, free);
+                    match claims {
+                        Ok(claims) => self.begin(claims.claims, free),
+                        Err(error) => break Err(Error::Broken(error.to_string())),
+                    }
                 }
+                // It never ends by itself, and without it every lease would be lost.
+                Some(Err(error)) = beating.join_next() => break Err(Error::Broken(error.to_string())),
             }
-        }
+        };
         self.drain(asked).await;
-        Ok(())
+        ended
     }
 
     fn claiming(&self, free: usize) -> Claiming {
@@ -161,8 +171,8 @@ impl Worker {
         let Some(attempt) = self.tasks.remove(&id) else { return };
         self.held.remove(&attempt);
         if let Some(error) = error.filter(JoinError::is_panic) {
-            tracing::error!(run_id = %attempt.run_id, %error, "an attempt broke; it is given back");
-            let task = self.working.spawn(self.bench.clone().give_back(attempt.clone()));
+            let trouble = Trouble { reason: format!("its attempt broke: {error}"), is_break: true };
+            let task = self.working.spawn(self.bench.clone().give_back(attempt.clone(), trouble));
             self.hold(attempt, Stop::default(), task);
         }
     }
@@ -182,8 +192,7 @@ impl Worker {
                 }
             }
         };
-        // A task that does not let go is not waited for: its token is no longer worth anything once it is given back.
-        let _ = tokio::time::timeout_at(deadline, ending).await;
+        let _ = tokio::time::timeout(ENDING_MAX, ending).await;
         let mut releasing = JoinSet::new();
         for attempt in self.held.list() {
             releasing.spawn(self.bench.clone().release(attempt));
@@ -208,10 +217,9 @@ fn reference(work: &Work) -> AttemptRef {
 }
 
 /// What whoever was asked for work answers; nothing while nobody is asked.
-async fn answered(asked: &mut Option<JoinHandle<Claims>>) -> Claims {
+async fn answered(asked: &mut Option<JoinHandle<Claims>>) -> Result<Claims, JoinError> {
     match asked {
-        // One that broke has brought nothing.
-        Some(task) => task.await.unwrap_or(Claims { claims: Vec::new() }),
+        Some(task) => task.await,
         None => std::future::pending().await,
     }
 }

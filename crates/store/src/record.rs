@@ -421,6 +421,21 @@ pub struct RunnerRecord {
     pub working_on: i64,
 }
 
+/// How an agent did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentFigures {
+    /// The agent.
+    pub agent_name: String,
+    /// Its runs that have ended.
+    pub runs: i64,
+    /// Those with a result.
+    pub completed: i64,
+    /// Those with a result that needed no retry.
+    pub first_pass: i64,
+    /// Model calls that repeated another for the contract.
+    pub retries: i64,
+}
+
 /// How many runs stand how.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -169,6 +169,9 @@ pub enum Body {
         /// What can still be used of a failed run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         salvage: Option<Box<Salvage>>,
+        /// What was tried, for runs without a result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipt: Option<Box<Receipt>>,
     },
 }
 

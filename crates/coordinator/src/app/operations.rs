@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use formwork_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView};
+use formwork_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
 use formwork_types::timestamp;
 
 use super::{App, errors};
@@ -73,6 +73,22 @@ impl App {
         }
         let view = |((name, kind, model), runners)| BackendView { name, kind, model, runners };
         Ok(backends.into_iter().map(view).collect())
+    }
+
+    /// How the agents did whose runs have ended.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn stats(&self) -> Result<Vec<StatsRow>, Error> {
+        let figures = self.store().figures().await.map_err(errors::store)?;
+        let row = |figures: formwork_store::AgentFigures| StatsRow {
+            agent_name: figures.agent_name,
+            runs: figures.runs,
+            completed: figures.completed,
+            first_pass: figures.first_pass,
+            retries: figures.retries,
+        };
+        Ok(figures.into_iter().map(row).collect())
     }
 
     /// What a monitoring system reads.

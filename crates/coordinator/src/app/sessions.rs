@@ -96,8 +96,8 @@ fn result_view(finished: Finished) -> Result<ResultView, Error> {
     let damaged = || Error::new(Code::Internal, format!("the journal of {} cannot be read", run.session_id));
     let read = |text: &str| serde_json::from_str::<Body>(text).map_err(|_| damaged());
     let Body::RunStart { contract, .. } = read(&start.body)? else { return Err(damaged()) };
-    let (error, salvage) = match end.as_ref().map(|end| read(&end.body)).transpose()? {
-        Some(Body::RunCompleted { error, salvage, .. }) => (error, salvage),
+    let (error, salvage, tried) = match end.as_ref().map(|end| read(&end.body)).transpose()? {
+        Some(Body::RunCompleted { error, salvage, receipt, .. }) => (error, salvage, receipt),
         _ => return Err(damaged()),
     };
     let (result_text, result_data, receipt) =
@@ -118,7 +118,7 @@ fn result_view(finished: Finished) -> Result<ResultView, Error> {
         result: text,
         validated_output: result_data.clone().filter(|_| contract.is_some()),
         schema_validation: validation.or_else(|| (!is_valid).then(without_contract)),
-        receipt: receipt.map(|receipt| json!(receipt)),
+        receipt: receipt.or(tried).map(|receipt| json!(receipt)),
         error: error.map(|error| json!(error)),
         salvage: salvage.map(|salvage| *salvage),
         result_text,

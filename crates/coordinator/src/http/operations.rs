@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
-use formwork_api::{BackendView, Health, Readiness, RunnerView};
+use formwork_api::{BackendView, Health, Readiness, RunnerView, StatsRow};
 
 use super::context::Shared;
 use super::errors::Refused;
@@ -53,6 +53,13 @@ pub(super) async fn runners(State(context): Shared) -> Result<Json<Vec<RunnerVie
     responses((status = 200, description = "The backends.", body = Vec<BackendView>)))]
 pub(super) async fn backends(State(context): Shared) -> Result<Json<Vec<BackendView>>, Refused> {
     Ok(Json(context.app.backends().await?))
+}
+
+/// How the agents did whose runs have ended.
+#[utoipa::path(get, path = "/stats", tag = "operations",
+    responses((status = 200, description = "A row for each agent.", body = Vec<StatsRow>)))]
+pub(super) async fn stats(State(context): Shared) -> Result<Json<Vec<StatsRow>>, Refused> {
+    Ok(Json(context.app.stats().await?))
 }
 
 /// Figures for a monitoring system.

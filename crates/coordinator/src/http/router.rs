@@ -41,6 +41,7 @@ pub(super) fn short() -> Routes {
         .routes(routes!(runner::delegate))
         .routes(routes!(operations::runners))
         .routes(routes!(operations::backends))
+        .routes(routes!(operations::stats))
         .routes(routes!(operations::metrics))
         .routes(routes!(operations::description))
 }

@@ -156,12 +156,13 @@ fn ending(outcome: &Outcome, is_told: bool) -> Body {
             receipt: Box::new(success.receipt.clone()),
         },
         Outcome::Completed(_) => {
-            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None }
+            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None }
         }
         Outcome::Failed(failure) => Body::RunCompleted {
             status: State::status(outcome),
             error: Some(Box::new(failure.error.clone())),
             salvage: Some(Box::new(failure.salvage.clone())),
+            receipt: Some(Box::new(failure.receipt.clone())),
         },
     }
 }

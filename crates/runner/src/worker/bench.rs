@@ -18,6 +18,10 @@ use crate::job::{Job, Outfitter};
 /// The longest that a run is kept which cannot be worked on, before it is given back: it would come again at once.
 const TROUBLE_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// How often a run may break its runner, or say what the coordinator does not take. One more time would cost the same
+/// calls again and lead to the same end, so that the run ends as a failure.
+const BREAKS_MAX: u32 = 5;
+
 /// Runs whose troubles are remembered. Beyond it all are forgotten, and waits begin short again.
 const TROUBLES_MAX: usize = 1024;
 
@@ -28,8 +32,34 @@ pub(super) struct Bench {
     door: Arc<dyn RunnerDoor>,
     outfitter: Arc<dyn Outfitter>,
     progress: Arc<dyn Progress>,
-    /// How often each run could not be worked on.
-    troubles: Mutex<HashMap<RunId, u32>>,
+    /// What was wrong with runs that could not be worked on.
+    troubles: Mutex<HashMap<RunId, Troubles>>,
+}
+
+/// What was wrong with a run so far.
+#[derive(Debug, Clone, Default)]
+struct Troubles {
+    /// How often something was.
+    count: u32,
+    /// How often it was the run's own doing.
+    breaks: u32,
+    /// The last of it.
+    last: String,
+}
+
+/// Why a run is given back.
+#[derive(Debug, Clone)]
+pub(super) struct Trouble {
+    pub(super) reason: String,
+    /// Whether any other runner would fare the same.
+    pub(super) is_break: bool,
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        let is_break = matches!(&error, Error::Coordinator(refusal) if !refusal.code.is_passing());
+        Trouble { reason: error.whole(), is_break }
+    }
 }
 
 impl Bench {
@@ -52,9 +82,7 @@ impl Bench {
                 tracing::info!(run_id = %attempt.run_id, token = attempt.token, "the attempt is no longer ours");
             }
             Err(error) => {
-                let error = error.whole();
-                tracing::error!(run_id = %attempt.run_id, error, "a run cannot be worked on; it is given back");
-                self.give_back(attempt).await;
+                self.give_back(attempt, error.into()).await;
             }
         }
     }
@@ -64,6 +92,9 @@ impl Bench {
         let until = job.time_left.map(|left| Instant::now() + left);
         let attempt = Attempt::new(self.door.clone(), work.token, job.clone(), stop.clone());
         drop(work);
+        if let Some(error) = self.given_up(&job.run_id) {
+            return attempt.conclude(Body::ToolsFailed { error }).await;
+        }
         let claim = match self.equip(&job, until, stop).await {
             Ok(claim) => Claim { until: until.or(claim.until), ..claim },
             Err(reason) => return attempt.conclude(reason).await,
@@ -94,8 +125,10 @@ impl Bench {
     }
 
     /// Gives back a run that cannot be worked on, after a while that is longer each time.
-    pub(super) async fn give_back(self: Arc<Self>, attempt: AttemptRef) {
-        let before = self.trouble(&attempt.run_id);
+    pub(super) async fn give_back(self: Arc<Self>, attempt: AttemptRef, trouble: Trouble) {
+        let Trouble { reason, .. } = &trouble;
+        tracing::error!(run_id = %attempt.run_id, reason, "a run cannot be worked on; it is given back");
+        let before = self.note(&attempt.run_id, trouble);
         tokio::time::sleep(Backoff::after(before, TROUBLE_WAIT_MAX).wait()).await;
         self.release(attempt).await;
     }
@@ -111,18 +144,28 @@ impl Bench {
         }
     }
 
-    /// Counts a trouble with a run, and says how many there were before.
-    fn trouble(&self, run: &RunId) -> u32 {
+    /// Notes a trouble with a run, and says how many there were before.
+    fn note(&self, run: &RunId, trouble: Trouble) -> u32 {
         let mut troubles = self.troubles();
         if troubles.len() >= TROUBLES_MAX {
             troubles.clear();
         }
-        let count = troubles.entry(run.clone()).or_insert(0);
-        *count = count.saturating_add(1);
-        *count - 1
+        let known = troubles.entry(run.clone()).or_default();
+        let before = known.count;
+        known.count = before.saturating_add(1);
+        known.breaks = known.breaks.saturating_add(trouble.is_break.into());
+        known.last = trouble.reason;
+        before
     }
 
-    fn troubles(&self) -> MutexGuard<'_, HashMap<RunId, u32>> {
+    /// Why a run is not tried again, where that is so.
+    fn given_up(&self, run: &RunId) -> Option<String> {
+        let troubles = self.troubles();
+        let known = troubles.get(run).filter(|known| known.breaks >= BREAKS_MAX)?;
+        Some(format!("the run broke off {} times, the last time because: {}", known.breaks, known.last))
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, HashMap<RunId, Troubles>> {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

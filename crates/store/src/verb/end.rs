@@ -177,5 +177,10 @@ fn failure(kind: RunErrorType, message: String, replies: &[String]) -> RunError 
 
 fn completed(status: RunStatus, error: RunError, replies: Vec<String>) -> Body {
     let salvage = Salvage { replies, ..Salvage::default() };
-    Body::RunCompleted { status, error: Some(Box::new(error)), salvage: Some(Box::new(salvage)) }
+    Body::RunCompleted {
+        status,
+        error: Some(Box::new(error)),
+        salvage: Some(Box::new(salvage)),
+        receipt: None,
+    }
 }

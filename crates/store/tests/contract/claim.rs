@@ -42,7 +42,12 @@ pub(crate) async fn a_run_is_claimed_once_however_many_ask(world: &World) {
             tokio::spawn(async move {
                 let mut mine = Vec::new();
                 for _ in 0..40 {
-                    let request = ClaimRequest { runner_id: format!("{runner}"), slots: 3, lease_ms: LONG };
+                    let request = ClaimRequest {
+                        runner_id: format!("{runner}"),
+                        slots: 3,
+                        lease_ms: LONG,
+                        only_pinned: false,
+                    };
                     mine.extend(store.claim(request).await.unwrap());
                 }
                 mine

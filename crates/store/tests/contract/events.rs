@@ -64,8 +64,12 @@ pub(crate) async fn concurrent_writers_lose_no_event(world: &World) {
             let store = world.store.clone();
             tokio::spawn(async move {
                 let submitted = store.submit(task("writer")).await.unwrap().unwrap();
-                let request =
-                    formwork_store::ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms: LONG };
+                let request = formwork_store::ClaimRequest {
+                    runner_id: "runner".to_owned(),
+                    slots: 1,
+                    lease_ms: LONG,
+                    only_pinned: false,
+                };
                 let claimed = store.claim(request).await.unwrap().remove(0);
                 for number in 1..=20 {
                     let fence = claimed.fence.clone();

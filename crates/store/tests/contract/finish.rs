@@ -19,6 +19,7 @@ fn failure() -> Vec<Body> {
         status: RunStatus::Failed,
         error: Some(Box::new(error)),
         salvage: Some(Box::new(Salvage::default())),
+        receipt: None,
     }]
 }
 

@@ -94,7 +94,7 @@ impl World {
     }
 
     pub(crate) async fn claim_as(&self, runner: &str, slots: usize, lease_ms: i64) -> Vec<Claimed> {
-        let request = ClaimRequest { runner_id: runner.to_owned(), slots, lease_ms };
+        let request = ClaimRequest { runner_id: runner.to_owned(), slots, lease_ms, only_pinned: false };
         self.store.claim(request).await.unwrap()
     }
 
@@ -226,7 +226,10 @@ pub(crate) fn success(text: &str) -> Vec<Body> {
     let receipt = Receipt { calls: 3, retries: 2, ..Receipt::default() };
     let result =
         Body::Result { result_text: Some(text.to_owned()), result_data: None, receipt: Box::new(receipt) };
-    vec![result, Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None }]
+    vec![
+        result,
+        Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
+    ]
 }
 
 pub(crate) fn kind(event: &StoredEvent) -> String {

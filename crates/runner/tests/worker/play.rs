@@ -1,0 +1,115 @@
+//! A worker at work, and what it works with.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use formwork_model::{Backend, Call, CallFuture};
+use formwork_runner::{Claim, Equipped, Error, Job, Outfitter, Rung, Worker, WorkerOptions};
+use formwork_types::Contract;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::door::Door;
+use crate::parts::{silent, spoken};
+
+type Make = Box<dyn Fn(&Job) -> Result<Claim, String> + Send + Sync>;
+
+/// An outfitter that does what a test says.
+pub(crate) struct Outfit(Make);
+
+impl Outfit {
+    pub(crate) fn making(
+        make: impl Fn(&Job) -> Result<Claim, String> + Send + Sync + 'static,
+    ) -> Arc<dyn Outfitter> {
+        Arc::new(Outfit(Box::new(make)))
+    }
+
+    /// Every run gets these rungs.
+    pub(crate) fn ladder(rungs: impl Fn(&Job) -> Vec<Rung> + Send + Sync + 'static) -> Arc<dyn Outfitter> {
+        Outfit::making(move |job| Ok(Claim { ladder: rungs(job), ..job.claim() }))
+    }
+
+    /// Every run is answered with its own input.
+    pub(crate) fn answering() -> Arc<dyn Outfitter> {
+        Outfit::ladder(|job| vec![spoken(vec![json!({"text": format!("{} Done.", job.input)})])])
+    }
+
+    /// No run is ever answered.
+    pub(crate) fn silent() -> Arc<dyn Outfitter> {
+        Outfit::ladder(|_| vec![silent()])
+    }
+}
+
+impl Outfitter for Outfit {
+    fn equip<'a>(&'a self, job: &'a Job) -> Equipped<'a> {
+        Box::pin(std::future::ready((self.0)(job)))
+    }
+}
+
+/// A rung whose backend breaks when it is asked, for as long as there are breaks left.
+pub(crate) fn breaking(breaks: &Arc<Mutex<VecDeque<()>>>) -> Rung {
+    #[derive(Debug)]
+    struct Breaking(Arc<Mutex<VecDeque<()>>>, Rung);
+    impl Backend for Breaking {
+        fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
+            let breaks = self.0.lock().unwrap().pop_front();
+            assert!(breaks.is_none(), "the backend breaks");
+            self.1.backend.call(call)
+        }
+    }
+    let whole = spoken(vec![json!({"text": "Whole."})]);
+    Rung { tier: whole.tier.clone(), backend: Arc::new(Breaking(breaks.clone(), whole)) }
+}
+
+pub(crate) fn agent() -> Value {
+    json!({"name": "worker", "system_prompt": "You work."})
+}
+
+/// An agent that has to say its age, and its contract.
+pub(crate) fn ager() -> (Value, Contract) {
+    let agent = json!({
+        "name": "ager",
+        "output_schema": {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]},
+    });
+    let blueprint = serde_json::from_value(agent.clone()).unwrap();
+    let contract = resolve(&blueprint, &ContractRequest::default(), &EnvironmentDefaults::default());
+    (agent, contract.unwrap().unwrap())
+}
+
+pub(crate) fn options(slots: usize) -> WorkerOptions {
+    WorkerOptions {
+        name: "test".to_owned(),
+        slots,
+        details: json!({"version": "0"}),
+        runner_id: None,
+        claim_wait: Duration::from_secs(2),
+    }
+}
+
+/// A worker that works until it is told to go home.
+pub(crate) struct Working {
+    home: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), Error>>,
+}
+
+pub(crate) fn start(door: &Arc<Door>, outfitter: Arc<dyn Outfitter>, slots: usize) -> Working {
+    let worker = Worker::new(door.clone(), outfitter, Arc::new(()), options(slots));
+    let (home, told) = oneshot::channel();
+    let task = tokio::spawn(worker.run(async move { told.await.unwrap_or_default() }));
+    Working { home, task }
+}
+
+impl Working {
+    pub(crate) async fn go_home(self) {
+        self.home.send(()).unwrap();
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// How it ended by itself.
+    pub(crate) async fn end(self) -> Result<(), Error> {
+        self.task.await.unwrap()
+    }
+}
