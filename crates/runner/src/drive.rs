@@ -97,6 +97,11 @@ async fn drive_within(
     }
     // A deadline that was set stands: the blueprint's limit does not begin anew with each attempt.
     let until = claim.until.or_else(|| claim.clone().starting_now(None).until);
+    // What children found while the run was parked is in its journal already, and new to whoever watches.
+    let is_news =
+        |event: &&Event| matches!(event.body, Body::ChildCompleted(_)) && event.run_id == claim.run_id;
+    let first = journal.len() - journal.iter().rev().take_while(is_news).count();
+    journal[first..].iter().for_each(|event| progress.happened(claim, &event.body));
     let mut drive = Drive { claim, coordinator, progress, state, until };
     if !is_begun {
         drive.append(vec![claim.run_start()]).await?;

@@ -112,12 +112,7 @@ impl App {
             event.run_id == run.fence.run_id && event.body.starts_with("{\"event_type\":\"run_start\"")
         });
         let agents = match start.map(|event| serde_json::from_str::<Body>(&event.body)) {
-            Some(Ok(Body::RunStart { blueprint, .. })) => {
-                let mut cards = self.cards(&blueprint).await?;
-                // Those above it are at work already and cannot be called.
-                cards.retain(|card| !run.line.contains(&card.name));
-                cards
-            }
+            Some(Ok(Body::RunStart { blueprint, .. })) => self.cards(&blueprint).await?,
             _ => Vec::new(),
         };
         Ok(Work {
