@@ -9,6 +9,7 @@
 //! The kills and their moments follow from a seed, which every failure prints. `cargo xtask torture` runs more of them:
 //! `FORMWORK_TORTURE_KILLS` and `FORMWORK_TORTURE_SEED` say how many and which. PostgreSQL's programs are looked for in
 //! `FORMWORK_TEST_POSTGRES_BIN`, in the `PATH` and where Debian keeps them; without them its tests are skipped.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod absence;
 mod books;
