@@ -113,10 +113,11 @@ impl Stream {
             match line.trim_end().split_once(": ") {
                 Some(("id", value)) => id = Some(value.to_owned()),
                 Some(("data", value)) => data = Some(serde_json::from_str(value).unwrap()),
-                _ if line.trim_end().is_empty() => match (id.take(), data.take()) {
-                    (Some(id), Some(data)) => return Some(Told { id, data }),
-                    _ => {}
-                },
+                _ if line.trim_end().is_empty() => {
+                    if let (Some(id), Some(data)) = (id.take(), data.take()) {
+                        return Some(Told { id, data });
+                    }
+                }
                 _ => {}
             }
         }
