@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_coordinator::http::{Server, ServerOptions};
-use formwork_coordinator::{App, Registry, Retention, Sweeper, SweeperOptions};
+use formwork_coordinator::{App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
 use formwork_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
 use tracing_subscriber::filter::LevelFilter;
@@ -14,7 +15,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::arguments::Serve;
 use crate::backends::environment;
 use crate::exit::Exit;
-use crate::settings::Settings;
+use crate::settings::{ServerSettings, Settings};
 use crate::workshop::Workshop;
 use crate::{desk, logging, output, signals};
 
@@ -46,7 +47,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let database = arguments.db.clone().or_else(|| settings.server.db.clone());
     let database = database.map_or_else(|| desk::database(&project), |given| address(&project, &given));
     let registry = Arc::new(Registry::read(&project));
-    let app = App::open(&database, true, registry, desk::options()?).await?;
+    let app = App::open(&database, true, registry, options(&settings.server)?).await?;
     let needs_token = !listen.ip().is_loopback();
     if needs_token && app.tokens().await?.is_empty() {
         bail!(
@@ -54,6 +55,8 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
              `formwork token create NAME --scope admin`, or listen on 127.0.0.1"
         );
     }
+    // Runners that live could not renew their leases while nobody served.
+    app.grace().await?;
     let bound =
         Server::bind(ServerOptions { needs_token, ..ServerOptions::new(listen) }, app.clone()).await?;
     output::lines(said(&app, &bound.address().to_string(), &database, arguments.no_runner));
@@ -76,7 +79,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
             slots,
             details: workshop.details(),
             runner_id: None,
-            claim_wait: std::time::Duration::from_secs(2),
+            claim_wait: Duration::from_secs(2),
         };
         let progress: Arc<dyn Progress> = Arc::new(());
         let worker = Worker::new(Arc::new(app.clone()), Arc::new(workshop), progress, options);
@@ -92,6 +95,14 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let _ = server.await;
     helpers.abort();
     Ok(Exit::Valid)
+}
+
+fn options(settings: &ServerSettings) -> Result<AppOptions> {
+    let options = desk::options()?;
+    let lease = settings.lease_seconds.map_or(options.lease, |seconds| Duration::from_secs(seconds.into()));
+    // A heartbeat or two may be lost on their way before a lease is.
+    let heartbeat = options.heartbeat.min(lease / 4);
+    Ok(AppOptions { lease, heartbeat, ..options })
 }
 
 async fn closed(mut closing: watch::Receiver<bool>) {

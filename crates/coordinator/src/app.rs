@@ -12,6 +12,7 @@ mod sessions;
 mod submit;
 mod tokens;
 mod views;
+mod vigil;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tail::Tail;
+use vigil::Vigil;
 
 pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
@@ -70,6 +72,7 @@ struct Inner {
     /// Somebody may find work.
     work: Notify,
     metrics: Metrics,
+    vigil: Vigil,
 }
 
 impl App {
@@ -77,7 +80,8 @@ impl App {
     pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
         let tail = Arc::new(Tail::new(store.clone()));
         let (schemas, work, metrics) = (Cache::default(), Notify::new(), Metrics::default());
-        App { inner: Arc::new(Inner { store, registry, tail, options, schemas, work, metrics }) }
+        let vigil = Vigil::default();
+        App { inner: Arc::new(Inner { store, registry, tail, options, schemas, work, metrics, vigil }) }
     }
 
     /// An app over the store at an address: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use formwork_store::{Retention, SweepLimits};
+use tokio::time::Instant;
 
 use crate::app::App;
 
@@ -50,14 +51,19 @@ impl Sweeper {
         let limits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: STOP_WAIT_MS, batch: BATCH };
         let mut ticks = tokio::time::interval(self.options.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut retained: Option<tokio::time::Instant> = None;
+        self.app.note_awake();
+        let mut retained: Option<Instant> = None;
         loop {
             ticks.tick().await;
+            if self.app.wake_up().await.is_err() {
+                continue;
+            }
             if let Ok(swept) = self.app.store().sweep(limits).await {
+                self.app.note_awake();
                 self.app.swept(&swept);
             }
             if retained.is_none_or(|at| at.elapsed() >= RETAIN_EVERY) {
-                retained = Some(tokio::time::Instant::now());
+                retained = Some(Instant::now());
                 let _ = self.app.store().retain(self.options.retention).await;
             }
         }

@@ -16,7 +16,7 @@ use crate::record::{
 };
 use crate::sqlite::Sqlite;
 use crate::tx::Perform;
-use crate::verb::claim::Renewal;
+use crate::verb::claim::{Absence, Renewal};
 use crate::verb::shelf::Item;
 use crate::verb::sweep::Done;
 use crate::verb::{
@@ -92,6 +92,16 @@ impl Store {
     ) -> Result<Vec<Beat>, Error> {
         let renewal = Renewal { runner_id: runner_id.to_owned(), fences, lease_ms };
         self.transact(renewal, |tx, renewal| Box::pin(claim::renew(tx, renewal))).await
+    }
+
+    /// Prolongs leases by a time in which nobody could renew them, up to one whole lease: the coordinator or the database
+    /// was away, and that is not the runners' fault. Those that were swept stay lost. How many leases.
+    ///
+    /// Where nobody knows how long that was, it is the time since a runner was last heard of. That is no time where
+    /// another coordinator was there: one that comes and goes does not keep the runs of a dead runner from others.
+    pub async fn grace(&self, away_ms: Option<Millis>, lease_ms: Millis) -> Result<u64, Error> {
+        let absence = Absence { away_ms, lease_ms };
+        self.transact(absence, |tx, absence| Box::pin(claim::grace(tx, absence))).await
     }
 
     /// Appends what happened.

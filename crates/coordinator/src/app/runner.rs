@@ -128,6 +128,7 @@ impl App {
     }
 
     async fn renew(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
+        self.wake_up().await?;
         let fences = heartbeat.attempts.iter().map(fence).collect();
         let beats = self.store().renew(&heartbeat.runner_id, fences, self.lease_ms()).await;
         let beats = beats.map_err(errors::store)?.into_iter().map(|beat| Beat {
@@ -140,6 +141,7 @@ impl App {
     }
 
     async fn append_events(&self, request: &AppendRequest) -> Result<Appended, Error> {
+        self.wake_up().await?;
         let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
         let appended = appended.map_err(|_| stale(&request.run_id))?;
         Ok(Appended { last_seq: appended.last_seq, stop: appended.stop })
@@ -152,6 +154,7 @@ impl App {
         let start = self.store().start_of(&request.run_id).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| stale(&request.run_id))?;
         self.check_result(request, *status, &start)?;
+        self.wake_up().await?;
         let finished = self.store().finish(self.write(request)?).await.map_err(errors::store)?;
         let finished = finished.map_err(|_| stale(&request.run_id))?;
         self.metrics().finished(*status, &request.events);
@@ -210,6 +213,7 @@ impl App {
     }
 
     async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
+        self.wake_up().await?;
         let parked = self.store().park(fence(attempt)).await.map_err(errors::store)?;
         parked.map_err(|_| stale(&attempt.run_id))?;
         self.inner.work.notify_one();
@@ -217,6 +221,7 @@ impl App {
     }
 
     async fn release_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
+        self.wake_up().await?;
         let released = self.store().release(fence(attempt)).await.map_err(errors::store)?;
         released.map_err(|_| stale(&attempt.run_id))?;
         self.inner.work.notify_one();
@@ -224,6 +229,7 @@ impl App {
     }
 
     async fn start_child(&self, request: &ChildRequest) -> Result<ChildAnswer, Error> {
+        self.wake_up().await?;
         let parent = self.store().run(&request.run_id).await.map_err(errors::store)?;
         let parent = parent.ok_or_else(|| stale(&request.run_id))?;
         let session = self.session(&parent.session_id).await?;
@@ -271,7 +277,7 @@ impl App {
         })
     }
 
-    fn lease_ms(&self) -> i64 {
+    pub(super) fn lease_ms(&self) -> i64 {
         i64::try_from(self.options().lease.as_millis()).unwrap_or(i64::MAX)
     }
 }

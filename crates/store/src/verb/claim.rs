@@ -2,7 +2,7 @@
 
 use formwork_types::SessionId;
 
-use super::names::from_json;
+use super::names::{from_json, to_json};
 use super::{journal, runner};
 use crate::error::Error;
 use crate::record::{Beat, ClaimRequest, Claimed, Fence, Millis};
@@ -70,6 +70,36 @@ async fn describe(
     Ok(Claimed { fence, session_id, project_dir, line, time_left_ms, stop, journal })
 }
 
+/// Time in which nobody could renew a lease.
+pub(crate) struct Absence {
+    pub(crate) away_ms: Option<Millis>,
+    pub(crate) lease_ms: Millis,
+}
+
+/// Prolongs leases by such a time, up to one lease from now on; how many. Runs that somebody changes at this moment are
+/// left out: they are heard of.
+pub(crate) async fn grace(tx: &mut Tx, absence: &Absence) -> Result<u64, Error> {
+    let away_ms = match absence.away_ms {
+        Some(away_ms) => Some(away_ms),
+        None => {
+            let row = tx.query_one("SELECT {now} - max(seen_at) FROM runners", &[]).await?;
+            row.map_or(Ok(None), |mut row| row.optional_integer())?
+        }
+    };
+    let Some(away_ms) = away_ms.filter(|away_ms| *away_ms > 0) else { return Ok(0) };
+    tx.execute(
+        "WITH picked AS MATERIALIZED (
+            SELECT run_id FROM runs
+            WHERE status IN ('claimed', 'running', 'stopping') AND lease_until < {now} + $1 {skip}
+         )
+         UPDATE runs SET lease_until =
+            CASE WHEN lease_until + $2 < {now} + $1 THEN lease_until + $2 ELSE {now} + $1 END
+         WHERE run_id IN (SELECT run_id FROM picked)",
+        &[absence.lease_ms.into(), away_ms.into()],
+    )
+    .await
+}
+
 /// What a heartbeat says.
 pub(crate) struct Renewal {
     pub(crate) runner_id: String,
@@ -79,6 +109,9 @@ pub(crate) struct Renewal {
 
 /// Prolongs leases that have not expired.
 pub(crate) async fn renew(tx: &mut Tx, renewal: &Renewal) -> Result<Vec<Beat>, Error> {
+    if renewal.fences.len() > 1 {
+        lock_in_order(tx, &renewal.fences).await?;
+    }
     let mut beats = Vec::with_capacity(renewal.fences.len());
     for fence in &renewal.fences {
         let row = tx
@@ -94,4 +127,16 @@ pub(crate) async fn renew(tx: &mut Tx, renewal: &Renewal) -> Result<Vec<Beat>, E
     }
     runner::seen(tx, &renewal.runner_id).await?;
     Ok(beats)
+}
+
+/// Locks runs in the order in which they were asked for. One that is worked for is older than those that work for it:
+/// that is the order of all verbs.
+async fn lock_in_order(tx: &mut Tx, fences: &[Fence]) -> Result<(), Error> {
+    let runs: Vec<&str> = fences.iter().map(|fence| fence.run_id.as_str()).collect();
+    tx.query(
+        "SELECT number FROM runs WHERE run_id IN ({each}) ORDER BY number {lock}",
+        &[(&to_json(&runs)?).into()],
+    )
+    .await?;
+    Ok(())
 }

@@ -108,7 +108,8 @@ contract! {
         a_run_is_lost_after_three_runners
         a_stopping_run_is_ended_where_nobody_does
         a_waiting_run_is_woken_when_its_time_is_up
-        several_sweepers_count_a_loss_once;
+        several_sweepers_count_a_loss_once
+        silence_does_not_count_for_attempts_that_were_not_swept;
     keep:
         old_sessions_are_forgotten
         the_oldest_sessions_go_first

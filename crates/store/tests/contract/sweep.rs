@@ -1,6 +1,6 @@
 //! Runs that nobody looks after any more.
 
-use formwork_store::{NewRun, Parked, SweepLimits, Swept};
+use formwork_store::{NewRun, Parked, RunnerRecord, SweepLimits, Swept};
 use formwork_types::{ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, message, task, until};
@@ -116,4 +116,42 @@ pub(crate) async fn several_sweepers_count_a_loss_once(world: &World) {
         assert_eq!(claim.journal.len(), 2);
         assert_eq!(body(&claim.journal[1])["losses"], 1);
     }
+}
+
+pub(crate) async fn silence_does_not_count_for_attempts_that_were_not_swept(world: &World) {
+    let (lost, kept, parked) =
+        (world.submit("writer").await, world.submit("writer").await, world.submit("writer").await);
+    let late = world.claim_as("runner", 1, 1).await.remove(0).fence;
+    assert_eq!(late.run_id, lost.run_id);
+    assert_eq!(sweep(world, LIMITS).await.returned, 1);
+    let expired = world.claim_as("runner", 1, -1).await.remove(0).fence;
+    assert_eq!(expired.run_id, kept.run_id);
+    let waiting = world.claim_as("runner", 1, LONG).await.remove(0).fence;
+    assert_eq!(waiting.run_id, parked.run_id);
+    assert_eq!(world.store.park(waiting).await.unwrap(), Ok(Parked::Waiting));
+    assert!(world.append(&expired, 1, vec![message("late")]).await.is_err(), "it has expired");
+    assert_eq!(world.store.grace(None, LONG).await.unwrap(), 0, "nobody was ever heard of");
+
+    let runner = RunnerRecord {
+        runner_id: "another".to_owned(),
+        name: String::new(),
+        slots: 1,
+        details: serde_json::Value::Null,
+        registered_at: 0,
+        seen_at: 0,
+        working_on: 0,
+    };
+    world.store.register(runner).await.unwrap();
+    until("silence is made up for", || async {
+        assert!(world.store.grace(None, LONG).await.unwrap() <= 1, "the others have no lease");
+        world.append(&expired, 1, vec![message("in time")]).await.is_ok()
+    })
+    .await;
+    assert_eq!(world.store.grace(Some(1), 1).await.unwrap(), 0, "a lease is never shortened");
+    let short = world.claim_as("runner", 1, -1).await.remove(0).fence;
+    assert_eq!(short.run_id, lost.run_id);
+    assert!(world.store.grace(Some(LONG), LONG).await.unwrap() >= 1);
+    assert!(world.append(&short, 1, vec![message("in time")]).await.is_ok(), "the time is known");
+    assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
+    assert!(world.append(&late, 1, vec![message("late")]).await.is_err(), "what was swept stays lost");
 }
