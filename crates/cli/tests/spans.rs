@@ -1,6 +1,6 @@
 //! Spans of a run, as a collector gets them.
 #![cfg(feature = "otel")]
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
