@@ -13,12 +13,14 @@ use anyhow::{Result, bail};
 use formwork_api::RunRequest;
 use formwork_types::{ExecutionMode, RunType, SessionId};
 use serde_json::Value;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Run;
 use crate::exit::Exit;
-use crate::{backends, desk, source};
+use crate::{backends, desk, logging, source};
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
+    let _logging = logging::start(LevelFilter::OFF)?;
     backends::runtime()?.block_on(async {
         match desk::client(arguments.server.as_deref())? {
             Some(client) => there::run(arguments, client).await,

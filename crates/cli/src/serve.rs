@@ -10,6 +10,7 @@ use formwork_coordinator::http::{Server, ServerOptions};
 use formwork_coordinator::{App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
 use formwork_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Serve;
 use crate::backends::environment;
@@ -28,7 +29,7 @@ const SLOTS: usize = 4;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
-    logging::start()?;
+    let _logging = logging::start(LevelFilter::INFO)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("starting the runtime")?.block_on(serve(arguments))
 }

@@ -49,10 +49,6 @@ pub trait Progress: Watch {
     fn happened(&self, claim: &Claim, body: &Body) {
         let _ = (claim, body);
     }
-    /// The results of children cannot be told to the agent that they worked for.
-    fn unheard(&self, agent: &str, reason: &str) {
-        let _ = (agent, reason);
-    }
 }
 
 impl Progress for () {}
@@ -96,7 +92,7 @@ async fn drive_within(
         return Ok(Driven::Ended(outcome.clone()));
     }
     // A deadline that was set stands: the blueprint's limit does not begin anew with each attempt.
-    let until = claim.until.or_else(|| claim.clone().starting_now(None).until);
+    let until = claim.until.or_else(|| claim.time_from_now());
     // What children found while the run was parked is in its journal already, and new to whoever watches.
     let is_news =
         |event: &&Event| matches!(event.body, Body::ChildCompleted(_)) && event.run_id == claim.run_id;

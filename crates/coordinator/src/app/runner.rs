@@ -16,7 +16,7 @@ use super::submit::{Draft, FAMILY, Wanted};
 use super::{App, errors, views};
 
 /// The longest that a claim waits.
-const CLAIM_WAIT_MAX: Duration = Duration::from_secs(30);
+const CLAIM_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The most runs that are given at once.
 const CLAIM_SLOTS_MAX: u32 = 64;

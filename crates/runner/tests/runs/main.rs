@@ -11,6 +11,8 @@ mod folder;
 mod model;
 #[path = "../play/parts.rs"]
 mod parts;
+#[path = "../play/place.rs"]
+mod place;
 #[path = "../play/runs.rs"]
 mod runs;
 

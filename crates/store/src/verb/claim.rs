@@ -11,7 +11,8 @@ use crate::tx::Tx;
 /// The most runs of one claim: their journals are read with it.
 const SLOTS_MAX: usize = 100;
 
-/// Gives a runner as many runs as it has room for, the one that has waited longest first.
+/// Gives a runner as many runs as it has room for, the one that has waited longest first. A run's own time counts from
+/// its first claim; where it works for another it has that one's deadline already, and no claim moves it back.
 pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Claimed>, Error> {
     let slots = request.slots.min(SLOTS_MAX) as i64;
     let rows = tx
@@ -26,7 +27,8 @@ pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Cla
                 status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'claimed' END,
                 available_at = NULL, runner_id = $1, token = token + 1, attempts = attempts + 1, appends = 0,
                 lease_until = {now} + $3, started_at = COALESCE(started_at, {now}),
-                deadline_at = COALESCE(deadline_at, {now} + timeout_ms)
+                deadline_at = CASE WHEN timeout_ms IS NULL OR deadline_at <= {now} + timeout_ms THEN deadline_at
+                    ELSE {now} + timeout_ms END
              WHERE run_id IN (SELECT run_id FROM picked)
              RETURNING number, run_id, token, session_id, deadline_at - {now}, is_stopping",
             &[

@@ -168,6 +168,7 @@ pub(crate) async fn add_active(tx: &mut Tx, new: &NewRun, session: &SessionId) -
     begin(tx, session, &new.run_id, &start).await
 }
 
+/// The run's row. Its time is up when that of the run it works for is.
 fn run_addition<'a>(
     new: &'a NewRun,
     session: &'a SessionId,
@@ -183,9 +184,9 @@ fn run_addition<'a>(
     };
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
     let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
-            parent_call_id, start, start_seq, timeout_ms, pinned_to, created_at, available_at)
+            parent_call_id, start, start_seq, timeout_ms, pinned_to, created_at, available_at, deadline_at)
          VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, {now},
-            CASE WHEN $10 IS NULL THEN NULL ELSE {now} END)";
+            CASE WHEN $10 IS NULL THEN NULL ELSE {now} END, (SELECT deadline_at FROM runs WHERE run_id = $7))";
     let params = vec![
         new.run_id.as_str().into(),
         session.as_str().into(),

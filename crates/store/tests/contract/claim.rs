@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use formwork_store::{ClaimRequest, NewRun};
-use formwork_types::RunStatus;
+use formwork_types::{ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, kind, task};
+use crate::world::{LONG, World, child, kind, task};
 
 pub(crate) async fn the_longest_waiting_is_claimed_first(world: &World) {
     let mut expected = Vec::new();
@@ -75,6 +75,22 @@ pub(crate) async fn time_begins_with_the_first_claim(world: &World) {
     assert_eq!(world.run(&submitted.run_id).await.started_at, started_at);
     world.submit("unlimited").await;
     assert_eq!(world.claim().await.time_left_ms, None);
+}
+
+pub(crate) async fn a_child_has_no_more_time_than_its_parent(world: &World) {
+    let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
+    world.store.submit(limited).await.unwrap().unwrap();
+    let parent = world.claim().await;
+    for own in [None, Some(2 * LONG), Some(LONG / 2)] {
+        let name = format!("reader of {own:?}");
+        let wanted = NewRun { timeout_ms: own, ..child(&parent, &name, &name, ExecutionMode::Sync) };
+        world.store.submit(wanted).await.unwrap().unwrap();
+        let (claimed, most) = (world.claim().await, own.unwrap_or(LONG).min(LONG));
+        assert!(claimed.time_left_ms.is_some_and(|left| left <= most && left > most - 60_000), "{name}");
+        world.store.release(claimed.fence).await.unwrap().unwrap();
+        let again = world.claim().await;
+        assert!(again.time_left_ms <= claimed.time_left_ms, "{name}");
+    }
 }
 
 pub(crate) async fn a_claim_holds_the_journal(world: &World) {

@@ -71,6 +71,7 @@ contract! {
         a_pinned_run_waits_for_its_runner
         a_run_is_claimed_once_however_many_ask
         time_begins_with_the_first_claim
+        a_child_has_no_more_time_than_its_parent
         a_claim_holds_the_journal;
     append:
         an_append_may_be_repeated
