@@ -57,6 +57,7 @@ fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
     let (load, addresses, kept) = (Load::new(house.addresses()), house.addresses(), OnceLock::<Books>::new());
     std::thread::scope(|scope| {
         let (load, kept, addresses) = (&load, &kept, &addresses);
+        let working = load.until_dropped();
         let clients: Vec<_> = (0..8).map(|_| random.fork()).collect();
         let clients: Vec<_> =
             clients.into_iter().map(|random| scope.spawn(move || load.work(random))).collect();
@@ -71,7 +72,7 @@ fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
         let readers = scope.spawn(move || {
             // One for each session that somebody has asked for by now.
             let mut readers = Vec::new();
-            while kept.get().is_none() {
+            while !load.is_over() {
                 for job in load.jobs().into_iter().skip(readers.len()) {
                     let random = forks.fork();
                     readers
@@ -82,7 +83,7 @@ fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
             readers
         });
         happens(load, &house, &mut random);
-        load.end();
+        drop(working);
         clients.into_iter().for_each(|client| client.join().unwrap());
         let _ = kept.set(Books::read(&house));
         let books = kept.get().unwrap();

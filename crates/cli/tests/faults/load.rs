@@ -67,7 +67,7 @@ impl Load {
 
     /// Asks for one run after the other, each when the one before has ended.
     pub(crate) fn work(&self, mut random: Random) {
-        while !self.is_over.load(Ordering::SeqCst) {
+        while !self.is_over() {
             let number = self.next.fetch_add(1, Ordering::SeqCst);
             let task = format!("{}-{number}", KINDS[number % KINDS.len()]);
             let job = submit(&self.addresses, &task);
@@ -77,19 +77,33 @@ impl Load {
             }
             self.jobs.lock().unwrap().push(job.clone());
             let address = self.addresses[random.below(self.addresses.len())];
-            while has_ended(address, &job).is_none() && !self.is_over.load(Ordering::SeqCst) {
+            while has_ended(address, &job).is_none() && !self.is_over() {
                 std::thread::sleep(LOOK_EVERY);
             }
         }
     }
 
-    /// Lets clients finish what they are at.
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, Ordering::SeqCst);
+    /// Lets clients finish what they are at when it is dropped, in a test that fails as well.
+    pub(crate) fn until_dropped(&self) -> Working<'_> {
+        Working(self)
+    }
+
+    /// Whether nothing more is asked for.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
     }
 
     /// What was acknowledged.
     pub(crate) fn jobs(&self) -> Vec<Job> {
         self.jobs.lock().unwrap().clone()
+    }
+}
+
+/// While it lives, clients ask for more.
+pub(crate) struct Working<'a>(&'a Load);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::SeqCst);
     }
 }

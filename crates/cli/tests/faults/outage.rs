@@ -27,6 +27,7 @@ fn nothing_is_lost_when_postgres_is_stopped_and_started() {
     let load = Load::new(house.addresses());
     let done = |count: usize| until("runs are asked for", || (load.jobs().len() >= count).then_some(()));
     std::thread::scope(|scope| {
+        let _working = load.until_dropped();
         for _ in 0..8 {
             let (load, random) = (&load, random.fork());
             scope.spawn(move || load.work(random));
@@ -40,7 +41,6 @@ fn nothing_is_lost_when_postgres_is_stopped_and_started() {
             wait_for(&house, 200);
         }
         done(load.jobs().len() + 10);
-        load.end();
     });
     let books = Books::read(&house);
     house.kill_all();

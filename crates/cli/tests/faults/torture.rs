@@ -39,12 +39,12 @@ fn torture(name: &str, place: Place<'_>, coordinators: usize) {
     let house = House::build(&Plan { name, place, coordinators, runners: 3, slots: 3 }, &model);
     let load = Load::new(house.addresses());
     std::thread::scope(|scope| {
+        let _working = load.until_dropped();
         for _ in 0..CLIENTS {
             let (load, random) = (&load, random.fork());
             scope.spawn(move || load.work(random));
         }
         (0..kills).for_each(|_| kill(&house, &mut random));
-        load.end();
     });
     let books = Books::read(&house);
     house.kill_all();
