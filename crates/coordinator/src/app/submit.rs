@@ -7,7 +7,8 @@ use formwork_agents::parameters;
 use formwork_api::{Code, Error, RunCreated, RunRequest};
 use formwork_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
 use formwork_types::{
-    AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId,
+    AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
+    RunType, SessionId,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -118,12 +119,7 @@ impl App {
         wanted: &Wanted,
         queues: bool,
     ) -> Result<Draft, Error> {
-        let opening = self.store().opening(&session_id).await.map_err(errors::store)?;
-        let opening = opening.ok_or_else(|| no_session(&session_id))?;
-        let Ok(Body::RunStart { blueprint, contract, .. }) = serde_json::from_str::<Body>(&opening.body)
-        else {
-            return Err(Error::new(Code::Internal, format!("the session {session_id} has no beginning")));
-        };
+        let blueprint = self.agent_of(&session_id).await?;
         if blueprint.kind == AgentType::Procedural {
             let message = format!(
                 "the agent '{}' is procedural: it cannot be resumed, only started again",
@@ -135,13 +131,49 @@ impl App {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
         })?;
-        let says_nothing =
-            wanted.schema.is_none() && wanted.schema_name.is_none() && wanted.options.is_empty();
-        let contract = match says_nothing {
-            true => contract,
-            false => self.contract(&blueprint, wanted).await?.or(contract),
+        let contract = match wanted.schema.is_some() || wanted.schema_name.is_some() {
+            true => self.contract(&blueprint, wanted).await?,
+            false => self.latest_contract(&session_id, wanted).await?,
         };
         Ok(Draft::of(Place::Resume { session_id, queues }, blueprint, contract, parameters))
+    }
+
+    /// The agent of a session, as it was when the session began.
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub async fn agent_of(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
+        let opening = self.store().opening(session).await.map_err(errors::store)?;
+        let opening = opening.ok_or_else(|| no_session(session))?;
+        match serde_json::from_str::<Body>(&opening.body) {
+            Ok(Body::RunStart { blueprint, .. }) => Ok(blueprint),
+            _ => Err(Error::new(Code::Internal, format!("the session {session} has no beginning"))),
+        }
+    }
+
+    /// The contract that the session has, with what is said about its options.
+    async fn latest_contract(
+        &self,
+        session: &SessionId,
+        wanted: &Wanted,
+    ) -> Result<Option<Arc<Contract>>, Error> {
+        let latest = self.store().finished(session).await.map_err(errors::store)?;
+        let latest = latest.ok_or_else(|| no_session(session))?;
+        let Ok(Body::RunStart { contract, .. }) = serde_json::from_str::<Body>(&latest.start.body) else {
+            return Err(Error::new(
+                Code::Internal,
+                format!("a run of the session {session} has no beginning"),
+            ));
+        };
+        if let Some(given) = wanted.options.max_retries.filter(|retries| *retries > RETRIES_MAX) {
+            let origin = "output_schema_options".to_owned();
+            return Err(errors::contract(&formwork_agents::Error::Retries { origin, given }));
+        }
+        let patched = |contract: Arc<Contract>| {
+            let options = wanted.options.resolve(&contract.options);
+            Arc::new(Contract { options, ..(*contract).clone() })
+        };
+        Ok(contract.map(patched))
     }
 
     async fn contract(&self, blueprint: &Blueprint, wanted: &Wanted) -> Result<Option<Arc<Contract>>, Error> {

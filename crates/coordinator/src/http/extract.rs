@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::context::Context;
 use super::errors::Refused;
+use super::limits::is_of_runner;
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -33,7 +34,11 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Sent<T> {
             let message = "the body must be JSON: send the header 'Content-Type: application/json'";
             return Err(Refused::new(Code::UnsupportedMediaType, message));
         }
-        let limit = context.options.max_body_bytes;
+        let _room = context.admit_body()?;
+        let limit = match is_of_runner(request.uri()) {
+            true => context.options.max_runner_body_bytes,
+            false => context.options.max_body_bytes,
+        };
         let bytes = tokio::time::timeout(BODY_TIMEOUT, read(request.into_body(), limit)).await;
         let bytes = bytes
             .unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "the body took too long to arrive")))?;
