@@ -12,8 +12,10 @@ use formwork_api::{
 };
 use formwork_coordinator::{App, AppOptions, Page, Registry, RunFilter};
 use formwork_types::{RunId, SessionId};
+use tokio::time::Instant;
 
 use crate::backends::environment;
+use crate::output;
 
 /// The variable with a coordinator's address.
 pub(crate) const URL_VARIABLE: &str = "FORMWORK_URL";
@@ -176,12 +178,13 @@ impl Desk {
 
     /// Waits until a run has ended.
     pub(crate) async fn wait(&self, run: &RunId) -> Result<RunView> {
+        let mut patience = Patience::default();
         loop {
-            let view = match self {
-                Desk::Here(app) => app.wait(run, WAIT).await?,
-                Desk::There(_) => self.run(run).await?,
+            let asked = match self {
+                Desk::Here(app) => app.wait(run, WAIT).await.map_err(Into::into),
+                Desk::There(_) => self.run(run).await,
             };
-            if view.status.is_ended() {
+            if let Some(view) = patience.unless_away(asked).await?.filter(|view| view.status.is_ended()) {
                 return Ok(view);
             }
             if let Desk::There(_) = self {
@@ -192,29 +195,70 @@ impl Desk {
 
     /// Waits until nothing goes on in a session any more, nor in those that work for it, and gives its latest run.
     pub(crate) async fn settle(&self, session: &SessionId) -> Result<RunView> {
+        let mut patience = Patience::default();
         loop {
-            match self.busy(session).await? {
-                Some(run) => drop(self.wait(&run).await?),
-                None => return self.run(&self.session(session).await?.last_run_id).await,
+            match patience.unless_away(self.busy(session).await).await? {
+                Some(Some(run)) => drop(self.wait(&run).await?),
+                Some(None) => return self.run(&self.session(session).await?.last_run_id).await,
+                None => {}
             }
         }
     }
 
+    /// Stops everything that a session led to, and waits until it has.
+    pub(crate) async fn stop_all(&self, session: &SessionId) -> Result<RunView> {
+        while let Some(run) = self.busy(session).await? {
+            self.stop_session(session).await?;
+            self.stop_run(&run).await?;
+            self.wait(&run).await?;
+        }
+        self.settle(session).await
+    }
+
     /// A run that has not ended. Children are asked first: the end of one and what it leads to in its parent are one
     /// transaction.
-    pub(crate) async fn busy(&self, session: &SessionId) -> Result<Option<RunId>> {
-        let mut pending = vec![(session.clone(), false)];
-        while let Some((session, is_asked)) = pending.pop() {
+    async fn busy(&self, session: &SessionId) -> Result<Option<RunId>> {
+        let mut pending = vec![(session.clone(), 0)];
+        while let Some((session, asked)) = pending.pop() {
             let view = self.session(&session).await?;
-            if !is_asked && !view.children.is_empty() {
-                pending.push((session, true));
-                pending.extend(view.children.into_iter().map(|child| (child, false)));
-                continue;
-            }
-            if !view.status.is_ended() {
+            if view.children.len() > asked {
+                pending.push((session, view.children.len()));
+                pending.extend(view.children.into_iter().skip(asked).map(|child| (child, 0)));
+            } else if !view.status.is_ended() {
                 return Ok(Some(view.last_run_id));
             }
         }
+        Ok(None)
+    }
+}
+
+/// How long a coordinator may be away before whoever waits for a run gives up. The run goes on without him.
+const AWAY_MAX: Duration = Duration::from_secs(300);
+
+/// How soon one that is away is asked again.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bears with a coordinator that is away for a while.
+#[derive(Default)]
+struct Patience {
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// What was answered; none where nobody was there, for now.
+    async fn unless_away<T>(&mut self, asked: Result<T>) -> Result<Option<T>> {
+        let error = match asked {
+            Ok(answer) => {
+                self.since = None;
+                return Ok(Some(answer));
+            }
+            Err(error) => error,
+        };
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if !output::is_away(&error) || since.elapsed() > AWAY_MAX {
+            return Err(error);
+        }
+        tokio::time::sleep(AWAY_PAUSE).await;
         Ok(None)
     }
 }

@@ -10,6 +10,7 @@ use formwork_coordinator::http::{Server, ServerOptions};
 use formwork_coordinator::{App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
 use formwork_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Serve;
@@ -66,7 +67,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     };
     let sweeper = Sweeper::new(app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
     let helpers = app.clone();
-    let helpers =
+    let mut helpers =
         tokio::spawn(
             async move { tokio::join!(helpers.tail().run(), helpers.registry().watch(), sweeper.run()) },
         );
@@ -86,7 +87,13 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         tokio::spawn(worker.run(closed(closing.clone())))
     });
     let server = tokio::spawn(bound.run(closed(closing)));
-    signals::interrupted().await?;
+    let mut worker = worker;
+    tokio::select! {
+        interrupted = signals::interrupted() => interrupted?,
+        // None of them ends by itself: a service that lost one would look well and do nothing.
+        ended = working(&mut worker) => bail!("the runner in this process ended: {}", said_of(ended)),
+        ended = &mut helpers => bail!("what looks after runs ended: {:?}", ended.err()),
+    }
     output::lines(["formwork: going down; what is being worked on is given back".to_owned()]);
     close.send_replace(true);
     if let Some(worker) = worker {
@@ -95,6 +102,23 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let _ = server.await;
     helpers.abort();
     Ok(Exit::Valid)
+}
+
+type Working = JoinHandle<Result<(), formwork_runner::Error>>;
+
+async fn working(worker: &mut Option<Working>) -> Result<Result<(), formwork_runner::Error>, JoinError> {
+    match worker {
+        Some(worker) => worker.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn said_of(ended: Result<Result<(), formwork_runner::Error>, JoinError>) -> String {
+    match ended {
+        Ok(Ok(())) => "it says nothing of why".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    }
 }
 
 fn options(settings: &ServerSettings) -> Result<AppOptions> {
