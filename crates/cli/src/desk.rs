@@ -126,10 +126,11 @@ impl Desk {
     }
 
     pub(crate) async fn delete_session(&self, session: &SessionId) -> Result<()> {
-        Ok(match self {
+        match self {
             Desk::Here(app) => app.delete_session(session).await?,
             Desk::There(client) => client.delete(&format!("sessions/{session}")).await?,
-        })
+        }
+        Ok(())
     }
 
     pub(crate) async fn result(&self, session: &SessionId) -> Result<ResultView> {
@@ -170,10 +171,11 @@ impl Desk {
     }
 
     pub(crate) async fn remove_schema(&self, name: &str) -> Result<()> {
-        Ok(match self {
+        match self {
             Desk::Here(app) => app.remove_schema(name).await?,
             Desk::There(client) => client.delete(&format!("schemas/{}", encoded(name))).await?,
-        })
+        }
+        Ok(())
     }
 
     /// Waits until a run has ended.

@@ -1,7 +1,7 @@
 //! The API as its own description says, tried with requests that nobody thought of.
 //!
 //! Schemathesis is named by `FORMWORK_SCHEMATHESIS`; `cargo xtask test` installs it. Without it the test says SKIPPED.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod support;
 
