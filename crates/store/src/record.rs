@@ -25,7 +25,8 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// Makes asking twice the same as asking once.
     pub idempotency: Option<Idempotency>,
-    /// The only runner that may claim it, until one of its leases expires.
+    /// The only runner that may claim it, for as long as that one is heard of: see
+    /// [`Store::adopt`](crate::Store::adopt).
     pub pinned_to: Option<String>,
 }
 

@@ -16,7 +16,7 @@ use crate::record::{
 };
 use crate::sqlite::Sqlite;
 use crate::tx::Perform;
-use crate::verb::claim::{Absence, Renewal};
+use crate::verb::claim::{Absence, Adoption, Renewal};
 use crate::verb::shelf::Item;
 use crate::verb::sweep::Done;
 use crate::verb::{
@@ -81,6 +81,13 @@ impl Store {
     /// Gives a runner as many runs as it has room for.
     pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claimed>, Error> {
         self.transact(request, |tx, request| Box::pin(claim::claim(tx, request))).await
+    }
+
+    /// Gives a runner runs that are pinned to others which were not heard of for a while. It looks at all that is pinned
+    /// and waits: for runners that found nothing else, and not each time.
+    pub async fn adopt(&self, request: ClaimRequest, silence_ms: Millis) -> Result<Vec<Claimed>, Error> {
+        let adoption = Adoption { request, silence_ms };
+        self.transact(adoption, |tx, adoption| Box::pin(claim::adopt(tx, adoption))).await
     }
 
     /// Prolongs leases, and says which attempts have lost theirs.

@@ -1,6 +1,7 @@
 //! The runners' door.
 
 use std::pin::pin;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use formwork_api::{
@@ -23,6 +24,9 @@ const CLAIM_SLOTS_MAX: u32 = 64;
 
 /// How often the queue is looked at though nobody said that there is something in it: others put things there too.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How often runners get what is kept for others that are gone: rare, and dearer than a claim.
+const ADOPT_EVERY: Duration = Duration::from_secs(1);
 
 /// The most events in one message.
 const EVENTS_MAX: usize = 1_000;
@@ -73,7 +77,12 @@ impl App {
         };
         loop {
             let told = self.inner.work.notified();
-            let claimed = self.store().claim(asked.clone()).await.map_err(errors::store)?;
+            let mut claimed = self.store().claim(asked.clone()).await.map_err(errors::store)?;
+            if claimed.is_empty() && !asked.only_pinned && self.may_adopt() {
+                // Runs of commands that were killed, with all that worked for them.
+                let adopted = self.store().adopt(asked.clone(), self.lease_ms()).await;
+                claimed = adopted.map_err(errors::store)?;
+            }
             if !claimed.is_empty() {
                 return self.hand_out(claimed).await;
             }
@@ -86,6 +95,16 @@ impl App {
                 () = &mut given_up => return Ok(Claims { claims: Vec::new() }),
             }
         }
+    }
+
+    /// Whether it is time to look for what is kept for runners that are gone.
+    fn may_adopt(&self) -> bool {
+        let mut adopted = self.inner.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = adopted.is_none_or(|at| at.elapsed() >= ADOPT_EVERY);
+        if is_time {
+            *adopted = Some(Instant::now());
+        }
+        is_time
     }
 
     /// What was claimed, with everything that is needed. Where that cannot be had, the runs go back at once.

@@ -69,6 +69,7 @@ contract! {
     claim:
         the_longest_waiting_is_claimed_first
         a_pinned_run_waits_for_its_runner
+        what_is_kept_for_a_runner_that_is_gone_is_adopted
         a_run_is_claimed_once_however_many_ask
         time_begins_with_the_first_claim
         a_child_has_no_more_time_than_its_parent

@@ -1,6 +1,6 @@
 //! Runs that nobody looks after any more.
 
-use formwork_store::{NewRun, Parked, RunnerRecord, SweepLimits, Swept};
+use formwork_store::{ClaimRequest, NewRun, Parked, RunnerRecord, SweepLimits, Swept};
 use formwork_types::{ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, message, task, until};
@@ -31,8 +31,9 @@ pub(crate) async fn an_expired_lease_returns_the_run(world: &World) {
     assert_eq!(event["event_type"], "lease_expired");
     assert_eq!((&event["attempt"], &event["losses"]), (&1.into(), &1.into()));
     assert!(world.append(&fence, 1, vec![message("late")]).await.is_err());
-    let again = world.claim_as("theirs", 1, LONG).await;
-    assert_eq!(again.len(), 1, "the pin is gone");
+    assert!(world.claim_as("theirs", 1, LONG).await.is_empty(), "it is still kept for its runner");
+    let mine = ClaimRequest { runner_id: "mine".to_owned(), slots: 1, lease_ms: LONG, only_pinned: true };
+    assert_eq!(world.store.claim(mine).await.unwrap().len(), 1, "which takes nothing else");
     assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
 }
 
