@@ -111,17 +111,22 @@ async fn keep_key(tx: &mut Tx, idempotency: &Idempotency, run: &RunId) -> Result
 /// The child that the same call has started. The parent stays locked: the same call cannot start another meanwhile.
 async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Option<Submitted>, Halt> {
     let Some(ParentCall { fence, call_id }) = call else { return Ok(None) };
-    let parent = super::run::lock_alone(tx, &fence.run_id).await?;
-    if !parent.is_some_and(|run| run.is_held_by(fence)) {
-        return Err(Refusal::Stale.into());
-    }
+    let parent = super::run::lock_alone(tx, &fence.run_id).await?.filter(|run| run.is_held_by(fence));
+    let Some(parent) = parent else { return Err(Refusal::Stale.into()) };
     let row = tx
         .query_one(
             "SELECT run_id, session_id FROM runs WHERE parent_run_id = $1 AND parent_call_id = $2",
             &[fence.run_id.as_str().into(), call_id.into()],
         )
         .await?;
-    let Some(mut row) = row else { return Ok(None) };
+    let Some(mut row) = row else {
+        if parent.is_stopping {
+            // Whoever stopped it has stopped its children: this one would be left over.
+            let reason = "the run is to stop: it starts nothing more".to_owned();
+            return Err(Refusal::Family(reason).into());
+        }
+        return Ok(None);
+    };
     Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
 }
 

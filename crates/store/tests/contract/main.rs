@@ -102,6 +102,8 @@ contract! {
         a_queued_run_ends_without_a_word_in_anothers_journal
         a_run_that_is_worked_on_is_told
         a_waiting_run_is_stopped_with_its_child
+        a_run_that_is_to_stop_starts_nothing_more
+        children_stop_when_nobody_waits_for_them_any_more
         a_released_run_is_ended_by_a_runner
         an_ended_run_stays_as_it_is;
     sweep:
