@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
     AgentFigures, Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Finished, Listed, Millis,
-    Named, NewRun, Page, Parked, Position, Refusal, Retention, RunFilter, RunRecord, RunnerRecord,
+    Named, NewRun, Page, ParentCall, Parked, Position, Refusal, Retention, RunFilter, RunRecord, RunnerRecord,
     SessionRecord, Shelf, Stale, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
 use crate::sqlite::Sqlite;
@@ -76,6 +76,11 @@ impl Store {
     /// Takes a run on: session, run and `run_start`.
     pub async fn submit(&self, new: NewRun) -> Result<Result<Submitted, Refusal>, Error> {
         self.transact(new, |tx, new| Box::pin(submit::submit(tx, new))).await
+    }
+
+    /// The child that the same call has started, if it has: what it was started with need not exist any more.
+    pub async fn child_of(&self, call: ParentCall) -> Result<Result<Option<Submitted>, Stale>, Error> {
+        self.read(call, |tx, call| Box::pin(submit::child_of(tx, call))).await
     }
 
     /// Gives a runner as many runs as it has room for.

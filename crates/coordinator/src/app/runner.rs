@@ -249,6 +249,12 @@ impl App {
 
     async fn start_child(&self, request: &ChildRequest) -> Result<ChildAnswer, Error> {
         self.wake_up().await?;
+        let fence = Fence { run_id: request.run_id.clone(), token: request.token };
+        let call = ParentCall { fence, call_id: request.call_id.clone() };
+        let earlier = self.store().child_of(call.clone()).await.map_err(errors::store)?;
+        if let Some(child) = earlier.map_err(|_| stale(&request.run_id))? {
+            return Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id });
+        }
         let parent = self.store().run(&request.run_id).await.map_err(errors::store)?;
         let parent = parent.ok_or_else(|| stale(&request.run_id))?;
         let session = self.session(&parent.session_id).await?;
@@ -272,9 +278,7 @@ impl App {
             // What the model asked for cannot be had: it is told why.
             Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
         };
-        let fence = Fence { run_id: request.run_id.clone(), token: request.token };
-        let call = Some(ParentCall { fence, call_id: request.call_id.clone() });
-        let parent = Some(Parent { session_id: parent.session_id, call, limits: FAMILY });
+        let parent = Some(Parent { session_id: parent.session_id, call: Some(call), limits: FAMILY });
         let entered = self.enter(Draft { mode: request.execution_mode, parent, ..draft }).await?;
         match entered {
             Ok(child) => Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id }),

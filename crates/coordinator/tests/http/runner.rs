@@ -112,6 +112,11 @@ async fn agents_work_for_agents() {
     assert!(refused["refused"]["reason"].is_string(), "{refused}");
     let child = house.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
     let child_session = child["accepted"]["session_id"].as_str().unwrap();
+    house.ask("DELETE", "/agents/helper").send().await;
+    let again = house.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
+    assert_eq!(again, child, "it was started, whatever has become of its agent");
+    let gone = house.post("/runner/delegate", &ask("helper", "c2")).send().await.ok(200);
+    assert!(gone["refused"]["reason"].is_string(), "{gone}");
     assert_eq!(house.post("/runner/park", &work.attempt()).send().await.status, 204);
     let parent = house.get(&format!("/sessions/{session}")).send().await.ok(200);
     assert_eq!((&parent["children"], &parent["status"]), (&json!([child_session]), &json!("waiting")));

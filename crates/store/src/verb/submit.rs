@@ -4,7 +4,7 @@ use formwork_types::{Body, RunId, SessionId};
 
 use super::{family, journal, names};
 use crate::error::Error;
-use crate::record::{Idempotency, NewRun, ParentCall, Place, Refusal, Submitted};
+use crate::record::{Idempotency, NewRun, ParentCall, Place, Refusal, Stale, Submitted};
 use crate::tx::{Change, Tx};
 
 /// A refusal ends a submission like an error does, and is none.
@@ -128,6 +128,24 @@ async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Optio
         return Ok(None);
     };
     Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
+}
+
+/// The child that a call has started, for the attempt that may ask.
+pub(crate) async fn child_of(
+    tx: &mut Tx,
+    call: &ParentCall,
+) -> Result<Result<Option<Submitted>, Stale>, Error> {
+    let row = tx
+        .query_one(
+            "SELECT c.run_id, c.session_id FROM runs p
+                LEFT JOIN runs c ON c.parent_run_id = p.run_id AND c.parent_call_id = $3
+             WHERE p.run_id = $1 AND p.token = $2 AND p.lease_until >= {now}",
+            &[call.fence.run_id.as_str().into(), call.fence.token.into(), (&call.call_id).into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(Err(Stale)) };
+    let Some(run_id) = row.optional_id()? else { return Ok(Ok(None)) };
+    Ok(Ok(Some(Submitted { run_id, session_id: row.id()?, is_repeated: true })))
 }
 
 /// Session, run and start of a session that begins: sent together, since this is what most submissions are.

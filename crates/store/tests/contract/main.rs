@@ -59,6 +59,7 @@ contract! {
         a_key_is_used_once_however_many_ask;
     family:
         the_same_call_gives_the_same_child
+        the_child_of_a_call_is_found
         only_the_latest_attempt_starts_children
         an_agent_is_not_called_by_its_own_children
         agents_are_nested_only_so_deep
