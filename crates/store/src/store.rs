@@ -78,6 +78,12 @@ impl Store {
         self.transact(new, |tx, new| Box::pin(submit::submit(tx, new))).await
     }
 
+    /// The run that was asked for under a key, with the hash of what was asked: what it was asked for with need not exist
+    /// any more.
+    pub async fn submitted_under(&self, key: &str) -> Result<Option<(Submitted, String)>, Error> {
+        self.read(key.to_owned(), |tx, key| Box::pin(submit::submitted_under(tx, key))).await
+    }
+
     /// The child that the same call has started, if it has: what it was started with need not exist any more.
     pub async fn child_of(&self, call: ParentCall) -> Result<Result<Option<Submitted>, Stale>, Error> {
         self.read(call, |tx, call| Box::pin(submit::child_of(tx, call))).await

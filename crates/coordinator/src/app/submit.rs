@@ -45,6 +45,9 @@ impl App {
     /// When it cannot be: the agent is not known, the parameters are not what it takes, the session is busy.
     pub async fn submit(&self, request: RunRequest, key: Option<String>) -> Result<RunCreated, Error> {
         let idempotency = key.map(|key| idempotency(key, &request)).transpose()?;
+        if let Some(earlier) = self.earlier(idempotency.as_ref()).await? {
+            return Ok(earlier);
+        }
         let parameters = given(&request)?;
         let wanted = Wanted {
             schema: request.output_schema,
@@ -91,6 +94,19 @@ impl App {
             false => RunStatus::Pending,
         };
         Ok(RunCreated { run_id, session_id, status })
+    }
+
+    /// What the same request was answered with. It is looked for first: agents and schemas may have changed since.
+    async fn earlier(&self, idempotency: Option<&Idempotency>) -> Result<Option<RunCreated>, Error> {
+        let Some(Idempotency { key, body_hash }) = idempotency else { return Ok(None) };
+        match self.store().submitted_under(key).await.map_err(errors::store)? {
+            None => Ok(None),
+            Some((_, known)) if known != *body_hash => Err(refused(Refusal::IdempotencyConflict)),
+            Some((Submitted { run_id, session_id, .. }, _)) => {
+                let status = self.run(&run_id).await?.status;
+                Ok(Some(RunCreated { run_id, session_id, status }))
+            }
+        }
     }
 
     /// A run that begins a session.

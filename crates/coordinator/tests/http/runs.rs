@@ -77,6 +77,11 @@ async fn asking_twice_with_a_key_is_asking_once() {
     house.work_off("Done.").await;
     let ended = ask(&start(json!({})), "a").send().await.ok(201);
     assert_eq!(ended["status"], "completed");
+    house.ask("DELETE", "/agents/writer").send().await;
+    let gone = ask(&start(json!({})), "a").send().await.ok(201);
+    assert_eq!(gone["run_id"], first["run_id"], "whatever has become of its agent");
+    ask(&start(json!({"prompt": "Other."})), "a").send().await.refused(409, "IdempotencyConflict");
+    ask(&start(json!({})), "c").send().await.refused(404, "AgentNotFound");
 }
 
 #[tokio::test]

@@ -77,18 +77,24 @@ async fn earlier_by_key(tx: &mut Tx, key: Option<&Idempotency>) -> Result<Option
     if is_first == 1 {
         return Ok(None);
     }
+    match submitted_under(tx, key).await? {
+        Some((_, known)) if known != *body_hash => Err(Refusal::IdempotencyConflict.into()),
+        earlier => Ok(earlier.map(|(submitted, _)| submitted)),
+    }
+}
+
+/// What was asked for under a key, with the hash of it.
+pub(crate) async fn submitted_under(tx: &mut Tx, key: &str) -> Result<Option<(Submitted, String)>, Error> {
     let row = tx
         .query_one(
-            "SELECT i.body_hash, r.run_id, r.session_id FROM idempotency i JOIN runs r ON r.run_id = i.run_id
+            "SELECT r.run_id, r.session_id, i.body_hash FROM idempotency i JOIN runs r ON r.run_id = i.run_id
              WHERE i.key = $1",
             &[key.into()],
         )
         .await?;
     let Some(mut row) = row else { return Ok(None) };
-    if row.text()? != *body_hash {
-        return Err(Refusal::IdempotencyConflict.into());
-    }
-    Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
+    let submitted = Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true };
+    Ok(Some((submitted, row.text()?)))
 }
 
 /// A refusal leaves no trace: the same key may be used for what can be taken on.

@@ -55,6 +55,7 @@ contract! {
         a_busy_session_refuses_or_queues
         queued_runs_take_their_turns_in_order
         the_same_key_gives_the_same_run
+        what_was_asked_for_under_a_key_is_found
         a_refusal_leaves_no_trace
         a_key_is_used_once_however_many_ask;
     family:
