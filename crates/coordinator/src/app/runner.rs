@@ -160,6 +160,7 @@ impl App {
     }
 
     async fn append_events(&self, request: &AppendRequest) -> Result<Appended, Error> {
+        check_told(&request.events)?;
         self.wake_up().await?;
         let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
         let appended = appended.map_err(|_| stale(&request.run_id))?;
@@ -170,6 +171,11 @@ impl App {
         let Some(Body::RunCompleted { status, .. }) = request.events.last() else {
             return Err(Error::new(Code::InvalidRequest, "the last event of a run is run_completed"));
         };
+        let before = match request.events.as_slice() {
+            [before @ .., Body::Result { .. }, _] | [before @ .., _] => before,
+            [] => &[],
+        };
+        check_told(before)?;
         let start = self.store().start_of(&request.run_id).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| stale(&request.run_id))?;
         self.check_result(request, *status, &start)?;
@@ -336,6 +342,28 @@ impl RunnerDoor for App {
 
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
         Box::pin(self.start_child(request))
+    }
+}
+
+/// Whether these events are a runner's to tell, before the end of its run. Others are the coordinator's: a journal that
+/// has them where they do not belong cannot be read any more.
+fn check_told(events: &[Body]) -> Result<(), Error> {
+    let (name, why) = match events.iter().find_map(reserved) {
+        Some(reserved) => reserved,
+        None => return Ok(()),
+    };
+    Err(Error::new(Code::InvalidRequest, format!("{name} cannot be sent here: {why}")))
+}
+
+fn reserved(body: &Body) -> Option<(&'static str, &'static str)> {
+    let of_coordinator = "the coordinator writes it";
+    match body {
+        Body::RunStart { .. } => Some(("run_start", of_coordinator)),
+        Body::ChildCompleted(_) => Some(("child_completed", of_coordinator)),
+        Body::LeaseExpired { .. } => Some(("lease_expired", of_coordinator)),
+        Body::Result { .. } => Some(("result", "finish takes one, right before run_completed")),
+        Body::RunCompleted { .. } => Some(("run_completed", "finish takes one, as the last event")),
+        _ => None,
     }
 }
 
