@@ -213,7 +213,8 @@ impl Store {
         self.read(session.clone(), |tx, session| Box::pin(runs::finished(tx, session))).await
     }
 
-    /// Deletes a session with all that it led to. `Err(run)` names a run of it that has not ended.
+    /// Deletes a session with all that it led to. `Err(run)` names a run of it that has not ended, or one
+    /// that is still to hear how a run of it did.
     pub async fn delete_session(&self, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
         self.transact(session.clone(), |tx, session| Box::pin(delete::delete(tx, session))).await
     }

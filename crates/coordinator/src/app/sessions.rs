@@ -51,7 +51,7 @@ impl App {
                 Ok(())
             }
             Some(Err(run_id)) => {
-                let message = format!("the session {session} is busy with {run_id}; stop it first");
+                let message = format!("the session {session} is in use by {run_id}; wait for its end, or stop it first");
                 Err(Error::new(Code::SessionBusy, message).with(json!({"run_id": run_id})))
             }
         }

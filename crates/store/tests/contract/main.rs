@@ -120,6 +120,7 @@ contract! {
         the_oldest_sessions_go_first
         a_family_is_kept_while_anyone_works
         a_session_is_deleted_with_its_children
+        a_session_is_kept_until_its_end_is_heard_of
         shelves_keep_what_they_get
         tokens_are_kept_and_revoked
         runners_are_heard_of;
