@@ -1,6 +1,6 @@
 //! What is kept, and for how long.
 
-use formwork_store::{Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
+use formwork_store::{Error, Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
 use formwork_types::ExecutionMode;
 use serde_json::json;
 
@@ -136,6 +136,8 @@ pub(crate) async fn tokens_are_kept_and_revoked(world: &World) {
     for id in ["z", "a"] {
         world.store.add_token(token(id)).await.unwrap();
     }
+    let again = world.store.add_token(token("z")).await;
+    assert!(matches!(again, Err(Error::Invalid(_))), "no time makes it another one: {again:?}");
     let tokens = world.store.tokens().await.unwrap();
     assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a"]);
     assert_eq!((tokens[0].hash.as_str(), tokens[0].scope.as_str()), ("hash of z", "admin"));

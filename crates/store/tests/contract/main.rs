@@ -136,5 +136,6 @@ contract! {
         sessions_are_listed_with_their_children
         runs_are_counted
         starts_are_found
+        a_text_with_a_nul_is_refused
         unknown_things_are_nowhere;
 }
