@@ -264,7 +264,8 @@ async fn resume(tx: &mut Tx, new: &NewRun, session: &SessionId, queues: bool) ->
             let start = names::to_json(&new.start)?;
             tx.execute_all(&[run_addition(new, session, Begins::Later(&start))?]).await?;
         }
-        Some(_) if new.parent.is_some() => {
+        // A model asks, and is told in words that it can do something with.
+        Some(_) if new.parent.as_ref().is_some_and(|parent| parent.call.is_some()) => {
             let reason = format!("the session {session} is still busy; wait for its result first");
             return Err(Refusal::Family(reason).into());
         }

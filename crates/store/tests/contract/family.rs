@@ -120,6 +120,10 @@ pub(crate) async fn only_its_own_children_are_resumed(world: &World) {
         family_refusal(answer),
         format!("the session {session} is still busy; wait for its result first")
     );
+    let mut outside = resumed(session, "");
+    outside.parent.as_mut().unwrap().call = None;
+    let busy = Refusal::SessionBusy { session_id: session.clone(), run_id: started.run_id.clone() };
+    assert_eq!(world.store.submit(outside).await.unwrap(), Err(busy), "no model asks");
     world.complete_next("read").await;
     assert!(world.store.submit(resumed(session, "later")).await.unwrap().is_ok());
     let stranger = world.submit("stranger").await.session_id;
