@@ -54,9 +54,12 @@ impl App {
             schema_name: request.output_schema_name,
             options: request.output_schema_options.unwrap_or_default(),
         };
-        if request.execution_mode == ExecutionMode::AsyncCallback && request.parent_session_id.is_none() {
-            let message = "async_callback needs parent_session_id: the session that is to be resumed";
-            return Err(Error::new(Code::InvalidRequest, message));
+        if request.execution_mode == ExecutionMode::AsyncCallback {
+            let Some(parent) = &request.parent_session_id else {
+                let message = "async_callback needs parent_session_id: the session that is to be resumed";
+                return Err(Error::new(Code::InvalidRequest, message));
+            };
+            self.resumable(parent).await?;
         }
         let draft = match request.run_type {
             RunType::StartSession => {
@@ -134,19 +137,7 @@ impl App {
         wanted: &Wanted,
         queues: bool,
     ) -> Result<Draft, Error> {
-        let opening = self.store().opening(&session_id).await.map_err(errors::store)?;
-        let opening = opening.ok_or_else(|| no_session(&session_id))?;
-        let Ok(Body::RunStart { blueprint, contract, .. }) = serde_json::from_str::<Body>(&opening.body)
-        else {
-            return Err(Error::new(Code::Internal, format!("the session {session_id} has no beginning")));
-        };
-        if blueprint.kind == AgentType::Procedural {
-            let message = format!(
-                "the agent '{}' is procedural: it cannot be resumed, only started again",
-                blueprint.name
-            );
-            return Err(Error::new(Code::NotResumable, message));
-        }
+        let (blueprint, contract) = self.resumable(&session_id).await?;
         parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
@@ -158,6 +149,27 @@ impl App {
             false => self.contract(&blueprint, wanted).await?.or(contract),
         };
         Ok(Draft::of(Place::Resume { session_id, queues }, blueprint, contract, parameters))
+    }
+
+    /// The agent and the contract of a session that can be resumed.
+    async fn resumable(
+        &self,
+        session_id: &SessionId,
+    ) -> Result<(Arc<Blueprint>, Option<Arc<Contract>>), Error> {
+        let opening = self.store().opening(session_id).await.map_err(errors::store)?;
+        let opening = opening.ok_or_else(|| no_session(session_id))?;
+        let Ok(Body::RunStart { blueprint, contract, .. }) = serde_json::from_str::<Body>(&opening.body)
+        else {
+            return Err(Error::new(Code::Internal, format!("the session {session_id} has no beginning")));
+        };
+        if blueprint.kind == AgentType::Procedural {
+            let message = format!(
+                "the agent '{}' is procedural: it cannot be resumed, only started again",
+                blueprint.name
+            );
+            return Err(Error::new(Code::NotResumable, message));
+        }
+        Ok((blueprint, contract))
     }
 
     async fn contract(&self, blueprint: &Blueprint, wanted: &Wanted) -> Result<Option<Arc<Contract>>, Error> {

@@ -62,6 +62,24 @@ async fn what_cannot_be_taken_on_is_refused() {
 }
 
 #[tokio::test]
+async fn nobody_calls_back_what_cannot_be_resumed() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    house.agent("program", json!({"type": "procedural", "command": ["./scan"]})).await;
+    for (agent, is_resumable) in [("writer", true), ("program", false)] {
+        let (_, session) = house.submit(agent).await;
+        let call = start(json!({"execution_mode": "async_callback", "parent_session_id": session}));
+        let answer = house.post("/runs", &call).send().await;
+        match is_resumable {
+            true => drop(answer.ok(201)),
+            false => drop(answer.refused(409, "NotResumable")),
+        }
+    }
+    let nowhere = json!({"execution_mode": "async_callback", "parent_session_id": "ses_0123456789ab"});
+    house.post("/runs", &start(nowhere)).send().await.refused(404, "SessionNotFound");
+}
+
+#[tokio::test]
 async fn asking_twice_with_a_key_is_asking_once() {
     let house = House::open().await;
     house.agent("writer", json!({})).await;
