@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::app::App;
 
-/// Lost attempts after which a run has failed: a run that kills its runners would kill them for ever.
+/// Lost attempts at the same step after which a run has failed: a run that kills its runners would kill them for ever.
 const LOSSES_MAX: i64 = 3;
 
 /// How long a run that is to stop waits for a runner. A stopped run ends within 3 s.

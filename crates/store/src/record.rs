@@ -358,7 +358,7 @@ pub struct Retention {
 /// What is said of a run when nobody is there to say it: see [`Store::sweep`](crate::Store::sweep).
 #[derive(Debug, Clone, Copy)]
 pub struct SweepLimits {
-    /// Lost attempts after which a run has failed.
+    /// Lost attempts, without progress between them, after which a run has failed.
     pub losses_max: i64,
     /// How long a run that is to stop waits for a runner.
     pub stop_wait_ms: Millis,

@@ -111,6 +111,7 @@ contract! {
     sweep:
         an_expired_lease_returns_the_run
         a_run_is_lost_after_three_runners
+        losses_at_different_steps_do_not_count_together
         a_stopping_run_is_ended_where_nobody_does
         a_waiting_run_is_woken_when_its_time_is_up
         several_sweepers_count_a_loss_once
