@@ -24,6 +24,9 @@ use crate::verb::{
     token,
 };
 
+/// Failures in a row after which a database that does not answer is left alone: each may have taken its time.
+const UNANSWERED_MAX: usize = 3;
+
 /// How a store is opened.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -149,14 +152,15 @@ impl Store {
     }
 
     /// Puts back what was lost, ends what nobody ends: each run in a transaction of its own. Several coordinators may
-    /// sweep at once.
+    /// sweep at once. One that fails is logged, and keeps the others from nothing.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<Swept, Error> {
         let due = self.read(limits, |tx, limits| Box::pin(sweep::candidates(tx, limits))).await?;
-        let mut swept = Swept::default();
+        let (mut swept, mut failures) = (Swept::default(), Failures::default());
         for run in due {
+            let about = run.to_string();
             let done =
                 self.transact((run, limits), |tx, (run, limits)| Box::pin(sweep::sweep(tx, run, limits)));
-            match done.await? {
+            match failures.overlook(&about, done.await)?.unwrap_or(Done::Nothing) {
                 Done::Nothing => {}
                 Done::Returned => swept.returned += 1,
                 Done::Lost => swept.lost += 1,
@@ -168,12 +172,15 @@ impl Store {
     }
 
     /// Deletes what is too old or too many; how many sessions that were. A session and all that work for it are kept or
-    /// deleted together, each such family in a transaction of its own.
+    /// deleted together, each such family in a transaction of its own. One that fails is logged, and keeps the others
+    /// from nothing.
     pub async fn retain(&self, retention: Retention) -> Result<usize, Error> {
         let families = self.read(retention, |tx, retention| Box::pin(retain::candidates(tx, retention)));
-        let mut count = 0;
+        let (mut count, mut failures) = (0, Failures::default());
         for root in families.await? {
-            count += self.transact(root, |tx, root| Box::pin(retain::forget(tx, root))).await?;
+            let about = root.to_string();
+            let forgotten = self.transact(root, |tx, root| Box::pin(retain::forget(tx, root))).await;
+            count += failures.overlook(&about, forgotten)?.unwrap_or(0);
         }
         Ok(count)
     }
@@ -334,5 +341,32 @@ impl Store {
             Database::Sqlite(sqlite) => sqlite.read(arguments, perform).await,
             Database::Postgres(postgres) => postgres.read(arguments, perform).await,
         }
+    }
+}
+
+/// Failures in a row, of many that are worked off one after the other.
+#[derive(Default)]
+struct Failures {
+    unanswered: usize,
+}
+
+impl Failures {
+    /// Logs a failure so that the next one gets its turn, unless the database does not answer at all.
+    fn overlook<T>(&mut self, about: &str, done: Result<T, Error>) -> Result<Option<T>, Error> {
+        let error = match done {
+            Ok(done) => {
+                self.unanswered = 0;
+                return Ok(Some(done));
+            }
+            Err(error) => error,
+        };
+        tracing::warn!(about, %error, "it could not be swept");
+        if matches!(error, Error::Unavailable(_)) {
+            self.unanswered += 1;
+            if self.unanswered >= UNANSWERED_MAX {
+                return Err(error);
+            }
+        }
+        Ok(None)
     }
 }
