@@ -74,6 +74,8 @@ struct Inner {
     work: Notify,
     metrics: Metrics,
     vigil: Vigil,
+    /// When the database was last asked whether it answers, and what it said.
+    pinged: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
     /// When it was last looked for what is kept for runners that are gone.
     adopted: Mutex<Option<Instant>>,
 }
@@ -84,7 +86,8 @@ impl App {
         let tail = Arc::new(Tail::new(store.clone()));
         let (schemas, work, metrics) = (Cache::default(), Notify::new(), Metrics::default());
         let (vigil, adopted) = (Vigil::default(), Mutex::default());
-        let inner = Inner { store, registry, tail, options, schemas, work, metrics, vigil, adopted };
+        let pinged = tokio::sync::Mutex::default();
+        let inner = Inner { store, registry, tail, options, schemas, work, metrics, vigil, pinged, adopted };
         App { inner: Arc::new(inner) }
     }
 
