@@ -187,6 +187,8 @@ pub struct Appended {
     pub last_seq: i64,
     /// Whether the run is to stop.
     pub stop: bool,
+    /// Whether it had been written before.
+    pub is_repeated: bool,
 }
 
 /// The answer to a heartbeat for one attempt.

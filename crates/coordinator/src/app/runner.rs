@@ -182,8 +182,10 @@ impl App {
         self.wake_up().await?;
         let finished = self.store().finish(self.write(request)?).await.map_err(errors::store)?;
         let finished = finished.map_err(|_| stale(&request.run_id))?;
-        self.metrics().finished(*status, &request.events);
-        self.metrics().lasted(start.at);
+        if !finished.is_repeated {
+            self.metrics().finished(*status, &request.events);
+            self.metrics().lasted(start.at);
+        }
         // A parent, a queued run or a callback may have become work.
         self.inner.work.notify_one();
         Ok(Appended { last_seq: finished.last_seq, stop: finished.stop })

@@ -204,7 +204,7 @@ impl App {
             pinned_to: self.options().pinned_to.clone(),
         };
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
-        if submitted.is_ok() {
+        if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
             self.inner.metrics.submitted();
             self.inner.work.notify_one();
         }

@@ -30,7 +30,7 @@ pub(crate) async fn append(tx: &mut Tx, append: &Append) -> Result<Result<Append
     };
     let (session, stop): (SessionId, _) = (row.id()?, row.flag()?);
     let last_seq = journal::write(tx, &session, &append.fence.run_id, &append.bodies).await?;
-    Ok(Ok(Appended { last_seq, stop }))
+    Ok(Ok(Appended { last_seq, stop, is_repeated: false }))
 }
 
 /// Whether the run has come further than it was. What killed its runners before did not do so again: only losses at the
@@ -49,12 +49,13 @@ async fn repetition(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Sta
     }
 }
 
+/// The answer to what was written before.
 async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
     let row = tx
         .query_one("SELECT last_seq FROM sessions WHERE session_id = $1", &[run.session_id.as_str().into()])
         .await?;
     let last_seq = row.map_or(Ok(0), |mut row| row.integer())?;
-    Ok(Appended { last_seq, stop: run.is_stopping })
+    Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: true })
 }
 
 /// Appends what ends a run, with all that follows from its end.
@@ -73,7 +74,7 @@ pub(crate) async fn finish(tx: &mut Tx, append: &Append) -> Result<Result<Append
     }
     count_append(tx, &run.run_id, append.number).await?;
     let last_seq = end::end(tx, &run, &append.bodies).await?;
-    Ok(Ok(Appended { last_seq, stop: run.is_stopping }))
+    Ok(Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: false }))
 }
 
 async fn count_append(tx: &mut Tx, run: &RunId, number: i64) -> Result<(), Error> {
