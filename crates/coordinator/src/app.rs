@@ -14,13 +14,14 @@ mod tokens;
 mod views;
 mod vigil;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use formwork_agents::contract::EnvironmentDefaults;
 use formwork_schema::Cache;
 use formwork_store::{Store, Swept};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -73,6 +74,10 @@ struct Inner {
     work: Notify,
     metrics: Metrics,
     vigil: Vigil,
+    /// When the database was last asked whether it answers, and what it said.
+    pinged: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
+    /// When it was last looked for what is kept for runners that are gone.
+    adopted: Mutex<Option<Instant>>,
 }
 
 impl App {
@@ -80,8 +85,10 @@ impl App {
     pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
         let tail = Arc::new(Tail::new(store.clone()));
         let (schemas, work, metrics) = (Cache::default(), Notify::new(), Metrics::default());
-        let vigil = Vigil::default();
-        App { inner: Arc::new(Inner { store, registry, tail, options, schemas, work, metrics, vigil }) }
+        let (vigil, adopted) = (Vigil::default(), Mutex::default());
+        let pinged = tokio::sync::Mutex::default();
+        let inner = Inner { store, registry, tail, options, schemas, work, metrics, vigil, pinged, adopted };
+        App { inner: Arc::new(inner) }
     }
 
     /// An app over the store at an address: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::app::App;
 
-/// Lost attempts after which a run has failed: a run that kills its runners would kill them for ever.
+/// Lost attempts at the same step after which a run has failed: a run that kills its runners would kill them for ever.
 const LOSSES_MAX: i64 = 3;
 
 /// How long a run that is to stop waits for a runner. A stopped run ends within 3 s.
@@ -58,13 +58,18 @@ impl Sweeper {
             if self.app.wake_up().await.is_err() {
                 continue;
             }
-            if let Ok(swept) = self.app.store().sweep(limits).await {
-                self.app.note_awake();
-                self.app.swept(&swept);
+            match self.app.store().sweep(limits).await {
+                Ok(swept) => {
+                    self.app.note_awake();
+                    self.app.swept(&swept);
+                }
+                Err(error) => tracing::warn!(%error, "nothing could be swept"),
             }
             if retained.is_none_or(|at| at.elapsed() >= RETAIN_EVERY) {
                 retained = Some(Instant::now());
-                let _ = self.app.store().retain(self.options.retention).await;
+                if let Err(error) = self.app.store().retain(self.options.retention).await {
+                    tracing::warn!(%error, "old sessions could not be looked for");
+                }
             }
         }
     }

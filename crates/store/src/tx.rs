@@ -32,6 +32,7 @@ impl Tx {
 
     /// Changes something; how many rows.
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
+        check(params)?;
         match &mut self.link {
             Link::Sqlite(link) => link.execute(sql, params),
             Link::Postgres(link) => link.execute(sql, params).await,
@@ -40,6 +41,7 @@ impl Tx {
 
     /// Changes several things in order, without waiting for one before the next.
     pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
+        changes.iter().try_for_each(|(_, params)| check(params))?;
         match &mut self.link {
             Link::Sqlite(link) => {
                 changes.iter().try_for_each(|(sql, params)| link.execute(sql, params).map(drop))
@@ -50,6 +52,7 @@ impl Tx {
 
     /// Asks for rows.
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
+        check(params)?;
         match &mut self.link {
             Link::Sqlite(link) => link.query(sql, params),
             Link::Postgres(link) => link.query(sql, params).await,
@@ -74,6 +77,15 @@ pub(crate) type Change<'a> = (&'static str, Vec<Param<'a>>);
 pub(crate) enum Param<'a> {
     Integer(Option<i64>),
     Text(Option<&'a str>),
+}
+
+/// PostgreSQL has no text with a NUL in it. SQLite would keep one, and is not asked to: both refuse the same.
+fn check(params: &[Param<'_>]) -> Result<(), Error> {
+    let has_nul = |param: &Param<'_>| matches!(param, Param::Text(Some(text)) if text.contains('\0'));
+    match params.iter().any(has_nul) {
+        true => Err(Error::Invalid("a text has a NUL character (\\u0000) in it; leave it out".to_owned())),
+        false => Ok(()),
+    }
 }
 
 impl From<i64> for Param<'_> {

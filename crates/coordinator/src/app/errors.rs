@@ -7,6 +7,7 @@ use serde_json::json;
 pub(super) fn store(error: formwork_store::Error) -> Error {
     use formwork_store::Error as E;
     let code = match error {
+        E::Invalid(_) => Code::InvalidRequest,
         E::Unavailable(_) | E::Locked(_) => Code::Unavailable,
         E::Address(_) | E::Unsuitable(_) | E::Damaged(_) => Code::Internal,
     };

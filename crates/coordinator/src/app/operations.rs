@@ -1,9 +1,11 @@
 //! Operations: whether it works, who is there, and how things go.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use formwork_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
 use formwork_types::timestamp;
+use tokio::time::Instant;
 
 use super::{App, errors};
 use crate::registry::FromFile;
@@ -11,10 +13,13 @@ use crate::registry::FromFile;
 /// How long ago a runner may have been heard of.
 const RUNNER_SEEN_MS: i64 = 60_000;
 
+/// How long the database's answer is remembered: it costs a write, and anybody may ask.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
 impl App {
     /// Whether requests can be served.
     pub async fn readiness(&self, draining: bool) -> Readiness {
-        let database = self.store().ping().await;
+        let database = self.ping().await;
         let runners = match &database {
             Ok(()) => {
                 self.store().runners(RUNNER_SEEN_MS).await.map(|runners| runners.len()).unwrap_or_default()
@@ -33,11 +38,24 @@ impl App {
         }));
         Readiness {
             ready: database.is_ok() && !draining,
-            database: database.err().map_or_else(|| "ok".to_owned(), |error| error.to_string()),
+            database: database.err().unwrap_or_else(|| "ok".to_owned()),
             draining,
             runners,
             files: trouble,
         }
+    }
+
+    /// Whether the database answers, or did a moment ago. Those who ask at once wait for the same answer.
+    async fn ping(&self) -> Result<(), String> {
+        let mut last = self.inner.pinged.lock().await;
+        if let Some((at, answer)) = last.as_ref()
+            && at.elapsed() < PING_EVERY
+        {
+            return answer.clone();
+        }
+        let answer = self.store().ping().await.map_err(|error| error.to_string());
+        *last = Some((Instant::now(), answer.clone()));
+        answer
     }
 
     /// Runners that were heard of lately.

@@ -51,7 +51,9 @@ impl App {
                 Ok(())
             }
             Some(Err(run_id)) => {
-                let message = format!("the session {session} is busy with {run_id}; stop it first");
+                let message = format!(
+                    "the session {session} is in use by {run_id}; wait for its end, or stop it first"
+                );
                 Err(Error::new(Code::SessionBusy, message).with(json!({"run_id": run_id})))
             }
         }
@@ -107,7 +109,7 @@ fn result_view(finished: Finished) -> Result<ResultView, Error> {
             }
             _ => (None, None, None),
         };
-    let is_valid = run.status == RunStatus::Completed;
+    let (is_valid, receipt) = (run.status == RunStatus::Completed, receipt.or(tried));
     let validation = contract
         .as_deref()
         .map(|contract| validation(contract, is_valid, run.retry_count, receipt.as_deref()));
@@ -118,7 +120,7 @@ fn result_view(finished: Finished) -> Result<ResultView, Error> {
         result: text,
         validated_output: result_data.clone().filter(|_| contract.is_some()),
         schema_validation: validation.or_else(|| (!is_valid).then(without_contract)),
-        receipt: receipt.or(tried).map(|receipt| json!(receipt)),
+        receipt: receipt.map(|receipt| json!(receipt)),
         error: error.map(|error| json!(error)),
         salvage: salvage.map(|salvage| *salvage),
         result_text,

@@ -46,15 +46,21 @@ impl App {
     /// When it cannot be: the agent is not known, the parameters are not what it takes, the session is busy.
     pub async fn submit(&self, request: RunRequest, key: Option<String>) -> Result<RunCreated, Error> {
         let idempotency = key.map(|key| idempotency(key, &request)).transpose()?;
+        if let Some(earlier) = self.earlier(idempotency.as_ref()).await? {
+            return Ok(earlier);
+        }
         let parameters = given(&request)?;
         let wanted = Wanted {
             schema: request.output_schema,
             schema_name: request.output_schema_name,
             options: request.output_schema_options.unwrap_or_default(),
         };
-        if request.execution_mode == ExecutionMode::AsyncCallback && request.parent_session_id.is_none() {
-            let message = "async_callback needs parent_session_id: the session that is to be resumed";
-            return Err(Error::new(Code::InvalidRequest, message));
+        if request.execution_mode == ExecutionMode::AsyncCallback {
+            let Some(parent) = &request.parent_session_id else {
+                let message = "async_callback needs parent_session_id: the session that is to be resumed";
+                return Err(Error::new(Code::InvalidRequest, message));
+            };
+            self.resumable(parent).await?;
         }
         let draft = match request.run_type {
             RunType::StartSession => {
@@ -94,6 +100,19 @@ impl App {
         Ok(RunCreated { run_id, session_id, status })
     }
 
+    /// What the same request was answered with. It is looked for first: agents and schemas may have changed since.
+    async fn earlier(&self, idempotency: Option<&Idempotency>) -> Result<Option<RunCreated>, Error> {
+        let Some(Idempotency { key, body_hash }) = idempotency else { return Ok(None) };
+        match self.store().submitted_under(key).await.map_err(errors::store)? {
+            None => Ok(None),
+            Some((_, known)) if known != *body_hash => Err(refused(Refusal::IdempotencyConflict)),
+            Some((Submitted { run_id, session_id, .. }, _)) => {
+                let status = self.run(&run_id).await?.status;
+                Ok(Some(RunCreated { run_id, session_id, status }))
+            }
+        }
+    }
+
     /// A run that begins a session.
     pub(super) async fn start(
         &self,
@@ -119,14 +138,7 @@ impl App {
         wanted: &Wanted,
         queues: bool,
     ) -> Result<Draft, Error> {
-        let blueprint = self.agent_of(&session_id).await?;
-        if blueprint.kind == AgentType::Procedural {
-            let message = format!(
-                "the agent '{}' is procedural: it cannot be resumed, only started again",
-                blueprint.name
-            );
-            return Err(Error::new(Code::NotResumable, message));
-        }
+        let blueprint = self.resumable(&session_id).await?;
         parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
@@ -176,6 +188,19 @@ impl App {
         Ok(contract.map(patched))
     }
 
+    /// The agent of a session, where it can be resumed.
+    async fn resumable(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
+        let blueprint = self.agent_of(session).await?;
+        if blueprint.kind == AgentType::Procedural {
+            let message = format!(
+                "the agent '{}' is procedural: it cannot be resumed, only started again",
+                blueprint.name
+            );
+            return Err(Error::new(Code::NotResumable, message));
+        }
+        Ok(blueprint)
+    }
+
     async fn contract(&self, blueprint: &Blueprint, wanted: &Wanted) -> Result<Option<Arc<Contract>>, Error> {
         let named = match &wanted.schema_name {
             Some(name) => Some((name.clone(), self.registered(name).await?)),
@@ -208,7 +233,7 @@ impl App {
             pinned_to: self.options().pinned_to.clone(),
         };
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
-        if submitted.is_ok() {
+        if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
             self.inner.metrics.submitted();
             self.inner.work.notify_one();
         }

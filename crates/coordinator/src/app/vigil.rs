@@ -40,7 +40,7 @@ impl App {
         if away <= self.options().lease / 2 {
             return Ok(());
         }
-        let away_ms = i64::try_from(away.as_millis()).unwrap_or(i64::MAX / 2).min(self.lease_ms());
+        let away_ms = i64::try_from(away.as_millis()).unwrap_or(i64::MAX / 2);
         self.store().grace(Some(away_ms), self.lease_ms()).await.map_err(errors::store)?;
         self.note_awake();
         Ok(())

@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 2;
 const FILES_MAX: usize = 10_000;
 
 /// What tells that something has changed: every file with its size and time.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
 impl Fingerprint {

@@ -77,6 +77,10 @@ async fn queries_that_are_not_understood_are_refused() {
     for query in ["after=-1", "after=x", "limit=0", &format!("after={huge}"), &format!("limit={huge}")] {
         house.get(&format!("/sessions/{session}/events?{query}")).send().await.refused(400, "InvalidRequest");
     }
+    house.get("/runs?agent_name=a%00b").send().await.refused(400, "InvalidRequest");
+    let body =
+        json!({"type": "start_session", "agent_name": "writer", "prompt": "x", "project_dir": "a\u{0}b"});
+    house.post("/runs", &body).send().await.refused(400, "InvalidRequest");
     let body = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
     for wait in ["-1", "601", "NaN", "inf", "x", "1e999"] {
         house.post(&format!("/runs?wait={wait}"), &body).send().await.refused(400, "InvalidRequest");

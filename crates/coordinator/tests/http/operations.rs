@@ -1,9 +1,10 @@
 //! Operations.
 
 use formwork_coordinator::Scope;
+use formwork_store::{Options, Store};
 use serde_json::json;
 
-use crate::house::House;
+use crate::house::{House, completed, result};
 
 #[tokio::test]
 async fn a_server_says_how_it_is() {
@@ -18,6 +19,48 @@ async fn a_server_says_how_it_is() {
     assert_eq!(metrics.status, 200);
     assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert!(metrics.text.contains("formwork_runs_submitted_total 0"), "{}", metrics.text);
+}
+
+#[tokio::test]
+async fn what_is_repeated_is_counted_once() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let ask = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    for _ in 0..2 {
+        house.post("/runs", &ask).header("idempotency-key", "a").send().await.ok(201);
+    }
+    let mut work = house.claim(&house.runner().await).await;
+    let end = work.message(&json!([result(json!({"result_text": "Done."})), completed()]));
+    for _ in 0..2 {
+        house.post("/runner/finish", &end).send().await.ok(200);
+    }
+    let metrics = house.get("/metrics").send().await.text;
+    for line in [
+        "formwork_runs_submitted_total 1\n",
+        "formwork_runs_total{status=\"completed\"} 1\n",
+        "formwork_run_duration_seconds_count 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line}{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn probes_do_not_write_each_time() {
+    let folder = std::env::temp_dir().join(format!("formwork-http-ping-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let address = format!("sqlite:{}", folder.join("formwork.db").display());
+    let store = Store::open(&address, &Options::default()).await.unwrap();
+    let house = House::over(store, &folder, |_| {}).await;
+    house.get("/readyz").send().await.ok(200);
+    // Every write makes the log longer, until it is gone through, which takes a thousand of them.
+    let written = || std::fs::metadata(folder.join("formwork.db-wal")).unwrap().len();
+    let (before, begun) = (written(), std::time::Instant::now());
+    for _ in 0..30 {
+        house.get("/readyz").send().await.ok(200);
+    }
+    let pings = (written() - before) / 4_096;
+    assert!(pings <= begun.elapsed().as_secs() + 1, "{pings} in {:?}", begun.elapsed());
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]

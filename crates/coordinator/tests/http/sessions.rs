@@ -28,6 +28,25 @@ async fn a_session_is_shown_resumed_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_failed_run_says_what_was_tried() {
+    let house = House::open().await;
+    house.agent("counter", json!({"output_schema": {"type": "object"}})).await;
+    let (_, session) = house.submit("counter").await;
+    let mut work = house.claim(&house.runner().await).await;
+    let mut receipt = serde_json::to_value(formwork_types::Receipt::default()).unwrap();
+    receipt["strategy"] = json!("grammar");
+    receipt["repairs"] = json!([{"kind": "fence", "pointer": "", "from": "1", "to": 1}]);
+    let error = json!({"type": "timeout", "message": "too slow", "calls": 1, "retry_count": 0});
+    let end =
+        json!([{"event_type": "run_completed", "status": "failed", "error": error, "receipt": receipt}]);
+    house.post("/runner/finish", &work.message(&end)).send().await.ok(200);
+    let view = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    let validation = &view["schema_validation"];
+    assert_eq!((&validation["valid"], &validation["strategy"]), (&json!(false), &json!("grammar")));
+    assert_eq!((&validation["repairs"], &view["receipt"]), (&receipt["repairs"], &receipt));
+}
+
+#[tokio::test]
 async fn a_journal_is_read_page_by_page() {
     let house = House::open().await;
     house.agent("writer", json!({})).await;

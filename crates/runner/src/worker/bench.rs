@@ -123,6 +123,8 @@ impl Bench {
             let attempt = Attempt::new(self.door.clone(), work.token, Arc::new(job), stop.clone());
             match attempt.conclude(Body::ToolsFailed { error: reason.clone() }).await {
                 Err(Error::Engine(_) | Error::Stuck) => {}
+                // What the run kept may be what is not taken.
+                Err(Error::Coordinator(refusal)) if !refusal.code.is_passing() => {}
                 concluded => return concluded,
             }
         }

@@ -12,7 +12,7 @@ use crate::tx::Tx;
 pub(crate) async fn append(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Stale>, Error> {
     let row = tx
         .query_one(
-            "UPDATE runs SET appends = $3, lease_until = {now} + $4,
+            "UPDATE runs SET appends = $3, lease_until = {now} + $4, losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
                 status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
              WHERE run_id = $1 AND token = $2 AND appends = $3 - 1 AND lease_until >= {now}
              RETURNING session_id, is_stopping",
@@ -21,6 +21,7 @@ pub(crate) async fn append(tx: &mut Tx, append: &Append) -> Result<Result<Append
                 append.fence.token.into(),
                 append.number.into(),
                 append.lease_ms.into(),
+                i64::from(append.bodies.iter().any(is_progress)).into(),
             ],
         )
         .await?;
@@ -29,7 +30,13 @@ pub(crate) async fn append(tx: &mut Tx, append: &Append) -> Result<Result<Append
     };
     let (session, stop): (SessionId, _) = (row.id()?, row.flag()?);
     let last_seq = journal::write(tx, &session, &append.fence.run_id, &append.bodies).await?;
-    Ok(Ok(Appended { last_seq, stop }))
+    Ok(Ok(Appended { last_seq, stop, is_repeated: false }))
+}
+
+/// Whether the run has come further than it was. What killed its runners before did not do so again: only losses at the
+/// same step count together.
+fn is_progress(body: &Body) -> bool {
+    matches!(body, Body::Message { .. } | Body::PostTool { .. } | Body::ChildStarted { .. })
 }
 
 /// The answer to an append that was not written: it had been before, or it may not be.
@@ -42,12 +49,13 @@ async fn repetition(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Sta
     }
 }
 
+/// The answer to what was written before.
 async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
     let row = tx
         .query_one("SELECT last_seq FROM sessions WHERE session_id = $1", &[run.session_id.as_str().into()])
         .await?;
     let last_seq = row.map_or(Ok(0), |mut row| row.integer())?;
-    Ok(Appended { last_seq, stop: run.is_stopping })
+    Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: true })
 }
 
 /// Appends what ends a run, with all that follows from its end.
@@ -66,7 +74,7 @@ pub(crate) async fn finish(tx: &mut Tx, append: &Append) -> Result<Result<Append
     }
     count_append(tx, &run.run_id, append.number).await?;
     let last_seq = end::end(tx, &run, &append.bodies).await?;
-    Ok(Ok(Appended { last_seq, stop: run.is_stopping }))
+    Ok(Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: false }))
 }
 
 async fn count_append(tx: &mut Tx, run: &RunId, number: i64) -> Result<(), Error> {

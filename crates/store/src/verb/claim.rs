@@ -11,18 +11,14 @@ use crate::tx::Tx;
 /// The most runs of one claim: their journals are read with it.
 const SLOTS_MAX: usize = 100;
 
-/// Gives a runner as many runs as it has room for, the one that has waited longest first. A run's own time counts from
-/// its first claim; where it works for another it has that one's deadline already, and no claim moves it back.
-pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Claimed>, Error> {
-    let slots = request.slots.min(SLOTS_MAX) as i64;
-    let rows = tx
-        .query(
-            "WITH picked AS MATERIALIZED (
-                SELECT run_id FROM runs
-                WHERE available_at IS NOT NULL AND available_at <= {now}
-                    AND (pinned_to = $1 OR (pinned_to IS NULL AND CAST($4 AS BIGINT) = 0))
-                ORDER BY available_at, number LIMIT $2 {skip}
-             )
+/// Claims those runs that a query picks. A run's own time counts from its first claim; where it works for another it has
+/// that one's deadline already, and no claim moves it back.
+macro_rules! claim_picked {
+    ($picking:literal) => {
+        concat!(
+            "WITH picked AS MATERIALIZED (",
+            $picking,
+            " ORDER BY available_at, number LIMIT $2 {skip})
              UPDATE runs SET
                 status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'claimed' END,
                 available_at = NULL, runner_id = $1, token = token + 1, attempts = attempts + 1, appends = 0,
@@ -30,15 +26,51 @@ pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Cla
                 deadline_at = CASE WHEN timeout_ms IS NULL OR deadline_at <= {now} + timeout_ms THEN deadline_at
                     ELSE {now} + timeout_ms END
              WHERE run_id IN (SELECT run_id FROM picked)
-             RETURNING number, run_id, token, session_id, deadline_at - {now}, is_stopping",
-            &[
-                (&request.runner_id).into(),
-                slots.into(),
-                request.lease_ms.into(),
-                i64::from(request.only_pinned).into(),
-            ],
+             RETURNING number, run_id, token, session_id, deadline_at - {now}, is_stopping"
         )
-        .await?;
+    };
+}
+
+/// Gives a runner as many runs as it has room for, the one that has waited longest first.
+pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Claimed>, Error> {
+    let sql = claim_picked!(
+        "SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= {now}
+            AND (pinned_to = $1 OR (pinned_to IS NULL AND CAST($4 AS BIGINT) = 0))"
+    );
+    let claims = give(tx, sql, request, i64::from(request.only_pinned)).await?;
+    runner::seen(tx, &request.runner_id).await?;
+    Ok(claims)
+}
+
+/// A claim of what is kept for runners that were not heard of for a while.
+pub(crate) struct Adoption {
+    pub(crate) request: ClaimRequest,
+    pub(crate) silence_ms: Millis,
+}
+
+/// Gives a runner what is kept for others that are gone. It has been waiting for as long: who submits for a runner may
+/// do so before that one says hello.
+pub(crate) async fn adopt(tx: &mut Tx, adoption: &Adoption) -> Result<Vec<Claimed>, Error> {
+    let sql = claim_picked!(
+        "SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= {now} - $4
+            AND pinned_to IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM runners n WHERE n.runner_id = pinned_to AND n.seen_at >= {now} - $4
+            )"
+    );
+    // When a runner was heard of is known only so exactly.
+    let silence_ms = adoption.silence_ms.saturating_add(runner::SEEN_EVERY_MS);
+    give(tx, sql, &adoption.request, silence_ms).await
+}
+
+async fn give(
+    tx: &mut Tx,
+    sql: &'static str,
+    request: &ClaimRequest,
+    fourth: i64,
+) -> Result<Vec<Claimed>, Error> {
+    let slots = request.slots.min(SLOTS_MAX) as i64;
+    let params = [(&request.runner_id).into(), slots.into(), request.lease_ms.into(), fourth.into()];
+    let rows = tx.query(sql, &params).await?;
     let mut claims = Vec::with_capacity(rows.len());
     for mut row in rows {
         let number = row.integer()?;
@@ -47,7 +79,6 @@ pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Cla
         claims.push((number, describe(tx, fence, session_id, time_left_ms, stop).await?));
     }
     claims.sort_by_key(|(number, _)| *number);
-    runner::seen(tx, &request.runner_id).await?;
     Ok(claims.into_iter().map(|(_, claimed)| claimed).collect())
 }
 

@@ -4,13 +4,14 @@ use formwork_types::{Body, ChildEnd, ExecutionMode, RunError, RunErrorType, RunI
 
 use super::names::{from_json, read_status, status, to_json};
 use super::run::Run;
-use super::{journal, run, turn};
+use super::{journal, run, stop, turn};
 use crate::error::Error;
 use crate::tx::Tx;
 
-/// Ends a run with its last events: its parent hears of it, and sessions go on with what waits for them. Gives the
-/// number of the last event.
+/// Ends a run with its last events: children that it waited for are to stop, its parent hears of it, and sessions go on
+/// with what waits for them. Gives the number of the last event.
 pub(crate) async fn end(tx: &mut Tx, run: &Run, bodies: &[Body]) -> Result<i64, Error> {
+    stop::stop_children(tx, &run.run_id).await?;
     let last_seq = journal::write(tx, &run.session_id, &run.run_id, bodies).await?;
     close(tx, &run.run_id, bodies, Some(last_seq)).await?;
     tx.execute(

@@ -1,11 +1,12 @@
 //! Giving work to runners.
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 
-use formwork_store::{ClaimRequest, NewRun};
+use formwork_store::{ClaimRequest, NewRun, RunnerRecord};
 use formwork_types::{ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, child, kind, task};
+use crate::world::{LONG, World, child, kind, task, until};
 
 pub(crate) async fn the_longest_waiting_is_claimed_first(world: &World) {
     let mut expected = Vec::new();
@@ -30,6 +31,41 @@ pub(crate) async fn a_pinned_run_waits_for_its_runner(world: &World) {
     world.store.submit(pinned).await.unwrap().unwrap();
     assert!(world.claim_as("theirs", 10, LONG).await.is_empty());
     assert_eq!(world.claim_as("mine", 10, LONG).await.len(), 1);
+}
+
+pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(world: &World) {
+    let pin = |runner: &str| NewRun { pinned_to: Some(runner.to_owned()), ..task("writer") };
+    let kept = world.store.submit(pin("alive")).await.unwrap().unwrap();
+    let orphan = world.store.submit(pin("never there")).await.unwrap().unwrap();
+    let free = world.submit("writer").await;
+    let alive = RunnerRecord {
+        runner_id: "alive".to_owned(),
+        name: String::new(),
+        slots: 1,
+        details: serde_json::Value::Null,
+        registered_at: 0,
+        seen_at: 0,
+        working_on: 0,
+    };
+    world.store.register(alive).await.unwrap();
+    let theirs =
+        ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
+    assert!(world.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(), "it may still come");
+    let adopted = Mutex::new(Vec::new());
+    until("an orphan is adopted", || async {
+        world.store.renew("alive", Vec::new(), LONG).await.unwrap();
+        *adopted.lock().unwrap() = world.store.adopt(theirs.clone(), 1_500).await.unwrap();
+        !adopted.lock().unwrap().is_empty()
+    })
+    .await;
+    let adopted: Vec<_> = adopted.into_inner().unwrap().into_iter().map(|claim| claim.fence.run_id).collect();
+    assert_eq!(adopted, [orphan.run_id], "not what a runner that lives waits for, nor what is anybody's");
+    until("the other is silent for long enough", || async {
+        let adopted = world.store.adopt(theirs.clone(), 0).await.unwrap();
+        adopted.iter().any(|claim| claim.fence.run_id == kept.run_id)
+    })
+    .await;
+    assert_eq!(world.claim().await.fence.run_id, free.run_id);
 }
 
 pub(crate) async fn a_run_is_claimed_once_however_many_ask(world: &World) {

@@ -1,7 +1,7 @@
 //! Runs that nobody looks after any more.
 
-use formwork_store::{NewRun, Parked, RunnerRecord, SweepLimits, Swept};
-use formwork_types::{ExecutionMode, RunStatus};
+use formwork_store::{Append, ClaimRequest, NewRun, Parked, RunnerRecord, SweepLimits, Swept};
+use formwork_types::{Body, ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, message, task, until};
 
@@ -31,8 +31,9 @@ pub(crate) async fn an_expired_lease_returns_the_run(world: &World) {
     assert_eq!(event["event_type"], "lease_expired");
     assert_eq!((&event["attempt"], &event["losses"]), (&1.into(), &1.into()));
     assert!(world.append(&fence, 1, vec![message("late")]).await.is_err());
-    let again = world.claim_as("theirs", 1, LONG).await;
-    assert_eq!(again.len(), 1, "the pin is gone");
+    assert!(world.claim_as("theirs", 1, LONG).await.is_empty(), "it is still kept for its runner");
+    let mine = ClaimRequest { runner_id: "mine".to_owned(), slots: 1, lease_ms: LONG, only_pinned: true };
+    assert_eq!(world.store.claim(mine).await.unwrap().len(), 1, "which takes nothing else");
     assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
 }
 
@@ -59,6 +60,30 @@ pub(crate) async fn a_run_is_lost_after_three_runners(world: &World) {
     let journal = world.journal(&submitted.session_id).await;
     assert_eq!(body(journal.last().unwrap())["error"]["type"], "lost", "its parent hears of it");
     assert_eq!(world.status(&submitted.run_id).await, RunStatus::Pending);
+}
+
+pub(crate) async fn losses_at_different_steps_do_not_count_together(world: &World) {
+    let submitted = world.submit("writer").await;
+    for step in 1..=5 {
+        for losses in 1..=2 {
+            world.claim_as("runner", 1, 1).await;
+            assert_eq!(sweep(world, LIMITS).await, Swept { returned: 1, ..Swept::default() });
+            let journal = world.journal(&submitted.session_id).await;
+            assert_eq!(body(journal.last().unwrap())["losses"], losses, "step {step}");
+        }
+        let fence = world.claim().await.fence;
+        world.append(&fence, 1, vec![message("further")]).await.unwrap();
+        world.store.release(fence).await.unwrap().unwrap();
+    }
+    for lost in [0, 0, 1] {
+        let claimed = world.claim().await.fence;
+        // An attempt says that it begins, and that is nothing new.
+        let bodies = vec![Body::StopRequested];
+        let append = Append { fence: claimed, number: 1, bodies, lease_ms: 1 };
+        world.store.append(append).await.unwrap().unwrap();
+        assert_eq!(sweep(world, LIMITS).await.lost, lost);
+    }
+    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Failed);
 }
 
 pub(crate) async fn a_stopping_run_is_ended_where_nobody_does(world: &World) {
