@@ -12,7 +12,7 @@ use formwork_runner::{Progress, Worker, WorkerOptions};
 use formwork_types::SessionId;
 
 use super::line::Line;
-use super::{agent, given, report, request};
+use super::{Wanted, agent, given, report, request};
 use crate::arguments::Run;
 use crate::backends::environment;
 use crate::desk::{self, Desk};
@@ -46,26 +46,30 @@ pub(super) async fn run(arguments: &Run) -> Result<Exit> {
     if let Err(invalid) = parameters::check(&blueprint, &parameters) {
         return Ok(report::invalid_parameters(arguments, &invalid));
     }
-    resolve(&blueprint, &contract_request(arguments)?, &EnvironmentDefaults::from_lookup(environment)?)?;
+    let schema = Wanted::read(arguments)?;
+    let contract = contract_request(arguments, schema.as_ref());
+    resolve(&blueprint, &contract, &EnvironmentDefaults::from_lookup(environment)?)?;
     agent::check_family(&project, &blueprint)?;
     workshop.try_out(&blueprint, &parameters).await?;
-    let request = request(arguments, blueprint.name.clone(), parameters)?;
+    let request = request(arguments, blueprint.name.clone(), parameters, schema)?;
     registry.give(path, blueprint);
     Place::open(&project, registry).await?.perform(arguments, workshop, request).await
 }
 
 /// What the command line says about the result, for a first look before anything begins.
-fn contract_request(arguments: &Run) -> Result<ContractRequest> {
-    let mut request = ContractRequest { options: arguments.options(), ..ContractRequest::default() };
-    if let Some(given) = &arguments.schema {
-        if Path::new(given).exists() {
-            request.schema = Some(source::schema_source(given)?.1);
-        } else if let Ok((_, schema)) = source::schema_source(given) {
-            // Another name may be one that was registered without a file.
-            request.named = Some((given.clone(), schema));
+fn contract_request(arguments: &Run, schema: Option<&Wanted>) -> ContractRequest {
+    let options = arguments.options();
+    match schema {
+        Some(Wanted::Inline(schema)) => {
+            ContractRequest { schema: Some(schema.clone()), named: None, options }
         }
+        // Another name may be one that was registered without a file.
+        Some(Wanted::Named(name)) => {
+            let named = source::schema_source(name).ok().map(|(_, schema)| (name.clone(), schema));
+            ContractRequest { schema: None, named, options }
+        }
+        None => ContractRequest { options, ..ContractRequest::default() },
     }
-    Ok(request)
 }
 
 /// A store, and the runner that alone works on what is submitted here.
@@ -105,7 +109,7 @@ impl Place {
         if let Err(invalid) = parameters::check_resume(&blueprint, &parameters) {
             return Ok(report::invalid_parameters(arguments, &invalid));
         }
-        let request = request(arguments, name.clone(), parameters)?;
+        let request = request(arguments, name.clone(), parameters, Wanted::read(arguments)?)?;
         self.perform(arguments, workshop, request).await
     }
 
