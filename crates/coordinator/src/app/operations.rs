@@ -127,3 +127,25 @@ fn of_file<T>(name: &str, file: &FromFile<T>) -> Option<AgentsTrouble> {
         in_force: file.in_force.is_some(),
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::registry::Registry;
+
+    #[tokio::test]
+    async fn the_databases_answer_is_remembered_for_a_moment() {
+        let registry = Arc::new(Registry::read(Path::new("/nonexistent")));
+        let app = App::open("sqlite::memory:", false, registry, super::super::AppOptions::default());
+        let app = app.await.unwrap();
+        for (age, expected) in [(Duration::ZERO, "away"), (PING_EVERY, "ok")] {
+            let at = Instant::now().checked_sub(age).unwrap();
+            *app.inner.pinged.lock().await = Some((at, Err("away".to_owned())));
+            assert_eq!(app.readiness(false).await.database, expected);
+        }
+    }
+}

@@ -1,7 +1,6 @@
 //! Operations.
 
 use formwork_coordinator::Scope;
-use formwork_store::{Options, Store};
 use serde_json::json;
 
 use crate::house::{House, completed, result};
@@ -42,25 +41,6 @@ async fn what_is_repeated_is_counted_once() {
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");
     }
-}
-
-#[tokio::test]
-async fn probes_do_not_write_each_time() {
-    let folder = std::env::temp_dir().join(format!("formwork-http-ping-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let address = format!("sqlite:{}", folder.join("formwork.db").display());
-    let store = Store::open(&address, &Options::default()).await.unwrap();
-    let house = House::over(store, &folder, |_| {}).await;
-    house.get("/readyz").send().await.ok(200);
-    // Every write makes the log longer, until it is gone through, which takes a thousand of them.
-    let written = || std::fs::metadata(folder.join("formwork.db-wal")).unwrap().len();
-    let (before, begun) = (written(), std::time::Instant::now());
-    for _ in 0..30 {
-        house.get("/readyz").send().await.ok(200);
-    }
-    let pings = (written() - before) / 4_096;
-    assert!(pings <= begun.elapsed().as_secs() + 1, "{pings} in {:?}", begun.elapsed());
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
