@@ -83,18 +83,27 @@ impl Registry {
         *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
     }
 
-    /// Watches the files for as long as it is polled.
-    pub async fn watch(&self) {
-        let mut seen = self.fingerprint();
+    /// Watches the files for as long as it is polled. They are read where waiting for a disk keeps nobody else waiting.
+    pub async fn watch(self: &Arc<Registry>) {
+        let mut seen = None;
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         loop {
             ticks.tick().await;
-            let now = self.fingerprint();
-            if now != seen {
-                seen = now;
-                self.look();
-            }
+            let (registry, before) = (self.clone(), seen.clone());
+            let looked = tokio::task::spawn_blocking(move || registry.look_again(before)).await;
+            // One that panicked is tried again at the next tick.
+            seen = looked.unwrap_or(seen);
         }
+    }
+
+    /// Reads everything again where something has changed, and gives what it has seen. At first there is nothing to
+    /// compare with, and what was read may be older than what is there by now.
+    fn look_again(&self, seen: Option<Fingerprint>) -> Option<Fingerprint> {
+        let now = Some(self.fingerprint());
+        if now != seen {
+            self.look();
+        }
+        now
     }
 
     fn fingerprint(&self) -> Fingerprint {
