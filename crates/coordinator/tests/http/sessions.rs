@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::house::House;
+use crate::house::{House, started};
 
 #[tokio::test]
 async fn a_session_is_shown_resumed_and_deleted() {
@@ -50,4 +50,40 @@ async fn a_journal_is_read_page_by_page() {
     assert_eq!((&rest["events"], &rest["next"]), (&json!(events[3..]), &json!(null)));
     let nothing = house.get(&format!("{path}?after=9")).send().await.ok(200);
     assert_eq!(nothing["events"], json!([]));
+}
+
+#[tokio::test]
+async fn stopping_a_session_stops_what_is_queued_as_well() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (run, session) = house.submit("writer").await;
+    let mut work = house.claim(&house.runner().await).await;
+    house.append(&mut work, &json!([started()])).await;
+    let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?", "queue": true});
+    let queued = house.post("/runs", &resume).send().await.ok(201);
+    let stopped = house.post(&format!("/sessions/{session}/stop"), &json!({})).send().await.ok(200);
+    assert_eq!((&stopped["run_id"], &stopped["status"]), (&json!(run), &json!("stopping")));
+    let queued = queued["run_id"].as_str().unwrap();
+    assert_eq!(house.get(&format!("/runs/{queued}")).send().await.ok(200)["status"], "stopped");
+}
+
+#[tokio::test]
+async fn a_session_whose_child_works_is_not_deleted_and_the_child_is_named() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    house.agent("helper", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    house.work_off("One.").await;
+    let start =
+        json!({"type": "start_session", "agent_name": "helper", "prompt": "x", "parent_session_id": session});
+    let child = house.post("/runs", &start).send().await.ok(201);
+    let message =
+        house.ask("DELETE", &format!("/sessions/{session}")).send().await.refused(409, "SessionBusy");
+    let text = |key: &str| child[key].as_str().unwrap();
+    let wanted = format!(
+        "the session {}, which works for {session}, is busy with {}",
+        text("session_id"),
+        text("run_id")
+    );
+    assert!(message.starts_with(&wanted), "{message}");
 }
