@@ -29,6 +29,13 @@ const DATABASE: &str = ".formwork/formwork.db";
 /// How often a coordinator is asked about a run that is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
+/// How long a run that is to stop is waited for beyond its lease: for those who are there to end it, and for the
+/// sweeps after it.
+const SEE_OFF_MORE: Duration = Duration::from_secs(5);
+
+/// How long nothing is said about it.
+const SEE_OFF_SILENT: Duration = Duration::from_secs(1);
+
 /// How long the store's own waiting takes at most.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -229,6 +236,38 @@ impl Desk {
             } else if !view.status.is_ended() {
                 return Ok(Some(view.last_run_id));
             }
+    /// Sees a run off that was asked to stop. Nobody may serve this project's store, and then nobody else notices that
+    /// whoever worked on the run is gone: its lease has to pass, and somebody has to look.
+    pub(crate) async fn see_off(&self, mut run: RunView) -> Result<RunView> {
+        let Desk::Here(app) = self else { return Ok(run) };
+        let (begun, limit) = (Instant::now(), AppOptions::default().lease + SEE_OFF_MORE);
+        let mut is_said = false;
+        while !run.status.is_ended() && begun.elapsed() < limit {
+            app.sweep_once().await?;
+            run = app.run(&run.run_id).await?;
+            if !is_said && begun.elapsed() > SEE_OFF_SILENT {
+                is_said = true;
+                output::lines([format!(
+                    "formwork: waiting for the end of {}; where its process is gone, that takes up to {} s",
+                    run.run_id,
+                    limit.as_secs()
+                )]);
+            }
+            if !run.status.is_ended() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(run)
+    }
+
+    /// Ends what nobody looks after, where nobody serves this project's store.
+    pub(crate) async fn sweep(&self) -> Result<()> {
+        match self {
+            Desk::Here(app) => Ok(app.sweep_once().await?),
+            Desk::There(_) => Ok(()),
+        }
+    }
+
         }
         Ok(None)
     }

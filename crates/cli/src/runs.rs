@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
             }
             RunsCommand::Show { id, json } => show(&desk, &run_id(id)?, *json).await,
             RunsCommand::Stop { id } => {
-                let run = desk.stop_run(&run_id(id)?).await?;
+                let run = desk.see_off(desk.stop_run(&run_id(id)?).await?).await?;
                 output::lines([format!("formwork: {} is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }

@@ -1,5 +1,13 @@
 //! Sessions and their journals.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formwork_api::{ClaimRequest, RunnerDoor as _};
+use formwork_coordinator::{App, AppOptions, Registry};
+use formwork_store::{Options, Store};
+use formwork_types::RunStatus;
 use serde_json::json;
 
 use crate::house::{House, started};
@@ -86,4 +94,23 @@ async fn a_session_whose_child_works_is_not_deleted_and_the_child_is_named() {
         text("run_id")
     );
     assert!(message.starts_with(&wanted), "{message}");
+}
+
+#[tokio::test]
+async fn what_a_killed_runner_left_ends_once_somebody_sweeps() {
+    let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
+    let options = AppOptions { lease: Duration::from_millis(1), ..AppOptions::default() };
+    let app = App::new(store, Arc::new(Registry::read(Path::new("/nonexistent"))), options);
+    app.create_agent(&json!({"name": "writer", "system_prompt": "Be brief."})).await.unwrap();
+    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let created = app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
+    let claim = ClaimRequest { runner_id: "killed".to_owned(), slots: 1, wait_ms: 0 };
+    assert_eq!(app.claim(&claim).await.unwrap().claims.len(), 1);
+    let stopped = app.stop_session(&created.session_id).await.unwrap();
+    assert_eq!(stopped.status, RunStatus::Stopping);
+    while !app.run(&created.run_id).await.unwrap().status.is_ended() {
+        app.sweep_once().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    app.delete_session(&created.session_id).await.unwrap();
 }
