@@ -96,6 +96,21 @@ impl Desk {
             Desk::Here(app) => app.runs(filter, page).await?,
             Desk::There(client) => {
                 let mut query = paging(&page);
+    /// The same for whoever only looks at what files describe: where there is no store and none can be made, files are
+    /// there all the same.
+    pub(crate) async fn open_to_read(server: Option<&str>) -> Result<Desk> {
+        let error = match Desk::open(server).await {
+            Ok(desk) => return Ok(desk),
+            Err(error) => error,
+        };
+        let project = std::env::current_dir().context("the current folder cannot be read")?;
+        if !error.is::<formwork_coordinator::StoreError>() || project.join(DATABASE).exists() {
+            return Err(error);
+        }
+        let registry = Arc::new(Registry::read(&project));
+        Ok(Desk::Here(App::open("sqlite::memory:", false, registry, options()?).await?))
+    }
+
                 query.extend(filter.session_id.map(|id| format!("session_id={id}")));
                 query.extend(filter.agent_name.map(|name| format!("agent_name={}", encoded(&name))));
                 query.extend(filter.status.map(|status| format!("status={}", status.name())));
