@@ -52,6 +52,14 @@ pub(crate) fn database(project: &Path) -> String {
     format!("sqlite:{}", project.join(DATABASE).display())
 }
 
+/// Makes a folder for what runs leave, for nobody else to read: prompts and replies are in it.
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
 /// A client of the coordinator that was named, or that the environment names.
 pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
     let named = server.map(str::to_owned).or_else(|| environment(URL_VARIABLE).filter(|url| !url.is_empty()));
