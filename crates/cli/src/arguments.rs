@@ -236,6 +236,9 @@ pub(crate) struct Agents {
 pub(crate) enum AgentsCommand {
     /// List the agents in agents/ and what is wrong with any of them
     List {
+        /// The coordinator to ask; FORMWORK_URL says the same. The files of this project where there is none
+        #[arg(long, value_name = "URL")]
+        server: Option<String>,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
@@ -244,6 +247,9 @@ pub(crate) enum AgentsCommand {
     Show {
         /// Its name
         name: String,
+        /// The coordinator to ask; FORMWORK_URL says the same. The files of this project where there is none
+        #[arg(long, value_name = "URL")]
+        server: Option<String>,
         /// Print its blueprint as JSON
         #[arg(long)]
         json: bool,
