@@ -15,7 +15,7 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let desk = Desk::open(arguments.server.as_deref()).await?;
         match &arguments.command {
-            SessionsCommand::List { limit, json } => list(&desk, *limit, *json).await,
+            SessionsCommand::List { limit, json } => list(&desk, usize::from(*limit), *json).await,
             SessionsCommand::Show { id, json } => show(&desk, &session(id)?, *json).await,
             SessionsCommand::Result { id, json } => result(&desk, &session(id)?, *json).await,
             SessionsCommand::Events { id, after, json } => events(&desk, &session(id)?, *after, *json).await,
