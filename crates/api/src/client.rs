@@ -41,6 +41,7 @@ impl std::fmt::Debug for Connection {
 pub struct Client {
     base: Url,
     token: Option<String>,
+    named_by: Option<&'static str>,
     http: reqwest::Client,
 }
 
@@ -68,7 +69,14 @@ impl Client {
             .no_proxy()
             .build()
             .map_err(|error| invalid(error.to_string()))?;
-        Ok(Client { base, token: connection.token.clone(), http })
+        Ok(Client { base, token: connection.token.clone(), named_by: None, http })
+    }
+
+    /// The same, and says where its address comes from when nobody answers: whoever forgot that a variable is set looks
+    /// for the fault elsewhere.
+    #[must_use]
+    pub fn named_by(self, variable: &'static str) -> Client {
+        Client { named_by: Some(variable), ..self }
     }
 
     /// The coordinator's address.
@@ -161,7 +169,10 @@ impl Client {
             reason = cause.to_string();
             source = cause.source();
         }
-        let message = format!("the coordinator at {} cannot be reached: {reason}", self.address());
+        let mut message = format!("the coordinator at {} cannot be reached: {reason}", self.address());
+        if let Some(variable) = self.named_by {
+            message.push_str(&format!("; {variable} names it"));
+        }
         Error::new(Code::Unavailable, message)
     }
 }

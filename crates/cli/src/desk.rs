@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use formwork_agents::contract::EnvironmentDefaults;
 use formwork_api::{
     Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest,
@@ -29,6 +29,13 @@ const DATABASE: &str = ".formwork/formwork.db";
 /// How often a coordinator is asked about a run that is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
+/// How long a run that is to stop is waited for beyond its lease: for those who are there to end it, and for the
+/// sweeps after it.
+const SEE_OFF_MORE: Duration = Duration::from_secs(5);
+
+/// How long nothing is said about it.
+const SEE_OFF_SILENT: Duration = Duration::from_secs(1);
+
 /// How long the store's own waiting takes at most.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -45,12 +52,31 @@ pub(crate) fn database(project: &Path) -> String {
     format!("sqlite:{}", project.join(DATABASE).display())
 }
 
+/// Makes a folder for what runs leave, for nobody else to read: prompts and replies are in it.
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
 /// A client of the coordinator that was named, or that the environment names.
 pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
-    let named = server.map(str::to_owned).or_else(|| environment(URL_VARIABLE).filter(|url| !url.is_empty()));
-    let Some(url) = named else { return Ok(None) };
     let token = environment(TOKEN_VARIABLE).filter(|token| !token.is_empty());
-    Ok(Some(Client::new(&Connection { url, token })?))
+    let connect = |url: String| {
+        if token.as_ref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+            bail!(
+                "{TOKEN_VARIABLE} has characters that no token has, such as a space or a line end; set it again"
+            );
+        }
+        Ok(Client::new(&Connection { url, token: token.clone() })?)
+    };
+    if let Some(url) = server {
+        return connect(url.to_owned()).map(Some);
+    }
+    let Some(url) = environment(URL_VARIABLE).filter(|url| !url.is_empty()) else { return Ok(None) };
+    let client = connect(url.clone()).with_context(|| format!("{URL_VARIABLE} names '{url}'"))?;
+    Ok(Some(client.named_by(URL_VARIABLE)))
 }
 
 /// How an app of this process works.
@@ -68,6 +94,21 @@ impl Desk {
         let registry = Arc::new(Registry::read(&project));
         let app = App::open(&database(&project), false, registry, options()?).await?;
         Ok(Desk::Here(app))
+    }
+
+    /// The same for whoever only looks at what files describe: where there is no store and none can be made, files are
+    /// there all the same.
+    pub(crate) async fn open_to_read(server: Option<&str>) -> Result<Desk> {
+        let error = match Desk::open(server).await {
+            Ok(desk) => return Ok(desk),
+            Err(error) => error,
+        };
+        let project = std::env::current_dir().context("the current folder cannot be read")?;
+        if !error.is::<formwork_coordinator::StoreError>() || project.join(DATABASE).exists() {
+            return Err(error);
+        }
+        let registry = Arc::new(Registry::read(&project));
+        Ok(Desk::Here(App::open("sqlite::memory:", false, registry, options()?).await?))
     }
 
     pub(crate) async fn submit(&self, request: RunRequest) -> Result<RunCreated> {
@@ -195,6 +236,38 @@ impl Desk {
         }
     }
 
+    /// Sees a run off that was asked to stop. Nobody may serve this project's store, and then nobody else notices that
+    /// whoever worked on the run is gone: its lease has to pass, and somebody has to look.
+    pub(crate) async fn see_off(&self, mut run: RunView) -> Result<RunView> {
+        let Desk::Here(app) = self else { return Ok(run) };
+        let (begun, limit) = (Instant::now(), AppOptions::default().lease + SEE_OFF_MORE);
+        let mut is_said = false;
+        while !run.status.is_ended() && begun.elapsed() < limit {
+            app.sweep_once().await?;
+            run = app.run(&run.run_id).await?;
+            if !is_said && begun.elapsed() > SEE_OFF_SILENT {
+                is_said = true;
+                output::lines([format!(
+                    "formwork: waiting for the end of {}; where its process is gone, that takes up to {} s",
+                    run.run_id,
+                    limit.as_secs()
+                )]);
+            }
+            if !run.status.is_ended() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(run)
+    }
+
+    /// Ends what nobody looks after, where nobody serves this project's store.
+    pub(crate) async fn sweep(&self) -> Result<()> {
+        match self {
+            Desk::Here(app) => Ok(app.sweep_once().await?),
+            Desk::There(_) => Ok(()),
+        }
+    }
+
     /// Waits until nothing goes on in a session any more, nor in those that work for it, and gives its latest run.
     pub(crate) async fn settle(&self, session: &SessionId) -> Result<RunView> {
         let mut patience = Patience::default();
@@ -271,7 +344,7 @@ fn paging(page: &Page) -> Vec<String> {
 }
 
 /// A text as it may stand in an address.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

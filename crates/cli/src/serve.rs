@@ -39,14 +39,10 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let project = std::env::current_dir().context("the current folder cannot be read")?;
     let settings = Settings::read(&project, &environment)?;
     let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
-    let listen: SocketAddr = listen.as_deref().unwrap_or(LISTEN).parse().with_context(|| {
-        format!(
-            "--listen {}: write an address and a port, like {LISTEN}",
-            listen.as_deref().unwrap_or_default()
-        )
-    })?;
+    let listen = listening_at(listen.as_deref().unwrap_or(LISTEN))?;
     let database = arguments.db.clone().or_else(|| settings.server.db.clone());
-    let database = database.map_or_else(|| desk::database(&project), |given| address(&project, &given));
+    let database =
+        database.map_or_else(|| Ok(desk::database(&project)), |given| address(&project, &given))?;
     let registry = Arc::new(Registry::read(&project));
     let app = App::open(&database, true, registry, options(&settings.server)?).await?;
     let needs_token = !listen.ip().is_loopback();
@@ -133,11 +129,26 @@ async fn closed(mut closing: watch::Receiver<bool>) {
     let _ = closing.wait_for(|is_closing| *is_closing).await;
 }
 
+/// Where to listen. This machine's name for itself is as good as its number.
+fn listening_at(given: &str) -> Result<SocketAddr> {
+    let numbered = given.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let parsed = numbered.as_deref().unwrap_or(given).parse();
+    parsed.with_context(|| format!("--listen {given}: write an address and a port, like {LISTEN}"))
+}
+
+/// The kinds of stores that have addresses.
+const STORES: [&str; 3] = ["sqlite", "postgres", "postgresql"];
+
 /// A database as the user wrote it: an address, or the path of a file.
-pub(crate) fn address(project: &Path, given: &str) -> String {
-    match given.contains(':') {
-        true => given.to_owned(),
-        false => format!("sqlite:{}", project.join(given).display()),
+pub(crate) fn address(project: &Path, given: &str) -> Result<String> {
+    match given.split_once(':') {
+        None => Ok(format!("sqlite:{}", project.join(given).display())),
+        Some((kind, _)) if STORES.contains(&kind) => Ok(given.to_owned()),
+        // What follows is not repeated: there may be a password in it.
+        Some((kind, _)) => bail!(
+            "--db {kind}:…: there is no such kind of database; write the path of a file, sqlite:FILE or \
+             postgres://USER@HOST/DATABASE"
+        ),
     }
 }
 

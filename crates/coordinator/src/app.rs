@@ -32,6 +32,11 @@ pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
 pub(crate) use views::event as event_text;
 
+/// Whether a name is that of a verb in the addresses of agents and schemas: what is called so could not be reached.
+fn is_verb(name: &str) -> bool {
+    name == "validate"
+}
+
 /// How an app works.
 #[derive(Debug, Clone)]
 pub struct AppOptions {

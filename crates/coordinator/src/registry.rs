@@ -88,16 +88,23 @@ impl Registry {
         *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
     }
 
-    /// Watches the files for as long as it is polled.
-    pub async fn watch(&self) {
+    /// Watches the files for as long as it is polled. They are read where waiting for a disk keeps nobody else waiting.
+    pub async fn watch(self: &Arc<Registry>) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         loop {
             ticks.tick().await;
-            let now = self.fingerprint();
-            let has_changed = *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != now;
-            if has_changed {
-                self.look();
-            }
+            let registry = self.clone();
+            // One that panicked is tried again at the next tick.
+            let _ = tokio::task::spawn_blocking(move || registry.look_again()).await;
+        }
+    }
+
+    /// Reads everything again where something has changed.
+    fn look_again(&self) {
+        let now = self.fingerprint();
+        let has_changed = *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != now;
+        if has_changed {
+            self.look();
         }
     }
 
@@ -172,7 +179,7 @@ mod tests {
     async fn what_changes_before_anyone_watches_is_seen() {
         let project = std::env::temp_dir().join(format!("formwork-registry-{}", std::process::id()));
         std::fs::create_dir_all(project.join(AGENTS_FOLDER)).unwrap();
-        let registry = Registry::read(&project);
+        let registry = Arc::new(Registry::read(&project));
         let text = "name: late\ndescription: An agent.\nsystem_prompt: Be brief.\n";
         std::fs::write(project.join(AGENTS_FOLDER).join("late.yaml"), text).unwrap();
         let noticed = async {

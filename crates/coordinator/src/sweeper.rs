@@ -16,6 +16,9 @@ const STOP_WAIT_MS: i64 = 2_000;
 /// The most runs of a kind in one sweep.
 const BATCH: usize = 500;
 
+/// How far a sweep goes.
+const LIMITS: SweepLimits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: STOP_WAIT_MS, batch: BATCH };
+
 /// How often old sessions are looked for.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -48,7 +51,6 @@ impl Sweeper {
 
     /// Sweeps for as long as it is polled. A database that does not answer is tried again.
     pub async fn run(self) {
-        let limits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: STOP_WAIT_MS, batch: BATCH };
         let mut ticks = tokio::time::interval(self.options.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.app.note_awake();
@@ -58,7 +60,7 @@ impl Sweeper {
             if self.app.wake_up().await.is_err() {
                 continue;
             }
-            match self.app.store().sweep(limits).await {
+            match self.app.store().sweep(LIMITS).await {
                 Ok(swept) => {
                     self.app.note_awake();
                     self.app.swept(&swept);
@@ -72,5 +74,17 @@ impl Sweeper {
                 }
             }
         }
+    }
+}
+
+impl App {
+    /// Puts back what runners lost and ends what nobody ends, once: for whoever looks at a store that nobody serves.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn sweep_once(&self) -> Result<(), formwork_store::Error> {
+        let swept = self.store().sweep(LIMITS).await?;
+        self.swept(&swept);
+        Ok(())
     }
 }

@@ -72,6 +72,17 @@ fn contract_request(arguments: &Run, schema: Option<&Wanted>) -> ContractRequest
     }
 }
 
+/// The project's own store. SQLite opens what it may only read as well, and says so when something is written.
+async fn writable(
+    project: &Path,
+    registry: Arc<Registry>,
+    options: AppOptions,
+) -> Result<App, formwork_coordinator::StoreError> {
+    let app = App::open(&desk::database(project), false, registry, options).await?;
+    app.store().ping().await?;
+    Ok(app)
+}
+
 /// A store, and the runner that alone works on what is submitted here.
 struct Place {
     app: App,
@@ -86,7 +97,7 @@ impl Place {
         let runner_id = format!("command_{}_{:08x}", std::process::id(), u32::from_be_bytes(bytes));
         let options =
             AppOptions { heartbeat: HEARTBEAT, pinned_to: Some(runner_id.clone()), ..desk::options()? };
-        let app = match App::open(&desk::database(project), false, registry.clone(), options.clone()).await {
+        let app = match writable(project, registry.clone(), options.clone()).await {
             Ok(app) => app,
             // A folder that cannot be written to is no reason not to run.
             Err(error) => {

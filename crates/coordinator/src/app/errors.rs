@@ -39,6 +39,12 @@ pub(super) fn schema_path(error: &formwork_schema::Error) -> String {
     }
 }
 
+/// What is wrong with a schema, for where its place is said already.
+pub(super) fn schema_message(error: &formwork_schema::Error) -> String {
+    let (text, place) = (error.to_string(), format!("{}: ", schema_path(error)));
+    text.strip_prefix(&place).map(str::to_owned).unwrap_or(text)
+}
+
 /// A name that no agent has.
 pub(super) fn no_agent(name: &str, known: &[String]) -> Error {
     let message = match known.is_empty() {

@@ -1,5 +1,6 @@
 //! Listening, and going down.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -109,8 +110,16 @@ impl Server {
     pub async fn bind(options: ServerOptions, app: App) -> Result<Bound, Error> {
         let listen = options.listen;
         let refused = |error: std::io::Error| {
-            let message = format!("cannot listen at {listen}: {error}; choose another address with --listen");
-            Error::new(Code::Unavailable, message)
+            let reason = match error.kind() {
+                ErrorKind::AddrInUse => "another program listens there already".to_owned(),
+                ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
+                ErrorKind::PermissionDenied => "that port is for the administrator only".to_owned(),
+                _ => error.to_string(),
+            };
+            let message =
+                format!("cannot listen at {listen}: {reason}; choose another address with --listen");
+            // Trying again later does not help: somebody has to choose.
+            Error::new(Code::InvalidRequest, message)
         };
         let listener = TcpListener::bind(listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;

@@ -170,3 +170,31 @@ async fn a_run_can_be_stopped() {
     let ended = house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
     assert_eq!(ended["status"], "stopped");
 }
+
+#[tokio::test]
+async fn whoever_asks_for_a_sync_child_waits_for_it() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    house.agent("helper", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    house.work_off("One.").await;
+    let start = json!({"type": "start_session", "agent_name": "helper", "prompt": "x",
+        "parent_session_id": session, "execution_mode": "sync"});
+    let asking = house.post("/runs", &start);
+    let (answer, ()) = tokio::join!(asking.send(), house.work_off("Two."));
+    assert_eq!(answer.ok(200)["status"], "completed");
+}
+
+#[tokio::test]
+async fn two_keys_are_refused() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
+    let with = |other: &str| {
+        let mut asking = house.post("/runs", &start).header("idempotency-key", "one");
+        asking.headers.push(("idempotency-key".to_owned(), other.to_owned()));
+        asking.send()
+    };
+    with("two").await.refused(400, "InvalidRequest");
+    with("one").await.ok(201);
+}
