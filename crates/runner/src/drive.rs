@@ -11,6 +11,7 @@ use tracing::Instrument as _;
 use crate::claim::Claim;
 use crate::error::Error;
 use crate::journal::{Accepted, Coordinator};
+use crate::partial::Partial;
 use crate::spans;
 
 /// A way to stop a run from outside.
@@ -147,9 +148,14 @@ pub(crate) enum Cut {
 
 impl Cut {
     fn body(self) -> Body {
+        self.after(None)
+    }
+
+    /// With what was written by then of the reply that was not waited for.
+    fn after(self, partial: Option<String>) -> Body {
         match self {
-            Cut::Stop => Body::StopRequested,
-            Cut::Deadline => Body::DeadlineReached,
+            Cut::Stop => Body::StopRequested { partial },
+            Cut::Deadline => Body::DeadlineReached { partial },
         }
     }
 }
@@ -276,14 +282,15 @@ impl Drive<'_> {
         let is_program = rung.tier.backend.kind == BackendKind::Command;
         let invocation = is_program.then(|| self.claim.invocation(self.state.is_resumed()));
         self.progress.calling(self.claim, call);
-        let watch: &dyn Watch = self.progress;
+        let partial = Partial::of(self.progress);
+        let watch: &dyn Watch = &partial;
         let span = spans::chat(&rung.tier.backend);
         let answer = span.in_scope(|| {
             rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch })
         });
         Ok(match self.unless_cut(stop, answer.instrument(span.clone())).await {
             Err(cut) => {
-                let body = cut.body();
+                let body = cut.after(partial.written());
                 spans::cut(&span, &body);
                 body
             }

@@ -21,6 +21,7 @@ mod drive;
 mod error;
 mod job;
 mod journal;
+mod partial;
 mod spans;
 mod tools;
 mod variables;

@@ -145,8 +145,8 @@ impl Bench {
         };
         tokio::select! {
             biased;
-            () = stop.requested() => Err(Body::StopRequested),
-            () = deadline => Err(Body::DeadlineReached),
+            () = stop.requested() => Err(Body::StopRequested { partial: None }),
+            () = deadline => Err(Body::DeadlineReached { partial: None }),
             equipped = self.outfitter.equip(job) => equipped.map_err(|error| Body::ToolsFailed { error }),
         }
     }

@@ -22,6 +22,7 @@ mod calls;
 mod delegation;
 mod journals;
 mod limits;
+mod partial;
 mod programs;
 mod resume;
 mod servers;

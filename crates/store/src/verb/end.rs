@@ -155,7 +155,7 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
 /// The last events of a run that was stopped while nobody worked on it.
 pub(crate) fn stopped(replies: Vec<String>) -> Vec<Body> {
     let error = failure(RunErrorType::Stopped, "the run was stopped".to_owned(), &replies);
-    vec![Body::StopRequested, completed(RunStatus::Stopped, error, replies)]
+    vec![Body::StopRequested { partial: None }, completed(RunStatus::Stopped, error, replies)]
 }
 
 /// The last event of a run whose runners died too often.
