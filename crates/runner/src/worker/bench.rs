@@ -22,9 +22,9 @@ const TROUBLE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// calls again and lead to the same end, so that the run ends as a failure.
 const BREAKS_MAX: u32 = 5;
 
-/// How often a run may be given back for whatever reason, such as a backend that this runner has not: by then some ten
-/// minutes have passed, and no other runner had more luck.
-const TROUBLES_OF_RUN_MAX: u32 = 25;
+/// How often a run may be given back for whatever reason, such as a backend that this runner has not: by then half an
+/// hour has passed, and no other runner had more luck.
+const TROUBLES_OF_RUN_MAX: u32 = 60;
 
 /// Runs whose troubles are remembered. Beyond it all are forgotten, and waits begin short again.
 const TROUBLES_MAX: usize = 1024;
