@@ -65,11 +65,13 @@ async fn what_cannot_be_taken_on_is_refused() {
 async fn nobody_calls_back_what_cannot_be_resumed() {
     let house = House::open().await;
     house.agent("writer", json!({})).await;
+    house.agent("helper", json!({})).await;
     house.agent("program", json!({"type": "procedural", "command": ["./scan"]})).await;
     for (agent, is_resumable) in [("writer", true), ("program", false)] {
         let (_, session) = house.submit(agent).await;
-        let call = start(json!({"execution_mode": "async_callback", "parent_session_id": session}));
-        let answer = house.post("/runs", &call).send().await;
+        let mode =
+            json!({"agent_name": "helper", "execution_mode": "async_callback", "parent_session_id": session});
+        let answer = house.post("/runs", &start(mode)).send().await;
         match is_resumable {
             true => drop(answer.ok(201)),
             false => drop(answer.refused(409, "NotResumable")),
