@@ -18,7 +18,8 @@ usage: cargo xtask COMMAND
 
   test           everything CI runs: format, lints, tests, docs, dependency rules
   demo           the main job, on a sample: an agent on the embedded model
-  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead, grammar, embedded";
+  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead, grammar, embedded,
+                 queue";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
