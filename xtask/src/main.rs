@@ -7,6 +7,8 @@
 mod bench;
 mod demo;
 mod mcp;
+mod postgres;
+mod python;
 mod shell;
 mod test;
 mod weights;

@@ -3,10 +3,13 @@
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
-use crate::{mcp, weights};
+use crate::{mcp, postgres, python, weights};
 
 /// The version of cargo-deny that the rules in `deny.toml` were written for.
 const DENY_VERSION: &str = "0.20.2";
+
+/// What tries the API with requests that nobody thought of.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
 fn run_all() -> Result<()> {
     shell::run("format", &mut command("cargo", &["fmt", "--all", "--check"]))?;
@@ -17,8 +20,17 @@ fn run_all() -> Result<()> {
     shell::run("building formwork", &mut command("cargo", &["build", "--quiet", "--package", "formwork"]))?;
     let weights = weights::pull(&root().join("target/debug/formwork"))?;
     let python = mcp::install()?;
+    let schemathesis = python::install("schemathesis", &[SCHEMATHESIS])?.join("schemathesis");
+    let database = postgres::Server::start()?;
     let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--no-fail-fast"]);
-    shell::run("tests", tests.env("FORMWORK_MODEL", weights).env("FORMWORK_MCP_PYTHON", python))?;
+    tests
+        .env("FORMWORK_MODEL", weights)
+        .env("FORMWORK_MCP_PYTHON", python)
+        .env("FORMWORK_SCHEMATHESIS", schemathesis)
+        .env("FORMWORK_TEST_POSTGRES", database.address())
+        .env("FORMWORK_TEST_POSTGRES_BIN", database.programs());
+    shell::run("tests", &mut tests)?;
+    drop(database);
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
     shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     deny()

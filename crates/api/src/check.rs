@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::described::{OptionsWords, SchemaWords};
+
 /// A text that is to be held against a schema.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -13,13 +15,14 @@ pub struct CheckRequest {
     pub text: String,
     /// The JSON Schema; anything goes where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SchemaWords>)]
     pub schema: Option<Value>,
     /// The same by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_name: Option<String>,
     /// How strictly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<OptionsWords>)]
     pub options: Option<OptionsPatch>,
 }
 

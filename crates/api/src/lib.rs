@@ -20,7 +20,10 @@ mod shelf;
 
 pub use check::{CheckRequest, CheckView};
 pub use client::{Client, Connection};
-pub use described::{ExecutionModeName, RunIdText, RunStatusName, RunTypeName, SessionIdText};
+pub use described::{
+    AgentWords, BodyWords, EventTypeName, EventWords, ExecutionModeName, OptionsWords, RunIdText,
+    RunStatusName, RunTypeName, SchemaWords, SessionIdText,
+};
 pub use error::{Code, Error, ErrorBody};
 pub use operations::{AgentsTrouble, BackendView, Health, Readiness, RunnerView, StatsRow};
 pub use run::{RunCreated, RunPage, RunRequest, RunView, WaitQuery};

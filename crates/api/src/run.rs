@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::described::{ExecutionModeName, RunIdText, RunStatusName, RunTypeName, SessionIdText};
+use crate::described::{
+    ExecutionModeName, OptionsWords, RunIdText, RunStatusName, RunTypeName, SchemaWords, SessionIdText,
+};
 
 /// A run that is asked for.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -31,13 +33,14 @@ pub struct RunRequest {
     pub parameters: Option<Value>,
     /// The JSON Schema that the result has to satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SchemaWords>)]
     pub output_schema: Option<Value>,
     /// The same by the name of a registered schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema_name: Option<String>,
     /// How it is enforced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<OptionsWords>)]
     pub output_schema_options: Option<OptionsPatch>,
     /// The session that the run works for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,8 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::described::{ExecutionModeName, RunIdText, SessionIdText};
-
+use crate::described::{BodyWords, EventWords, ExecutionModeName, RunIdText, SchemaWords, SessionIdText};
 use crate::error::Error;
 
 /// What a coordinator answers.
@@ -52,10 +51,11 @@ pub struct Hello {
     /// Its name, for people.
     pub name: String,
     /// How many runs it works on at a time.
+    #[schema(maximum = 4_294_967_295_u64)]
     pub slots: u32,
     /// What it wants known of itself: its version and its backends.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     pub details: Value,
 }
 
@@ -77,6 +77,7 @@ pub struct ClaimRequest {
     /// The runner.
     pub runner_id: String,
     /// How many runs it has room for.
+    #[schema(maximum = 4_294_967_295_u64)]
     pub slots: u32,
     /// How long it waits for the first.
     #[serde(default)]
@@ -111,7 +112,7 @@ pub struct Work {
     /// Whether it is to stop.
     pub stop: bool,
     /// The session's journal so far. The blueprint, the contract and the parameters are in it.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<EventWords>)]
     pub journal: Vec<Box<RawValue>>,
 }
 
@@ -168,7 +169,7 @@ pub struct AppendRequest {
     /// The number of this message within the attempt, from 1.
     pub number: i64,
     /// Events without their envelope: `{event_type, …}` each.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<BodyWords>, min_items = 1, max_items = 1_000)]
     pub events: Vec<Body>,
 }
 
@@ -206,6 +207,7 @@ pub struct ChildRequest {
     pub execution_mode: ExecutionMode,
     /// What the result has to satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SchemaWords>)]
     pub output_schema: Option<Value>,
     /// The same by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

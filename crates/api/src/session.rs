@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::described::{RunIdText, RunStatusName, SessionIdText};
+use crate::described::{EventWords, RunIdText, RunStatusName, SessionIdText};
 
 /// A session as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -51,7 +51,7 @@ pub struct SessionPage {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EventPage {
     /// Events, oldest first: `{seq, event_type, session_id, run_id, timestamp, …}`.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<EventWords>)]
     pub events: Vec<Box<RawValue>>,
     /// The last of them, to be asked for with `after`; null where there is nothing more for now.
     pub next: Option<i64>,

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::described::SchemaWords;
+
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentView {
@@ -29,8 +31,10 @@ pub struct AgentView {
 #[serde(deny_unknown_fields)]
 pub struct SchemaRequest {
     /// The name that it is asked for by.
+    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}$")]
     pub name: String,
     /// The JSON Schema.
+    #[schema(value_type = SchemaWords)]
     pub schema: Value,
 }
 

@@ -1,8 +1,8 @@
 //! The API over HTTP: handlers of a few lines each, the guard before them, and the streams.
 //!
-//! A request passes, in this order: the connection ([`server`], bounded in number and time), the net that catches
+//! A request passes, in this order: the connection (bounded in number and time), the net that catches
 //! panics, the guard (where it comes from, whose token it shows), the limits, its extractors, and its handler. A
-//! handler calls one verb of [`App`](crate::App). Whatever refuses answers through [`errors`].
+//! handler calls one verb of [`App`](crate::App). Whatever refuses answers through `errors.rs`.
 
 mod agents;
 mod caught;

@@ -11,17 +11,19 @@ pub(crate) enum Dialect {
 }
 
 /// The word, in SQLite, in PostgreSQL.
-const WORDS: [(&str, &str, &str); 7] = [
+const WORDS: [(&str, &str, &str); 8] = [
     // The database's time in milliseconds. The machines that ask may be wrong about theirs.
     (
         "{now}",
         "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
         "(extract(epoch from clock_timestamp()) * 1000)::bigint",
     ),
-    // SQLite has one writer: whoever reads in its transaction has locked everything.
-    ("{lock}", "", "FOR UPDATE"),
-    ("{skip}", "", "FOR UPDATE SKIP LOCKED"),
+    // SQLite has one writer: whoever reads in its transaction has locked everything. No key ever changes, and the
+    // checks of foreign keys would have to wait for a stronger lock.
+    ("{lock}", "", "FOR NO KEY UPDATE"),
+    ("{skip}", "", "FOR NO KEY UPDATE SKIP LOCKED"),
     ("{transaction}", "0", "transaction_id"),
+    ("{after}", "position > $2", "(transaction_id, position) > ($1, $2)"),
     ("{order}", "position", "transaction_id, position"),
     ("{backwards}", "position DESC", "transaction_id DESC, position DESC"),
     // An event is shown when no transaction before its own can still add any.
@@ -53,6 +55,6 @@ mod tests {
             Dialect::Sqlite.render(sql),
             "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM runs WHERE run_id = ?1 "
         );
-        assert!(Dialect::Postgres.render(sql).ends_with("run_id = $1 FOR UPDATE"));
+        assert!(Dialect::Postgres.render(sql).ends_with("run_id = $1 FOR NO KEY UPDATE"));
     }
 }

@@ -22,7 +22,7 @@ use pool::Pool;
 const ATTEMPTS_MAX: usize = 5;
 
 /// How long one attempt may take: longer than a statement may, so this ends only what a dead server leaves hanging.
-const ATTEMPT_WAIT: Duration = Duration::from_secs(20);
+const ATTEMPT_WAIT: Duration = Duration::from_secs(12);
 
 /// For what changes something: rows are locked, so that each statement may see what was committed last.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -127,7 +127,10 @@ impl Postgres {
             Err(error) => {
                 // Nothing was committed: it may be tried again on a connection that lives.
                 let may_retry = link.is_conflict || link.is_closed();
-                if link.end("ROLLBACK").await.is_ok() {
+                if link.is_closed() {
+                    // A server that went away took the others along.
+                    self.pool.forget_idle();
+                } else if link.end("ROLLBACK").await.is_ok() {
                     self.pool.give_back(link, place);
                 }
                 Err(Failed { error, may_retry })

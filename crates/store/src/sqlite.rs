@@ -137,3 +137,53 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .spawn(work)
         .map_err(|error| Error::Unavailable(format!("no thread can be started: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name to put down, and what is to go wrong afterwards.
+    type Note = (String, Option<&'static str>);
+
+    const NOTE: Perform<Note, u64> = |tx, (name, fault)| {
+        Box::pin(async move {
+            let sql =
+                "INSERT INTO shelf (kind, name, text, created_at, updated_at) VALUES ('x', $1, '', 0, 0)";
+            tx.has_news = true;
+            let rows = tx.execute(sql, &[name.into()]).await?;
+            match fault {
+                Some("panic") => panic!("a fault of a test"),
+                Some("wait") => std::future::pending().await,
+                Some(fault) => Err(Error::Unavailable((*fault).to_owned())),
+                None => Ok(rows),
+            }
+        })
+    };
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn one_that_fails_takes_nothing_of_the_others_along() {
+        let (news, mut heard) = watch::channel(0);
+        let sqlite = Arc::new(Sqlite::open(None, false, &Arc::new(news)).unwrap());
+        let faults = [None, Some("panic"), Some("wait"), Some("refused"), None];
+        let mut asked = tokio::task::JoinSet::new();
+        for number in 0..100 {
+            let (sqlite, fault) = (sqlite.clone(), faults[number % faults.len()]);
+            asked.spawn(async move {
+                let done = sqlite.transact((number.to_string(), fault), NOTE).await;
+                assert_eq!(done.is_ok(), fault.is_none(), "{number}: {done:?}");
+            });
+        }
+        while let Some(done) = asked.join_next().await {
+            done.unwrap();
+        }
+        let count: Perform<(), i64> = |tx, ()| {
+            Box::pin(async move {
+                let row = tx.query_one("SELECT count(*) FROM shelf", &[]).await?;
+                row.map_or(Ok(0), |mut row| row.integer())
+            })
+        };
+        assert_eq!(sqlite.read((), count).await.unwrap(), 40);
+        assert!(heard.has_changed().unwrap());
+        assert!(*heard.borrow_and_update() <= 100);
+    }
+}

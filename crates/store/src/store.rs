@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use formwork_types::{RunId, SessionId};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 use crate::error::Error;
@@ -40,7 +41,7 @@ pub struct Store {
 #[derive(Debug)]
 enum Database {
     Sqlite(Sqlite),
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 impl Store {
@@ -49,9 +50,15 @@ impl Store {
         let news = Arc::new(watch::channel(0).0);
         let database = match Address::read(address)? {
             Address::Sqlite(path) => {
-                Database::Sqlite(Sqlite::open(path.as_deref(), options.is_exclusive, &news)?)
+                let (is_exclusive, news) = (options.is_exclusive, news.clone());
+                // It may have to wait for another process that writes.
+                let opening = spawn_blocking(move || Sqlite::open(path.as_deref(), is_exclusive, &news));
+                let opened = opening.await.map_err(|error| Error::Unavailable(error.to_string()))?;
+                Database::Sqlite(opened?)
             }
-            Address::Postgres(address) => Database::Postgres(Postgres::open(&address, &news).await?),
+            Address::Postgres(address) => {
+                Database::Postgres(Box::new(Postgres::open(&address, &news).await?))
+            }
         };
         Ok(Store { database: Arc::new(database), news })
     }
@@ -113,7 +120,8 @@ impl Store {
         self.transact(run.clone(), |tx, run| Box::pin(stop::stop(tx, run))).await
     }
 
-    /// Puts back what was lost, ends what nobody ends.
+    /// Puts back what was lost, ends what nobody ends: each run in a transaction of its own. Several coordinators may
+    /// sweep at once.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<Swept, Error> {
         let due = self.read(limits, |tx, limits| Box::pin(sweep::candidates(tx, limits))).await?;
         let mut swept = Swept::default();
@@ -131,7 +139,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// Deletes what is too old or too many; how many sessions that were.
+    /// Deletes what is too old or too many; how many sessions that were. A session and all that work for it are kept or
+    /// deleted together, each such family in a transaction of its own.
     pub async fn retain(&self, retention: Retention) -> Result<usize, Error> {
         let families = self.read(retention, |tx, retention| Box::pin(retain::candidates(tx, retention)));
         let mut count = 0;
@@ -166,7 +175,7 @@ impl Store {
         self.read(session.clone(), |tx, session| Box::pin(sessions::opening(tx, session))).await
     }
 
-    /// The `run_start` of a run.
+    /// The `run_start` of a run. That of a run which waits for its session is in no journal yet: its `seq` is 0.
     pub async fn start_of(&self, run: &RunId) -> Result<Option<StoredEvent>, Error> {
         self.read(run.clone(), |tx, run| Box::pin(runs::start_of(tx, run))).await
     }
@@ -195,7 +204,8 @@ impl Store {
         .await
     }
 
-    /// Events of all sessions after a position.
+    /// Events of all sessions after a position. PostgreSQL shows an event when every older transaction of its server has
+    /// ended, so that nothing appears before a position that was read.
     pub async fn all_events(&self, after: Position, limit: usize) -> Result<Vec<StoredEvent>, Error> {
         self.read((after, limit), |tx, (after, limit)| Box::pin(journal::all_events(tx, *after, *limit)))
             .await
@@ -234,7 +244,7 @@ impl Store {
             .await
     }
 
-    /// Keeps a token.
+    /// Keeps a token. When it was made is what the database says, whatever the record does.
     pub async fn add_token(&self, token: TokenRecord) -> Result<(), Error> {
         self.transact(token, |tx, token| Box::pin(token::add(tx, token))).await
     }
@@ -249,7 +259,8 @@ impl Store {
         self.transact(token_id.to_owned(), |tx, token_id| Box::pin(token::revoke(tx, token_id))).await
     }
 
-    /// Notes that a runner is there.
+    /// Notes that a runner is there, under an id that it may have had before. The times of the record are the database's
+    /// to say, and what it works on is counted.
     pub async fn register(&self, runner: RunnerRecord) -> Result<(), Error> {
         self.transact(runner, |tx, runner| Box::pin(runner::register(tx, runner))).await
     }

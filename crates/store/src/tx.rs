@@ -38,15 +38,13 @@ impl Tx {
         }
     }
 
-    /// Does the same with several rows of parameters, without waiting for one before the next.
-    pub(crate) async fn execute_each(
-        &mut self,
-        sql: &'static str,
-        rows: &[Vec<Param<'_>>],
-    ) -> Result<(), Error> {
+    /// Changes several things in order, without waiting for one before the next.
+    pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
         match &mut self.link {
-            Link::Sqlite(link) => rows.iter().try_for_each(|params| link.execute(sql, params).map(drop)),
-            Link::Postgres(link) => link.execute_each(sql, rows).await,
+            Link::Sqlite(link) => {
+                changes.iter().try_for_each(|(sql, params)| link.execute(sql, params).map(drop))
+            }
+            Link::Postgres(link) => link.execute_all(changes).await,
         }
     }
 
@@ -67,6 +65,9 @@ impl Tx {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 }
+
+/// A statement that changes something, with its parameters.
+pub(crate) type Change<'a> = (&'static str, Vec<Param<'a>>);
 
 /// A parameter of a statement.
 #[derive(Debug, Clone, Copy)]

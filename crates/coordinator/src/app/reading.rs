@@ -9,13 +9,13 @@ use std::sync::Arc;
 use formwork_api::{Code, Error};
 use formwork_store::{Position, StoredEvent};
 use formwork_types::SessionId;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::{App, errors};
 use crate::tail::Following;
 
-/// The most events that are read at once.
-const PAGE: usize = 200;
+/// The most events that are read at once. They are in memory until the client has taken them.
+const PAGE: usize = 50;
 
 /// Events as they are handed on; whoever follows shares them.
 pub(crate) type Events = Vec<Arc<StoredEvent>>;
@@ -87,10 +87,7 @@ impl SessionReader {
             }
             match self.following.recv().await {
                 Ok(event) if event.seq <= self.last => {}
-                Ok(event) if event.seq == self.last + 1 => {
-                    self.last = event.seq;
-                    return Ok(Some(vec![event]));
-                }
+                Ok(event) if event.seq == self.last + 1 => return Ok(Some(self.gather(event))),
                 Ok(_) | Err(RecvError::Lagged(_)) => self.is_behind = true,
                 Err(RecvError::Closed) => {
                     self.following = self.app.tail().follow(&self.session);
@@ -102,6 +99,25 @@ impl SessionReader {
                 }
             }
         }
+    }
+
+    /// An event, and those that have followed it already: they go on together.
+    fn gather(&mut self, event: Arc<StoredEvent>) -> Events {
+        let mut events = vec![event];
+        while events.len() < PAGE {
+            match self.following.try_recv() {
+                Ok(event) if event.seq == self.last + 1 + events.len() as i64 => events.push(event),
+                Ok(event) if event.seq <= self.last => {}
+                Err(TryRecvError::Empty) => break,
+                // What is missing is read from the store, and so is this one.
+                Ok(_) | Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
+                    self.is_behind = true;
+                    break;
+                }
+            }
+        }
+        self.last += events.len() as i64;
+        events
     }
 }
 
@@ -122,10 +138,7 @@ impl AllReader {
             }
             match self.following.recv().await {
                 Ok(event) if event.position <= self.last => {}
-                Ok(event) => {
-                    self.last = event.position;
-                    return Ok(Some(vec![event]));
-                }
+                Ok(event) => return Ok(Some(self.gather(event))),
                 Err(RecvError::Lagged(_)) => self.is_behind = true,
                 Err(RecvError::Closed) => {
                     self.following = self.app.tail().follow_all();
@@ -133,5 +146,26 @@ impl AllReader {
                 }
             }
         }
+    }
+
+    /// An event, and those that have followed it already: they go on together.
+    fn gather(&mut self, event: Arc<StoredEvent>) -> Events {
+        self.last = event.position;
+        let mut events = vec![event];
+        while events.len() < PAGE {
+            match self.following.try_recv() {
+                Ok(event) if event.position <= self.last => {}
+                Ok(event) => {
+                    self.last = event.position;
+                    events.push(event);
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
+                    self.is_behind = true;
+                    break;
+                }
+            }
+        }
+        events
     }
 }

@@ -9,7 +9,7 @@ use formwork_api::{
 };
 use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord, StoredEvent};
 use formwork_types::{Body, Contract, RunId, RunStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::submit::{Draft, FAMILY, Wanted};
@@ -33,11 +33,16 @@ impl App {
             Some(id) => id,
             None => format!("runner_{}", RunId::from_random(fresh()?).as_str().trim_start_matches("run_")),
         };
+        let details = match &hello.details {
+            Value::Null => json!({}),
+            Value::Object(_) => hello.details.clone(),
+            _ => return Err(Error::new(Code::InvalidRequest, "details must be an object")),
+        };
         let runner = RunnerRecord {
             runner_id: runner_id.clone(),
             name: hello.name.clone(),
             slots: i64::from(hello.slots),
-            details: hello.details.clone(),
+            details,
             registered_at: 0,
             seen_at: 0,
             working_on: 0,
@@ -70,11 +75,7 @@ impl App {
             let told = self.inner.work.notified();
             let claimed = self.store().claim(asked.clone()).await.map_err(errors::store)?;
             if !claimed.is_empty() {
-                let mut claims = Vec::with_capacity(claimed.len());
-                for run in claimed {
-                    claims.push(self.work(run).await?);
-                }
-                return Ok(Claims { claims });
+                return self.hand_out(claimed).await;
             }
             let now = Instant::now();
             if now >= until {
@@ -85,6 +86,25 @@ impl App {
                 () = &mut given_up => return Ok(Claims { claims: Vec::new() }),
             }
         }
+    }
+
+    /// What was claimed, with everything that is needed. Where that cannot be had, the runs go back at once.
+    async fn hand_out(&self, claimed: Vec<Claimed>) -> Result<Claims, Error> {
+        let fences: Vec<Fence> = claimed.iter().map(|run| run.fence.clone()).collect();
+        let mut claims = Vec::with_capacity(claimed.len());
+        for run in claimed {
+            match self.work(run).await {
+                Ok(work) => claims.push(work),
+                Err(error) => {
+                    for fence in fences {
+                        // Where the store does not answer, the lease expires.
+                        let _ = self.store().release(fence).await;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Claims { claims })
     }
 
     async fn work(&self, run: Claimed) -> Result<Work, Error> {
@@ -183,7 +203,7 @@ impl App {
         }
     }
 
-    fn satisfies(&self, contract: &Contract, data: &serde_json::Value) -> Result<(), Error> {
+    fn satisfies(&self, contract: &Contract, data: &Value) -> Result<(), Error> {
         let schema = self.inner.schemas.compile_known(&contract.hash, &contract.schema);
         let schema = schema.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
         if schema.is_valid(data) {

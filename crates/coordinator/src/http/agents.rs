@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use formwork_api::{AgentView, ErrorBody, Verdict};
+use formwork_api::{AgentView, AgentWords, ErrorBody, Verdict};
 use serde_json::Value;
 
 use super::context::Shared;
@@ -26,7 +26,7 @@ pub(super) async fn show(State(context): Shared, NameAt(name): NameAt) -> Result
 
 /// Saves a new agent.
 #[utoipa::path(post, path = "/agents", tag = "agents",
-    request_body(content = Object, description = "A blueprint, with the keys that its file would have."),
+    request_body(content = AgentWords, description = "A blueprint, with the keys that its file would have."),
     responses(
         (status = 201, description = "It was saved.", body = AgentView),
         (status = 409, description = "The name is taken, or a file describes the agent.", body = ErrorBody),
@@ -68,7 +68,7 @@ pub(super) async fn delete(State(context): Shared, NameAt(name): NameAt) -> Resu
 
 /// Checks an agent without saving it.
 #[utoipa::path(post, path = "/agents/validate", tag = "agents",
-    request_body(content = Object, description = "A blueprint, with the keys that its file would have."),
+    request_body(content = Object, description = "A blueprint, or what may be one."),
     responses((status = 200, description = "Whether it can be used.", body = Verdict)))]
 pub(super) async fn validate(State(context): Shared, Sent(definition): Sent<Value>) -> Json<Verdict> {
     Json(context.app.validate_agent(&definition))

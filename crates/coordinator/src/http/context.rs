@@ -44,6 +44,16 @@ impl Context {
         tokio::time::timeout(self.options.request_timeout, work).await.unwrap_or_else(|_| Err(too_slow()))
     }
 
+    /// The same, but waits for room. Followers come back all at once after a restart, and browsers give up on a refusal.
+    pub(super) async fn in_turn<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.in_time(async {
+            // The semaphore is never closed.
+            let _room = self.requests.acquire().await;
+            work.await
+        })
+        .await
+    }
+
     /// From now on everything ends as soon as it can.
     pub(super) fn drain(&self) {
         self.draining.send_replace(true);

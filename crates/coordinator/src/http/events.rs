@@ -73,10 +73,7 @@ pub(super) async fn session_stream(
         Some(id) => id.parse().map_err(|_| not_an_id(id))?,
         None => query.after.unwrap_or(0),
     };
-    let reading = {
-        let _room = context.admit()?;
-        context.in_time(context.app.read_session(session, checked_number(after)?)).await?
-    };
+    let reading = context.in_turn(context.app.read_session(session, checked_number(after)?)).await?;
     Ok(stream(context, Reader::Session(reading)))
 }
 
@@ -92,10 +89,7 @@ pub(super) async fn all_stream(
 ) -> Result<Response, Refused> {
     let after = last_event_id(&headers)?.or(query.after.as_deref());
     let after = after.map(|id| position(id).ok_or_else(|| not_an_id(id))).transpose()?;
-    let reading = {
-        let _room = context.admit()?;
-        context.in_time(context.app.read_all(after)).await?
-    };
+    let reading = context.in_turn(context.app.read_all(after)).await?;
     Ok(stream(context, Reader::All(reading)))
 }
 

@@ -38,7 +38,11 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Sent<T> {
         let bytes = bytes
             .unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "the body took too long to arrive")))?;
         let value = serde_json::from_slice(&bytes).map_err(|error| not_understood(&error))?;
-        Ok(Sent(value))
+        // What is derived takes arrays as well, and reads them in the order of its fields.
+        match bytes.trim_ascii_start().first() {
+            Some(b'{') => Ok(Sent(value)),
+            _ => Err(Refused(not_an_object())),
+        }
     }
 }
 
@@ -59,6 +63,11 @@ fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = value.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("application/json")
+}
+
+fn not_an_object() -> Error {
+    let message = "the body is not what is expected here: expected an object at line 1 column 1";
+    Error::new(Code::InvalidRequest, message).with(json!({"line": 1, "column": 1}))
 }
 
 fn not_understood(error: &serde_json::Error) -> Error {

@@ -43,6 +43,7 @@ pub fn openapi() -> OpenApi {
         let operations =
             [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten();
         for operation in operations {
+            name(operation);
             add_refusals(path, operation);
         }
     }
@@ -53,6 +54,14 @@ pub fn openapi() -> OpenApi {
 pub(super) fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| openapi().to_json().unwrap_or_default());
     &TEXT
+}
+
+/// Names an operation after its subject and its handler: several subjects have a `list`.
+fn name(operation: &mut Operation) {
+    let subject = operation.tags.iter().flatten().next();
+    if let (Some(subject), Some(handler)) = (subject, &operation.operation_id) {
+        operation.operation_id = Some(format!("{subject}_{handler}"));
+    }
 }
 
 /// Adds the refusals that follow from where an address is and what it takes; handlers name only their own.

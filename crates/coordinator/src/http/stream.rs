@@ -12,13 +12,17 @@ use formwork_api::Error;
 use formwork_store::StoredEvent;
 use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendError;
 
 use super::context::Context;
 use crate::app::{AllReader, Events, SessionReader, event_text};
 
 /// How many pieces wait for a client that reads slowly. One that is further behind is not read for any more; what it
 /// has missed is in the store. One that does not read at all loses its connection, and resumes.
-const WAITING_MAX: usize = 4;
+const WAITING_MAX: usize = 2;
+
+/// About how long a piece is, so that what waits stays small. A single event may be longer.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// What a client hears first: that it is heard, and when to come back where the connection breaks.
 const HELLO: &str = "retry: 1000\n\n";
@@ -70,20 +74,33 @@ pub(super) fn stream(context: Arc<Context>, reader: Reader) -> Response {
 }
 
 async fn feed(context: &Context, mut reader: Reader, sender: &mpsc::Sender<Bytes>) {
-    let mut piece = Bytes::from_static(HELLO.as_bytes());
-    loop {
-        if sender.send(piece).await.is_err() {
-            return;
-        }
-        piece = match tokio::time::timeout(context.options.heartbeat, reader.next()).await {
-            Ok(Ok(Some(events))) => {
-                let text: String = events.iter().map(|event| encoded(&reader.id(event), event)).collect();
-                text.into()
-            }
+    let mut said = sender.send(Bytes::from_static(HELLO.as_bytes())).await;
+    while said.is_ok() {
+        said = match tokio::time::timeout(context.options.heartbeat, reader.next()).await {
+            Ok(Ok(Some(events))) => tell(&reader, &events, sender).await,
             // The client comes back with the last id that it has seen.
             Ok(Ok(None) | Err(_)) => return,
-            Err(_) => Bytes::from_static(HEARTBEAT.as_bytes()),
+            Err(_) => sender.send(Bytes::from_static(HEARTBEAT.as_bytes())).await,
         };
+    }
+}
+
+/// Hands events on, in pieces.
+async fn tell(
+    reader: &Reader,
+    events: &Events,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<(), SendError<Bytes>> {
+    let mut piece = String::new();
+    for event in events {
+        piece.push_str(&encoded(&reader.id(event), event));
+        if piece.len() >= PIECE_BYTES {
+            sender.send(std::mem::take(&mut piece).into()).await?;
+        }
+    }
+    match piece.is_empty() {
+        true => Ok(()),
+        false => sender.send(piece.into()).await,
     }
 }
 

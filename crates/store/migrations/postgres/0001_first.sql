@@ -55,6 +55,7 @@ CREATE TABLE runs (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1
 );
 CREATE INDEX runs_available ON runs (available_at, number) WHERE available_at IS NOT NULL;
+CREATE INDEX runs_queued ON runs (session_id, number) WHERE start IS NOT NULL;
 CREATE INDEX runs_by_status ON runs (status, number);
 CREATE INDEX runs_by_session ON runs (session_id, number);
 CREATE INDEX runs_by_agent ON runs (agent_name, number);

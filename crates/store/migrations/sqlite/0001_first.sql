@@ -49,6 +49,7 @@ CREATE TABLE runs (
     stop_asked_at     INTEGER
 ) STRICT;
 CREATE INDEX runs_available ON runs (available_at, number) WHERE available_at IS NOT NULL;
+CREATE INDEX runs_queued ON runs (session_id, number) WHERE start IS NOT NULL;
 CREATE INDEX runs_by_status ON runs (status, number);
 CREATE INDEX runs_by_session ON runs (session_id, number);
 CREATE INDEX runs_by_agent ON runs (agent_name, number);

@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Statement};
 
 use crate::dialect::Dialect;
 use crate::error::Error;
-use crate::tx::{Param, Row, Value};
+use crate::tx::{Change, Param, Row, Value};
 
 /// A connection, with its prepared statements.
 pub(crate) struct Link {
@@ -22,15 +22,17 @@ pub(crate) struct Link {
     pub(crate) begin: Option<&'static str>,
     /// Whether PostgreSQL has given the transaction up because of another one.
     pub(crate) is_conflict: bool,
+    /// Whether the server has said that it goes away.
+    is_leaving: bool,
 }
 
 impl Link {
     pub(crate) fn new(client: Client) -> Link {
-        Link { client, statements: HashMap::new(), begin: None, is_conflict: false }
+        Link { client, statements: HashMap::new(), begin: None, is_conflict: false, is_leaving: false }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.is_leaving || self.client.is_closed()
     }
 
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
@@ -48,17 +50,21 @@ impl Link {
         done.map_err(|error| self.explain(&error))
     }
 
-    pub(crate) async fn execute_each(
-        &mut self,
-        sql: &'static str,
-        rows: &[Vec<Param<'_>>],
-    ) -> Result<(), Error> {
-        let Some(first) = rows.first() else { return Ok(()) };
-        let statement = self.prepare(sql, first).await?;
-        self.begin().await?;
-        let (client, statement) = (&self.client, &statement);
-        let sent = rows.iter().map(|params| client.execute_raw(statement, params)).map(Box::pin).collect();
-        all(sent).await.map_err(|error| self.explain(&error))
+    pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
+        let mut statements = Vec::with_capacity(changes.len());
+        for (sql, params) in changes {
+            statements.push((self.prepare(sql, params).await?, params));
+        }
+        let (begin, client) = (self.begin.take(), &self.client);
+        let begun = async {
+            match begin {
+                Some(begin) => client.batch_execute(begin).await,
+                None => Ok(()),
+            }
+        };
+        let sent = statements.iter().map(|(statement, params)| client.execute_raw(statement, *params));
+        let (begun, done) = tokio::join!(biased; begun, all(sent.map(Box::pin).collect()));
+        begun.and(done).map_err(|error| self.explain(&error))
     }
 
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
@@ -94,13 +100,6 @@ impl Link {
         self.client.batch_execute(sql).await.map_err(|error| self.explain(&error))
     }
 
-    async fn begin(&mut self) -> Result<(), Error> {
-        match self.begin.take() {
-            Some(begin) => self.run(begin).await,
-            None => Ok(()),
-        }
-    }
-
     async fn prepare(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Statement, Error> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
@@ -115,7 +114,10 @@ impl Link {
 
     fn explain(&mut self, error: &tokio_postgres::Error) -> Error {
         let conflicts = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
-        self.is_conflict = error.code().is_some_and(|code| conflicts.contains(code));
+        let leaving = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
+        let is_one_of = |codes: &[SqlState]| error.code().is_some_and(|code| codes.contains(code));
+        self.is_conflict = is_one_of(&conflicts);
+        self.is_leaving |= is_one_of(&leaving) || error.is_closed();
         explain(error)
     }
 }

@@ -70,6 +70,11 @@ impl Pool {
         drop(place);
     }
 
+    /// Lets go of the connections that nobody uses.
+    pub(crate) fn forget_idle(&self) {
+        self.idle().clear();
+    }
+
     async fn connect(&self) -> Result<Link, Error> {
         let connecting = async {
             let (client, connection) = self.config.connect(NoTls).await.map_err(|error| explain(&error))?;

@@ -18,7 +18,8 @@ pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Cla
         .query(
             "WITH picked AS MATERIALIZED (
                 SELECT run_id FROM runs
-                WHERE available_at <= {now} AND (pinned_to = $1 OR (pinned_to IS NULL AND $4 = 0))
+                WHERE available_at IS NOT NULL AND available_at <= {now}
+                    AND (pinned_to = $1 OR (pinned_to IS NULL AND CAST($4 AS BIGINT) = 0))
                 ORDER BY available_at, number LIMIT $2 {skip}
              )
              UPDATE runs SET

@@ -31,10 +31,11 @@ pub(crate) async fn admit(tx: &mut Tx, new: &NewRun) -> Result<Line, Halt> {
     Ok(line)
 }
 
+/// Locked, so that the session is not deleted while somebody begins to work for it.
 async fn line_of(tx: &mut Tx, session: &SessionId) -> Result<Line, Halt> {
     let row = tx
         .query_one(
-            "SELECT line, root_session_id FROM sessions WHERE session_id = $1",
+            "SELECT line, root_session_id FROM sessions WHERE session_id = $1 {lock}",
             &[session.as_str().into()],
         )
         .await?;

@@ -5,7 +5,7 @@ use formwork_types::{Body, RunId, SessionId};
 use super::names::to_json;
 use crate::error::Error;
 use crate::record::{Position, StoredEvent};
-use crate::tx::{Param, Row, Tx};
+use crate::tx::{Change, Row, Tx};
 
 /// The most events that are read at once.
 const EVENTS_MAX: usize = 10_000;
@@ -45,18 +45,22 @@ pub(crate) async fn write_texts(
         .await?;
     let mut row = row.ok_or_else(|| Error::Damaged(format!("the run {run} has no session {session}")))?;
     let last_seq = row.integer()?;
-    let rows: Vec<Vec<Param<'_>>> = texts
+    let events: Vec<Change<'_>> = texts
         .iter()
         .zip(last_seq - count + 1..)
-        .map(|(text, seq)| vec![session.as_str().into(), seq.into(), run.as_str().into(), text.into()])
+        .map(|(text, seq)| addition(session, run, seq, text))
         .collect();
-    tx.execute_each(
-        "INSERT INTO events (session_id, seq, run_id, at, body) VALUES ($1, $2, $3, {now}, $4)",
-        &rows,
-    )
-    .await?;
+    tx.execute_all(&events).await?;
     tx.has_news = true;
     Ok(last_seq)
+}
+
+/// What adds an event whose number is known.
+pub(crate) fn addition<'a>(session: &'a SessionId, run: &'a RunId, seq: i64, text: &'a str) -> Change<'a> {
+    (
+        "INSERT INTO events (session_id, seq, run_id, at, body) VALUES ($1, $2, $3, {now}, $4)",
+        vec![session.as_str().into(), seq.into(), run.as_str().into(), text.into()],
+    )
 }
 
 /// Events of a session after a number.
@@ -131,7 +135,7 @@ pub(crate) async fn all_events(
     let sql = concat!(
         "SELECT ",
         event_columns!(),
-        " FROM events e WHERE ({transaction}, position) > ($1, $2) AND {settled} ORDER BY {order} LIMIT $3"
+        " FROM events e WHERE {after} AND {settled} ORDER BY {order} LIMIT $3"
     );
     let rows = tx.query(sql, &[after.transaction.into(), after.event.into(), limit.into()]).await?;
     rows.into_iter().map(event).collect()

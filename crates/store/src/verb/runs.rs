@@ -155,7 +155,11 @@ pub(crate) async fn counts(tx: &mut Tx) -> Result<Counts, Error> {
         counts.by_status.push((read_status(&row.text()?)?, row.integer()?));
     }
     let row = tx
-        .query_one("SELECT count(*), {now} - min(available_at) FROM runs WHERE available_at <= {now}", &[])
+        .query_one(
+            "SELECT count(*), {now} - min(available_at) FROM runs
+             WHERE available_at IS NOT NULL AND available_at <= {now}",
+            &[],
+        )
         .await?;
     if let Some(mut row) = row {
         (counts.queue_depth, counts.oldest_wait_ms) = (row.integer()?, row.optional_integer()?);

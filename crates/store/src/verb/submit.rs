@@ -5,7 +5,7 @@ use formwork_types::{Body, RunId, SessionId};
 use super::{family, journal, names};
 use crate::error::Error;
 use crate::record::{Idempotency, NewRun, ParentCall, Place, Refusal, Submitted};
-use crate::tx::Tx;
+use crate::tx::{Change, Tx};
 
 /// A refusal ends a submission like an error does, and is none.
 pub(crate) enum Halt {
@@ -49,8 +49,6 @@ async fn take_on(tx: &mut Tx, new: &NewRun) -> Result<Submitted, Halt> {
     let submitted = match &new.session {
         Place::New { session_id, project_dir } => {
             open_session(tx, new, session_id, project_dir.as_deref(), &line).await?;
-            add_run(tx, new, session_id, None).await?;
-            begin(tx, session_id, &new.run_id, &names::to_json(&new.start)?).await?;
             session_id
         }
         Place::Resume { session_id, queues } => {
@@ -127,6 +125,7 @@ async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Optio
     Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
 }
 
+/// Session, run and start of a session that begins: sent together, since this is what most submissions are.
 async fn open_session(
     tx: &mut Tx,
     new: &NewRun,
@@ -135,56 +134,73 @@ async fn open_session(
     line: &family::Line,
 ) -> Result<(), Error> {
     let parent = new.parent.as_ref().map(|parent| parent.session_id.as_str());
-    tx.execute(
+    let (names, start) = (names::to_json(&line.names)?, names::to_json(&new.start)?);
+    let addition = (
         "INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, line, project_dir, last_seq,
-            last_run_id, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, 0, $7, {now}, {now})",
-        &[
+            active_run_id, last_run_id, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7, {now}, {now})",
+        vec![
             session.as_str().into(),
             (&new.agent_name).into(),
             parent.into(),
             line.root.as_ref().unwrap_or(session).as_str().into(),
-            (&names::to_json(&line.names)?).into(),
+            (&names).into(),
             project_dir.into(),
             new.run_id.as_str().into(),
         ],
-    )
-    .await?;
-    Ok(())
+    );
+    let run = run_addition(new, session, Begins::At(1))?;
+    tx.execute_all(&[addition, run, journal::addition(session, &new.run_id, 1, &start)]).await
 }
 
-/// Adds the run's row. With a start it waits for its turn.
-pub(crate) async fn add_run(
-    tx: &mut Tx,
-    new: &NewRun,
-    session: &SessionId,
-    start: Option<&str>,
-) -> Result<(), Error> {
+/// When a run begins.
+enum Begins<'a> {
+    /// At once, with this event.
+    At(i64),
+    /// When its turn comes; its start is kept until then.
+    Later(&'a str),
+}
+
+/// Adds a run to a session that is free.
+pub(crate) async fn add_active(tx: &mut Tx, new: &NewRun, session: &SessionId) -> Result<(), Error> {
+    let start = names::to_json(&new.start)?;
+    tx.execute_all(&[run_addition(new, session, Begins::Later(&start))?]).await?;
+    begin(tx, session, &new.run_id, &start).await
+}
+
+fn run_addition<'a>(
+    new: &'a NewRun,
+    session: &'a SessionId,
+    begins: Begins<'a>,
+) -> Result<Change<'a>, Error> {
     let run_type = match &new.start {
         Body::RunStart { run_type, .. } => *run_type,
         _ => return Err(Error::Unsuitable("a run begins with a `run_start`".to_owned())),
     };
+    let (start, start_seq) = match begins {
+        Begins::At(seq) => (None, Some(seq)),
+        Begins::Later(start) => (Some(start), None),
+    };
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
-    tx.execute(
-        "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
-            parent_call_id, start, timeout_ms, pinned_to, created_at)
-         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, {now})",
-        &[
-            new.run_id.as_str().into(),
-            session.as_str().into(),
-            (&new.agent_name).into(),
-            names::run_type(run_type).into(),
-            names::mode(new.mode).into(),
-            new.parent.as_ref().map(|parent| parent.session_id.as_str()).into(),
-            call.map(|call| call.fence.run_id.as_str()).into(),
-            call.map(|call| call.call_id.as_str()).into(),
-            start.into(),
-            new.timeout_ms.into(),
-            new.pinned_to.as_deref().into(),
-        ],
-    )
-    .await?;
-    Ok(())
+    let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
+            parent_call_id, start, start_seq, timeout_ms, pinned_to, created_at, available_at)
+         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, {now},
+            CASE WHEN $10 IS NULL THEN NULL ELSE {now} END)";
+    let params = vec![
+        new.run_id.as_str().into(),
+        session.as_str().into(),
+        (&new.agent_name).into(),
+        names::run_type(run_type).into(),
+        names::mode(new.mode).into(),
+        new.parent.as_ref().map(|parent| parent.session_id.as_str()).into(),
+        call.map(|call| call.fence.run_id.as_str()).into(),
+        call.map(|call| call.call_id.as_str()).into(),
+        start.into(),
+        start_seq.into(),
+        new.timeout_ms.into(),
+        new.pinned_to.as_deref().into(),
+    ];
+    Ok((sql, params))
 }
 
 /// Makes a run its session's active one: its start goes to the journal, and runners may claim it.
@@ -213,18 +229,17 @@ async fn resume(tx: &mut Tx, new: &NewRun, session: &SessionId, queues: bool) ->
     let Some(mut row) = row else {
         return Err(Refusal::SessionNotFound(session.clone()).into());
     };
-    let start = names::to_json(&new.start)?;
     match row.optional_id::<RunId>()? {
-        Some(_) if queues => add_run(tx, new, session, Some(&start)).await?,
+        Some(_) if queues => {
+            let start = names::to_json(&new.start)?;
+            tx.execute_all(&[run_addition(new, session, Begins::Later(&start))?]).await?;
+        }
         Some(_) if new.parent.is_some() => {
             let reason = format!("the session {session} is still busy; wait for its result first");
             return Err(Refusal::Family(reason).into());
         }
         Some(run_id) => return Err(Refusal::SessionBusy { session_id: session.clone(), run_id }.into()),
-        None => {
-            add_run(tx, new, session, None).await?;
-            begin(tx, session, &new.run_id, &start).await?;
-        }
+        None => add_active(tx, new, session).await?,
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use formwork_types::{Blueprint, Body, Callback, Contract, ExecutionMode, RunId, RunType, SessionId};
 use serde_json::json;
 
-use super::names::{from_json, to_json};
+use super::names::from_json;
 use super::{end, journal, submit};
 use crate::error::Error;
 use crate::record::{NewRun, Place};
@@ -102,8 +102,7 @@ async fn call_back(tx: &mut Tx, session: &SessionId, agent_name: String) -> Resu
         idempotency: None,
         pinned_to,
     };
-    submit::add_run(tx, &new, session, None).await?;
-    submit::begin(tx, session, &new.run_id, &to_json(&new.start)?).await
+    submit::add_active(tx, &new, session).await
 }
 
 /// The agent and the contract that the session was last resumed with.

@@ -73,12 +73,7 @@ pub(crate) async fn concurrent_writers_lose_no_event(world: &World) {
                 let claimed = store.claim(request).await.unwrap().remove(0);
                 for number in 1..=20 {
                     let fence = claimed.fence.clone();
-                    let append = Append {
-                        fence,
-                        number,
-                        bodies: vec![message("x")],
-                        lease_ms: LONG,
-                    };
+                    let append = Append { fence, number, bodies: vec![message("x")], lease_ms: LONG };
                     store.append(append).await.unwrap().unwrap();
                 }
                 submitted

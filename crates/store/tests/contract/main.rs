@@ -3,12 +3,16 @@
 //! PostgreSQL is tested where `FORMWORK_TEST_POSTGRES` names a server on which databases may be made, such as
 //! `postgres://postgres@127.0.0.1:5432/postgres`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+
 mod append;
 mod callback;
 mod claim;
 mod events;
 mod family;
 mod finish;
+mod interleaving;
 mod keep;
 mod listing;
 mod park;
@@ -117,6 +121,8 @@ contract! {
         concurrent_writers_lose_no_event
         news_comes_with_every_commit
         a_sound_database_has_no_findings;
+    interleaving:
+        whatever_happens_every_run_ends_once;
     listing:
         runs_are_listed_newest_first
         sessions_are_listed_with_their_children

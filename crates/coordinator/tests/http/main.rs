@@ -1,0 +1,18 @@
+//! The API over real sockets, with a real store.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
+
+mod client;
+mod drain;
+mod house;
+mod limits;
+mod malformed;
+mod openapi;
+mod operations;
+mod routes;
+mod runner;
+mod runs;
+mod sessions;
+mod shelf;
+mod streams;
+mod tokens;
+mod typed;

@@ -1,0 +1,84 @@
+//! Bodies and queries that are not what they should be.
+
+use serde_json::json;
+
+use crate::house::House;
+
+#[tokio::test]
+async fn bodies_that_are_not_understood_are_refused_with_their_place() {
+    let house = House::open().await;
+    let cases = [
+        ("/runs", "", "line 1 column 0"),
+        ("/runs", "{", "line 1 column 1"),
+        ("/runs", "{\"type\": \"start_session\",\n \"agent\": 1}", "line 2 column 8"),
+        ("/runs", "{\"type\": \"start\"}", "expected `start_session` or `resume_session`"),
+        ("/runs", "[1]", "line 1"),
+        ("/runs", " [\"start_session\"]", "line 1"),
+        ("/check", "[\"1\"]", "expected an object"),
+        ("/agents/validate", "7", "expected an object"),
+        ("/runs", "{\"type\": \"resume_session\", \"session_id\": \"x\"}", "'x' is not a session id"),
+        ("/check", "{}", "missing field `text`"),
+        ("/check", "\u{fffd}", "line 1"),
+        ("/runner/append", "{\"run_id\": \"run_0123456789ab\"}", "missing field `token`"),
+        ("/runner/claim", "{\"runner_id\": \"a\", \"slots\": -1}", "expected u32"),
+        ("/schemas", "{\"name\": \"x\"}", "missing field `schema`"),
+    ];
+    for (path, body, part) in cases {
+        let answer =
+            house.ask("POST", path).text(body).header("content-type", "application/json").send().await;
+        let message = answer.refused(400, "InvalidRequest");
+        assert!(message.contains(part), "{path} {body}: {message}");
+        assert!(answer.json()["details"]["line"].is_number());
+    }
+}
+
+#[tokio::test]
+async fn writes_have_to_say_that_they_are_json() {
+    let house = House::open().await;
+    for path in
+        ["/runs", "/agents", "/agents/validate", "/schemas", "/check", "/runner/register", "/runner/claim"]
+    {
+        for kind in ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx"] {
+            let answer = house.ask("POST", path).text("{}").header("content-type", kind).send().await;
+            answer.refused(415, "UnsupportedMediaType");
+        }
+    }
+    let text = json!({"text": "1"}).to_string();
+    for kind in ["application/json", "Application/JSON; charset=utf-8"] {
+        house.ask("POST", "/check").text(&text).header("content-type", kind).send().await.ok(200);
+    }
+}
+
+#[tokio::test]
+async fn queries_that_are_not_understood_are_refused() {
+    let house = House::open().await;
+    let huge = "99999999999999999999";
+    for query in [
+        "limit=0",
+        "limit=-1",
+        "limit=1001",
+        "limit=x",
+        "limit=",
+        &format!("limit={huge}"),
+        "limit=1&limit=2",
+        "after=x",
+        "after=",
+        &format!("after={huge}"),
+        "status=gone",
+        "status=",
+        "session_id=x",
+    ] {
+        house.get(&format!("/runs?{query}")).send().await.refused(400, "InvalidRequest");
+    }
+    house.get("/sessions?limit=0").send().await.refused(400, "InvalidRequest");
+    house.get("/sessions?after=-1").send().await.refused(400, "InvalidRequest");
+    house.agent("writer", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    for query in ["after=-1", "after=x", "limit=0", &format!("after={huge}"), &format!("limit={huge}")] {
+        house.get(&format!("/sessions/{session}/events?{query}")).send().await.refused(400, "InvalidRequest");
+    }
+    let body = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
+    for wait in ["-1", "601", "NaN", "inf", "x", "1e999"] {
+        house.post(&format!("/runs?wait={wait}"), &body).send().await.refused(400, "InvalidRequest");
+    }
+}

@@ -1,0 +1,17 @@
+//! The description of the API.
+
+use expect_test::expect_file;
+use serde_json::Value;
+
+use crate::house::House;
+
+#[tokio::test]
+async fn the_description_is_the_committed_one_and_is_served() {
+    let description = formwork_coordinator::http::openapi();
+    let mut text = description.to_pretty_json().unwrap();
+    text.push('\n');
+    let house = House::open().await;
+    let served = house.get("/openapi.json").send().await.ok(200);
+    assert_eq!(served, serde_json::from_str::<Value>(&text).unwrap());
+    expect_file!["../../openapi.json"].assert_eq(&text);
+}

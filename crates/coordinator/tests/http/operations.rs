@@ -1,0 +1,48 @@
+//! Operations.
+
+use formwork_coordinator::Scope;
+use serde_json::json;
+
+use crate::house::House;
+
+#[tokio::test]
+async fn a_server_says_how_it_is() {
+    let house = House::open().await;
+    assert_eq!(house.get("/healthz").send().await.ok(200)["status"], "ok");
+    let ready = house.get("/readyz").send().await.ok(200);
+    assert_eq!(
+        (&ready["ready"], &ready["database"], &ready["draining"]),
+        (&json!(true), &json!("ok"), &json!(false))
+    );
+    let metrics = house.get("/metrics").send().await;
+    assert_eq!(metrics.status, 200);
+    assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(metrics.text.contains("formwork_runs_submitted_total 0"), "{}", metrics.text);
+}
+
+#[tokio::test]
+async fn runners_and_their_backends_are_listed() {
+    let house = House::open().await;
+    assert_eq!(house.get("/runners").send().await.ok(200), json!([]));
+    let runner = house.runner().await;
+    let listed = house.get("/runners").send().await.ok(200);
+    assert_eq!((&listed[0]["runner_id"], &listed[0]["slots"]), (&json!(runner), &json!(2)));
+    let backends = house.get("/backends").send().await.ok(200);
+    assert_eq!(backends, json!([{"name": "here", "kind": "openai", "model": "m", "runners": [runner]}]));
+}
+
+#[tokio::test]
+async fn probes_answer_everybody_and_tell_strangers_less() {
+    let project = std::env::temp_dir().join(format!("formwork-http-probe-{}", std::process::id()));
+    std::fs::create_dir_all(project.join("agents")).unwrap();
+    std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: x\n").unwrap();
+    let house = House::of(&project, |options| options.needs_token = true).await;
+    std::fs::remove_dir_all(&project).unwrap();
+    house.get("/healthz").send().await.ok(200);
+    for ask in [house.get("/readyz"), house.get("/readyz").token("fw_wrong")] {
+        assert_eq!(ask.send().await.ok(200)["files"], json!([]));
+    }
+    let token = house.token(Scope::Caller).await;
+    let known = house.get("/readyz").token(&token).send().await.ok(200);
+    assert_eq!(known["files"][0]["name"], "broken");
+}

@@ -1,0 +1,149 @@
+//! Runs, from submission to their end.
+
+use serde_json::{Value, json};
+
+use crate::house::House;
+
+fn start(more: Value) -> Value {
+    let mut body = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    for (key, value) in more.as_object().unwrap() {
+        body[key] = value.clone();
+    }
+    body
+}
+
+#[tokio::test]
+async fn a_run_is_taken_on_worked_off_and_shown() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (run, session) = house.submit("writer").await;
+    let pending = house.get(&format!("/runs/{run}")).send().await.ok(200);
+    assert_eq!((&pending["status"], &pending["session_id"]), (&json!("pending"), &json!(session)));
+    house.get(&format!("/sessions/{session}/result")).send().await.refused(409, "NotFinished");
+    house.work_off("Good day.").await;
+    let done = house.get(&format!("/runs/{run}")).send().await.ok(200);
+    assert_eq!((&done["status"], &done["attempts"]), (&json!("completed"), &json!(1)));
+    let result = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    assert_eq!((&result["result_text"], &result["result"]), (&json!("Good day."), &json!("Good day.")));
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_on_is_refused() {
+    let house = House::open().await;
+    let schema = json!({"type": "object"});
+    house.agent("writer", json!({"output_schema": schema})).await;
+    let cases = [
+        (start(json!({"agent_name": "nobody"})), 404, "AgentNotFound"),
+        (start(json!({"agent_name": null})), 400, "InvalidRequest"),
+        (start(json!({"parameters": {"prompt": "Other."}})), 400, "InvalidRequest"),
+        (start(json!({"parameters": [1]})), 400, "InvalidRequest"),
+        (start(json!({"session_id": "ses_0123456789ab"})), 400, "InvalidRequest"),
+        (start(json!({"execution_mode": "async_callback"})), 400, "InvalidRequest"),
+        (start(json!({"output_schema": {"type": "array"}})), 409, "OutputSchemaConflict"),
+        (start(json!({"prompt": null})), 422, "InvalidParameters"),
+        (json!({"type": "resume_session", "prompt": "x"}), 400, "InvalidRequest"),
+        (
+            json!({"type": "resume_session", "session_id": "ses_0123456789ab", "prompt": "x"}),
+            404,
+            "SessionNotFound",
+        ),
+    ];
+    for (body, status, code) in cases {
+        house.post("/runs", &body).send().await.refused(status, code);
+    }
+    house.agent("other", json!({})).await;
+    let wanted = [
+        (json!({"agent_name": "other", "output_schema": {"type": "nothing"}}), 422, "InvalidSchema"),
+        (json!({"agent_name": "other", "output_schema_name": "none"}), 404, "SchemaNotFound"),
+    ];
+    for (more, status, code) in wanted {
+        house.post("/runs", &start(more)).send().await.refused(status, code);
+    }
+}
+
+#[tokio::test]
+async fn asking_twice_with_a_key_is_asking_once() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let ask = |body: &Value, key: &str| house.post("/runs", body).header("idempotency-key", key);
+    let first = ask(&start(json!({})), "a").send().await.ok(201);
+    let again = ask(&start(json!({})), "a").send().await.ok(201);
+    assert_eq!(first, again);
+    let other = ask(&start(json!({})), "b").send().await.ok(201);
+    assert_ne!(first["run_id"], other["run_id"]);
+    ask(&start(json!({"prompt": "Other."})), "a").send().await.refused(409, "IdempotencyConflict");
+    ask(&start(json!({})), &"x".repeat(256)).send().await.refused(400, "InvalidRequest");
+    ask(&start(json!({})), "\u{fc}").send().await.refused(400, "InvalidRequest");
+    house.work_off("Done.").await;
+    let ended = ask(&start(json!({})), "a").send().await.ok(201);
+    assert_eq!(ended["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_caller_can_wait_for_the_end() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let late = house.post("/runs?wait=0", &start(json!({}))).send().await.ok(202);
+    assert_eq!(late["status"], "pending");
+    house.work_off("Nobody waits.").await;
+    for body in [start(json!({})), start(json!({"execution_mode": "sync"}))] {
+        let path = if body.get("execution_mode").is_some() { "/runs" } else { "/runs?wait=600" };
+        let waiting = tokio::spawn(house.post(path, &body).send());
+        house.work_off("Good day.").await;
+        let run = waiting.await.unwrap().ok(200);
+        assert_eq!(run["status"], "completed");
+    }
+    house.agent("hurried", json!({"limits": {"timeout_seconds": 1}})).await;
+    let hurried = start(json!({"agent_name": "hurried", "execution_mode": "sync"}));
+    assert_eq!(house.post("/runs", &hurried).send().await.ok(202)["status"], "pending");
+}
+
+#[tokio::test]
+async fn runs_are_listed_page_by_page() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    house.agent("reader", json!({})).await;
+    let mut runs = Vec::new();
+    for agent in ["writer", "writer", "reader"] {
+        runs.push(house.submit(agent).await);
+    }
+    house.work_off("Done.").await;
+    let ids = |page: &Value| -> Vec<String> {
+        page["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|run| run["run_id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let newest_first: Vec<String> = runs.iter().rev().map(|(run, _)| run.clone()).collect();
+    let all = house.get("/runs").send().await.ok(200);
+    assert_eq!((ids(&all), &all["next"]), (newest_first.clone(), &Value::Null));
+    let first = house.get("/runs?limit=2").send().await.ok(200);
+    assert_eq!(ids(&first), newest_first[..2]);
+    let next = first["next"].as_str().unwrap();
+    let second = house.get(&format!("/runs?limit=2&after={next}")).send().await.ok(200);
+    assert_eq!((ids(&second), &second["next"]), (newest_first[2..].to_vec(), &Value::Null));
+    let of = async |query: String| ids(&house.get(&format!("/runs?{query}")).send().await.ok(200));
+    assert_eq!(of("agent_name=reader".into()).await, [runs[2].0.clone()]);
+    assert_eq!(of("status=completed".into()).await, [runs[0].0.clone()]);
+    assert_eq!(of(format!("session_id={}", runs[1].1)).await, [runs[1].0.clone()]);
+}
+
+#[tokio::test]
+async fn a_run_can_be_stopped() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (run, _) = house.submit("writer").await;
+    let mut work = house.claim(&house.runner().await).await;
+    let stopping = house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+    assert_eq!(stopping["status"], "stopping");
+    let appended = house.append(&mut work, &json!([crate::house::started()])).await;
+    assert_eq!(appended["stop"], true);
+    let end = json!([{"event_type": "run_completed", "status": "stopped"}]);
+    house.post("/runner/finish", &work.message(&end)).send().await.ok(200);
+    let (_, session) = house.submit("writer").await;
+    house.ask("POST", &format!("/sessions/{session}/stop")).send().await.ok(200);
+    let ended = house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+    assert_eq!(ended["status"], "stopped");
+}

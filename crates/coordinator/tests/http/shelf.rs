@@ -1,0 +1,106 @@
+//! Agents and schemas, and checking without a model.
+
+use serde_json::json;
+
+use crate::house::House;
+
+#[tokio::test]
+async fn agents_are_saved_changed_and_deleted() {
+    let house = House::open().await;
+    let agent = json!({"name": "writer", "system_prompt": "Write.", "description": "Writes."});
+    let created = house.post("/agents", &agent).send().await.ok(201);
+    assert_eq!((&created["name"], &created["source"]), (&json!("writer"), &json!("api")));
+    house.post("/agents", &agent).send().await.refused(409, "AgentExists");
+    house.post("/agents", &json!({"name": "a b"})).send().await.refused(422, "InvalidAgent");
+    house.post("/agents", &json!([1])).send().await.refused(400, "InvalidRequest");
+    let change = |body: serde_json::Value| house.ask("PATCH", "/agents/writer").json(&body);
+    let changed = change(json!({"description": "Writes well."})).send().await.ok(200);
+    assert_eq!(changed["blueprint"]["description"], "Writes well.");
+    change(json!([1])).send().await.refused(400, "InvalidRequest");
+    change(json!({"name": "other"})).send().await.refused(400, "InvalidRequest");
+    change(json!({"limits": 7})).send().await.refused(422, "InvalidAgent");
+    let missing = house.ask("PATCH", "/agents/nobody").json(&json!({})).send().await;
+    missing.refused(404, "AgentNotFound");
+    let shown = house.get("/agents/writer").send().await.ok(200);
+    assert_eq!(shown, changed);
+    let listed = house.get("/agents").send().await.ok(200);
+    assert!(listed.as_array().unwrap().contains(&shown));
+    assert_eq!(house.ask("DELETE", "/agents/writer").send().await.status, 204);
+    house.get("/agents/writer").send().await.refused(404, "AgentNotFound");
+}
+
+#[tokio::test]
+async fn agents_are_checked_without_being_saved() {
+    let house = House::open().await;
+    let good =
+        house.post("/agents/validate", &json!({"name": "x", "system_prompt": "y"})).send().await.ok(200);
+    assert_eq!(good["valid"], true);
+    let bad = house.post("/agents/validate", &json!({"name": "x", "systemprompt": "y"})).send().await.ok(200);
+    assert_eq!(bad["valid"], false);
+    assert!(!bad["errors"].as_array().unwrap().is_empty());
+    house.get("/agents/x").send().await.refused(404, "AgentNotFound");
+}
+
+#[tokio::test]
+async fn schemas_are_registered_and_removed() {
+    let house = House::open().await;
+    let schema =
+        json!({"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "required": ["b"]});
+    let request = json!({"name": "numbers", "schema": schema});
+    let added = house.post("/schemas", &request).send().await.ok(201);
+    assert_eq!((&added["name"], &added["schema"]), (&json!("numbers"), &schema));
+    house.post("/schemas", &request).send().await.refused(409, "SchemaExists");
+    house
+        .post("/schemas", &json!({"name": "../x", "schema": {}}))
+        .send()
+        .await
+        .refused(400, "InvalidRequest");
+    let bad = json!({"name": "bad", "schema": {"type": "nothing"}});
+    house.post("/schemas", &bad).send().await.refused(422, "InvalidSchema");
+    assert_eq!(house.get("/schemas/numbers").send().await.ok(200), added);
+    assert_eq!(house.get("/schemas").send().await.ok(200), json!([added]));
+    let verdict =
+        house.post("/schemas/validate", &json!({"schema": {"type": "nothing"}})).send().await.ok(200);
+    assert_eq!(verdict["valid"], false);
+    let check = json!({"text": "Here: {\"b\": \"x\"}", "schema_name": "numbers"});
+    let checked = house.post("/check", &check).send().await.ok(200);
+    assert_eq!((&checked["valid"], &checked["found"]), (&json!(false), &json!(true)));
+    assert_eq!(house.ask("DELETE", "/schemas/numbers").send().await.status, 204);
+    house.post("/check", &check).send().await.refused(404, "SchemaNotFound");
+}
+
+#[tokio::test]
+async fn texts_are_checked() {
+    let house = House::open().await;
+    let check = async |body| house.post("/check", &body).send().await;
+    let schema = json!({"type": "object", "required": ["b"]});
+    let good = check(json!({"text": "```json\n{\"b\": 1}\n```", "schema": schema})).await.ok(200);
+    assert_eq!((&good["valid"], &good["value"]), (&json!(true), &json!({"b": 1})));
+    let nothing = check(json!({"text": "no JSON", "schema": schema})).await.ok(200);
+    assert_eq!((&nothing["found"], &nothing["value"]), (&json!(false), &json!(null)));
+    check(json!({"text": "1", "schema": {"type": 7}})).await.refused(422, "InvalidSchema");
+    check(json!({"text": "1", "schema": {}, "schema_name": "x"})).await.refused(400, "InvalidRequest");
+}
+
+#[tokio::test]
+async fn what_files_describe_is_changed_in_files() {
+    let project = std::env::temp_dir().join(format!("formwork-http-{}", std::process::id()));
+    for folder in ["agents", "schemas"] {
+        std::fs::create_dir_all(project.join(folder)).unwrap();
+    }
+    std::fs::write(project.join("agents/filed.yaml"), "name: filed\nsystem_prompt: Be brief.\n").unwrap();
+    std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: Be brief.\n").unwrap();
+    std::fs::write(project.join("schemas/filed.json"), "{\"type\": \"object\"}").unwrap();
+    let house = House::of(&project, |_| {}).await;
+    std::fs::remove_dir_all(&project).unwrap();
+    assert_eq!(house.get("/agents/filed").send().await.ok(200)["source"], "file");
+    house.ask("DELETE", "/agents/filed").send().await.refused(409, "ManagedByFile");
+    house.ask("PATCH", "/agents/filed").json(&json!({})).send().await.refused(409, "ManagedByFile");
+    house.ask("DELETE", "/schemas/filed").send().await.refused(409, "ManagedByFile");
+    let request = json!({"name": "filed", "schema": {}});
+    house.post("/schemas", &request).send().await.refused(409, "ManagedByFile");
+    let start = json!({"type": "start_session", "agent_name": "broken", "prompt": "x"});
+    house.post("/runs", &start).send().await.refused(422, "InvalidAgent");
+    let ready = house.get("/readyz").send().await.ok(200);
+    assert_eq!(ready["files"][0]["name"], "broken");
+}

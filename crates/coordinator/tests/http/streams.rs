@@ -1,0 +1,236 @@
+//! Streams: everything, in order, once.
+
+use std::time::Duration;
+
+use formwork_api::{AppendRequest, ClaimRequest, RunnerDoor as _};
+use formwork_store::{Options, Store};
+use formwork_types::Body;
+use serde_json::json;
+
+use crate::client::Told;
+use crate::house::{House, started};
+
+fn ids(told: &[Told]) -> Vec<String> {
+    told.iter().map(|told| told.id.clone()).collect()
+}
+
+fn kinds(told: &[Told]) -> Vec<&str> {
+    told.iter().map(|told| told.event.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_session_is_followed_from_its_beginning_to_its_end_and_beyond() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    let path = format!("/sessions/{session}/events/stream");
+    let mut stream = house.get(&path).follow().await;
+    assert_eq!(stream.take(1).await[0].event, "run_start");
+    house.work_off("One.").await;
+    let told = stream.take(3).await;
+    assert_eq!(kinds(&told), ["attempt_started", "result", "run_completed"]);
+    assert_eq!(ids(&told), ["2", "3", "4"]);
+    assert_eq!((&told[1].data["seq"], &told[1].data["result_text"]), (&json!(3), &json!("One.")));
+    let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?"});
+    house.post("/runs", &resume).send().await.ok(201);
+    assert_eq!(stream.take(1).await[0].id, "5");
+    house.work_off("Two.").await;
+    assert_eq!(ids(&stream.take(3).await), ["6", "7", "8"]);
+    house.ask("DELETE", &format!("/sessions/{session}")).send().await;
+    assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test]
+async fn whoever_comes_back_gets_the_rest() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    house.work_off("Done.").await;
+    let path = format!("/sessions/{session}/events/stream");
+    let resume = |id: &str| house.get(&path).header("last-event-id", id);
+    assert_eq!(ids(&resume("2").follow().await.take(2).await), ["3", "4"]);
+    assert_eq!(ids(&house.get(&format!("{path}?after=3")).follow().await.take(1).await), ["4"]);
+    let both = house.get(&format!("{path}?after=1")).header("last-event-id", "3");
+    assert_eq!(ids(&both.follow().await.take(1).await), ["4"]);
+    for id in ["x", "-1", "5", "1-1", "99999999999999999999"] {
+        resume(id).send().await.refused(400, "InvalidRequest");
+    }
+    house.get(&format!("{path}?after=-1")).send().await.refused(400, "InvalidRequest");
+}
+
+/// Many events, written while somebody follows, leaves and comes back: nothing is missing and nothing comes twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_missed_and_nothing_comes_twice() {
+    const MESSAGES: usize = 60;
+    const EACH: usize = 10;
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    let mut work = house.claim(&house.runner().await).await;
+    let path = format!("/sessions/{session}/events/stream");
+    let total = 1 + MESSAGES * EACH;
+    let (first, all) = (house.get(&path), house.get("/events/stream?after=0"));
+    let follower = tokio::spawn(async move {
+        let mut seen: Vec<String> = Vec::new();
+        while seen.len() < total {
+            // Leaves every hundred events, and comes back.
+            let mut stream = match seen.last() {
+                None => first.clone().follow().await,
+                Some(last) => first.clone().header("last-event-id", last).follow().await,
+            };
+            let count = 100.min(total - seen.len());
+            seen.extend(ids(&stream.take(count).await));
+        }
+        seen
+    });
+    let watcher = tokio::spawn(async move {
+        let mut seen: Vec<Told> = Vec::new();
+        while seen.len() < total {
+            let mut stream = match seen.last() {
+                None => all.clone().follow().await,
+                Some(last) => all.clone().header("last-event-id", &last.id).follow().await,
+            };
+            let count = 130.min(total - seen.len());
+            seen.extend(stream.take(count).await);
+        }
+        seen
+    });
+    for _ in 0..MESSAGES {
+        let event = json!({"event_type": "escalated", "from": "a", "to": "b", "reason": "x".repeat(500)});
+        let events: Vec<_> = (0..EACH).map(|_| event.clone()).collect();
+        house.append(&mut work, &json!(events)).await;
+    }
+    let expected: Vec<String> = (1..=total).map(|number| number.to_string()).collect();
+    assert_eq!(follower.await.unwrap(), expected);
+    let watched = watcher.await.unwrap();
+    let numbers: Vec<String> = watched.iter().map(|told| told.data["seq"].to_string()).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[tokio::test]
+async fn all_sessions_are_followed_from_now_or_from_the_beginning() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (_, first) = house.submit("writer").await;
+    let mut now = house.get("/events/stream").follow().await;
+    now.piece().await.unwrap();
+    let (_, second) = house.submit("writer").await;
+    let told = now.take(1).await;
+    assert_eq!(told[0].data["session_id"], *second);
+    let mut all = house.get("/events/stream?after=0").follow().await;
+    let told = all.take(2).await;
+    assert_eq!((&told[0].data["session_id"], &told[1].data["session_id"]), (&json!(first), &json!(second)));
+    let mut rest = house.get("/events/stream").header("last-event-id", &told[0].id).follow().await;
+    assert_eq!(rest.take(1).await[0], told[1]);
+    for id in ["x", "1", "-1-1", "1-", "a-b", "1-99999999999999999999"] {
+        let answer = house.get("/events/stream").header("last-event-id", id).send().await;
+        answer.refused(400, "InvalidRequest");
+    }
+    house.get("/events/stream?after=x").send().await.refused(400, "InvalidRequest");
+}
+
+#[tokio::test]
+async fn a_silent_stream_shows_that_it_lives() {
+    let house = House::with(|options| options.heartbeat = Duration::from_millis(20)).await;
+    let mut stream = house.get("/events/stream").follow().await;
+    assert_eq!(stream.piece().await.unwrap(), "retry: 1000");
+    for _ in 0..3 {
+        assert_eq!(stream.piece().await.unwrap(), ": ");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_follow_at_once() {
+    const READERS: usize = 200;
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    let path = format!("/sessions/{session}/events/stream");
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let mut stream = house.get(&path).follow().await;
+        stream.take(1).await;
+        readers.push(stream);
+    }
+    let mut work = house.claim(&house.runner().await).await;
+    house.append(&mut work, &json!([started()])).await;
+    house.finish(&mut work, "Done.").await;
+    for mut reader in readers {
+        assert_eq!(ids(&reader.take(3).await), ["2", "3", "4"]);
+    }
+}
+
+#[tokio::test]
+async fn whoever_does_not_read_is_dropped() {
+    let house = House::with(|options| {
+        options.write_timeout = Duration::from_millis(100);
+        options.max_connections = 1;
+    })
+    .await;
+    house.agent("writer", json!({})).await;
+    // There is room for one connection only: everything else goes to the app itself.
+    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let created = house.app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
+    let claim = ClaimRequest { runner_id: "tester".to_owned(), slots: 1, wait_ms: 5_000 };
+    let work = house.app.claim(&claim).await.unwrap().claims.remove(0);
+    let path = format!("/sessions/{}/events/stream", created.session_id);
+    let mut lazy = house.get(&path).follow().await;
+    let mut last = lazy.next().await.unwrap();
+    // More than the sockets hold.
+    let event = json!({"event_type": "escalated", "from": "a", "to": "b", "reason": "x".repeat(1_000_000)});
+    let event: Body = serde_json::from_value(event).unwrap();
+    for number in 1..=16 {
+        let events = vec![event.clone()];
+        let append = AppendRequest { run_id: work.run_id.clone(), token: work.token, number, events };
+        house.app.append(&append).await.unwrap();
+    }
+    // The server gives up, and the place is free again.
+    while house.get("/healthz").send().await.status != 200 {}
+    while let Some(told) = lazy.next().await {
+        last = told;
+    }
+    let seen: usize = last.id.parse().unwrap();
+    assert!(seen < 17, "{seen}");
+    let rest = house.app.events(&created.session_id, last.data["seq"].as_i64().unwrap(), 100).await.unwrap();
+    assert_eq!(rest.events.len(), 17 - seen);
+}
+
+#[tokio::test]
+async fn whoever_comes_back_after_a_restart_gets_the_rest() {
+    let folder = std::env::temp_dir().join(format!("formwork-http-restart-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let database = format!("sqlite:{}", folder.join("formwork.db").display());
+    let open = async || {
+        House::over(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {}).await
+    };
+    let mut first = open().await;
+    first.agent("writer", json!({})).await;
+    let (_, session) = first.submit("writer").await;
+    first.work_off("Done.").await;
+    let path = format!("/sessions/{session}/events/stream");
+    let seen = first.get(&path).follow().await.take(2).await;
+    let seen_of_all = first.get("/events/stream?after=0").follow().await.take(2).await;
+    first.shut_down();
+    first.down().await;
+    let second = open().await;
+    let mut rest = second.get(&path).header("last-event-id", &seen[1].id).follow().await;
+    assert_eq!(ids(&rest.take(2).await), ["3", "4"]);
+    let mut rest = second.get("/events/stream").header("last-event-id", &seen_of_all[1].id).follow().await;
+    assert_eq!(kinds(&rest.take(2).await), ["result", "run_completed"]);
+    drop(second);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn what_one_coordinator_writes_is_told_by_another() {
+    let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
+    let nowhere = std::path::Path::new("/nonexistent");
+    let one = House::over(store.clone(), nowhere, |_| {}).await;
+    let other = House::over(store, nowhere, |_| {}).await;
+    one.agent("writer", json!({})).await;
+    let (_, session) = one.submit("writer").await;
+    let mut stream = other.get(&format!("/sessions/{session}/events/stream")).follow().await;
+    stream.take(1).await;
+    one.work_off("Done.").await;
+    assert_eq!(ids(&stream.take(3).await), ["2", "3", "4"]);
+}

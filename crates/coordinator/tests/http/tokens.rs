@@ -1,0 +1,92 @@
+//! Tokens and what they may do.
+
+use formwork_coordinator::Scope;
+use serde_json::json;
+
+use crate::house::House;
+
+async fn guarded() -> House {
+    House::with(|options| options.needs_token = true).await
+}
+
+#[tokio::test]
+async fn nothing_is_told_without_a_token() {
+    let house = guarded().await;
+    for (method, path) in [
+        ("GET", "/runs"),
+        ("POST", "/runs"),
+        ("GET", "/metrics"),
+        ("GET", "/openapi.json"),
+        ("POST", "/runner/claim"),
+        ("GET", "/events/stream"),
+        ("GET", "/nothing"),
+        ("DELETE", "/agents/x"),
+        ("POST", "/healthz"),
+    ] {
+        let answer = house.ask(method, path).send().await;
+        answer.refused(401, "Unauthorized");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    for value in ["Bearer", "Bearer ", "Basic YTpi", "fw_x", "Bearer fw_0123456789"] {
+        let answer = house.get("/runs").header("authorization", value).send().await;
+        let message = answer.refused(401, "Unauthorized");
+        assert!(!message.contains("fw_0123456789"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_do_what_their_scope_says_and_no_more() {
+    let house = guarded().await;
+    let admin = house.token(Scope::Admin).await;
+    let caller = house.token(Scope::Caller).await;
+    let runner = house.token(Scope::Runner).await;
+    let agent = json!({"name": "writer", "system_prompt": "x"});
+    let claim = json!({"runner_id": "r", "slots": 1});
+    let schema = json!({"schema": {}});
+    // Whether the administrator, the caller and the runner may.
+    let cases = [
+        (house.post("/agents", &agent), [true, false, false]),
+        (house.ask("DELETE", "/schemas/none"), [true, false, false]),
+        (house.post("/schemas/validate", &schema), [true, true, false]),
+        (house.get("/agents"), [true, true, false]),
+        (house.get("/runners"), [true, true, false]),
+        (house.get("/metrics"), [true, true, false]),
+        (house.get("/nothing"), [true, true, false]),
+        (house.post("/runner/claim", &claim), [true, false, true]),
+    ];
+    for (ask, allowed) in cases {
+        for (token, is_allowed) in [&admin, &caller, &runner].into_iter().zip(allowed) {
+            let answer = ask.clone().token(token).send().await;
+            match is_allowed {
+                true => assert!(!matches!(answer.status, 401 | 403), "{ask:?} {answer:?}"),
+                false => drop(answer.refused(403, "Forbidden")),
+            }
+        }
+    }
+    // Others reach the server under whatever name it has.
+    house.get("/runs").header("host", "coordinator.example.org").token(&caller).send().await.ok(200);
+}
+
+#[tokio::test]
+async fn a_token_that_is_shown_has_to_be_right_even_at_home() {
+    let house = House::open().await;
+    house.get("/runs").token("fw_wrong").send().await.refused(401, "Unauthorized");
+    let runner = house.token(Scope::Runner).await;
+    house.get("/runs").token(&runner).send().await.refused(403, "Forbidden");
+    let caller = house.token(Scope::Caller).await;
+    house.get("/runs").token(&caller).send().await.ok(200);
+}
+
+#[tokio::test]
+async fn guessing_is_slowed_down_but_not_for_those_who_know() {
+    let house = guarded().await;
+    let token = house.token(Scope::Caller).await;
+    house.get("/runs").token(&token).send().await.ok(200);
+    let mut statuses = Vec::new();
+    for guess in 0..70 {
+        statuses.push(house.get("/runs").token(&format!("fw_{guess}")).send().await.status);
+    }
+    assert_eq!((statuses[0], statuses[69]), (401, 429));
+    house.get("/runs").token("fw_x").send().await.refused(429, "RateLimited");
+    house.get("/runs").token(&token).send().await.ok(200);
+}

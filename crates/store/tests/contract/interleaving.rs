@@ -1,0 +1,169 @@
+//! Many at once, doing what they like: whatever happens, every run ends once and no journal has a gap.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use formwork_store::{Append, ClaimRequest, Claimed, Fence, Page, RunFilter, Store, SweepLimits};
+use formwork_types::ExecutionMode;
+
+use crate::world::{LONG, World, child, follow_up, message, success, task};
+
+/// How many things the submitter does.
+const STEPS: usize = 60;
+
+/// A lease that expires while others work.
+const SHORT: i64 = 30;
+
+/// Few losses would fail runs; here they are to go on.
+const LIMITS: SweepLimits = SweepLimits { losses_max: 1000, stop_wait_ms: 20, batch: 100 };
+
+/// A small generator of numbers that look random; the same seed gives the same ones.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+async fn claim(store: &Store, lease_ms: i64) -> Option<Claimed> {
+    let request = ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms, only_pinned: false };
+    store.claim(request).await.unwrap().pop()
+}
+
+fn written(fence: &Fence, number: i64, bodies: Vec<formwork_types::Body>) -> Append {
+    Append { fence: fence.clone(), number, bodies, lease_ms: SHORT }
+}
+
+/// Works on a run until it ends, waits, or is forgotten. A refusal means that somebody else has it now.
+async fn work(store: &Store, claimed: &Claimed, dice: &mut Dice) {
+    let fence = &claimed.fence;
+    let modes = [ExecutionMode::Sync, ExecutionMode::AsyncCallback, ExecutionMode::AsyncPoll];
+    for number in 1..=4 {
+        match dice.roll(7) {
+            0 => {
+                let _ = store.release(fence.clone()).await.unwrap();
+                return;
+            }
+            1 => return drop(store.finish(written(fence, number, success("done"))).await.unwrap()),
+            2 => return, // Its runner died.
+            3 if claimed.line.len() < 3 && !claimed.stop => {
+                let agent = format!("agent{}", claimed.line.len());
+                let mode = modes[dice.roll(3) as usize];
+                let started = store.submit(child(claimed, &agent, &format!("{number}"), mode)).await.unwrap();
+                // One that was started before may have been heard of: nothing would wake this run again.
+                if started.is_ok_and(|child| !child.is_repeated) && mode == ExecutionMode::Sync {
+                    let _ = store.park(fence.clone()).await.unwrap();
+                    return;
+                }
+            }
+            _ => {}
+        }
+        if store.append(written(fence, number, vec![message("x")])).await.unwrap().is_err() {
+            return;
+        }
+    }
+    drop(store.finish(written(fence, 5, success("done"))).await.unwrap());
+}
+
+async fn submit_and_stop(store: Store, mut dice: Dice) {
+    let mut sessions = Vec::new();
+    for step in 0..STEPS {
+        match (dice.roll(4), sessions.last()) {
+            (0, Some(session)) => drop(store.submit(follow_up("agent0", session, true)).await.unwrap()),
+            (1, Some(_)) => {
+                let filter = RunFilter::default();
+                let runs = store.runs(filter, Page { after: None, limit: 10 }).await.unwrap().items;
+                let run = &runs[dice.roll(runs.len() as u64) as usize];
+                drop(store.stop(&run.run_id).await.unwrap());
+            }
+            _ if step < STEPS / 2 => {
+                sessions.push(store.submit(task("agent0")).await.unwrap().unwrap().session_id);
+            }
+            _ => tokio::time::sleep(Duration::from_millis(2)).await,
+        }
+    }
+}
+
+/// Ends all that is still open; whoever waits for a child hears of it then.
+async fn drain(store: &Store) {
+    for _ in 0..4000 {
+        store.sweep(LIMITS).await.unwrap();
+        while let Some(claimed) = claim(store, LONG).await {
+            drop(store.finish(written(&claimed.fence, 1, success("done"))).await.unwrap());
+        }
+        let counts = store.counts().await.unwrap();
+        let is_over = |status: &str| ["Completed", "Failed", "Stopped"].contains(&status);
+        if counts.by_status.iter().all(|(status, _)| is_over(&format!("{status:?}"))) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("some runs never end: {:?}", store.counts().await.unwrap());
+}
+
+pub(crate) async fn whatever_happens_every_run_ends_once(world: &World) {
+    let is_done = Arc::new(AtomicBool::new(false));
+    let mut working = tokio::task::JoinSet::new();
+    for seed in 1..=4 {
+        let (store, is_done) = (world.store.clone(), is_done.clone());
+        working.spawn(async move {
+            let mut dice = Dice(seed * 0x9E37_79B9);
+            while !is_done.load(Ordering::SeqCst) {
+                match claim(&store, SHORT).await {
+                    Some(claimed) => work(&store, &claimed, &mut dice).await,
+                    None => drop(store.sweep(LIMITS).await.unwrap()),
+                }
+            }
+        });
+    }
+    let submitting: Vec<_> = (11..=13)
+        .map(|seed| tokio::spawn(submit_and_stop(world.store.clone(), Dice(seed * 0x9E37_79B9))))
+        .collect();
+    for submitted in submitting {
+        submitted.await.unwrap();
+    }
+    is_done.store(true, Ordering::SeqCst);
+    while let Some(worked) = working.join_next().await {
+        worked.unwrap();
+    }
+    drain(&world.store).await;
+    assert_eq!(world.store.check().await.unwrap(), Vec::<String>::new());
+    assert_each_ended_once(&world.store).await;
+}
+
+/// Every run has a start and an end in its journal, and nothing of another run between them.
+async fn assert_each_ended_once(store: &Store) {
+    let mut after = None;
+    let (mut active, mut ended) = (HashMap::new(), HashMap::new());
+    loop {
+        let listed = store.sessions(Page { after, limit: 100 }).await.unwrap();
+        for session in &listed.items {
+            for event in store.events(&session.session_id, 0, 10_000).await.unwrap() {
+                let session = event.session_id.clone();
+                if event.body.starts_with("{\"event_type\":\"run_start\"") {
+                    let before = active.insert(session, event.run_id.clone());
+                    assert!(before.is_none(), "{before:?} has not ended");
+                    continue;
+                }
+                assert_eq!(active.get(&session), Some(&event.run_id), "{event:?}");
+                if event.body.starts_with("{\"event_type\":\"run_completed\"") {
+                    active.remove(&session);
+                    *ended.entry(event.run_id).or_insert(0) += 1;
+                }
+            }
+        }
+        after = listed.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(active.is_empty() && ended.values().all(|times| *times == 1));
+    let total: i64 = store.counts().await.unwrap().by_status.iter().map(|(_, count)| count).sum();
+    assert_eq!(ended.len() as i64, total);
+}

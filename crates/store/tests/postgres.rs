@@ -1,0 +1,148 @@
+//! What only a PostgreSQL server does: go away and come back, and be shared.
+//!
+//! The server of these tests is started and stopped by them: they need `initdb` and `pg_ctl`, in
+//! `FORMWORK_TEST_POSTGRES_BIN` or where Debian puts them, and a user other than root to run them as.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use formwork_store::{Error, Options, Shelf, Store};
+
+/// A server of one's own.
+struct Server {
+    programs: PathBuf,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    /// None where there is no PostgreSQL to start.
+    fn new() -> Option<Server> {
+        let skip = |why: &str| println!("SKIPPED: {why}");
+        if std::env::var_os("FORMWORK_TEST_POSTGRES").is_none() {
+            skip("FORMWORK_TEST_POSTGRES is not set");
+            return None;
+        }
+        let Some(programs) = programs() else {
+            skip("there is no `initdb`; FORMWORK_TEST_POSTGRES_BIN may name its folder");
+            return None;
+        };
+        let folder = std::env::temp_dir().join(format!("formwork-postgres-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = Server { programs, folder, port: free };
+        if is_root() {
+            assert!(Command::new("chown").arg("postgres").arg(&server.folder).status().unwrap().success());
+        }
+        server.run("initdb", &format!("-A trust -U postgres -D {}", server.data()));
+        server.start();
+        Some(server)
+    }
+
+    fn address(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    fn data(&self) -> String {
+        self.folder.join("data").display().to_string()
+    }
+
+    fn start(&self) {
+        let options = format!(
+            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={}",
+            self.port,
+            self.folder.display()
+        );
+        let log = self.folder.join("log");
+        self.run("pg_ctl", &format!("-D {} -l {} -w -o '{options}' start", self.data(), log.display()));
+    }
+
+    /// As a power failure would.
+    fn kill(&self) {
+        self.run("pg_ctl", &format!("-D {} -m immediate -w stop", self.data()));
+    }
+
+    fn run(&self, program: &str, arguments: &str) {
+        let line = format!("{} {arguments} >/dev/null 2>&1", self.programs.join(program).display());
+        let status = match is_root() {
+            true => Command::new("su").args(["postgres", "-s", "/bin/sh", "-c", &line]).status(),
+            false => Command::new("sh").args(["-c", &line]).status(),
+        };
+        assert!(status.unwrap().success(), "{line}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.folder.join("data/postmaster.pid").exists() {
+            self.kill();
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.starts_with(b"0\n"))
+}
+
+fn programs() -> Option<PathBuf> {
+    let named = std::env::var_os("FORMWORK_TEST_POSTGRES_BIN").map(PathBuf::from);
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
+    found.sort();
+    named.into_iter().chain(found.into_iter().rev()).find(|folder| Path::new(folder).join("initdb").exists())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_go_away_and_come_back() {
+    let Some(server) = Server::new() else { return };
+    let (address, options) = (server.address(), Options::default());
+    // Two that start at once make the tables once.
+    let (store, other) = tokio::join!(Store::open(&address, &options), Store::open(&address, &options));
+    let (store, other) = (store.unwrap(), other.unwrap());
+    assert!(store.add(Shelf::Agents, "before", "{}").await.unwrap());
+
+    server.kill();
+    let asked = tokio::time::timeout(Duration::from_secs(30), store.ping()).await.expect("an answer");
+    assert!(matches!(asked, Err(Error::Unavailable(_))), "{asked:?}");
+    assert!(matches!(other.named(Shelf::Agents).await, Err(Error::Unavailable(_))));
+
+    server.start();
+    assert!(store.add(Shelf::Agents, "after", "{}").await.unwrap());
+    assert_eq!(other.named(Shelf::Agents).await.unwrap().len(), 2);
+
+    // Connections that died unnoticed are replaced within the same call.
+    server.kill();
+    server.start();
+    assert_eq!(store.named(Shelf::Agents).await.unwrap().len(), 2);
+
+    let nobody = address.replace("/postgres", "/x").replace("//x@", "//postgres@");
+    assert!(matches!(Store::open(&nobody, &options).await, Err(Error::Unsuitable(_))));
+    assert_newer_is_refused(&address).await;
+}
+
+async fn assert_newer_is_refused(address: &str) {
+    let (client, connection) = tokio_postgres::connect(address, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("UPDATE schema_version SET version = 999").await.unwrap();
+    let refused = Store::open(address, &Options::default()).await;
+    assert!(
+        matches!(&refused, Err(Error::Unsuitable(message)) if message.contains("version 999")),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_told_quickly() {
+    let begun = std::time::Instant::now();
+    let refused = Store::open("postgres://postgres@127.0.0.1:1/postgres", &Options::default()).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    let wrong = Store::open("postgres://host:notaport/x", &Options::default()).await;
+    assert!(matches!(wrong, Err(Error::Address(_))), "{wrong:?}");
+}

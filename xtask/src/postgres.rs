@@ -1,0 +1,123 @@
+//! A PostgreSQL server for the tests: found or installed, on a port and in a folder of its own, gone afterwards.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::shell::{self, command, exists};
+
+/// Where Debian and its kin keep the server's programs, which are not on the PATH.
+const FOLDERS: &str = "/usr/lib/postgresql";
+
+/// A server that runs until it is dropped.
+pub(crate) struct Server {
+    programs: PathBuf,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a server, and installs PostgreSQL first where there is none and a package manager can.
+    pub(crate) fn start() -> Result<Server> {
+        let programs = match programs() {
+            Some(programs) => programs,
+            None => {
+                install()?;
+                programs().context("PostgreSQL was installed, and its programs cannot be found")?
+            }
+        };
+        let folder = std::env::temp_dir().join(format!("formwork-postgres-{}", std::process::id()));
+        fs::create_dir_all(&folder).context("making a folder for PostgreSQL")?;
+        let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr())?.port();
+        let server = Server { programs, folder, port };
+        if is_root() {
+            let mut own = command("chown", &["postgres"]);
+            shell::run("handing a folder to postgres", own.arg(&server.folder))?;
+        }
+        let data = server.data();
+        server
+            .run("making a database", &format!("initdb --auth=trust --username=postgres --pgdata={data}"))?;
+        let options = format!(
+            "-p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=300",
+            server.folder.display()
+        );
+        let log = server.folder.join("log");
+        server.run(
+            "starting PostgreSQL",
+            &format!(
+                "pg_ctl start --wait --silent --pgdata={data} --log={} --options=\"{options}\"",
+                log.display()
+            ),
+        )?;
+        Ok(server)
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Where its programs are.
+    pub(crate) fn programs(&self) -> &Path {
+        &self.programs
+    }
+
+    fn data(&self) -> String {
+        self.folder.join("data").display().to_string()
+    }
+
+    fn run(&self, name: &str, line: &str) -> Result<()> {
+        shell::run(name, &mut self.command(line))
+    }
+
+    /// One of the server's programs. It does not run as root, so that root becomes somebody else for it.
+    fn command(&self, line: &str) -> Command {
+        let line = format!("{}/{line}", self.programs.display());
+        let mut command = match is_root() {
+            true => command("su", &["postgres", "-s", "/bin/sh", "-c", &line]),
+            false => command("sh", &["-c", &line]),
+        };
+        command.current_dir(&self.folder);
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let stop = format!("pg_ctl stop --silent --mode=immediate --pgdata={}", self.data());
+        let _ = self.command(&stop).status();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The folder with the newest server's programs.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir(FOLDERS).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    folders.sort();
+    folders.reverse();
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    folders.extend(std::env::split_paths(&paths));
+    folders.into_iter().find(|folder| folder.join("initdb").exists() && folder.join("pg_ctl").exists())
+}
+
+fn install() -> Result<()> {
+    if !exists("apt-get") {
+        bail!("PostgreSQL is missing (initdb, pg_ctl); install it with your package manager");
+    }
+    let prefix: &[&str] = if is_root() { &[] } else { &["sudo"] };
+    let run = |name: &str, arguments: &[&str]| {
+        let words: Vec<&str> = prefix.iter().copied().chain(arguments.iter().copied()).collect();
+        shell::run(name, command(words[0], &words[1..]).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    run("package lists", &["apt-get", "update", "-qq"])?;
+    run("installing PostgreSQL", &["apt-get", "install", "-qq", "-y", "postgresql", "postgresql-contrib"])
+}
+
+fn is_root() -> bool {
+    let user = Command::new("id").arg("-u").output();
+    user.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
