@@ -1,6 +1,6 @@
 //! How words of the vocabulary stand in the tables: as they do in the journal.
 
-use formwork_types::{ExecutionMode, RunStatus, RunType};
+use formwork_types::{Body, ExecutionMode, RunStatus, RunType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -53,6 +53,11 @@ pub(crate) fn mode(mode: ExecutionMode) -> &'static str {
 pub(crate) fn to_json(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value)
         .map_err(|error| Error::Damaged(format!("it cannot be written as JSON: {error}")))
+}
+
+/// Events as they are kept.
+pub(crate) fn texts(bodies: &[Body]) -> Result<Vec<String>, Error> {
+    bodies.iter().map(to_json).collect()
 }
 
 /// What was kept as JSON.
