@@ -9,6 +9,7 @@ mod runner;
 mod runs;
 mod schemas;
 mod sessions;
+mod starts;
 mod submit;
 mod tokens;
 mod views;
@@ -24,6 +25,8 @@ use tokio::sync::Notify;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tail::Tail;
+
+use starts::Starts;
 
 pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
@@ -67,6 +70,8 @@ struct Inner {
     options: AppOptions,
     /// Compiled contracts, by hash: results are held against them at the door.
     schemas: Cache,
+    /// What the runs that are worked on began with.
+    starts: Starts,
     /// Somebody may find work.
     work: Notify,
     metrics: Metrics,
@@ -76,8 +81,9 @@ impl App {
     /// An app over a store and a project's files.
     pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
         let tail = Arc::new(Tail::new(store.clone()));
-        let (schemas, work, metrics) = (Cache::default(), Notify::new(), Metrics::default());
-        App { inner: Arc::new(Inner { store, registry, tail, options, schemas, work, metrics }) }
+        let (schemas, starts) = (Cache::default(), Starts::default());
+        let (work, metrics) = (Notify::new(), Metrics::default());
+        App { inner: Arc::new(Inner { store, registry, tail, options, schemas, starts, work, metrics }) }
     }
 
     /// An app over the store at an address: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
