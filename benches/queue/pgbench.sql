@@ -1,22 +1,18 @@
--- What the PostgreSQL store says for one run, a transaction a request, unbatched. Kept in step with crates/store/src/verb
--- by hand. Ids are made by the server, as pgbench can only count.
+-- What the PostgreSQL store says for one run, a transaction a request, unbatched: every statement waits for the one before
+-- it. Kept in step with crates/store/src/verb by hand. Ids are made by the server, as pgbench can only count.
 SELECT 'run_' || substr(md5(random()::text), 1, 12) AS run, 'ses_' || substr(md5(random()::text), 1, 12) AS session
 \gset
 
 -- POST /runs
 BEGIN ISOLATION LEVEL READ COMMITTED;
-INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, line, project_dir, last_seq, last_run_id, created_at, updated_at) VALUES (:session, 'reviewer', NULL, :session, '["reviewer"]', NULL, 0, :run, (extract(epoch from clock_timestamp()) * 1000)::bigint, (extract(epoch from clock_timestamp()) * 1000)::bigint);
-INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id, parent_call_id, start, timeout_ms, pinned_to, created_at) VALUES (:run, :session, 'reviewer', 'start_session', 'pending', 'async_poll', NULL, NULL, NULL, NULL, NULL, NULL, (extract(epoch from clock_timestamp()) * 1000)::bigint);
-UPDATE sessions SET last_seq = last_seq + 1, updated_at = (extract(epoch from clock_timestamp()) * 1000)::bigint WHERE session_id = :session RETURNING last_seq;
+INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, line, project_dir, last_seq, active_run_id, last_run_id, created_at, updated_at) VALUES (:session, 'reviewer', NULL, :session, '["reviewer"]', NULL, 1, :run, :run, (extract(epoch from clock_timestamp()) * 1000)::bigint, (extract(epoch from clock_timestamp()) * 1000)::bigint);
+INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id, parent_call_id, start, start_seq, timeout_ms, pinned_to, created_at, available_at) VALUES (:run, :session, 'reviewer', 'start_session', 'pending', 'async_poll', NULL, NULL, NULL, NULL, 1, NULL, NULL, (extract(epoch from clock_timestamp()) * 1000)::bigint, CASE WHEN 1 IS NULL THEN NULL ELSE (extract(epoch from clock_timestamp()) * 1000)::bigint END);
 INSERT INTO events (session_id, seq, run_id, at, body) VALUES (:session, 1, :run, (extract(epoch from clock_timestamp()) * 1000)::bigint, :start);
-UPDATE runs SET start = NULL, start_seq = 1, available_at = (extract(epoch from clock_timestamp()) * 1000)::bigint WHERE run_id = :run;
-UPDATE sessions SET active_run_id = :run, last_run_id = :run WHERE session_id = :session;
 COMMIT;
 
 -- POST /runner/claim
 BEGIN ISOLATION LEVEL READ COMMITTED;
-WITH picked AS MATERIALIZED (SELECT run_id FROM runs WHERE available_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint AND (pinned_to = 'runner_1' OR (pinned_to IS NULL AND 0 = 0)) ORDER BY available_at, number LIMIT 1 FOR UPDATE SKIP LOCKED) UPDATE runs SET status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'claimed' END, available_at = NULL, runner_id = 'runner_1', token = token + 1, attempts = attempts + 1, appends = 0, lease_until = (extract(epoch from clock_timestamp()) * 1000)::bigint + 15000, started_at = COALESCE(started_at, (extract(epoch from clock_timestamp()) * 1000)::bigint), deadline_at = COALESCE(deadline_at, (extract(epoch from clock_timestamp()) * 1000)::bigint + timeout_ms) WHERE run_id IN (SELECT run_id FROM picked) RETURNING number, run_id, token, session_id, deadline_at - (extract(epoch from clock_timestamp()) * 1000)::bigint, is_stopping;
-SELECT project_dir, line FROM sessions WHERE session_id = :session;
+WITH picked AS MATERIALIZED (SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= (extract(epoch from clock_timestamp()) * 1000)::bigint AND (pinned_to = 'runner_1' OR (pinned_to IS NULL AND CAST(0 AS BIGINT) = 0)) ORDER BY available_at, number LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) UPDATE runs SET status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'claimed' END, available_at = NULL, runner_id = 'runner_1', token = token + 1, attempts = attempts + 1, appends = 0, lease_until = (extract(epoch from clock_timestamp()) * 1000)::bigint + 15000, started_at = COALESCE(started_at, (extract(epoch from clock_timestamp()) * 1000)::bigint), deadline_at = COALESCE(deadline_at, (extract(epoch from clock_timestamp()) * 1000)::bigint + timeout_ms) WHERE run_id IN (SELECT run_id FROM picked) RETURNING number, run_id, token, session_id, deadline_at - (extract(epoch from clock_timestamp()) * 1000)::bigint, is_stopping, (SELECT project_dir FROM sessions s WHERE s.session_id = runs.session_id), (SELECT line FROM sessions s WHERE s.session_id = runs.session_id);
 SELECT transaction_id, e.position, e.seq, e.session_id, e.run_id, e.at, e.body FROM events e WHERE session_id = :session ORDER BY seq;
 UPDATE runners SET seen_at = (extract(epoch from clock_timestamp()) * 1000)::bigint WHERE runner_id = 'runner_1' AND seen_at < (extract(epoch from clock_timestamp()) * 1000)::bigint - 1000;
 COMMIT;
@@ -43,21 +39,14 @@ UPDATE sessions SET last_seq = last_seq + 1, updated_at = (extract(epoch from cl
 INSERT INTO events (session_id, seq, run_id, at, body) VALUES (:session, 5, :run, (extract(epoch from clock_timestamp()) * 1000)::bigint, :body3);
 COMMIT;
 
--- POST /runner/finish: what the result is held against, then the end
-BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-SELECT session_id, start_seq, start, created_at FROM runs WHERE run_id = :run;
-SELECT transaction_id, e.position, e.seq, e.session_id, e.run_id, e.at, e.body FROM events e WHERE session_id = :session AND seq = 1;
-COMMIT;
+-- POST /runner/finish
 BEGIN ISOLATION LEVEL READ COMMITTED;
-SELECT number FROM runs WHERE run_id = (SELECT parent_run_id FROM runs WHERE run_id = :run) FOR UPDATE;
-SELECT run_id, session_id, status, mode, parent_session_id, parent_run_id, attempts, losses, token, appends, lease_until, is_stopping, stop_asked_at, deadline_at, CASE WHEN start IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, (extract(epoch from clock_timestamp()) * 1000)::bigint FROM runs WHERE run_id = :run FOR UPDATE;
-UPDATE runs SET appends = 5 WHERE run_id = :run;
-UPDATE sessions SET last_seq = last_seq + 2, updated_at = (extract(epoch from clock_timestamp()) * 1000)::bigint WHERE session_id = :session RETURNING last_seq;
+SELECT number FROM runs WHERE run_id = (SELECT parent_run_id FROM runs WHERE run_id = :run) FOR NO KEY UPDATE;
+SELECT run_id, session_id, status, mode, parent_session_id, parent_run_id, attempts, losses, token, appends, lease_until, is_stopping, stop_asked_at, deadline_at, CASE WHEN start IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, (extract(epoch from clock_timestamp()) * 1000)::bigint FROM runs WHERE run_id = :run FOR NO KEY UPDATE;
+UPDATE sessions SET last_seq = last_seq + 2, updated_at = (extract(epoch from clock_timestamp()) * 1000)::bigint, active_run_id = CASE WHEN active_run_id = :run THEN NULL ELSE active_run_id END WHERE session_id = :session RETURNING last_seq, active_run_id, agent_name;
 INSERT INTO events (session_id, seq, run_id, at, body) VALUES (:session, 6, :run, (extract(epoch from clock_timestamp()) * 1000)::bigint, :body4);
 INSERT INTO events (session_id, seq, run_id, at, body) VALUES (:session, 7, :run, (extract(epoch from clock_timestamp()) * 1000)::bigint, :body5);
-UPDATE runs SET status = 'completed', error = NULL, retry_count = 0, end_seq = 7, finished_at = (extract(epoch from clock_timestamp()) * 1000)::bigint, available_at = NULL, lease_until = NULL, runner_id = NULL WHERE run_id = :run;
-UPDATE sessions SET active_run_id = NULL WHERE session_id = :session AND active_run_id = :run;
-SELECT active_run_id, agent_name FROM sessions WHERE session_id = :session FOR UPDATE;
-SELECT run_id, start, error FROM runs WHERE session_id = :session AND start IS NOT NULL ORDER BY number FOR UPDATE;
+UPDATE runs SET status = 'completed', error = NULL, retry_count = 0, end_seq = 7, finished_at = (extract(epoch from clock_timestamp()) * 1000)::bigint, available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE(5, appends) WHERE run_id = :run;
+SELECT run_id, start, error FROM runs WHERE session_id = :session AND start IS NOT NULL ORDER BY number FOR NO KEY UPDATE;
 SELECT c.child_run_id, r.pinned_to FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id WHERE c.parent_session_id = :session ORDER BY c.position;
 COMMIT;

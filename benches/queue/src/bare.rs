@@ -19,6 +19,9 @@ fn open(path: &Path) -> Result<Connection> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // As the store has it.
+    connection.pragma_update(None, "cache_size", -16 * 1024)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }

@@ -225,8 +225,7 @@ async fn postgres(options: &Options, scratch: &Path) -> Result<()> {
     load::run(&server, options.connections, options.runs / 8).await?;
     let (mut ours, mut theirs, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        // As many as the server may have connections; more would wait for each other.
-        let bench = private.pgbench("peer", options.connections.min(64), options.runs / 2)?;
+        let bench = private.pgbench("peer", options.connections.min(180), options.runs / 2)?;
         let (measured, _) = load::run(&server, options.connections, options.runs / 2).await?;
         said("formwork, PostgreSQL", &measured);
         println!("pgbench: {bench:.0} runs/s; ours is {:.0} % of it", measured.rate() / bench * 100.0);

@@ -39,7 +39,7 @@ impl Private {
         private
             .run(&format!("initdb --pgdata {} --auth trust --username formwork --no-sync", data.display()))?;
         private.run(&format!(
-            "pg_ctl --pgdata {} --wait --log {} --options \"-p {port} -k {} -c listen_addresses=127.0.0.1\" start",
+            "pg_ctl --pgdata {} --wait --log {} --options \"-p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=200\" start",
             data.display(),
             private.folder.join("log").display(),
             private.folder.display(),
