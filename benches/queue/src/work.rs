@@ -44,7 +44,7 @@ pub(crate) struct Bodies {
 impl Bodies {
     pub(crate) fn new() -> Bodies {
         let usage = json!({"input": 412, "output": 96});
-        let ladder = json!([{"tier": "default", "backend": {"name": "local", "kind": "open_ai", "model": "qwen3-8b-instruct",
+        let ladder = json!([{"tier": "default", "backend": {"name": "local", "kind": "openai", "model": "qwen3-8b-instruct",
             "structured_output": "auto", "dialect": "open_ai", "small": false,
             "capabilities": {"json_schema": "enforced", "json_object": "accepted", "tools": "accepted", "forced_tools": "unknown"}}}]);
         let started = json!({"event_type": "attempt_started", "ladder": ladder});
