@@ -1,6 +1,7 @@
 //! How long a run waits for a runner that waits for it: from the answer to its creation to the answer to the claim.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,9 @@ use tokio::task::JoinSet;
 use crate::load::{Worker, register};
 use crate::server::Server;
 use crate::work::Bodies;
+
+/// How long a runner waits for work before it asks again.
+const CLAIM_WAIT: Duration = Duration::from_secs(2);
 
 /// Connections that create runs. Each creates at its own times.
 const CREATORS: usize = 8;
@@ -21,10 +25,11 @@ pub(crate) async fn measure(server: &Server, runners: usize, rate: f64, runs: us
     let runner = register(server.address).await?;
     let bodies = Arc::new(Bodies::new());
     let (created, claimed) = (Moments::default(), Moments::default());
+    let done = Arc::new(AtomicBool::new(false));
     let mut working = JoinSet::new();
     for _ in 0..runners {
         let worker = Worker::open(server.address, &runner, &bodies).await?;
-        working.spawn(attend(worker, claimed.clone()));
+        working.spawn(attend(worker, claimed.clone(), done.clone()));
     }
     let every = Duration::from_secs_f64(CREATORS as f64 / rate);
     let mut creating = JoinSet::new();
@@ -51,7 +56,11 @@ pub(crate) async fn measure(server: &Server, runners: usize, rate: f64, runs: us
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    working.abort_all();
+    done.store(true, Ordering::Relaxed);
+    // What they have claimed they finish: nothing is left for whoever measures next.
+    while let Some(ended) = working.join_next().await {
+        ended??;
+    }
     let (created, claimed) = (lock(&created), lock(&claimed));
     let mut latencies = Vec::with_capacity(created.len());
     for (run, moment) in created.iter() {
@@ -62,13 +71,14 @@ pub(crate) async fn measure(server: &Server, runners: usize, rate: f64, runs: us
     Ok(latencies)
 }
 
-/// Works on whatever comes, until it is ended.
-async fn attend(mut worker: Worker, claimed: Moments) -> Result<()> {
-    loop {
-        let Some(found) = worker.claim(Duration::from_secs(10)).await? else { continue };
+/// Works on whatever comes, until all is done.
+async fn attend(mut worker: Worker, claimed: Moments, done: Arc<AtomicBool>) -> Result<()> {
+    while !done.load(Ordering::Relaxed) {
+        let Some(found) = worker.claim(CLAIM_WAIT).await? else { continue };
         note(&claimed, &found.run);
         worker.perform(&found).await?;
     }
+    Ok(())
 }
 
 fn note(moments: &Moments, run: &str) {

@@ -48,12 +48,13 @@ pub(crate) async fn measure(
         sessions = next;
         let memory_mib = server.memory_mib()?;
         let mut complete = 0;
-        while let Some(done) = following.join_next().await {
+        while let Ok(Some(done)) = tokio::time::timeout(REST, following.join_next()).await {
             match done? {
                 Ok(()) => complete += 1,
                 Err(error) => eprintln!("a reader: {error:#}"),
             }
         }
+        following.abort_all();
         let so_far = followed.get_or_insert(Followed {
             measured: Measured { runs: 0, took: Duration::ZERO, server_cpu: 0.0, client_cpu: 0.0 },
             complete: 0,
@@ -101,8 +102,7 @@ async fn follow(address: SocketAddr, session: String, opened: Arc<Semaphore>) ->
     let mut text = Vec::with_capacity(4_096);
     let (mut is_open, mut looked, mut seen) = (false, 0, 0);
     loop {
-        let read = tokio::time::timeout(REST, stream.read_buf(&mut text)).await;
-        if read.context("nothing came for too long")?? == 0 {
+        if stream.read_buf(&mut text).await? == 0 {
             bail!("{session}: the stream ended after {seen} events");
         }
         if !is_open {
