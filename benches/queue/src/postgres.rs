@@ -53,7 +53,8 @@ impl Private {
         Ok(format!("postgres://formwork@127.0.0.1:{}/{name}", self.port))
     }
 
-    /// Runs a second of the script, unbatched, with so many clients, on a database that has the store's tables and a run.
+    /// Runs a second of the script, unbatched, with so many clients, on a database that has the store's tables and a
+    /// run.
     pub(crate) fn pgbench(&self, database: &str, clients: usize, runs: usize) -> Result<f64> {
         let script = self.folder.join("run.sql");
         fs::write(&script, SCRIPT)?;
