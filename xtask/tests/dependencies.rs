@@ -63,6 +63,7 @@ fn the_graph_is_the_one_we_drew() {
         extract -> schema
         model -> process, schema, types
         process ->
+        queue-bench ->
         runner -> engine, model, process, tools, types
         schema ->
         testkit ->

@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, bail};
 use latency::quantile;
 use load::Measured;
 use postgres::Private;
-use server::Server;
+use server::{Server, cpu_seconds};
 use work::REQUESTS;
 
 /// Streams that are open beside the load.
@@ -166,11 +166,13 @@ async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
     for round in 0..ROUNDS {
         let path = scratch.join(format!("bare-{round}.db"));
         bare::copy(&template, &path)?;
+        let cpu = cpu_seconds("self")?;
         let bare = options.runs as f64 / bare::run(&path, options.connections, options.runs)?.as_secs_f64();
+        let cpu = (cpu_seconds("self")? - cpu) / options.runs as f64 * 1e6;
         let (measured, _) = load::run(&server, options.connections, options.runs).await?;
         said("formwork, SQLite, synchronous=FULL", &measured);
         println!(
-            "bare group-commit loop: {bare:.0} runs/s; ours is {:.0} % of it",
+            "bare group-commit loop: {bare:.0} runs/s, CPU {cpu:.0} µs a run; ours is {:.0} % of it",
             measured.rate() / bare * 100.0
         );
         ours.push(measured.rate());
