@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `demo` and `bench`.
+//! The project's own commands: `cargo xtask test`, `demo`, `bench` and `torture`.
 //!
 //! Each installs what it needs, so that a fresh machine with Rust, Python, Node and a package manager
 //! can run them.
@@ -11,6 +11,7 @@ mod postgres;
 mod python;
 mod shell;
 mod test;
+mod torture;
 mod weights;
 
 use std::process::ExitCode;
@@ -21,7 +22,9 @@ usage: cargo xtask COMMAND
   test           everything CI runs: format, lints, tests, docs, dependency rules
   demo           the main job, on a sample: an agent on the embedded model
   bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead, grammar, embedded,
-                 queue";
+                 queue
+  torture [--kills N] [--store sqlite|postgres] [--seed S]
+                 kills coordinators and runners at random moments under load: 500 kills on each store unless told";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
             let name = arguments.get(1).map_or("extract", String::as_str);
             bench::run(name, arguments.get(2..).unwrap_or_default())
         }
+        Some("torture") => torture::run(arguments.get(1..).unwrap_or_default()),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

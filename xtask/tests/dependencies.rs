@@ -56,16 +56,19 @@ fn the_graph_is_the_one_we_drew() {
         .collect();
     expect![[r#"
         agents -> schema, types
+        api -> types
         benches -> agents, embedded, extract, model, runner, schema, testkit, types
-        cli -> agents, embedded, extract, model, runner, schema, types
+        cli -> agents, api, coordinator, embedded, extract, model, runner, schema, types
+        coordinator -> agents, api, extract, schema, store, types
         embedded -> model, schema, types
         engine -> extract, schema, types
         extract -> schema
         model -> process, schema, types
         process ->
         queue-bench ->
-        runner -> engine, model, process, tools, types
+        runner -> api, engine, model, process, tools, types
         schema ->
+        store -> types
         testkit ->
         tools -> process, schema, types
         types ->

@@ -49,7 +49,7 @@ pub fn load(folder: &Path) -> Result<Vec<Loaded>, Error> {
         let path = entry.map_err(refused)?.path();
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let is_agent = match path.is_dir() {
-            true => FOLDER_FILES.iter().any(|file| path.join(file).exists()),
+            true => FOLDER_FILES.iter().any(|file| is_there(&path.join(file))),
             false => Format::of(&path).is_some(),
         };
         if is_agent && !is_hidden {
@@ -102,7 +102,7 @@ fn read_file(file: &Path, folder: Option<&Path>, fallback: &str) -> Result<Check
     };
     let document = Document::read(&read_text(file)?, format)?;
     let mut value = document.value.clone();
-    let prompt = folder.map(|folder| folder.join(PROMPT_FILE)).filter(|prompt| prompt.exists());
+    let prompt = folder.map(|folder| folder.join(PROMPT_FILE)).filter(|prompt| is_there(prompt));
     let Some(prompt) = prompt else { return check(&document, value, Some(fallback)) };
     let path = add_prompt(&mut value, file, &prompt)?;
     check(&document, value, Some(fallback)).map_err(|mut problems| {
@@ -148,6 +148,11 @@ fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<&'static 
 
 fn read_text(file: &Path) -> Result<String, Problem> {
     let refused = |error: io::Error| Problem::new("$", format!("{} cannot be read: {error}", file.display()));
+    // Before it is opened: opening a pipe waits until somebody writes to it, which may be never.
+    if !fs::metadata(file).map_err(refused)?.is_file() {
+        let message = format!("{} is no regular file; put a file there, or a link to one", file.display());
+        return Err(Problem::new("$", message));
+    }
     let mut bytes = Vec::new();
     File::open(file)
         .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
@@ -163,10 +168,15 @@ fn read_text(file: &Path) -> Result<String, Problem> {
     })
 }
 
+/// Whether a folder has an entry of this name. A link that leads nowhere is one: somebody meant something by it.
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
 /// The file that describes the agent of a folder.
 fn file_of(folder: &Path) -> Result<PathBuf, Problem> {
     let files: Vec<PathBuf> =
-        FOLDER_FILES.iter().map(|file| folder.join(file)).filter(|file| file.exists()).collect();
+        FOLDER_FILES.iter().map(|file| folder.join(file)).filter(|file| is_there(file)).collect();
     match files.as_slice() {
         [file] => Ok(file.clone()),
         [] => Err(Problem::new("$", format!("{} has none of {}", folder.display(), FOLDER_FILES.join(", ")))),

@@ -85,3 +85,30 @@ fn a_file_full_of_mistakes_is_told_in_part() {
     assert_eq!(problems.more, 2_000 - PROBLEMS_MAX);
     assert_eq!(problems.list.last().unwrap().line, Some(PROBLEMS_MAX));
 }
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_refused_and_never_opened() {
+    let folder = std::env::temp_dir().join(format!("formwork-agents-{}", std::process::id()));
+    fs::create_dir_all(folder.join("lost")).unwrap();
+    let pipe = folder.join("pipe.yaml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink("nowhere", folder.join("dangling.yaml")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.join("lost/agent.yaml")).unwrap();
+    fs::write(folder.join("good.yaml"), "system_prompt: Be brief.\n").unwrap();
+    std::os::unix::fs::symlink("good.yaml", folder.join("linked.yaml")).unwrap();
+    let loaded = load(&folder);
+    fs::remove_dir_all(&folder).unwrap();
+    let told = rendered(&loaded.unwrap()).replace(&folder.display().to_string(), "agents");
+    expect![[r#"
+        dangling (agents/dangling.yaml) is refused:
+        $: agents/dangling.yaml cannot be read: No such file or directory (os error 2)
+        good (agents/good.yaml): Some("Be brief.")
+        linked (agents/linked.yaml): Some("Be brief.")
+        lost (agents/lost/agent.yaml) is refused:
+        $: agents/lost/agent.yaml cannot be read: No such file or directory (os error 2)
+        pipe (agents/pipe.yaml) is refused:
+        $: agents/pipe.yaml is no regular file; put a file there, or a link to one
+    "#]]
+    .assert_eq(&told);
+}

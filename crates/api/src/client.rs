@@ -41,6 +41,7 @@ impl std::fmt::Debug for Connection {
 pub struct Client {
     base: Url,
     token: Option<String>,
+    named_by: Option<&'static str>,
     http: reqwest::Client,
 }
 
@@ -68,7 +69,14 @@ impl Client {
             .no_proxy()
             .build()
             .map_err(|error| invalid(error.to_string()))?;
-        Ok(Client { base, token: connection.token.clone(), http })
+        Ok(Client { base, token: connection.token.clone(), named_by: None, http })
+    }
+
+    /// The same, and says where its address comes from when nobody answers: whoever forgot that a variable is set looks
+    /// for the fault elsewhere.
+    #[must_use]
+    pub fn named_by(self, variable: &'static str) -> Client {
+        Client { named_by: Some(variable), ..self }
     }
 
     /// The coordinator's address.
@@ -117,13 +125,16 @@ impl Client {
     ///
     /// # Errors
     /// When it is refused, or nobody answers.
-    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<reqwest::Response, Error> {
+    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<EventStream, Error> {
         let mut request = self.request(Method::GET, path)?.header("accept", "text/event-stream");
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+        match response.status().is_success() {
+            true => Ok(EventStream { response, text: Vec::new() }),
+            false => Err(refusal(response).await),
+        }
     }
 
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Error> {
@@ -158,8 +169,40 @@ impl Client {
             reason = cause.to_string();
             source = cause.source();
         }
-        let message = format!("the coordinator at {} cannot be reached: {reason}", self.address());
+        let mut message = format!("the coordinator at {} cannot be reached: {reason}", self.address());
+        if let Some(variable) = self.named_by {
+            message.push_str(&format!("; {variable} names it"));
+        }
         Error::new(Code::Unavailable, message)
+    }
+}
+
+/// The longest line of a stream; beyond it the stream is something else.
+const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A stream of server-sent events.
+#[derive(Debug)]
+pub struct EventStream {
+    response: reqwest::Response,
+    text: Vec<u8>,
+}
+
+impl EventStream {
+    /// The data of the next event; none where the stream has ended, or broke.
+    pub async fn next(&mut self) -> Option<String> {
+        loop {
+            while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.text.drain(..=end).collect();
+                if let Some(data) = line.strip_prefix(b"data:") {
+                    return Some(String::from_utf8_lossy(data.trim_ascii()).into_owned());
+                }
+            }
+            let chunk = self.response.chunk().await.ok().flatten()?;
+            if self.text.len() + chunk.len() > LINE_BYTES_MAX {
+                return None;
+            }
+            self.text.extend_from_slice(&chunk);
+        }
     }
 }
 

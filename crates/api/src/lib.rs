@@ -19,7 +19,7 @@ mod session;
 mod shelf;
 
 pub use check::{CheckRequest, CheckView};
-pub use client::{Client, Connection};
+pub use client::{Client, Connection, EventStream};
 pub use described::{
     AgentWords, BodyWords, EventTypeName, EventWords, ExecutionModeName, OptionsWords, RunIdText,
     RunStatusName, RunTypeName, SchemaWords, SessionIdText,

@@ -60,6 +60,7 @@ pub struct RunRequest {
 
 /// Whether and how long to wait.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WaitQuery {
     /// Seconds to wait for the run's end.

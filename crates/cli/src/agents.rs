@@ -1,5 +1,7 @@
 //! `formwork agents`: the agents of a project.
 
+mod there;
+
 use std::fs;
 use std::path::Path;
 
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{Agents, AgentsCommand};
 use crate::exit::Exit;
-use crate::output;
+use crate::{desk, output};
 
 /// The folder with a project's agents.
 const FOLDER: &str = "agents";
@@ -18,8 +20,14 @@ const FOLDER: &str = "agents";
 pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
     let project = Path::new("");
     match &arguments.command {
-        AgentsCommand::List { json } => list(project, *json),
-        AgentsCommand::Show { name, json } => show(project, name, *json),
+        AgentsCommand::List { server, json } => match desk::client(server.as_deref())? {
+            Some(client) => there::list(&client, *json),
+            None => list(project, *json),
+        },
+        AgentsCommand::Show { name, server, json } => match desk::client(server.as_deref())? {
+            Some(client) => there::show(&client, name, *json),
+            None => show(project, name, *json),
+        },
         AgentsCommand::Validate { files, json } => validate(project, files, *json),
         AgentsCommand::Init { name } => init(project, name),
     }
@@ -90,19 +98,24 @@ fn list(project: &Path, json: bool) -> Result<Exit> {
         for loaded in &all {
             if let Ok(checked) = &loaded.result {
                 let agent = &checked.blueprint;
-                let contract = if agent.output_schema.is_some() {
-                    "contract"
-                } else if agent.default_output_schema.is_some() {
-                    "default contract"
-                } else {
-                    "text"
-                };
+                let contract = contract(agent);
                 let line = format!("{:width$}  {contract:16}  {}", agent.name, agent.description.trim());
                 output::text(line.trim_end())?;
             }
         }
     }
     Ok(complain(&all, false))
+}
+
+/// What an agent gives, in a word.
+fn contract(agent: &Blueprint) -> &'static str {
+    if agent.output_schema.is_some() {
+        "contract"
+    } else if agent.default_output_schema.is_some() {
+        "default contract"
+    } else {
+        "text"
+    }
 }
 
 fn summary(loaded: &Loaded) -> Value {
@@ -153,8 +166,12 @@ fn show(project: &Path, name: &str, json: bool) -> Result<Exit> {
         output::data(&serde_json::to_value(&checked.blueprint)?)?;
         return Ok(Exit::Valid);
     }
-    let agent = &checked.blueprint;
-    output::text(&format!("{} ({})", agent.name, loaded.path.display()))?;
+    describe(&checked.blueprint, &loaded.path.display().to_string())
+}
+
+/// Says what an agent takes and gives.
+fn describe(agent: &Blueprint, origin: &str) -> Result<Exit> {
+    output::text(&format!("{} ({origin})", agent.name))?;
     if !agent.description.trim().is_empty() {
         output::text(agent.description.trim())?;
     }

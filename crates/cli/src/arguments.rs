@@ -234,8 +234,11 @@ pub(crate) struct Agents {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsCommand {
-    /// List the agents in agents/ and what is wrong with any of them
+    /// List the agents in agents/, or those of a coordinator, and what is wrong with any of them
     List {
+        /// The coordinator to ask; FORMWORK_URL says the same. The files of this project where there is none
+        #[arg(long, value_name = "URL")]
+        server: Option<String>,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
@@ -244,6 +247,9 @@ pub(crate) enum AgentsCommand {
     Show {
         /// Its name
         name: String,
+        /// The coordinator to ask; FORMWORK_URL says the same. The files of this project where there is none
+        #[arg(long, value_name = "URL")]
+        server: Option<String>,
         /// Print its blueprint as JSON
         #[arg(long)]
         json: bool,
@@ -411,8 +417,8 @@ pub(crate) enum SessionsCommand {
     /// List sessions, newest first
     List {
         /// How many at most
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        limit: usize,
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+        limit: u16,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
@@ -484,8 +490,8 @@ pub(crate) enum RunsCommand {
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
         /// How many at most
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        limit: usize,
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+        limit: u16,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,

@@ -38,7 +38,7 @@ impl Verdicts {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         // Written beside and moved over, so that a reader never sees half of it.
         let draft = self.path.with_extension(format!("{}.tmp", std::process::id()));
-        fs::create_dir_all(folder)
+        crate::desk::make_folder(folder)
             .and_then(|()| fs::write(&draft, text))
             .and_then(|()| fs::rename(&draft, &self.path))
             .with_context(|| format!("writing {}", self.path.display()))

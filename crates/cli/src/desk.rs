@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use formwork_agents::contract::EnvironmentDefaults;
 use formwork_api::{
     Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest,
@@ -12,8 +12,10 @@ use formwork_api::{
 };
 use formwork_coordinator::{App, AppOptions, Page, Registry, RunFilter};
 use formwork_types::{RunId, SessionId};
+use tokio::time::Instant;
 
 use crate::backends::environment;
+use crate::output;
 
 /// The variable with a coordinator's address.
 pub(crate) const URL_VARIABLE: &str = "FORMWORK_URL";
@@ -26,6 +28,13 @@ const DATABASE: &str = ".formwork/formwork.db";
 
 /// How often a coordinator is asked about a run that is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// How long a run that is to stop is waited for beyond its lease: for those who are there to end it, and for the
+/// sweeps after it.
+const SEE_OFF_MORE: Duration = Duration::from_secs(5);
+
+/// How long nothing is said about it.
+const SEE_OFF_SILENT: Duration = Duration::from_secs(1);
 
 /// How long the store's own waiting takes at most.
 const WAIT: Duration = Duration::from_secs(60);
@@ -43,12 +52,31 @@ pub(crate) fn database(project: &Path) -> String {
     format!("sqlite:{}", project.join(DATABASE).display())
 }
 
+/// Makes a folder for what runs leave, for nobody else to read: prompts and replies are in it.
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
 /// A client of the coordinator that was named, or that the environment names.
 pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
-    let named = server.map(str::to_owned).or_else(|| environment(URL_VARIABLE).filter(|url| !url.is_empty()));
-    let Some(url) = named else { return Ok(None) };
     let token = environment(TOKEN_VARIABLE).filter(|token| !token.is_empty());
-    Ok(Some(Client::new(&Connection { url, token })?))
+    let connect = |url: String| {
+        if token.as_ref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+            bail!(
+                "{TOKEN_VARIABLE} has characters that no token has, such as a space or a line end; set it again"
+            );
+        }
+        Ok(Client::new(&Connection { url, token: token.clone() })?)
+    };
+    if let Some(url) = server {
+        return connect(url.to_owned()).map(Some);
+    }
+    let Some(url) = environment(URL_VARIABLE).filter(|url| !url.is_empty()) else { return Ok(None) };
+    let client = connect(url.clone()).with_context(|| format!("{URL_VARIABLE} names '{url}'"))?;
+    Ok(Some(client.named_by(URL_VARIABLE)))
 }
 
 /// How an app of this process works.
@@ -66,6 +94,21 @@ impl Desk {
         let registry = Arc::new(Registry::read(&project));
         let app = App::open(&database(&project), false, registry, options()?).await?;
         Ok(Desk::Here(app))
+    }
+
+    /// The same for whoever only looks at what files describe: where there is no store and none can be made, files are
+    /// there all the same.
+    pub(crate) async fn open_to_read(server: Option<&str>) -> Result<Desk> {
+        let error = match Desk::open(server).await {
+            Ok(desk) => return Ok(desk),
+            Err(error) => error,
+        };
+        let project = std::env::current_dir().context("the current folder cannot be read")?;
+        if !error.is::<formwork_coordinator::StoreError>() || project.join(DATABASE).exists() {
+            return Err(error);
+        }
+        let registry = Arc::new(Registry::read(&project));
+        Ok(Desk::Here(App::open("sqlite::memory:", false, registry, options()?).await?))
     }
 
     pub(crate) async fn submit(&self, request: RunRequest) -> Result<RunCreated> {
@@ -124,10 +167,11 @@ impl Desk {
     }
 
     pub(crate) async fn delete_session(&self, session: &SessionId) -> Result<()> {
-        Ok(match self {
+        match self {
             Desk::Here(app) => app.delete_session(session).await?,
             Desk::There(client) => client.delete(&format!("sessions/{session}")).await?,
-        })
+        }
+        Ok(())
     }
 
     pub(crate) async fn result(&self, session: &SessionId) -> Result<ResultView> {
@@ -168,20 +212,22 @@ impl Desk {
     }
 
     pub(crate) async fn remove_schema(&self, name: &str) -> Result<()> {
-        Ok(match self {
+        match self {
             Desk::Here(app) => app.remove_schema(name).await?,
             Desk::There(client) => client.delete(&format!("schemas/{}", encoded(name))).await?,
-        })
+        }
+        Ok(())
     }
 
     /// Waits until a run has ended.
     pub(crate) async fn wait(&self, run: &RunId) -> Result<RunView> {
+        let mut patience = Patience::default();
         loop {
-            let view = match self {
-                Desk::Here(app) => app.wait(run, WAIT).await?,
-                Desk::There(_) => self.run(run).await?,
+            let asked = match self {
+                Desk::Here(app) => app.wait(run, WAIT).await.map_err(Into::into),
+                Desk::There(_) => self.run(run).await,
             };
-            if view.status.is_ended() {
+            if let Some(view) = patience.unless_away(asked).await?.filter(|view| view.status.is_ended()) {
                 return Ok(view);
             }
             if let Desk::There(_) = self {
@@ -190,31 +236,104 @@ impl Desk {
         }
     }
 
+    /// Sees a run off that was asked to stop. Nobody may serve this project's store, and then nobody else notices that
+    /// whoever worked on the run is gone: its lease has to pass, and somebody has to look.
+    pub(crate) async fn see_off(&self, mut run: RunView) -> Result<RunView> {
+        let Desk::Here(app) = self else { return Ok(run) };
+        let (begun, limit) = (Instant::now(), AppOptions::default().lease + SEE_OFF_MORE);
+        let mut is_said = false;
+        while !run.status.is_ended() && begun.elapsed() < limit {
+            app.sweep_once().await?;
+            run = app.run(&run.run_id).await?;
+            if !is_said && begun.elapsed() > SEE_OFF_SILENT {
+                is_said = true;
+                output::lines([format!(
+                    "formwork: waiting for the end of {}; where its process is gone, that takes up to {} s",
+                    run.run_id,
+                    limit.as_secs()
+                )]);
+            }
+            if !run.status.is_ended() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(run)
+    }
+
+    /// Ends what nobody looks after, where nobody serves this project's store.
+    pub(crate) async fn sweep(&self) -> Result<()> {
+        match self {
+            Desk::Here(app) => Ok(app.sweep_once().await?),
+            Desk::There(_) => Ok(()),
+        }
+    }
+
     /// Waits until nothing goes on in a session any more, nor in those that work for it, and gives its latest run.
     pub(crate) async fn settle(&self, session: &SessionId) -> Result<RunView> {
+        let mut patience = Patience::default();
         loop {
-            match self.busy(session).await? {
-                Some(run) => drop(self.wait(&run).await?),
-                None => return self.run(&self.session(session).await?.last_run_id).await,
+            match patience.unless_away(self.busy(session).await).await? {
+                Some(Some(run)) => drop(self.wait(&run).await?),
+                Some(None) => return self.run(&self.session(session).await?.last_run_id).await,
+                None => {}
             }
         }
     }
 
+    /// Stops everything that a session led to, and waits until it has.
+    pub(crate) async fn stop_all(&self, session: &SessionId) -> Result<RunView> {
+        while let Some(run) = self.busy(session).await? {
+            self.stop_session(session).await?;
+            self.stop_run(&run).await?;
+            self.wait(&run).await?;
+        }
+        self.settle(session).await
+    }
+
     /// A run that has not ended. Children are asked first: the end of one and what it leads to in its parent are one
     /// transaction.
-    pub(crate) async fn busy(&self, session: &SessionId) -> Result<Option<RunId>> {
-        let mut pending = vec![(session.clone(), false)];
-        while let Some((session, is_asked)) = pending.pop() {
+    async fn busy(&self, session: &SessionId) -> Result<Option<RunId>> {
+        let mut pending = vec![(session.clone(), 0)];
+        while let Some((session, asked)) = pending.pop() {
             let view = self.session(&session).await?;
-            if !is_asked && !view.children.is_empty() {
-                pending.push((session, true));
-                pending.extend(view.children.into_iter().map(|child| (child, false)));
-                continue;
-            }
-            if !view.status.is_ended() {
+            if view.children.len() > asked {
+                pending.push((session, view.children.len()));
+                pending.extend(view.children.into_iter().skip(asked).map(|child| (child, 0)));
+            } else if !view.status.is_ended() {
                 return Ok(Some(view.last_run_id));
             }
         }
+        Ok(None)
+    }
+}
+
+/// How long a coordinator may be away before whoever waits for a run gives up. The run goes on without him.
+const AWAY_MAX: Duration = Duration::from_secs(300);
+
+/// How soon one that is away is asked again.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bears with a coordinator that is away for a while.
+#[derive(Default)]
+struct Patience {
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// What was answered; none where nobody was there, for now.
+    async fn unless_away<T>(&mut self, asked: Result<T>) -> Result<Option<T>> {
+        let error = match asked {
+            Ok(answer) => {
+                self.since = None;
+                return Ok(Some(answer));
+            }
+            Err(error) => error,
+        };
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if !output::is_away(&error) || since.elapsed() > AWAY_MAX {
+            return Err(error);
+        }
+        tokio::time::sleep(AWAY_PAUSE).await;
         Ok(None)
     }
 }
@@ -225,7 +344,7 @@ fn paging(page: &Page) -> Vec<String> {
 }
 
 /// A text as it may stand in an address.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

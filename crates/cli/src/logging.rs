@@ -1,24 +1,98 @@
-//! What a process that stays says about its work, on stderr.
+//! What a process says about its work: lines on stderr, and spans for a collector.
 
 use anyhow::{Result, bail};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, fmt};
 
 use crate::backends::environment;
+use crate::output;
 
-/// The variable with the least that is said: `error`, `warn`, `info`, `debug` or `trace`.
+/// The variable with the least that is said: `off`, `error`, `warn`, `info`, `debug` or `trace`.
 const VARIABLE: &str = "FORMWORK_LOG";
 
-pub(crate) fn start() -> Result<()> {
+/// Sends what is left when it is dropped.
+pub(crate) struct Logging {
+    #[cfg(feature = "otel")]
+    _spans: Option<spans::Spans>,
+}
+
+/// Starts to say things; `level` where nobody says how much. Before any runtime: sending spans has a thread of its own.
+pub(crate) fn start(level: LevelFilter) -> Result<Logging> {
     let level = match environment(VARIABLE).filter(|level| !level.is_empty()) {
-        None => LevelFilter::INFO,
+        None => level,
         Some(level) => match level.parse() {
             Ok(level) => level,
             Err(_) => bail!("{VARIABLE} is '{level}'; it must be off, error, warn, info, debug or trace"),
         },
     };
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
-    // Whoever started one before has decided.
-    let _ = subscriber.with_ansi(crate::output::is_terminal()).try_init();
-    Ok(())
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(output::is_terminal());
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(level));
+    #[cfg(feature = "otel")]
+    {
+        let spans = spans::Spans::start()?;
+        // Whoever started one before has decided.
+        let _ = subscriber.with(spans.as_ref().map(spans::Spans::layer)).try_init();
+        Ok(Logging { _spans: spans })
+    }
+    #[cfg(not(feature = "otel"))]
+    {
+        let _ = subscriber.try_init();
+        Ok(Logging {})
+    }
+}
+
+#[cfg(feature = "otel")]
+mod spans {
+    use anyhow::{Context as _, Result};
+    use opentelemetry::trace::TracerProvider as _;
+    use opentelemetry_sdk::Resource;
+    use opentelemetry_sdk::trace::{SdkTracerProvider, Tracer};
+    use tracing::Subscriber;
+    use tracing_opentelemetry::OpenTelemetryLayer;
+    use tracing_subscriber::Layer as _;
+    use tracing_subscriber::filter::{Filtered, LevelFilter};
+    use tracing_subscriber::registry::LookupSpan;
+
+    use crate::backends::environment;
+
+    /// The variables that name a collector, as everyone's.
+    const VARIABLES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+
+    /// Spans on their way to a collector.
+    pub(super) struct Spans(SdkTracerProvider);
+
+    impl Spans {
+        /// Sends spans where the environment names a collector.
+        pub(super) fn start() -> Result<Option<Spans>> {
+            if !VARIABLES.iter().any(|name| environment(name).is_some_and(|value| !value.is_empty())) {
+                return Ok(None);
+            }
+            // Whoever came first has installed a provider; that one does as well.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let exporter = opentelemetry_otlp::SpanExporter::builder().with_http().build();
+            let exporter =
+                exporter.with_context(|| format!("the collector that {} names", VARIABLES.join(" or ")))?;
+            let resource = Resource::builder().with_service_name("formwork").build();
+            let provider =
+                SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
+            Ok(Some(Spans(provider)))
+        }
+
+        pub(super) fn layer<S>(&self) -> Filtered<OpenTelemetryLayer<S, Tracer>, LevelFilter, S>
+        where
+            S: Subscriber + for<'span> LookupSpan<'span>,
+        {
+            let tracer = self.0.tracer("formwork");
+            tracing_opentelemetry::layer().with_tracer(tracer).with_filter(LevelFilter::INFO)
+        }
+    }
+
+    impl Drop for Spans {
+        fn drop(&mut self) {
+            // A collector that is away loses its spans, and nobody else loses anything.
+            let _ = self.0.shutdown();
+        }
+    }
 }

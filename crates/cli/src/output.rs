@@ -71,7 +71,7 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Whether a coordinator or its database does not answer.
-fn is_away(error: &anyhow::Error) -> bool {
+pub(crate) fn is_away(error: &anyhow::Error) -> bool {
     let refused = error.downcast_ref::<formwork_api::Error>();
     refused.is_some_and(|refused| refused.code.is_passing())
 }

@@ -13,12 +13,14 @@ use anyhow::{Result, bail};
 use formwork_api::RunRequest;
 use formwork_types::{ExecutionMode, RunType, SessionId};
 use serde_json::Value;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Run;
 use crate::exit::Exit;
-use crate::{backends, desk, source};
+use crate::{backends, desk, logging, source};
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
+    let _logging = logging::start(LevelFilter::OFF)?;
     backends::runtime()?.block_on(async {
         match desk::client(arguments.server.as_deref())? {
             Some(client) => there::run(arguments, client).await,
@@ -38,20 +40,39 @@ pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Re
     here::run(&arguments).await
 }
 
+/// The schema that the command line asks for.
+enum Wanted {
+    Inline(Value),
+    Named(String),
+}
+
+impl Wanted {
+    /// Reads it, once: it may come out of a pipe.
+    fn read(arguments: &Run) -> Result<Option<Wanted>> {
+        let Some(given) = &arguments.schema else { return Ok(None) };
+        match Path::new(given).exists() {
+            true => Ok(Some(Wanted::Inline(source::schema_source(given)?.1))),
+            false => Ok(Some(Wanted::Named(given.clone()))),
+        }
+    }
+}
+
 /// What is asked of a coordinator, here or elsewhere.
-fn request(arguments: &Run, agent_name: String, parameters: Value) -> Result<RunRequest> {
+fn request(
+    arguments: &Run,
+    agent_name: String,
+    parameters: Value,
+    schema: Option<Wanted>,
+) -> Result<RunRequest> {
     let (run_type, agent_name) = match arguments.session {
         Some(_) => (RunType::ResumeSession, None),
         None => (RunType::StartSession, Some(agent_name)),
     };
-    let (mut output_schema, mut output_schema_name) = (None, None);
-    if let Some(given) = &arguments.schema {
-        if Path::new(given).exists() {
-            output_schema = Some(source::schema_source(given)?.1);
-        } else {
-            output_schema_name = Some(given.clone());
-        }
-    }
+    let (output_schema, output_schema_name) = match schema {
+        Some(Wanted::Inline(schema)) => (Some(schema), None),
+        Some(Wanted::Named(name)) => (None, Some(name)),
+        None => (None, None),
+    };
     let session_id = match &arguments.session {
         None => None,
         Some(text) => match text.parse() {

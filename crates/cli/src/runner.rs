@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_runner::{Progress, Worker, WorkerOptions};
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Runner;
 use crate::backends::environment;
@@ -18,7 +19,7 @@ use crate::{desk, logging, output, signals};
 const CLAIM_WAIT: Duration = Duration::from_secs(4);
 
 pub(crate) fn run(arguments: &Runner) -> Result<Exit> {
-    logging::start()?;
+    let _logging = logging::start(LevelFilter::INFO)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("starting the runtime")?.block_on(work(arguments))
 }

@@ -18,11 +18,11 @@ pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
             RunsCommand::List { agent, status, limit, json } => {
                 let status = status.as_deref().map(read_status).transpose()?;
                 let filter = RunFilter { session_id: None, agent_name: agent.clone(), status };
-                list(&desk, filter, *limit, *json).await
+                list(&desk, filter, usize::from(*limit), *json).await
             }
             RunsCommand::Show { id, json } => show(&desk, &run_id(id)?, *json).await,
             RunsCommand::Stop { id } => {
-                let run = desk.stop_run(&run_id(id)?).await?;
+                let run = desk.see_off(desk.stop_run(&run_id(id)?).await?).await?;
                 output::lines([format!("formwork: {} is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }

@@ -17,7 +17,13 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
         return check(schemas, *json);
     }
     backends::runtime()?.block_on(async {
-        let desk = Desk::open(arguments.server.as_deref()).await?;
+        let server = arguments.server.as_deref();
+        let desk = match &arguments.command {
+            SchemasCommand::List { .. } | SchemasCommand::Show { .. } | SchemasCommand::Export { .. } => {
+                Desk::open_to_read(server).await?
+            }
+            _ => Desk::open(server).await?,
+        };
         match &arguments.command {
             SchemasCommand::List { json } => list(&desk, *json).await,
             SchemasCommand::Show { name, json } => show(&desk, name, *json).await,

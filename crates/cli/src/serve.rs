@@ -3,17 +3,20 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_coordinator::http::{Server, ServerOptions};
-use formwork_coordinator::{App, Registry, Retention, Sweeper, SweeperOptions};
+use formwork_coordinator::{App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
 use formwork_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Serve;
 use crate::backends::environment;
 use crate::exit::Exit;
-use crate::settings::Settings;
+use crate::settings::{ServerSettings, Settings};
 use crate::workshop::Workshop;
 use crate::{desk, logging, output, signals};
 
@@ -27,7 +30,7 @@ const SLOTS: usize = 4;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
-    logging::start()?;
+    let _logging = logging::start(LevelFilter::INFO)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("starting the runtime")?.block_on(serve(arguments))
 }
@@ -36,16 +39,12 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let project = std::env::current_dir().context("the current folder cannot be read")?;
     let settings = Settings::read(&project, &environment)?;
     let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
-    let listen: SocketAddr = listen.as_deref().unwrap_or(LISTEN).parse().with_context(|| {
-        format!(
-            "--listen {}: write an address and a port, like {LISTEN}",
-            listen.as_deref().unwrap_or_default()
-        )
-    })?;
+    let listen = listening_at(listen.as_deref().unwrap_or(LISTEN))?;
     let database = arguments.db.clone().or_else(|| settings.server.db.clone());
-    let database = database.map_or_else(|| desk::database(&project), |given| address(&project, &given));
+    let database =
+        database.map_or_else(|| Ok(desk::database(&project)), |given| address(&project, &given))?;
     let registry = Arc::new(Registry::read(&project));
-    let app = App::open(&database, true, registry, desk::options()?).await?;
+    let app = App::open(&database, true, registry, options(&settings.server)?).await?;
     let needs_token = !listen.ip().is_loopback();
     if needs_token && app.tokens().await?.is_empty() {
         bail!(
@@ -53,6 +52,8 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
              `formwork token create NAME --scope admin`, or listen on 127.0.0.1"
         );
     }
+    // Runners that live could not renew their leases while nobody served.
+    app.grace().await?;
     let bound =
         Server::bind(ServerOptions { needs_token, ..ServerOptions::new(listen) }, app.clone()).await?;
     output::lines(said(&app, &bound.address().to_string(), &database, arguments.no_runner));
@@ -62,7 +63,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     };
     let sweeper = Sweeper::new(app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
     let helpers = app.clone();
-    let helpers =
+    let mut helpers =
         tokio::spawn(
             async move { tokio::join!(helpers.tail().run(), helpers.registry().watch(), sweeper.run()) },
         );
@@ -75,14 +76,20 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
             slots,
             details: workshop.details(),
             runner_id: None,
-            claim_wait: std::time::Duration::from_secs(2),
+            claim_wait: Duration::from_secs(2),
         };
         let progress: Arc<dyn Progress> = Arc::new(());
         let worker = Worker::new(Arc::new(app.clone()), Arc::new(workshop), progress, options);
         tokio::spawn(worker.run(closed(closing.clone())))
     });
     let server = tokio::spawn(bound.run(closed(closing)));
-    signals::interrupted().await?;
+    let mut worker = worker;
+    tokio::select! {
+        interrupted = signals::interrupted() => interrupted?,
+        // None of them ends by itself: a service that lost one would look well and do nothing.
+        ended = working(&mut worker) => bail!("the runner in this process ended: {}", said_of(ended)),
+        ended = &mut helpers => bail!("what looks after runs ended: {:?}", ended.err()),
+    }
     output::lines(["formwork: going down; what is being worked on is given back".to_owned()]);
     close.send_replace(true);
     if let Some(worker) = worker {
@@ -93,15 +100,55 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     Ok(Exit::Valid)
 }
 
+type Working = JoinHandle<Result<(), formwork_runner::Error>>;
+
+async fn working(worker: &mut Option<Working>) -> Result<Result<(), formwork_runner::Error>, JoinError> {
+    match worker {
+        Some(worker) => worker.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn said_of(ended: Result<Result<(), formwork_runner::Error>, JoinError>) -> String {
+    match ended {
+        Ok(Ok(())) => "it says nothing of why".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn options(settings: &ServerSettings) -> Result<AppOptions> {
+    let options = desk::options()?;
+    let lease = settings.lease_seconds.map_or(options.lease, |seconds| Duration::from_secs(seconds.into()));
+    // A heartbeat or two may be lost on their way before a lease is.
+    let heartbeat = options.heartbeat.min(lease / 4);
+    Ok(AppOptions { lease, heartbeat, ..options })
+}
+
 async fn closed(mut closing: watch::Receiver<bool>) {
     let _ = closing.wait_for(|is_closing| *is_closing).await;
 }
 
+/// Where to listen. This machine's name for itself is as good as its number.
+fn listening_at(given: &str) -> Result<SocketAddr> {
+    let numbered = given.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let parsed = numbered.as_deref().unwrap_or(given).parse();
+    parsed.with_context(|| format!("--listen {given}: write an address and a port, like {LISTEN}"))
+}
+
+/// The kinds of stores that have addresses.
+const STORES: [&str; 3] = ["sqlite", "postgres", "postgresql"];
+
 /// A database as the user wrote it: an address, or the path of a file.
-pub(crate) fn address(project: &Path, given: &str) -> String {
-    match given.contains(':') {
-        true => given.to_owned(),
-        false => format!("sqlite:{}", project.join(given).display()),
+pub(crate) fn address(project: &Path, given: &str) -> Result<String> {
+    match given.split_once(':') {
+        None => Ok(format!("sqlite:{}", project.join(given).display())),
+        Some((kind, _)) if STORES.contains(&kind) => Ok(given.to_owned()),
+        // What follows is not repeated: there may be a password in it.
+        Some((kind, _)) => bail!(
+            "--db {kind}:…: there is no such kind of database; write the path of a file, sqlite:FILE or \
+             postgres://USER@HOST/DATABASE"
+        ),
     }
 }
 

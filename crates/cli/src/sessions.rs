@@ -15,17 +15,18 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let desk = Desk::open(arguments.server.as_deref()).await?;
         match &arguments.command {
-            SessionsCommand::List { limit, json } => list(&desk, *limit, *json).await,
+            SessionsCommand::List { limit, json } => list(&desk, usize::from(*limit), *json).await,
             SessionsCommand::Show { id, json } => show(&desk, &session(id)?, *json).await,
             SessionsCommand::Result { id, json } => result(&desk, &session(id)?, *json).await,
             SessionsCommand::Events { id, after, json } => events(&desk, &session(id)?, *after, *json).await,
             SessionsCommand::Resume { id, prompt } => resume(&desk, session(id)?, prompt).await,
             SessionsCommand::Stop { id } => {
-                let run = desk.stop_session(&session(id)?).await?;
+                let run = desk.see_off(desk.stop_session(&session(id)?).await?).await?;
                 output::lines([format!("formwork: {} is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
             SessionsCommand::Delete { id } => {
+                desk.sweep().await?;
                 desk.delete_session(&session(id)?).await?;
                 output::lines([format!("formwork: {id} is deleted, with all that it led to")]);
                 Ok(Exit::Valid)
@@ -156,6 +157,7 @@ async fn resume(desk: &Desk, session: SessionId, prompt: &str) -> Result<Exit> {
         }
         // Nobody works here: the run is done in this process, as `run --session` does.
         Desk::Here(_) => {
+            desk.sweep().await?;
             let agent = desk.session(&session).await?.agent_name;
             return crate::run::resume(&agent, &session, prompt).await;
         }

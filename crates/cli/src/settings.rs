@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -21,6 +22,10 @@ const DEFAULT_TIER: &str = "default";
 /// What OpenAI and Anthropic are asked for where nobody names a model.
 const OPENAI_MODEL: &str = "gpt-4.1-mini";
 const ANTHROPIC_MODEL: &str = "claude-haiku-4-5";
+
+/// How long leases may be. Shorter ones expire while a busy machine does something else; runs whose runner died wait for
+/// longer ones.
+const LEASE_SECONDS: RangeInclusive<u32> = 1..=3_600;
 
 /// What the file says.
 #[derive(Debug, Default, Deserialize)]
@@ -46,6 +51,9 @@ pub(crate) struct ServerSettings {
     pub(crate) db: Option<String>,
     /// How many runs the runner beside it works on at a time.
     pub(crate) slots: Option<u32>,
+    /// How long a runner may be silent before its runs are given to others, in seconds, 1 to 3600; 15 unless said. The
+    /// shorter, the sooner the runs of a runner that died go on, and the shorter the pauses that a runner may take.
+    pub(crate) lease_seconds: Option<u32>,
     /// Sessions that ended longer ago are deleted.
     pub(crate) retention_days: Option<u32>,
     /// The most sessions that are kept after their end.
@@ -102,6 +110,10 @@ impl Settings {
     }
 
     fn check(&self) -> Result<()> {
+        if let Some(seconds) = self.server.lease_seconds.filter(|seconds| !LEASE_SECONDS.contains(seconds)) {
+            let (shortest, longest) = LEASE_SECONDS.into_inner();
+            bail!("{FILE}: server.lease_seconds is {seconds}; it has to be {shortest} to {longest}");
+        }
         let problems: Vec<String> = self.backends.values().flat_map(BackendConfig::problems).collect();
         if !problems.is_empty() {
             bail!("{FILE} or the environment: {}", problems.join("; "));

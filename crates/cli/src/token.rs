@@ -31,7 +31,7 @@ async fn open(given: Option<&str>) -> Result<App> {
     let settings = Settings::read(&project, &environment)?;
     let database = given.map(str::to_owned).or(settings.server.db);
     let database =
-        database.map_or_else(|| desk::database(&project), |given| serve::address(&project, &given));
+        database.map_or_else(|| Ok(desk::database(&project)), |given| serve::address(&project, &given))?;
     let registry = Arc::new(Registry::read(Path::new("")));
     Ok(App::open(&database, false, registry, desk::options()?).await?)
 }
@@ -40,6 +40,9 @@ async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exi
     let Some(scope) = Scope::of(scope) else {
         bail!("there is no scope '{scope}'; there are: admin, caller, runner")
     };
+    if name.trim().is_empty() {
+        bail!("a token needs a name: say what it is for, so that whoever revokes it knows");
+    }
     let issued = app.create_token(name, scope).await?;
     let record = &issued.record;
     if as_json {

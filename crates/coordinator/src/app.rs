@@ -13,24 +13,32 @@ mod starts;
 mod submit;
 mod tokens;
 mod views;
+mod vigil;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use formwork_agents::contract::EnvironmentDefaults;
 use formwork_schema::Cache;
 use formwork_store::{Store, Swept};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tail::Tail;
 
 use starts::Starts;
+use vigil::Vigil;
 
 pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
 pub(crate) use views::event as event_text;
+
+/// Whether a name is that of a verb in the addresses of agents and schemas: what is called so could not be reached.
+fn is_verb(name: &str) -> bool {
+    name == "validate"
+}
 
 /// How an app works.
 #[derive(Debug, Clone)]
@@ -75,6 +83,11 @@ struct Inner {
     /// Somebody may find work.
     work: Notify,
     metrics: Metrics,
+    vigil: Vigil,
+    /// When the database was last asked whether it answers, and what it said.
+    pinged: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
+    /// When it was last looked for what is kept for runners that are gone.
+    adopted: Mutex<Option<Instant>>,
 }
 
 impl App {
@@ -83,7 +96,23 @@ impl App {
         let tail = Arc::new(Tail::new(store.clone()));
         let (schemas, starts) = (Cache::default(), Starts::default());
         let (work, metrics) = (Notify::new(), Metrics::default());
-        App { inner: Arc::new(Inner { store, registry, tail, options, schemas, starts, work, metrics }) }
+        let (vigil, adopted) = (Vigil::default(), Mutex::default());
+        let pinged = tokio::sync::Mutex::default();
+        App {
+            inner: Arc::new(Inner {
+                store,
+                registry,
+                tail,
+                options,
+                schemas,
+                starts,
+                work,
+                metrics,
+                vigil,
+                pinged,
+                adopted,
+            }),
+        }
     }
 
     /// An app over the store at an address: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.

@@ -4,7 +4,7 @@ mod files;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use formwork_agents::{Checked, load};
@@ -50,12 +50,15 @@ pub struct Files {
 pub struct Registry {
     project: PathBuf,
     files: RwLock<Arc<Files>>,
+    /// What the files looked like just before they were read.
+    seen: Mutex<Fingerprint>,
 }
 
 impl Registry {
     /// Reads the files of a project.
     pub fn read(project: &Path) -> Registry {
-        let registry = Registry { project: project.to_owned(), files: RwLock::default() };
+        let registry =
+            Registry { project: project.to_owned(), files: RwLock::default(), seen: Mutex::default() };
         registry.look();
         registry
     }
@@ -76,6 +79,8 @@ impl Registry {
 
     /// Reads everything again.
     pub fn look(&self) {
+        // Taken first: what changes while they are read is read again.
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = self.fingerprint();
         let before = self.files();
         let mut now = Files::default();
         self.read_agents(&before, &mut now);
@@ -83,17 +88,23 @@ impl Registry {
         *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
     }
 
-    /// Watches the files for as long as it is polled.
-    pub async fn watch(&self) {
-        let mut seen = self.fingerprint();
+    /// Watches the files for as long as it is polled. They are read where waiting for a disk keeps nobody else waiting.
+    pub async fn watch(self: &Arc<Registry>) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         loop {
             ticks.tick().await;
-            let now = self.fingerprint();
-            if now != seen {
-                seen = now;
-                self.look();
-            }
+            let registry = self.clone();
+            // One that panicked is tried again at the next tick.
+            let _ = tokio::task::spawn_blocking(move || registry.look_again()).await;
+        }
+    }
+
+    /// Reads everything again where something has changed.
+    fn look_again(&self) {
+        let now = self.fingerprint();
+        let has_changed = *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != now;
+        if has_changed {
+            self.look();
         }
     }
 
@@ -156,5 +167,33 @@ impl Registry {
             };
             now.schemas.insert(name, FromFile { path, in_force, problems });
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_changes_before_anyone_watches_is_seen() {
+        let project = std::env::temp_dir().join(format!("formwork-registry-{}", std::process::id()));
+        std::fs::create_dir_all(project.join(AGENTS_FOLDER)).unwrap();
+        let registry = Arc::new(Registry::read(&project));
+        let text = "name: late\ndescription: An agent.\nsystem_prompt: Be brief.\n";
+        std::fs::write(project.join(AGENTS_FOLDER).join("late.yaml"), text).unwrap();
+        let noticed = async {
+            while !registry.files().agents.contains_key("late") {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let watched = tokio::time::timeout(Duration::from_secs(20), async {
+            tokio::select! {
+                () = registry.watch() => {}
+                () = noticed => {}
+            }
+        });
+        assert!(watched.await.is_ok());
+        std::fs::remove_dir_all(&project).unwrap();
     }
 }

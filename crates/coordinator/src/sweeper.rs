@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use formwork_store::{Retention, SweepLimits};
+use tokio::time::Instant;
 
 use crate::app::App;
 
-/// Lost attempts after which a run has failed: a run that kills its runners would kill them for ever.
+/// Lost attempts at the same step after which a run has failed: a run that kills its runners would kill them for ever.
 const LOSSES_MAX: i64 = 3;
 
 /// How long a run that is to stop waits for a runner. A stopped run ends within 3 s.
@@ -14,6 +15,9 @@ const STOP_WAIT_MS: i64 = 2_000;
 
 /// The most runs of a kind in one sweep.
 const BATCH: usize = 500;
+
+/// How far a sweep goes.
+const LIMITS: SweepLimits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: STOP_WAIT_MS, batch: BATCH };
 
 /// How often old sessions are looked for.
 const RETAIN_EVERY: Duration = Duration::from_secs(60);
@@ -47,19 +51,40 @@ impl Sweeper {
 
     /// Sweeps for as long as it is polled. A database that does not answer is tried again.
     pub async fn run(self) {
-        let limits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: STOP_WAIT_MS, batch: BATCH };
         let mut ticks = tokio::time::interval(self.options.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut retained: Option<tokio::time::Instant> = None;
+        self.app.note_awake();
+        let mut retained: Option<Instant> = None;
         loop {
             ticks.tick().await;
-            if let Ok(swept) = self.app.store().sweep(limits).await {
-                self.app.swept(&swept);
+            if self.app.wake_up().await.is_err() {
+                continue;
+            }
+            match self.app.store().sweep(LIMITS).await {
+                Ok(swept) => {
+                    self.app.note_awake();
+                    self.app.swept(&swept);
+                }
+                Err(error) => tracing::warn!(%error, "nothing could be swept"),
             }
             if retained.is_none_or(|at| at.elapsed() >= RETAIN_EVERY) {
-                retained = Some(tokio::time::Instant::now());
-                let _ = self.app.store().retain(self.options.retention).await;
+                retained = Some(Instant::now());
+                if let Err(error) = self.app.store().retain(self.options.retention).await {
+                    tracing::warn!(%error, "old sessions could not be looked for");
+                }
             }
         }
+    }
+}
+
+impl App {
+    /// Puts back what runners lost and ends what nobody ends, once: for whoever looks at a store that nobody serves.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn sweep_once(&self) -> Result<(), formwork_store::Error> {
+        let swept = self.store().sweep(LIMITS).await?;
+        self.swept(&swept);
+        Ok(())
     }
 }

@@ -2,13 +2,13 @@
 
 use formwork_types::{
     BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Protocol, Repair, Reply,
-    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success,
+    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success, ToolCall,
 };
 use serde_json::Value;
 
 use crate::acting::Bounds;
 use crate::envelope;
-use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, refusal};
+use crate::judge::{Accepted, Asked, Flawed, SUBMIT, Verdict, judge, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
@@ -210,6 +210,23 @@ impl State {
             None => Ask::Full { why, errors, previous: String::new() },
         };
         self.retry(trouble, Plan { ask, budget: Some(budget), narrow, ..plan });
+    }
+
+    /// Keeps the beginning of a document that was not waited for.
+    pub(crate) fn keep_partial(&mut self, plan: &Plan, text: &str) {
+        // Where there are tools to call, what was written may be the arguments of any of them.
+        let Some(contract) = self.contract().filter(|_| !self.acting.is_on()) else { return };
+        let mut reply = Reply { text: text.to_owned(), stop: Stop::Length, ..Reply::default() };
+        if plan.way == Way::Tool {
+            let (id, name) = (String::new(), SUBMIT.to_owned());
+            reply.tool_calls.push(ToolCall { id, name, arguments: text.to_owned() });
+        }
+        let asked = Asked { way: plan.way, text_counts: true, parts: plan.parts() };
+        let Verdict::Truncated { candidate: Some(candidate), .. } = judge(contract, &asked, &reply) else {
+            return;
+        };
+        let violations = contract.schema.violations(&candidate);
+        self.ledger.failed(&candidate, &violations);
     }
 
     /// Asks again for a document: in parts where it is nearly right, in full otherwise, and in another

@@ -125,13 +125,15 @@ impl State {
                 .pop_front()
                 .map(|_| ())
                 .ok_or(Error::Journal("a decision was noted that was never made")),
-            Body::DeadlineReached => {
+            Body::DeadlineReached { partial } => {
+                self.interrupted(partial.as_deref());
                 let limit = self.task.as_ref().and_then(|task| task.blueprint.limits.timeout_seconds);
                 let limit = limit.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
                 self.cut_short(RunErrorType::Timeout, format!("the run's time limit{limit} was reached"));
                 Ok(())
             }
-            Body::StopRequested => {
+            Body::StopRequested { partial } => {
+                self.interrupted(partial.as_deref());
                 self.cut_short(RunErrorType::Stopped, "the run was stopped".to_owned());
                 Ok(())
             }
@@ -252,6 +254,22 @@ impl State {
             self.decide_on_failure(planned.plan, error);
         }
         Ok(())
+    }
+
+    /// A reply was not waited for. What was written of it is paid for and kept, as that of a whole one.
+    fn interrupted(&mut self, partial: Option<&str>) {
+        let Some(text) = partial.filter(|_| !matches!(self.outcome, Some(Outcome::Completed(_)))) else {
+            return;
+        };
+        let planned = self.plan.take();
+        if let Some(planned) = &planned {
+            self.account(planned);
+        }
+        self.ledger.replied(&Reply { text: text.to_owned(), ..Reply::default() });
+        if let Some(planned) = planned {
+            self.keep_partial(&planned.plan, text);
+        }
+        self.refresh_failure();
     }
 
     /// Whether the run ended from outside, perhaps in the middle of a call.

@@ -2,7 +2,7 @@
 //!
 //! A case has a `name`, bits of a `blueprint`, an `input`, a `contract` (`schema`, by name or in full,
 //! `options`, `example`), a `ladder` of bits of backends, `tools` and `agents` with their `answers`, and `replies` in order: a text, an object with
-//! the members of a reply, `{"call_error": …}` or `{"event": "stop_requested"}`. What `expect` says has
+//! the members of a reply, `{"call_error": …}` or `{"event": "stop_requested"}`, with what was written by then as `partial`. What `expect` says has
 //! to hold: `status`, `result_data`, `result_text`; `error`, `receipt` and `salvage` as far as they are
 //! given; `noted`, parts of what was noted, in order; and `calls`, one for each request.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]

@@ -15,6 +15,7 @@ use crate::estimate;
 use crate::retry::{Retry, retry_after};
 use crate::secret::Secret;
 use crate::sse::{Event, Events};
+use crate::telling::Telling;
 use crate::words::{blames_request, cause, on_one_line, server_words};
 
 /// The largest reply that is kept. The longest answers of today's models are a tenth of it; what is
@@ -174,6 +175,7 @@ impl Http {
     ) -> Result<Reply, Error> {
         let mut reply = A::default();
         let mut events = Events::default();
+        let mut telling = Telling::new(&self.secret, post.watch);
         let mut read = 0;
         // Some servers keep the connection open when all is said.
         while !reply.is_done() {
@@ -193,6 +195,7 @@ impl Http {
                 return Err(Error::TooLarge { limit: REPLY_BYTES_MAX });
             }
             post.watch.tokens(reply.tokens());
+            telling.tell(reply.reply());
         }
         events.finish(|event| reply.event(&event))?;
         reply.finish()

@@ -3,7 +3,8 @@
 //! - One file a protocol: `openai` (chat completions), `completions`, `anthropic`, `command`.
 //! - `http` carries the calls: streaming, timeouts, size bounds, repeats with backoff, no redirects, a
 //!   limit on calls at the same time. `sse` reads event streams, `retry` decides when to ask again,
-//!   `words` finds what a server says, `estimate` counts tokens where it does not.
+//!   `words` finds what a server says, `estimate` counts tokens where it does not, `telling` passes a reply on while
+//!   it is written.
 //! - [`probe`] puts a backend's promises to the test with schemas that the prompt argues against.
 //! - Keys come from named environment variables and appear in no error, reply or debug output.
 //!
@@ -36,6 +37,7 @@ pub mod probe;
 mod retry;
 mod secret;
 mod sse;
+mod telling;
 mod words;
 
 use std::path::Path;
@@ -111,6 +113,11 @@ pub trait Watch: Send + Sync {
     /// Tokens have come; `total` of this reply so far, roughly.
     fn tokens(&self, total: u64) {
         let _ = total;
+    }
+    /// More of the reply has come: its words, or the arguments of its tool calls. No piece holds any of the key. After
+    /// [`Watch::waiting`] the reply begins anew.
+    fn text(&self, piece: &str) {
+        let _ = piece;
     }
     /// The backend failed and will be asked again after `wait`.
     fn waiting(&self, wait: Duration, error: &Error) {

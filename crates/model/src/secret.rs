@@ -56,7 +56,7 @@ impl Secret {
     /// A reply goes into the journal; a server that echoes headers must not carry the key there. What
     /// local servers get for a key (`ollama`, `lm-studio`) is a word like any other and stays.
     pub(crate) fn redact_reply(&self, mut reply: Reply) -> Reply {
-        if self.key.as_ref().is_none_or(|key| key.len() < REPLY_SECRET_BYTES_MIN) {
+        if !self.is_taken_out_of_replies() {
             return reply;
         }
         reply.text = self.redact(reply.text);
@@ -76,6 +76,28 @@ impl Secret {
             }
         }
         reply
+    }
+
+    /// A piece of a reply without the key, and the end of it that may be the beginning of the key, which has to wait for
+    /// what follows.
+    pub(crate) fn redact_piece(&self, piece: String) -> (String, String) {
+        if !self.is_taken_out_of_replies() {
+            return (piece, String::new());
+        }
+        let mut clean = self.redact(piece);
+        let begins = |spelling: &String| {
+            let most = clean.len().min(spelling.len().saturating_sub(1));
+            let is_begun = |length: &usize| clean.as_bytes().ends_with(&spelling.as_bytes()[..*length]);
+            (1..=most).rev().find(is_begun).unwrap_or(0)
+        };
+        let held = self.spellings.iter().map(begins).max().unwrap_or(0);
+        // A key is plain ASCII, so that its beginning never splits a character.
+        let rest = clean.split_off(clean.len() - held);
+        (clean, rest)
+    }
+
+    fn is_taken_out_of_replies(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.len() >= REPLY_SECRET_BYTES_MIN)
     }
 }
 

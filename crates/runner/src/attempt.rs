@@ -89,12 +89,17 @@ impl Attempt {
                 self.send(&request).await?;
                 Err(Error::InvalidResult(error.message))
             }
+            Err(error) if error.code == Code::PayloadTooLarge && is_ending(&request.events) => {
+                tracing::warn!(run_id = %request.run_id, %error, "the end of a run is too large; it is said in short");
+                request.events = in_short(request.events, &error);
+                Ok(self.send(&request).await?)
+            }
             answer => answer.map_err(Error::from),
         }
     }
 
     async fn send(&self, request: &AppendRequest) -> Result<(), formwork_api::Error> {
-        let is_last = matches!(request.events.last(), Some(Body::RunCompleted { .. }));
+        let is_last = is_ending(&request.events);
         let Appended { stop, .. } = insist(PATIENCE, || match is_last {
             true => self.door.finish(request),
             false => self.door.append(request),
@@ -145,6 +150,50 @@ impl Coordinator for Attempt {
             })
         })
     }
+}
+
+fn is_ending(events: &[Body]) -> bool {
+    matches!(events.last(), Some(Body::RunCompleted { .. }))
+}
+
+/// The end of a run without what makes it long. Replies are in the journal in any case.
+fn in_short(events: Vec<Body>, refusal: &formwork_api::Error) -> Vec<Body> {
+    let notes = events.iter().filter(|body| !matches!(body, Body::Result { .. } | Body::RunCompleted { .. }));
+    let mut short: Vec<Body> = notes.cloned().collect();
+    let errors = vec![format!("what the run kept is in its journal: {}", refusal.message)];
+    let salvage = Some(Box::new(Salvage { errors, ..Salvage::default() }));
+    short.extend(events.into_iter().filter_map(|body| match body {
+        Body::RunCompleted { status, error: Some(error), receipt, .. } => {
+            let error = RunError { last_output: None, response: None, ..*error };
+            Some(Body::RunCompleted {
+                status,
+                error: Some(Box::new(error)),
+                salvage: salvage.clone(),
+                receipt,
+            })
+        }
+        Body::RunCompleted { .. } => Some(ended(
+            RunErrorType::LimitExceeded,
+            format!("the result is larger than the coordinator takes: {}", refusal.message),
+            salvage.clone(),
+        )),
+        _ => None,
+    }));
+    short
+}
+
+/// The end of a run that failed, said without its journal.
+pub(crate) fn ended(kind: RunErrorType, message: String, salvage: Option<Box<Salvage>>) -> Body {
+    let error = RunError {
+        kind,
+        message,
+        validation_errors: Vec::new(),
+        last_output: None,
+        calls: 0,
+        retry_count: 0,
+        response: None,
+    };
+    Body::RunCompleted { status: RunStatus::Failed, error: Some(Box::new(error)), salvage, receipt: None }
 }
 
 /// The end of a run whose result the coordinator does not take. The result is kept as what can still be used.

@@ -83,13 +83,10 @@ impl Claim {
         }
     }
 
-    /// The same, with its deadline set: the blueprint's limit from now on, and not after `latest`.
-    #[must_use]
-    pub fn starting_now(self, latest: Option<Instant>) -> Claim {
-        let seconds = self.blueprint.limits.timeout_seconds;
-        let own = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
-        let until = [self.until, own, latest].into_iter().flatten().min();
-        Claim { until, ..self }
+    /// When the blueprint's time would be up, were it to begin now.
+    pub(crate) fn time_from_now(&self) -> Option<Instant> {
+        let seconds = self.blueprint.limits.timeout_seconds?;
+        Some(Instant::now() + Duration::from_secs(seconds.into()))
     }
 
     /// Whether the agent has anything to call.

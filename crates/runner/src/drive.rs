@@ -11,6 +11,7 @@ use tracing::Instrument as _;
 use crate::claim::Claim;
 use crate::error::Error;
 use crate::journal::{Accepted, Coordinator};
+use crate::partial::Partial;
 use crate::spans;
 
 /// A way to stop a run from outside.
@@ -48,10 +49,6 @@ pub trait Progress: Watch {
     /// Something was decided or happened.
     fn happened(&self, claim: &Claim, body: &Body) {
         let _ = (claim, body);
-    }
-    /// The results of children cannot be told to the agent that they worked for.
-    fn unheard(&self, agent: &str, reason: &str) {
-        let _ = (agent, reason);
     }
 }
 
@@ -96,7 +93,12 @@ async fn drive_within(
         return Ok(Driven::Ended(outcome.clone()));
     }
     // A deadline that was set stands: the blueprint's limit does not begin anew with each attempt.
-    let until = claim.until.or_else(|| claim.clone().starting_now(None).until);
+    let until = claim.until.or_else(|| claim.time_from_now());
+    // What children found while the run was parked is in its journal already, and new to whoever watches.
+    let is_news =
+        |event: &&Event| matches!(event.body, Body::ChildCompleted(_)) && event.run_id == claim.run_id;
+    let first = journal.len() - journal.iter().rev().take_while(is_news).count();
+    journal[first..].iter().for_each(|event| progress.happened(claim, &event.body));
     let mut drive = Drive { claim, coordinator, progress, state, until };
     if !is_begun {
         drive.append(vec![claim.run_start()]).await?;
@@ -146,9 +148,14 @@ pub(crate) enum Cut {
 
 impl Cut {
     fn body(self) -> Body {
+        self.after(None)
+    }
+
+    /// With what was written by then of the reply that was not waited for.
+    fn after(self, partial: Option<String>) -> Body {
         match self {
-            Cut::Stop => Body::StopRequested,
-            Cut::Deadline => Body::DeadlineReached,
+            Cut::Stop => Body::StopRequested { partial },
+            Cut::Deadline => Body::DeadlineReached { partial },
         }
     }
 }
@@ -275,14 +282,15 @@ impl Drive<'_> {
         let is_program = rung.tier.backend.kind == BackendKind::Command;
         let invocation = is_program.then(|| self.claim.invocation(self.state.is_resumed()));
         self.progress.calling(self.claim, call);
-        let watch: &dyn Watch = self.progress;
+        let partial = Partial::of(self.progress);
+        let watch: &dyn Watch = &partial;
         let span = spans::chat(&rung.tier.backend);
         let answer = span.in_scope(|| {
             rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch })
         });
         Ok(match self.unless_cut(stop, answer.instrument(span.clone())).await {
             Err(cut) => {
-                let body = cut.body();
+                let body = cut.after(partial.written());
                 spans::cut(&span, &body);
                 body
             }

@@ -9,9 +9,6 @@ pub enum Error {
     /// The journal that came with a piece of work is none.
     #[error("the run's journal cannot be read: {0}")]
     Unreadable(String),
-    /// The coordinator does not take the event.
-    #[error("the coordinator refused an event: {0}")]
-    Refused(String),
     /// The coordinator does not take what is said to it, or was away for too long.
     #[error("the coordinator does not take it")]
     Coordinator(#[source] formwork_api::Error),
@@ -30,9 +27,6 @@ pub enum Error {
     /// The run waits for a child, and nobody is there to wait with it.
     #[error("the run waits for another agent, and nobody here starts agents")]
     Parked,
-    /// A tool broke in a way that tools never do.
-    #[error("a tool broke off: {0}")]
-    Tool(String),
     /// The engine has nothing to say although the run goes on.
     #[error("the run cannot go on: its journal holds no attempt")]
     Stuck,

@@ -31,13 +31,10 @@ pub trait Coordinator: Send + Sync {
     fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()>;
 
     /// Takes on the run of a child, or says why not in words that its parent can do something with.
-    fn delegate<'a>(&'a self, parent: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
-        let _ = (parent, child);
-        Box::pin(std::future::ready(Ok(Err("there is nobody here who could start an agent".to_owned()))))
-    }
+    fn delegate<'a>(&'a self, parent: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>>;
 }
 
-/// A coordinator inside the process that keeps journals and does nothing else.
+/// A coordinator inside the process that keeps journals and does nothing else: it takes no children on.
 pub struct Memory {
     clock: Arc<dyn Clock>,
     events: Mutex<Vec<Event>>,
@@ -59,7 +56,7 @@ impl Memory {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn write(&self, session: &SessionId, run: &RunId, bodies: Vec<Body>) {
+    fn write(&self, session: &SessionId, run: &RunId, bodies: Vec<Body>) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         for body in bodies {
             let last = events.iter().rev().find(|event| event.session_id == *session);
@@ -79,5 +76,9 @@ impl Coordinator for Memory {
     fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
         self.write(session, run, bodies);
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn delegate<'a>(&'a self, _: &'a Claim, _: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+        Box::pin(std::future::ready(Ok(Err("there is nobody here who could start an agent".to_owned()))))
     }
 }

@@ -1,10 +1,9 @@
 //! Runners: they claim a run, do what the engine says, and append what happened to the journal.
 //!
-//! - [`Coordinator`] is whom a runner reports to. [`Memory`] is one inside the process, whose journal lives
-//!   as long as it does.
+//! - [`Coordinator`] is whom a runner reports to. [`Memory`] is one inside the process that starts no children and whose
+//!   journal lives as long as it does.
 //! - [`Claim`] holds everything a run needs; nothing is fetched later.
 //! - [`drive`] performs one run to its end, or to where it waits for a child.
-//! - [`Local`] is a coordinator inside the process that performs runs and their children; a [`Desk`] makes their claims.
 //! - [`Worker`] takes its work from a coordinator behind a [`formwork_api::RunnerDoor`]: it claims as many runs as it has
 //!   slots, says that it lives, and gives back what it holds when it goes home. An [`Outfitter`] makes the claim of each
 //!   [`Job`]; an [`Attempt`] carries what happens to the coordinator, and again while that is away.
@@ -22,7 +21,7 @@ mod drive;
 mod error;
 mod job;
 mod journal;
-mod local;
+mod partial;
 mod spans;
 mod tools;
 mod variables;
@@ -37,6 +36,5 @@ pub use formwork_engine::{Child, ChildTask, ModelCall};
 pub use formwork_tools::builtin_names;
 pub use job::{Equipped, First, Job, Outfitter};
 pub use journal::{Accepted, Coordinator, Memory, Reported};
-pub use local::{Admitted, Desk, Local, Submission};
 pub use variables::Variables;
 pub use worker::{Worker, WorkerOptions};

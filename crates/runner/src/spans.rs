@@ -64,7 +64,7 @@ pub(crate) fn call_failed(span: &Span, error: &Error) {
 /// Something that was not waited for.
 pub(crate) fn cut(span: &Span, body: &Body) {
     match body {
-        Body::StopRequested => span.record("error.type", "stopped"),
+        Body::StopRequested { .. } => span.record("error.type", "stopped"),
         _ => span.record("error.type", "timeout"),
     };
 }

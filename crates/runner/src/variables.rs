@@ -31,6 +31,9 @@ impl Variables {
                     redact(tool_output, &secret);
                     *error = error.take().map(|error| secret.redact(error));
                 }
+                Body::StopRequested { partial } | Body::DeadlineReached { partial } => {
+                    *partial = partial.take().map(|partial| secret.redact(partial));
+                }
                 Body::ToolsFailed { error } => *error = secret.redact(std::mem::take(error)),
                 _ => {}
             }

@@ -110,7 +110,7 @@ async fn a_stop_in_the_middle_of_a_call_keeps_the_earlier_replies() {
     assert_eq!(failure.salvage.best_candidate, Some(json!({"age": "old"})));
     server.wait_for_abandoned_async(1).await;
     let ends = journal.events().into_iter().rev().map(|event| event.body).take(2).collect::<Vec<_>>();
-    assert!(matches!(&ends[..], [Body::RunCompleted { .. }, Body::StopRequested]), "{ends:?}");
+    assert!(matches!(&ends[..], [Body::RunCompleted { .. }, Body::StopRequested { .. }]), "{ends:?}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ pub(crate) enum Dialect {
 }
 
 /// The word, in SQLite, in PostgreSQL.
-const WORDS: [(&str, &str, &str); 8] = [
+const WORDS: [(&str, &str, &str); 9] = [
     // The database's time in milliseconds. The machines that ask may be wrong about theirs.
     (
         "{now}",
@@ -22,6 +22,8 @@ const WORDS: [(&str, &str, &str); 8] = [
     // checks of foreign keys would have to wait for a stronger lock.
     ("{lock}", "", "FOR NO KEY UPDATE"),
     ("{skip}", "", "FOR NO KEY UPDATE SKIP LOCKED"),
+    // The texts of the first parameter, which is a JSON array.
+    ("{each}", "SELECT value FROM json_each($1)", "SELECT json_array_elements_text($1::text::json)"),
     ("{transaction}", "0", "transaction_id"),
     ("{after}", "position > $2", "(transaction_id, position) > ($1, $2)"),
     ("{order}", "position", "transaction_id, position"),

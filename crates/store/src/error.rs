@@ -12,6 +12,9 @@ pub enum Error {
     /// The database is of a kind or an age that is not worked with.
     #[error("{0}")]
     Unsuitable(String),
+    /// The database cannot keep what it was given, now or later.
+    #[error("it cannot be kept: {0}")]
+    Invalid(String),
     /// The database cannot be reached, or is too busy. Whether the transaction took place is not known.
     #[error("the database does not answer: {0}")]
     Unavailable(String),

@@ -25,7 +25,8 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// Makes asking twice the same as asking once.
     pub idempotency: Option<Idempotency>,
-    /// The only runner that may claim it, until one of its leases expires.
+    /// The only runner that may claim it, for as long as that one is heard of: see
+    /// [`Store::adopt`](crate::Store::adopt).
     pub pinned_to: Option<String>,
 }
 
@@ -186,6 +187,8 @@ pub struct Appended {
     pub last_seq: i64,
     /// Whether the run is to stop.
     pub stop: bool,
+    /// Whether it had been written before.
+    pub is_repeated: bool,
 }
 
 /// The answer to a heartbeat for one attempt.
@@ -357,7 +360,7 @@ pub struct Retention {
 /// What is said of a run when nobody is there to say it: see [`Store::sweep`](crate::Store::sweep).
 #[derive(Debug, Clone, Copy)]
 pub struct SweepLimits {
-    /// Lost attempts after which a run has failed.
+    /// Lost attempts, without progress between them, after which a run has failed.
     pub losses_max: i64,
     /// How long a run that is to stop waits for a runner.
     pub stop_wait_ms: Millis,

@@ -11,18 +11,21 @@ use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
     AgentFigures, Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Finished, Listed, Millis,
-    Named, NewRun, Page, Parked, Position, Refusal, Retention, RunFilter, RunRecord, RunnerRecord,
-    SessionRecord, Shelf, Stale, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
+    Named, NewRun, Page, ParentCall, Parked, Position, Refusal, Retention, RunFilter, RunRecord,
+    RunnerRecord, SessionRecord, Shelf, Stale, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
 };
 use crate::sqlite::Sqlite;
 use crate::tx::Perform;
-use crate::verb::claim::Renewal;
+use crate::verb::claim::{Absence, Adoption, Renewal};
 use crate::verb::shelf::Item;
 use crate::verb::sweep::Done;
 use crate::verb::{
     append, check, claim, delete, journal, names, park, retain, runner, runs, sessions, shelf, stop, submit,
     sweep, token,
 };
+
+/// Failures in a row after which a database that does not answer is left alone: each may have taken its time.
+const UNANSWERED_MAX: usize = 3;
 
 /// How a store is opened.
 #[derive(Debug, Clone, Default)]
@@ -80,9 +83,27 @@ impl Store {
         self.transact((new, start), |tx, (new, start)| Box::pin(submit::submit(tx, new, start))).await
     }
 
+    /// The run that was asked for under a key, with the hash of what was asked: what it was asked for with need not exist
+    /// any more.
+    pub async fn submitted_under(&self, key: &str) -> Result<Option<(Submitted, String)>, Error> {
+        self.read(key.to_owned(), |tx, key| Box::pin(submit::submitted_under(tx, key))).await
+    }
+
+    /// The child that the same call has started, if it has: what it was started with need not exist any more.
+    pub async fn child_of(&self, call: ParentCall) -> Result<Result<Option<Submitted>, Stale>, Error> {
+        self.read(call, |tx, call| Box::pin(submit::child_of(tx, call))).await
+    }
+
     /// Gives a runner as many runs as it has room for.
     pub async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claimed>, Error> {
         self.transact(request, |tx, request| Box::pin(claim::claim(tx, request))).await
+    }
+
+    /// Gives a runner runs that are pinned to others which were not heard of for a while. It looks at all that is pinned
+    /// and waits: for runners that found nothing else, and not each time.
+    pub async fn adopt(&self, request: ClaimRequest, silence_ms: Millis) -> Result<Vec<Claimed>, Error> {
+        let adoption = Adoption { request, silence_ms };
+        self.transact(adoption, |tx, adoption| Box::pin(claim::adopt(tx, adoption))).await
     }
 
     /// Prolongs leases, and says which attempts have lost theirs.
@@ -94,6 +115,16 @@ impl Store {
     ) -> Result<Vec<Beat>, Error> {
         let renewal = Renewal { runner_id: runner_id.to_owned(), fences, lease_ms };
         self.transact(renewal, |tx, renewal| Box::pin(claim::renew(tx, renewal))).await
+    }
+
+    /// Prolongs leases by a time in which nobody could renew them, up to one whole lease: the coordinator or the database
+    /// was away, and that is not the runners' fault. Those that were swept stay lost. How many leases.
+    ///
+    /// Where nobody knows how long that was, it is the time since a runner was last heard of. That is no time where
+    /// another coordinator was there: one that comes and goes does not keep the runs of a dead runner from others.
+    pub async fn grace(&self, away_ms: Option<Millis>, lease_ms: Millis) -> Result<u64, Error> {
+        let absence = Absence { away_ms, lease_ms };
+        self.transact(absence, |tx, absence| Box::pin(claim::grace(tx, absence))).await
     }
 
     /// Appends what happened.
@@ -127,14 +158,15 @@ impl Store {
     }
 
     /// Puts back what was lost, ends what nobody ends: each run in a transaction of its own. Several coordinators may
-    /// sweep at once.
+    /// sweep at once. One that fails is logged, and keeps the others from nothing.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<Swept, Error> {
         let due = self.read(limits, |tx, limits| Box::pin(sweep::candidates(tx, limits))).await?;
-        let mut swept = Swept::default();
+        let (mut swept, mut failures) = (Swept::default(), Failures::default());
         for run in due {
+            let about = run.to_string();
             let done =
                 self.transact((run, limits), |tx, (run, limits)| Box::pin(sweep::sweep(tx, run, limits)));
-            match done.await? {
+            match failures.overlook(&about, done.await)?.unwrap_or(Done::Nothing) {
                 Done::Nothing => {}
                 Done::Returned => swept.returned += 1,
                 Done::Lost => swept.lost += 1,
@@ -146,12 +178,15 @@ impl Store {
     }
 
     /// Deletes what is too old or too many; how many sessions that were. A session and all that work for it are kept or
-    /// deleted together, each such family in a transaction of its own.
+    /// deleted together, each such family in a transaction of its own. One that fails is logged, and keeps the others
+    /// from nothing.
     pub async fn retain(&self, retention: Retention) -> Result<usize, Error> {
         let families = self.read(retention, |tx, retention| Box::pin(retain::candidates(tx, retention)));
-        let mut count = 0;
+        let (mut count, mut failures) = (0, Failures::default());
         for root in families.await? {
-            count += self.transact(root, |tx, root| Box::pin(retain::forget(tx, root))).await?;
+            let about = root.to_string();
+            let forgotten = self.transact(root, |tx, root| Box::pin(retain::forget(tx, root))).await;
+            count += failures.overlook(&about, forgotten)?.unwrap_or(0);
         }
         Ok(count)
     }
@@ -191,7 +226,8 @@ impl Store {
         self.read(session.clone(), |tx, session| Box::pin(runs::finished(tx, session))).await
     }
 
-    /// Deletes a session with all that it led to. `Err(run)` names a run of it that has not ended.
+    /// Deletes a session with all that it led to. `Err(run)` names a run of it that has not ended, or one
+    /// that is still to hear how a run of it did.
     pub async fn delete_session(&self, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
         self.transact(session.clone(), |tx, session| Box::pin(delete::delete(tx, session))).await
     }
@@ -311,5 +347,32 @@ impl Store {
             Database::Sqlite(sqlite) => sqlite.read(arguments, perform).await,
             Database::Postgres(postgres) => postgres.read(arguments, perform).await,
         }
+    }
+}
+
+/// Failures in a row, of many that are worked off one after the other.
+#[derive(Default)]
+struct Failures {
+    unanswered: usize,
+}
+
+impl Failures {
+    /// Logs a failure so that the next one gets its turn, unless the database does not answer at all.
+    fn overlook<T>(&mut self, about: &str, done: Result<T, Error>) -> Result<Option<T>, Error> {
+        let error = match done {
+            Ok(done) => {
+                self.unanswered = 0;
+                return Ok(Some(done));
+            }
+            Err(error) => error,
+        };
+        tracing::warn!(about, %error, "it could not be swept");
+        if matches!(error, Error::Unavailable(_)) {
+            self.unanswered += 1;
+            if self.unanswered >= UNANSWERED_MAX {
+                return Err(error);
+            }
+        }
+        Ok(None)
     }
 }

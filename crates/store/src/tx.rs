@@ -32,6 +32,7 @@ impl Tx {
 
     /// Changes something; how many rows.
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
+        check(params)?;
         match &mut self.link {
             Link::Sqlite(link) => link.execute(sql, params),
             Link::Postgres(link) => link.execute(sql, params).await,
@@ -41,6 +42,7 @@ impl Tx {
     /// Changes several things in order, without waiting for one before the next. Where that takes a way to a server and
     /// back, they go with whatever is said next: an error of theirs comes then, or with the commit.
     pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
+        changes.iter().try_for_each(|(_, params)| check(params))?;
         match &mut self.link {
             Link::Sqlite(link) => {
                 changes.iter().try_for_each(|(sql, params)| link.execute(sql, params).map(drop))
@@ -51,6 +53,7 @@ impl Tx {
 
     /// Asks for rows.
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
+        check(params)?;
         match &mut self.link {
             Link::Sqlite(link) => link.query(sql, params),
             Link::Postgres(link) => link.query(sql, params).await,
@@ -59,6 +62,7 @@ impl Tx {
 
     /// Asks several things in order, without waiting for one before the next.
     pub(crate) async fn query_all(&mut self, questions: &[Change<'_>]) -> Result<Vec<Vec<Row>>, Error> {
+        questions.iter().try_for_each(|(_, params)| check(params))?;
         match &mut self.link {
             Link::Sqlite(link) => questions.iter().map(|(sql, params)| link.query(sql, params)).collect(),
             Link::Postgres(link) => link.query_all(questions).await,
@@ -83,6 +87,15 @@ pub(crate) type Change<'a> = (&'static str, Vec<Param<'a>>);
 pub(crate) enum Param<'a> {
     Integer(Option<i64>),
     Text(Option<&'a str>),
+}
+
+/// PostgreSQL has no text with a NUL in it. SQLite would keep one, and is not asked to: both refuse the same.
+fn check(params: &[Param<'_>]) -> Result<(), Error> {
+    let has_nul = |param: &Param<'_>| matches!(param, Param::Text(Some(text)) if text.contains('\0'));
+    match params.iter().any(has_nul) {
+        true => Err(Error::Invalid("a text has a NUL character (\\u0000) in it; leave it out".to_owned())),
+        false => Ok(()),
+    }
 }
 
 impl From<i64> for Param<'_> {

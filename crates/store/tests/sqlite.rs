@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use formwork_store::{ClaimRequest, Error, NewRun, Options, Place, Shelf, Store};
-use formwork_types::{Blueprint, Body, ExecutionMode, RunId, RunType, SessionId};
+use formwork_store::{ClaimRequest, Error, NewRun, Options, Place, Shelf, Store, SweepLimits, Swept};
+use formwork_types::{Blueprint, Body, ExecutionMode, RunId, RunStatus, RunType, SessionId};
 use serde_json::json;
 
 const EXCLUSIVE: Options = Options { is_exclusive: true };
@@ -117,6 +117,26 @@ async fn what_was_asked_for_is_kept_when_the_store_is_dropped() {
     }
     let again = open(&folder.file(), &Options::default()).await.unwrap();
     assert_eq!(again.named(Shelf::Agents).await.unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn a_damaged_run_keeps_no_other_from_being_swept() {
+    let folder = Folder::new();
+    let store = open(&folder.file(), &Options::default()).await.unwrap();
+    let (damaged, sound) = (task(1), task(2));
+    for new in [damaged.clone(), sound.clone()] {
+        store.submit(new).await.unwrap().unwrap();
+        let request =
+            ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms: -1, only_pinned: false };
+        assert_eq!(store.claim(request).await.unwrap().len(), 1);
+    }
+    let connection = rusqlite::Connection::open(folder.file()).unwrap();
+    let damage = "INSERT INTO events (session_id, seq, run_id, at, body)
+        SELECT session_id, 2, run_id, 0, '{\"event_type\":\"message\"' FROM runs WHERE run_id = ?1";
+    assert_eq!(connection.execute(damage, [damaged.run_id.as_str()]).unwrap(), 1);
+    let limits = SweepLimits { losses_max: 1, stop_wait_ms: 60_000, batch: 10 };
+    assert_eq!(store.sweep(limits).await.unwrap(), Swept { lost: 1, ..Swept::default() });
+    assert_eq!(store.run(&sound.run_id).await.unwrap().unwrap().status, RunStatus::Failed);
 }
 
 #[tokio::test]

@@ -147,9 +147,17 @@ pub enum Body {
         losses: i64,
     },
     /// The run's time is up.
-    DeadlineReached,
+    DeadlineReached {
+        /// What a model had written by then of a reply that was not waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partial: Option<String>,
+    },
     /// Someone wants the run to stop.
-    StopRequested,
+    StopRequested {
+        /// What a model had written by then of a reply that was not waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partial: Option<String>,
+    },
     /// There is a result.
     Result {
         /// The text, for runs without a contract.

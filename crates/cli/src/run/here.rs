@@ -9,10 +9,10 @@ use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use formwork_agents::parameters;
 use formwork_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
 use formwork_runner::{Progress, Worker, WorkerOptions};
-use formwork_types::{Blueprint, SessionId};
+use formwork_types::SessionId;
 
 use super::line::Line;
-use super::{agent, given, report, request};
+use super::{Wanted, agent, given, report, request};
 use crate::arguments::Run;
 use crate::backends::environment;
 use crate::desk::{self, Desk};
@@ -28,47 +28,59 @@ const SLOTS: usize = 4;
 const HEARTBEAT: Duration = Duration::from_millis(100);
 
 /// How long the worker waits for work at a time.
-const CLAIM_WAIT: Duration = Duration::from_secs(10);
+const CLAIM_WAIT: Duration = Duration::from_secs(4);
 
 pub(super) async fn run(arguments: &Run) -> Result<Exit> {
     let project = std::env::current_dir().context("the current folder cannot be read")?;
-    let (path, blueprint) = agent::find(&project, &arguments.agent)?;
-    let parameters = given::parameters(arguments, &blueprint)?;
-    let is_resumed = arguments.session.is_some();
-    let checked = match is_resumed {
-        true => parameters::check_resume(&blueprint, &parameters),
-        false => parameters::check(&blueprint, &parameters),
-    };
-    if let Err(invalid) = checked {
-        return Ok(report::invalid_parameters(arguments, &invalid));
-    }
-    resolve(&blueprint, &contract_request(arguments)?, &EnvironmentDefaults::from_lookup(environment)?)?;
-    agent::check_family(&project, &blueprint)?;
     let settings = Settings::read(&project, &environment)?;
     let workshop = Workshop::new(project.clone(), settings, arguments.backend.clone());
-    if !is_resumed {
-        workshop.try_out(&blueprint, &parameters).await?;
-    }
     // Files are read once: what an agent writes meanwhile changes none of those at work.
-    let registry = Registry::read(&project);
-    let name = blueprint.name.clone();
-    registry.give(path, blueprint.clone());
-    let place = Place::open(&project, Arc::new(registry)).await?;
-    place.perform(arguments, workshop, &blueprint, request(arguments, name, parameters)?).await
+    let registry = Arc::new(Registry::read(&project));
+    if let Some(session) = &arguments.session {
+        let session = session.parse().context("--session")?;
+        let place = Place::open(&project, registry).await?;
+        return place.resume(arguments, workshop, session).await;
+    }
+    let (path, blueprint) = agent::find(&project, &arguments.agent)?;
+    let parameters = given::parameters(arguments, &blueprint)?;
+    if let Err(invalid) = parameters::check(&blueprint, &parameters) {
+        return Ok(report::invalid_parameters(arguments, &invalid));
+    }
+    let schema = Wanted::read(arguments)?;
+    let contract = contract_request(arguments, schema.as_ref());
+    resolve(&blueprint, &contract, &EnvironmentDefaults::from_lookup(environment)?)?;
+    agent::check_family(&project, &blueprint)?;
+    workshop.try_out(&blueprint, &parameters).await?;
+    let request = request(arguments, blueprint.name.clone(), parameters, schema)?;
+    registry.give(path, blueprint);
+    Place::open(&project, registry).await?.perform(arguments, workshop, request).await
 }
 
 /// What the command line says about the result, for a first look before anything begins.
-fn contract_request(arguments: &Run) -> Result<ContractRequest> {
-    let mut request = ContractRequest { options: arguments.options(), ..ContractRequest::default() };
-    if let Some(given) = &arguments.schema {
-        let (_, schema) = source::schema_source(given)?;
-        if Path::new(given).exists() {
-            request.schema = Some(schema);
-        } else {
-            request.named = Some((given.clone(), schema));
+fn contract_request(arguments: &Run, schema: Option<&Wanted>) -> ContractRequest {
+    let options = arguments.options();
+    match schema {
+        Some(Wanted::Inline(schema)) => {
+            ContractRequest { schema: Some(schema.clone()), named: None, options }
         }
+        // Another name may be one that was registered without a file.
+        Some(Wanted::Named(name)) => {
+            let named = source::schema_source(name).ok().map(|(_, schema)| (name.clone(), schema));
+            ContractRequest { schema: None, named, options }
+        }
+        None => ContractRequest { options, ..ContractRequest::default() },
     }
-    Ok(request)
+}
+
+/// The project's own store. SQLite opens what it may only read as well, and says so when something is written.
+async fn writable(
+    project: &Path,
+    registry: Arc<Registry>,
+    options: AppOptions,
+) -> Result<App, formwork_coordinator::StoreError> {
+    let app = App::open(&desk::database(project), false, registry, options).await?;
+    app.store().ping().await?;
+    Ok(app)
 }
 
 /// A store, and the runner that alone works on what is submitted here.
@@ -85,7 +97,7 @@ impl Place {
         let runner_id = format!("command_{}_{:08x}", std::process::id(), u32::from_be_bytes(bytes));
         let options =
             AppOptions { heartbeat: HEARTBEAT, pinned_to: Some(runner_id.clone()), ..desk::options()? };
-        let app = match App::open(&desk::database(project), false, registry.clone(), options.clone()).await {
+        let app = match writable(project, registry.clone(), options.clone()).await {
             Ok(app) => app,
             // A folder that cannot be written to is no reason not to run.
             Err(error) => {
@@ -96,11 +108,26 @@ impl Place {
         Ok(Place { app, runner_id, project: project.to_owned() })
     }
 
+    /// Goes on with a session. Its agent is what it was when the session began, whatever its file says by now.
+    async fn resume(self, arguments: &Run, workshop: Workshop, session: SessionId) -> Result<Exit> {
+        let blueprint = self.app.agent_of(&session).await?;
+        let (given, name) = (&arguments.agent, &blueprint.name);
+        // A file is as good as the name of what it describes.
+        if given != name && agent::find(&self.project, given).is_ok_and(|(_, other)| other.name != *name) {
+            bail!("the session {session} is one of the agent '{name}', not of '{given}'");
+        }
+        let parameters = given::parameters(arguments, &blueprint)?;
+        if let Err(invalid) = parameters::check_resume(&blueprint, &parameters) {
+            return Ok(report::invalid_parameters(arguments, &invalid));
+        }
+        let request = request(arguments, name.clone(), parameters, Wanted::read(arguments)?)?;
+        self.perform(arguments, workshop, request).await
+    }
+
     async fn perform(
         self,
         arguments: &Run,
         workshop: Workshop,
-        blueprint: &Blueprint,
         request: formwork_api::RunRequest,
     ) -> Result<Exit> {
         let line = Arc::new(Line::new(output::is_terminal()));
@@ -114,9 +141,6 @@ impl Place {
         };
         let worker = Worker::new(Arc::new(self.app.clone()), Arc::new(workshop), progress, options);
         let desk = Desk::Here(self.app.clone());
-        if let Some(session) = &request.session_id {
-            check_session(&desk, session, blueprint).await?;
-        }
         let (app, sweeper) = (self.app.clone(), Sweeper::new(self.app.clone(), SweeperOptions::default()));
         let helpers = tokio::spawn(async move { tokio::join!(app.tail().run(), sweeper.run()) });
         let working = tokio::spawn(worker.run(std::future::pending()));
@@ -125,7 +149,7 @@ impl Place {
             settled = desk.settle(&created.session_id) => settled,
             interrupted = signals::interrupted() => {
                 interrupted?;
-                stop_all(&desk, &created.session_id).await
+                desk.stop_all(&created.session_id).await
             }
         };
         line.clear();
@@ -136,23 +160,4 @@ impl Place {
         let ended = report::Ended::of(&desk, run).await?;
         report::show(arguments, &ended, &self.project)
     }
-}
-
-/// A session is one agent's; going on with it as another would be a mistake.
-async fn check_session(desk: &Desk, session: &SessionId, blueprint: &Blueprint) -> Result<()> {
-    let view = desk.session(session).await?;
-    if view.agent_name != blueprint.name {
-        bail!("the session {session} is one of the agent '{}', not of '{}'", view.agent_name, blueprint.name);
-    }
-    Ok(())
-}
-
-/// Stops everything that a session led to, and waits until it has.
-async fn stop_all(desk: &Desk, session: &SessionId) -> Result<formwork_api::RunView> {
-    while let Some(run) = desk.busy(session).await? {
-        desk.stop_run(&run).await?;
-        desk.stop_session(session).await?;
-        desk.wait(&run).await?;
-    }
-    desk.settle(session).await
 }

@@ -10,7 +10,7 @@ use formwork_types::{RunError, RunErrorType, SessionId};
 use serde_json::{Value, json};
 
 use crate::arguments::Run;
-use crate::desk::Desk;
+use crate::desk::{self, Desk};
 use crate::exit::Exit;
 use crate::output;
 
@@ -94,7 +94,7 @@ fn keep(ended: &Ended, project: &Path) {
     let path = project.join(&name);
     let text = run_object(ended).and_then(|run| Ok(serde_json::to_string_pretty(&run)? + "\n"));
     let kept = text.and_then(|text| {
-        fs::create_dir_all(path.parent().unwrap_or(project))?;
+        desk::make_folder(path.parent().unwrap_or(project))?;
         Ok(fs::write(&path, text)?)
     });
     match kept {

@@ -1,11 +1,13 @@
 //! A run at a coordinator elsewhere.
 
+use std::convert::Infallible;
+
 use anyhow::{Result, bail};
-use formwork_api::{AgentView, Client};
+use formwork_api::{AgentView, Client, EventStream};
 use formwork_types::{Blueprint, Event, SessionId};
 
 use super::line::Line;
-use super::{given, report, request};
+use super::{Wanted, given, report, request};
 use crate::arguments::Run;
 use crate::desk::Desk;
 use crate::exit::Exit;
@@ -24,17 +26,16 @@ pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
     let agent: AgentView = client.get(&format!("agents/{name}")).await?;
     let blueprint: Blueprint = serde_json::from_value(agent.blueprint.unwrap_or_default())?;
     let parameters = given::parameters(arguments, &blueprint)?;
-    let request = request(arguments, name.clone(), parameters)?;
+    let request = request(arguments, name.clone(), parameters, Wanted::read(arguments)?)?;
     let desk = Desk::There(client.clone());
     let created = desk.submit(request).await?;
     let line = Line::new(output::is_terminal());
     let settled = tokio::select! {
         settled = desk.settle(&created.session_id) => settled,
-        () = follow(&client, &created.session_id, name, &line) => desk.settle(&created.session_id).await,
+        never = follow(&client, &created.session_id, name, &line) => match never {},
         interrupted = signals::interrupted() => {
             interrupted?;
-            desk.stop_session(&created.session_id).await?;
-            desk.settle(&created.session_id).await
+            desk.stop_all(&created.session_id).await
         }
     };
     line.clear();
@@ -42,21 +43,19 @@ pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
     report::show(arguments, &ended, &std::env::current_dir()?)
 }
 
-/// Shows what happens. That it cannot be shown is no reason to lose the run.
-async fn follow(client: &Client, session: &SessionId, agent: &str, line: &Line) {
-    let Ok(mut stream) = client.stream(&format!("sessions/{session}/events/stream"), None).await else {
-        return;
-    };
-    let mut text = Vec::new();
-    while let Ok(Some(chunk)) = stream.chunk().await {
-        text.extend_from_slice(&chunk);
-        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
-            let row: Vec<u8> = text.drain(..=end).collect();
-            let event =
-                row.strip_prefix(b"data:").and_then(|data| serde_json::from_slice::<Event>(data).ok());
-            if let Some(event) = event {
-                line.event(agent, &event.body);
-            }
+/// Shows what happens, for as long as somebody tells.
+async fn follow(client: &Client, session: &SessionId, agent: &str, line: &Line) -> Infallible {
+    if let Ok(stream) = client.stream(&format!("sessions/{session}/events/stream"), None).await {
+        show(stream, agent, line).await;
+    }
+    // That nothing more can be shown is no reason to lose the run.
+    std::future::pending().await
+}
+
+async fn show(mut stream: EventStream, agent: &str, line: &Line) {
+    while let Some(data) = stream.next().await {
+        if let Ok(event) = serde_json::from_str::<Event>(&data) {
+            line.event(agent, &event.body);
         }
     }
 }

@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// Variables of the outside that would change what a test means.
-const FOREIGN: [&str; 12] = [
+const FOREIGN: [&str; 14] = [
+    "FORMWORK_URL",
+    "FORMWORK_TOKEN",
     "FORMWORK_MODEL",
     "FORMWORK_MODEL_DIR",
     "OPENAI_BASE_URL",

@@ -8,7 +8,7 @@ use formwork_store::{Named, Shelf};
 use formwork_types::{AgentCard, Blueprint, timestamp};
 use serde_json::{Value, json};
 
-use super::{App, errors};
+use super::{App, errors, is_verb};
 
 impl App {
     /// Every agent, by name.
@@ -93,6 +93,13 @@ impl App {
     /// When it cannot be used, or the name is taken.
     pub async fn create_agent(&self, definition: &Value) -> Result<AgentView, Error> {
         let Checked { blueprint, .. } = check(definition, None).map_err(|problems| invalid(&problems))?;
+        if is_verb(&blueprint.name) {
+            let message = format!(
+                "no agent can be called '{}': the address of that name checks agents; use another name",
+                blueprint.name
+            );
+            return Err(Error::new(Code::InvalidAgent, message));
+        }
         self.refuse_file(&blueprint.name)?;
         let (name, text) = (blueprint.name.clone(), text_of(&blueprint)?);
         match self.store().add(Shelf::Agents, &name, &text).await.map_err(errors::store)? {

@@ -7,6 +7,7 @@ use serde_json::json;
 pub(super) fn store(error: formwork_store::Error) -> Error {
     use formwork_store::Error as E;
     let code = match error {
+        E::Invalid(_) => Code::InvalidRequest,
         E::Unavailable(_) | E::Locked(_) => Code::Unavailable,
         E::Address(_) | E::Unsuitable(_) | E::Damaged(_) => Code::Internal,
     };
@@ -36,6 +37,12 @@ pub(super) fn schema_path(error: &formwork_schema::Error) -> String {
         E::Invalid { path, .. } | E::Reference { path, .. } | E::Cycle { path } => path.clone(),
         E::TooLarge { .. } => "$".to_owned(),
     }
+}
+
+/// What is wrong with a schema, for where its place is said already.
+pub(super) fn schema_message(error: &formwork_schema::Error) -> String {
+    let (text, place) = (error.to_string(), format!("{}: ", schema_path(error)));
+    text.strip_prefix(&place).map(str::to_owned).unwrap_or(text)
 }
 
 /// A name that no agent has.

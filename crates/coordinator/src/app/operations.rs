@@ -1,9 +1,11 @@
 //! Operations: whether it works, who is there, and how things go.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use formwork_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
 use formwork_types::timestamp;
+use tokio::time::Instant;
 
 use super::{App, errors};
 use crate::registry::FromFile;
@@ -11,10 +13,13 @@ use crate::registry::FromFile;
 /// How long ago a runner may have been heard of.
 const RUNNER_SEEN_MS: i64 = 60_000;
 
+/// How long the database's answer is remembered: it costs a write, and anybody may ask.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
 impl App {
     /// Whether requests can be served.
     pub async fn readiness(&self, draining: bool) -> Readiness {
-        let database = self.store().ping().await;
+        let database = self.ping().await;
         let runners = match &database {
             Ok(()) => {
                 self.store().runners(RUNNER_SEEN_MS).await.map(|runners| runners.len()).unwrap_or_default()
@@ -33,11 +38,24 @@ impl App {
         }));
         Readiness {
             ready: database.is_ok() && !draining,
-            database: database.err().map_or_else(|| "ok".to_owned(), |error| error.to_string()),
+            database: database.err().unwrap_or_else(|| "ok".to_owned()),
             draining,
             runners,
             files: trouble,
         }
+    }
+
+    /// Whether the database answers, or did a moment ago. Those who ask at once wait for the same answer.
+    async fn ping(&self) -> Result<(), String> {
+        let mut last = self.inner.pinged.lock().await;
+        if let Some((at, answer)) = last.as_ref()
+            && at.elapsed() < PING_EVERY
+        {
+            return answer.clone();
+        }
+        let answer = self.store().ping().await.map_err(|error| error.to_string());
+        *last = Some((Instant::now(), answer.clone()));
+        answer
     }
 
     /// Runners that were heard of lately.
@@ -108,4 +126,26 @@ fn of_file<T>(name: &str, file: &FromFile<T>) -> Option<AgentsTrouble> {
         problems: file.problems.clone(),
         in_force: file.in_force.is_some(),
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::registry::Registry;
+
+    #[tokio::test]
+    async fn the_databases_answer_is_remembered_for_a_moment() {
+        let registry = Arc::new(Registry::read(Path::new("/nonexistent")));
+        let app = App::open("sqlite::memory:", false, registry, super::super::AppOptions::default());
+        let app = app.await.unwrap();
+        for (age, expected) in [(Duration::ZERO, "away"), (PING_EVERY, "ok")] {
+            let at = Instant::now().checked_sub(age).unwrap();
+            *app.inner.pinged.lock().await = Some((at, Err("away".to_owned())));
+            assert_eq!(app.readiness(false).await.database, expected);
+        }
+    }
 }

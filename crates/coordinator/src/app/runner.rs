@@ -1,6 +1,7 @@
 //! The runners' door.
 
 use std::pin::pin;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use formwork_api::{
@@ -18,13 +19,16 @@ use super::submit::{Draft, FAMILY, Wanted};
 use super::{App, errors, views};
 
 /// The longest that a claim waits.
-const CLAIM_WAIT_MAX: Duration = Duration::from_secs(30);
+const CLAIM_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The most runs that are given at once.
 const CLAIM_SLOTS_MAX: u32 = 64;
 
 /// How often the queue is looked at though nobody said that there is something in it: others put things there too.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How often runners get what is kept for others that are gone: rare, and dearer than a claim.
+const ADOPT_EVERY: Duration = Duration::from_secs(1);
 
 /// The most events in one message.
 const EVENTS_MAX: usize = 1_000;
@@ -75,7 +79,12 @@ impl App {
         };
         loop {
             let told = self.inner.work.notified();
-            let claimed = self.store().claim(asked.clone()).await.map_err(errors::store)?;
+            let mut claimed = self.store().claim(asked.clone()).await.map_err(errors::store)?;
+            if claimed.is_empty() && !asked.only_pinned && self.may_adopt() {
+                // Runs of commands that were killed, with all that worked for them.
+                let adopted = self.store().adopt(asked.clone(), self.lease_ms()).await;
+                claimed = adopted.map_err(errors::store)?;
+            }
             if !claimed.is_empty() {
                 return self.hand_out(claimed).await;
             }
@@ -88,6 +97,16 @@ impl App {
                 () = &mut given_up => return Ok(Claims { claims: Vec::new() }),
             }
         }
+    }
+
+    /// Whether it is time to look for what is kept for runners that are gone.
+    fn may_adopt(&self) -> bool {
+        let mut adopted = self.inner.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = adopted.is_none_or(|at| at.elapsed() >= ADOPT_EVERY);
+        if is_time {
+            *adopted = Some(Instant::now());
+        }
+        is_time
     }
 
     /// What was claimed, with everything that is needed. Where that cannot be had, the runs go back at once.
@@ -118,10 +137,7 @@ impl App {
                 if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
                     self.inner.starts.remember(run.fence.run_id.clone(), Start { at, schema });
                 }
-                let mut cards = self.cards(&blueprint).await?;
-                // Those above it are at work already and cannot be called.
-                cards.retain(|card| !run.line.contains(&card.name));
-                cards
+                self.cards(&blueprint).await?
             }
             _ => Vec::new(),
         };
@@ -138,6 +154,7 @@ impl App {
     }
 
     async fn renew(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
+        self.wake_up().await?;
         let fences = heartbeat.attempts.iter().map(fence).collect();
         let beats = self.store().renew(&heartbeat.runner_id, fences, self.lease_ms()).await;
         let beats = beats.map_err(errors::store)?.into_iter().map(|beat| Beat {
@@ -150,6 +167,8 @@ impl App {
     }
 
     pub(crate) async fn append_events(&self, request: AppendRequest) -> Result<Appended, Error> {
+        check_told(&request.events)?;
+        self.wake_up().await?;
         let run_id = request.run_id.clone();
         let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
         let appended = appended.map_err(|_| stale(&run_id))?;
@@ -160,15 +179,23 @@ impl App {
         let Some(Body::RunCompleted { status, .. }) = request.events.last() else {
             return Err(Error::new(Code::InvalidRequest, "the last event of a run is run_completed"));
         };
+        let before = match request.events.as_slice() {
+            [before @ .., Body::Result { .. }, _] | [before @ .., _] => before,
+            [] => &[],
+        };
+        check_told(before)?;
         let start = match self.inner.starts.get(&request.run_id) {
             Some(start) => start,
             None => self.start_of(&request.run_id).await?,
         };
         check_result(request, *status, &start)?;
+        self.wake_up().await?;
         let finished = self.store().finish(self.write(request.clone())?).await.map_err(errors::store)?;
         let finished = finished.map_err(|_| stale(&request.run_id))?;
-        self.metrics().finished(*status, &request.events);
-        self.metrics().lasted(start.at);
+        if !finished.is_repeated {
+            self.metrics().finished(*status, &request.events);
+            self.metrics().lasted(start.at);
+        }
         self.inner.starts.forget(&request.run_id);
         // A parent, a queued run or a callback may have become work.
         self.inner.work.notify_one();
@@ -192,6 +219,7 @@ impl App {
     }
 
     async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
+        self.wake_up().await?;
         let parked = self.store().park(fence(attempt)).await.map_err(errors::store)?;
         parked.map_err(|_| stale(&attempt.run_id))?;
         self.inner.work.notify_one();
@@ -199,6 +227,7 @@ impl App {
     }
 
     async fn release_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
+        self.wake_up().await?;
         let released = self.store().release(fence(attempt)).await.map_err(errors::store)?;
         released.map_err(|_| stale(&attempt.run_id))?;
         self.inner.work.notify_one();
@@ -206,6 +235,13 @@ impl App {
     }
 
     async fn start_child(&self, request: &ChildRequest) -> Result<ChildAnswer, Error> {
+        self.wake_up().await?;
+        let fence = Fence { run_id: request.run_id.clone(), token: request.token };
+        let call = ParentCall { fence, call_id: request.call_id.clone() };
+        let earlier = self.store().child_of(call.clone()).await.map_err(errors::store)?;
+        if let Some(child) = earlier.map_err(|_| stale(&request.run_id))? {
+            return Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id });
+        }
         let parent = self.store().run(&request.run_id).await.map_err(errors::store)?;
         let parent = parent.ok_or_else(|| stale(&request.run_id))?;
         let session = self.session(&parent.session_id).await?;
@@ -229,9 +265,7 @@ impl App {
             // What the model asked for cannot be had: it is told why.
             Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
         };
-        let fence = Fence { run_id: request.run_id.clone(), token: request.token };
-        let call = Some(ParentCall { fence, call_id: request.call_id.clone() });
-        let parent = Some(Parent { session_id: parent.session_id, call, limits: FAMILY });
+        let parent = Some(Parent { session_id: parent.session_id, call: Some(call), limits: FAMILY });
         let entered = self.enter(Draft { mode: request.execution_mode, parent, ..draft }).await?;
         match entered {
             Ok(child) => Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id }),
@@ -253,7 +287,7 @@ impl App {
         })
     }
 
-    fn lease_ms(&self) -> i64 {
+    pub(super) fn lease_ms(&self) -> i64 {
         i64::try_from(self.options().lease.as_millis()).unwrap_or(i64::MAX)
     }
 }
@@ -326,6 +360,28 @@ fn satisfies(schema: &Schema, data: &Value) -> Result<(), Error> {
     let errors = schema.violations(data).lines();
     let message = format!("the result does not satisfy its contract: {}", errors.join("; "));
     Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
+}
+
+/// Whether these events are a runner's to tell, before the end of its run. Others are the coordinator's: a journal that
+/// has them where they do not belong cannot be read any more.
+fn check_told(events: &[Body]) -> Result<(), Error> {
+    let (name, why) = match events.iter().find_map(reserved) {
+        Some(reserved) => reserved,
+        None => return Ok(()),
+    };
+    Err(Error::new(Code::InvalidRequest, format!("{name} cannot be sent here: {why}")))
+}
+
+fn reserved(body: &Body) -> Option<(&'static str, &'static str)> {
+    let of_coordinator = "the coordinator writes it";
+    match body {
+        Body::RunStart { .. } => Some(("run_start", of_coordinator)),
+        Body::ChildCompleted(_) => Some(("child_completed", of_coordinator)),
+        Body::LeaseExpired { .. } => Some(("lease_expired", of_coordinator)),
+        Body::Result { .. } => Some(("result", "finish takes one, right before run_completed")),
+        Body::RunCompleted { .. } => Some(("run_completed", "finish takes one, as the last event")),
+        _ => None,
+    }
 }
 
 fn fence(attempt: &AttemptRef) -> Fence {

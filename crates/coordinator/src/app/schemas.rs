@@ -6,7 +6,7 @@ use formwork_store::{Named, Shelf};
 use formwork_types::timestamp;
 use serde_json::{Value, json};
 
-use super::{App, errors};
+use super::{App, errors, is_verb};
 use crate::registry::is_schema_name;
 
 impl App {
@@ -71,6 +71,12 @@ impl App {
                 "a schema's name has 1 to 100 letters, digits, '_', '-' and '.', and begins with no '.'";
             return Err(Error::new(Code::InvalidRequest, message));
         }
+        if is_verb(name) {
+            let message = format!(
+                "no schema can be called '{name}': the address of that name checks schemas; use another name"
+            );
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
         self.refuse_schema_file(name)?;
         Schema::compile(&request.schema).map_err(|error| {
             let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
@@ -112,7 +118,9 @@ impl App {
             }
             Err(error) => Verdict {
                 valid: false,
-                errors: vec![json!({"path": errors::schema_path(&error), "message": error.to_string()})],
+                errors: vec![
+                    json!({"path": errors::schema_path(&error), "message": errors::schema_message(&error)}),
+                ],
                 warnings: Vec::new(),
             },
         }

@@ -1,12 +1,15 @@
 //! Sessions: looking, results, journals, stopping, deleting.
 
 use formwork_api::{Code, Error, EventPage, ResultView, RunView, SchemaValidation, SessionPage, SessionView};
-use formwork_store::{Finished, Page};
-use formwork_types::{Body, Contract, Receipt, RunStatus, SessionId};
+use formwork_store::{Finished, Page, RunFilter};
+use formwork_types::{Body, Contract, Receipt, RunId, RunStatus, SessionId};
 use serde_json::{Value, json};
 
 use super::submit::no_session;
 use super::{App, errors, views};
+
+/// The most runs that are looked through at once.
+const PAGE: usize = 500;
 
 impl App {
     /// A session.
@@ -30,13 +33,35 @@ impl App {
         })
     }
 
-    /// Asks the session's run to stop, with those that it waits for. One that has ended stays as it is.
+    /// Asks the session's run to stop, with those that it waits for and those that wait for it, and gives that run.
+    /// Where all have ended, the latest stays as it is.
     ///
     /// # Errors
     /// When there is no such session.
     pub async fn stop_session(&self, session: &SessionId) -> Result<RunView, Error> {
         let view = self.session(session).await?;
-        self.stop_run(&view.last_run_id).await
+        let mut going_on = self.going_on(session).await?;
+        let active = going_on.pop().unwrap_or(view.last_run_id);
+        // Those that wait go first: the end of the active one would begin the next.
+        for queued in going_on {
+            self.stop_run(&queued).await?;
+        }
+        self.stop_run(&active).await
+    }
+
+    /// The runs of a session that have not ended, newest first.
+    async fn going_on(&self, session: &SessionId) -> Result<Vec<RunId>, Error> {
+        let mut found = Vec::new();
+        let mut after = None;
+        loop {
+            let filter = RunFilter { session_id: Some(session.clone()), ..RunFilter::default() };
+            let page = self.runs(filter, Page { after, limit: PAGE }).await?;
+            found.extend(page.runs.into_iter().filter(|run| !run.status.is_ended()).map(|run| run.run_id));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(found),
+            }
+        }
     }
 
     /// Deletes a session with all that it led to.
@@ -51,7 +76,12 @@ impl App {
                 Ok(())
             }
             Some(Err(run_id)) => {
-                let message = format!("the session {session} is busy with {run_id}; stop it first");
+                let owner = self.run(&run_id).await?.session_id;
+                let busy = match owner == *session {
+                    true => format!("the session {session} is busy with {run_id}"),
+                    false => format!("the session {session} is in use by {run_id} of the session {owner}"),
+                };
+                let message = format!("{busy}; wait for its end, or stop it first");
                 Err(Error::new(Code::SessionBusy, message).with(json!({"run_id": run_id})))
             }
         }
@@ -107,7 +137,7 @@ fn result_view(finished: Finished) -> Result<ResultView, Error> {
             }
             _ => (None, None, None),
         };
-    let is_valid = run.status == RunStatus::Completed;
+    let (is_valid, receipt) = (run.status == RunStatus::Completed, receipt.or(tried));
     let validation = contract
         .as_deref()
         .map(|contract| validation(contract, is_valid, run.retry_count, receipt.as_deref()));
@@ -118,7 +148,7 @@ fn result_view(finished: Finished) -> Result<ResultView, Error> {
         result: text,
         validated_output: result_data.clone().filter(|_| contract.is_some()),
         schema_validation: validation.or_else(|| (!is_valid).then(without_contract)),
-        receipt: receipt.or(tried).map(|receipt| json!(receipt)),
+        receipt: receipt.map(|receipt| json!(receipt)),
         error: error.map(|error| json!(error)),
         salvage: salvage.map(|salvage| *salvage),
         result_text,

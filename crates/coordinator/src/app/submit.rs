@@ -7,7 +7,8 @@ use formwork_agents::parameters;
 use formwork_api::{Code, Error, RunCreated, RunRequest};
 use formwork_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
 use formwork_types::{
-    AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId,
+    AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
+    RunType, SessionId,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -45,15 +46,21 @@ impl App {
     /// When it cannot be: the agent is not known, the parameters are not what it takes, the session is busy.
     pub async fn submit(&self, request: RunRequest, key: Option<String>) -> Result<RunCreated, Error> {
         let idempotency = key.map(|key| idempotency(key, &request)).transpose()?;
+        if let Some(earlier) = self.earlier(idempotency.as_ref()).await? {
+            return Ok(earlier);
+        }
         let parameters = given(&request)?;
         let wanted = Wanted {
             schema: request.output_schema,
             schema_name: request.output_schema_name,
             options: request.output_schema_options.unwrap_or_default(),
         };
-        if request.execution_mode == ExecutionMode::AsyncCallback && request.parent_session_id.is_none() {
-            let message = "async_callback needs parent_session_id: the session that is to be resumed";
-            return Err(Error::new(Code::InvalidRequest, message));
+        if request.execution_mode == ExecutionMode::AsyncCallback {
+            let Some(parent) = &request.parent_session_id else {
+                let message = "async_callback needs parent_session_id: the session that is to be resumed";
+                return Err(Error::new(Code::InvalidRequest, message));
+            };
+            self.resumable(parent).await?;
         }
         let draft = match request.run_type {
             RunType::StartSession => {
@@ -93,6 +100,19 @@ impl App {
         Ok(RunCreated { run_id, session_id, status })
     }
 
+    /// What the same request was answered with. It is looked for first: agents and schemas may have changed since.
+    async fn earlier(&self, idempotency: Option<&Idempotency>) -> Result<Option<RunCreated>, Error> {
+        let Some(Idempotency { key, body_hash }) = idempotency else { return Ok(None) };
+        match self.store().submitted_under(key).await.map_err(errors::store)? {
+            None => Ok(None),
+            Some((_, known)) if known != *body_hash => Err(refused(Refusal::IdempotencyConflict)),
+            Some((Submitted { run_id, session_id, .. }, _)) => {
+                let status = self.run(&run_id).await?.status;
+                Ok(Some(RunCreated { run_id, session_id, status }))
+            }
+        }
+    }
+
     /// A run that begins a session.
     pub(super) async fn start(
         &self,
@@ -118,12 +138,59 @@ impl App {
         wanted: &Wanted,
         queues: bool,
     ) -> Result<Draft, Error> {
-        let opening = self.store().opening(&session_id).await.map_err(errors::store)?;
-        let opening = opening.ok_or_else(|| no_session(&session_id))?;
-        let Ok(Body::RunStart { blueprint, contract, .. }) = serde_json::from_str::<Body>(&opening.body)
-        else {
-            return Err(Error::new(Code::Internal, format!("the session {session_id} has no beginning")));
+        let blueprint = self.resumable(&session_id).await?;
+        parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
+            let details = serde_json::to_value(&invalid).unwrap_or_default();
+            Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
+        })?;
+        let contract = match wanted.schema.is_some() || wanted.schema_name.is_some() {
+            true => self.contract(&blueprint, wanted).await?,
+            false => self.latest_contract(&session_id, wanted).await?,
         };
+        Ok(Draft::of(Place::Resume { session_id, queues }, blueprint, contract, parameters))
+    }
+
+    /// The agent of a session, as it was when the session began.
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub async fn agent_of(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
+        let opening = self.store().opening(session).await.map_err(errors::store)?;
+        let opening = opening.ok_or_else(|| no_session(session))?;
+        match serde_json::from_str::<Body>(&opening.body) {
+            Ok(Body::RunStart { blueprint, .. }) => Ok(blueprint),
+            _ => Err(Error::new(Code::Internal, format!("the session {session} has no beginning"))),
+        }
+    }
+
+    /// The contract that the session has, with what is said about its options.
+    async fn latest_contract(
+        &self,
+        session: &SessionId,
+        wanted: &Wanted,
+    ) -> Result<Option<Arc<Contract>>, Error> {
+        let latest = self.store().finished(session).await.map_err(errors::store)?;
+        let latest = latest.ok_or_else(|| no_session(session))?;
+        let Ok(Body::RunStart { contract, .. }) = serde_json::from_str::<Body>(&latest.start.body) else {
+            return Err(Error::new(
+                Code::Internal,
+                format!("a run of the session {session} has no beginning"),
+            ));
+        };
+        if let Some(given) = wanted.options.max_retries.filter(|retries| *retries > RETRIES_MAX) {
+            let origin = "output_schema_options".to_owned();
+            return Err(errors::contract(&formwork_agents::Error::Retries { origin, given }));
+        }
+        let patched = |contract: Arc<Contract>| {
+            let options = wanted.options.resolve(&contract.options);
+            Arc::new(Contract { options, ..(*contract).clone() })
+        };
+        Ok(contract.map(patched))
+    }
+
+    /// The agent of a session, where it can be resumed.
+    async fn resumable(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
+        let blueprint = self.agent_of(session).await?;
         if blueprint.kind == AgentType::Procedural {
             let message = format!(
                 "the agent '{}' is procedural: it cannot be resumed, only started again",
@@ -131,17 +198,7 @@ impl App {
             );
             return Err(Error::new(Code::NotResumable, message));
         }
-        parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
-            let details = serde_json::to_value(&invalid).unwrap_or_default();
-            Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
-        })?;
-        let says_nothing =
-            wanted.schema.is_none() && wanted.schema_name.is_none() && wanted.options.is_empty();
-        let contract = match says_nothing {
-            true => contract,
-            false => self.contract(&blueprint, wanted).await?.or(contract),
-        };
-        Ok(Draft::of(Place::Resume { session_id, queues }, blueprint, contract, parameters))
+        Ok(blueprint)
     }
 
     async fn contract(&self, blueprint: &Blueprint, wanted: &Wanted) -> Result<Option<Arc<Contract>>, Error> {
@@ -176,7 +233,7 @@ impl App {
             pinned_to: self.options().pinned_to.clone(),
         };
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
-        if submitted.is_ok() {
+        if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
             self.inner.metrics.submitted();
             self.inner.work.notify_one();
         }

@@ -21,22 +21,34 @@ pub(super) struct Context {
     pub(super) tokens: Tokens,
     /// Room for requests that are answered at once.
     requests: Arc<Semaphore>,
+    /// Room for those of runners: callers, however many, must not keep them from saying that they live.
+    runners: Arc<Semaphore>,
+    /// Room for bodies that are being read.
+    bodies: Arc<Semaphore>,
     draining: watch::Sender<bool>,
 }
 
 impl Context {
     pub(super) fn new(app: App, options: ServerOptions) -> Arc<Context> {
-        let requests = Arc::new(Semaphore::new(options.max_requests));
+        let room = || Arc::new(Semaphore::new(options.max_requests));
+        let (requests, runners, bodies) = (room(), room(), room());
         let draining = watch::Sender::new(false);
-        Arc::new(Context { app, options, tokens: Tokens::default(), requests, draining })
+        Arc::new(Context { app, options, tokens: Tokens::default(), requests, runners, bodies, draining })
     }
 
     /// Room for one more request.
     pub(super) fn admit(&self) -> Result<OwnedSemaphorePermit, Error> {
-        self.requests.clone().try_acquire_owned().map_err(|_| {
-            let message = "too many requests are being answered; try again in a moment";
-            Error::new(Code::RateLimited, message)
-        })
+        room_in(&self.requests)
+    }
+
+    /// Room for one more request of a runner.
+    pub(super) fn admit_runner(&self) -> Result<OwnedSemaphorePermit, Error> {
+        room_in(&self.runners)
+    }
+
+    /// Room for one more body.
+    pub(super) fn admit_body(&self) -> Result<OwnedSemaphorePermit, Error> {
+        room_in(&self.bodies)
     }
 
     /// What has to be done within the time that a request has.
@@ -68,6 +80,13 @@ impl Context {
         // The sender is in `self`: there is no error.
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
+}
+
+fn room_in(room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
+    room.clone().try_acquire_owned().map_err(|_| {
+        let message = "too many requests are being answered; try again in a moment";
+        Error::new(Code::RateLimited, message)
+    })
 }
 
 /// The database took too long. Whether it did what was asked is not known.

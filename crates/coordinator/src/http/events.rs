@@ -1,7 +1,7 @@
 //! Journals, in pages and as streams.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use formwork_api::{Code, Error, EventPage};
@@ -12,11 +12,13 @@ use utoipa::IntoParams;
 use super::context::Shared;
 use super::errors::Refused;
 use super::extract::{Asked, SessionAt};
+use super::guard::Pass;
 use super::sessions::checked_limit;
 use super::stream::{Reader, stream};
 
 /// Which events of a session are wanted.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct EventsQuery {
     /// Those after this number.
@@ -29,6 +31,7 @@ pub(super) struct EventsQuery {
 
 /// Where a session's stream begins.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SessionStreamQuery {
     /// After this number; `Last-Event-ID` goes before it.
@@ -38,6 +41,7 @@ pub(super) struct SessionStreamQuery {
 
 /// Where the stream of all sessions begins.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
     /// After this id; 0 is the beginning. `Last-Event-ID` goes before it.
@@ -67,6 +71,7 @@ pub(super) async fn session_stream(
     State(context): Shared,
     SessionAt(session): SessionAt,
     Asked(query): Asked<SessionStreamQuery>,
+    Extension(pass): Extension<Pass>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let after = match last_event_id(&headers)? {
@@ -74,7 +79,7 @@ pub(super) async fn session_stream(
         None => query.after.unwrap_or(0),
     };
     let reading = context.in_turn(context.app.read_session(session, checked_number(after)?)).await?;
-    Ok(stream(context, Reader::Session(reading)))
+    Ok(stream(context, pass, Reader::Session(reading)))
 }
 
 /// All journals as they grow. `id` is an event's place among all events.
@@ -85,12 +90,13 @@ pub(super) async fn session_stream(
 pub(super) async fn all_stream(
     State(context): Shared,
     Asked(query): Asked<StreamQuery>,
+    Extension(pass): Extension<Pass>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let after = last_event_id(&headers)?.or(query.after.as_deref());
     let after = after.map(|id| position(id).ok_or_else(|| not_an_id(id))).transpose()?;
     let reading = context.in_turn(context.app.read_all(after)).await?;
-    Ok(stream(context, Reader::All(reading)))
+    Ok(stream(context, pass, Reader::All(reading)))
 }
 
 /// The last id that the client has seen. Browsers send an empty one where there was none.

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::context::Context;
 use super::errors::Refused;
+use super::limits::is_of_runner;
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -33,14 +34,19 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Sent<T> {
             let message = "the body must be JSON: send the header 'Content-Type: application/json'";
             return Err(Refused::new(Code::UnsupportedMediaType, message));
         }
-        let limit = context.options.max_body_bytes;
+        let _room = context.admit_body()?;
+        let limit = match is_of_runner(request.uri()) {
+            true => context.options.max_runner_body_bytes,
+            false => context.options.max_body_bytes,
+        };
         let bytes = tokio::time::timeout(BODY_TIMEOUT, read(request.into_body(), limit)).await;
         let bytes = bytes
             .unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "the body took too long to arrive")))?;
-        let value = serde_json::from_slice(&bytes).map_err(|error| not_understood(&error))?;
         // What is derived takes arrays as well, and reads them in the order of its fields.
-        match bytes.trim_ascii_start().first() {
-            Some(b'{') => Ok(Sent(value)),
+        let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
+        match serde_json::from_slice(&bytes) {
+            Ok(value) if is_object => Ok(Sent(value)),
+            Err(error) if is_object || !error.is_data() => Err(Refused(not_understood(&error))),
             _ => Err(Refused(not_an_object())),
         }
     }
@@ -76,7 +82,29 @@ fn not_understood(error: &serde_json::Error) -> Error {
         false => "the body is not JSON",
     };
     let details = json!({"line": error.line(), "column": error.column()});
-    Error::new(Code::InvalidRequest, format!("{what}: {error}")).with(details)
+    Error::new(Code::InvalidRequest, format!("{what}: {}", plain(&error.to_string()))).with(details)
+}
+
+/// What serde says, without the names that things have in Rust.
+fn plain(text: &str) -> String {
+    let Some((found, expected)) = text.rsplit_once(", expected ") else { return text.to_owned() };
+    let (kind, place) = expected.split_at(expected.find(" at line ").unwrap_or(expected.len()));
+    let kind = match kind {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number that is not negative",
+        "i8" | "i16" | "i32" | "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "an array",
+        "a map" => "an object",
+        "unit" => "null",
+        kind if kind.starts_with("struct ") => "an object",
+        kind => kind,
+    };
+    let found = found.replacen("invalid type: map", "invalid type: object", 1);
+    let found = found.replacen("invalid type: sequence", "invalid type: array", 1);
+    format!("{found}, expected {kind}{place}")
 }
 
 /// The query of a request.

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
@@ -15,6 +16,10 @@ use super::errors::Refused;
 use super::origin;
 use crate::app::Scope;
 
+/// How often the token of an open stream is looked at, where there are no heartbeats in between. What is remembered
+/// about tokens makes it one question for all streams of a token.
+const PASS_LOOK_EVERY: Duration = Duration::from_secs(2);
+
 /// Who asks, for the few handlers that answer some people less than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visitor {
@@ -24,14 +29,35 @@ pub(super) enum Visitor {
     Stranger,
 }
 
+/// The token that a request was let in with, for what goes on after it was answered.
+#[derive(Clone)]
+pub(super) struct Pass(Option<String>);
+
+impl Pass {
+    /// Comes when the token is revoked; never where there is none.
+    pub(super) async fn revoked(&self, context: &Context) {
+        let Some(token) = &self.0 else { return std::future::pending().await };
+        let pause = context.options.heartbeat.min(PASS_LOOK_EVERY);
+        loop {
+            tokio::time::sleep(pause).await;
+            // A database that does not answer has revoked nothing.
+            if let Ok(true) = context.tokens.is_revoked(&context.app, token).await {
+                return;
+            }
+        }
+    }
+}
+
 /// Lets a request in, or says why not.
 pub(super) async fn guard(State(context): State<Arc<Context>>, mut request: Request, next: Next) -> Response {
     let shown = match Shown::of(&context, &request) {
         Ok(shown) => shown,
         Err(error) => return Refused(error).into_response(),
     };
+    let pass = Pass(shown.token.as_ref().ok().cloned().flatten());
     match admit(&context, shown).await {
         Ok(visitor) => {
+            request.extensions_mut().insert(pass);
             request.extensions_mut().insert(visitor);
             next.run(request).await
         }

@@ -25,6 +25,7 @@ const SYNC_WAIT: Duration = Duration::from_secs(300);
 
 /// Which runs are listed.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RunsQuery {
     /// Those of an agent.
@@ -67,7 +68,7 @@ pub(super) async fn submit(
     Sent(request): Sent<RunRequest>,
 ) -> Result<Response, Refused> {
     let wait = query.wait.map(checked_wait).transpose()?;
-    let is_sync = request.execution_mode == ExecutionMode::Sync && request.parent_session_id.is_none();
+    let is_sync = request.execution_mode == ExecutionMode::Sync;
     let key = idempotency_key(&headers)?;
     let created = {
         let _room = context.admit()?;
@@ -107,7 +108,12 @@ fn checked_wait(seconds: f64) -> Result<Duration, Error> {
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
-    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let mut keys = headers.get_all("idempotency-key").into_iter();
+    let Some(key) = keys.next() else { return Ok(None) };
+    if keys.any(|other| other != key) {
+        let message = "the request has several headers Idempotency-Key that differ; send one";
+        return Err(Error::new(Code::InvalidRequest, message));
+    }
     match key.to_str() {
         Ok(key) => Ok(Some(key.to_owned())),
         Err(_) => Err(Error::new(Code::InvalidRequest, "Idempotency-Key must be visible ASCII characters")),

@@ -1,5 +1,6 @@
 //! Listening, and going down.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,8 +16,12 @@ use super::context::Context;
 use super::{connection, router};
 use crate::app::App;
 
-/// The longest body of a request: journals have large texts, and everything above is a mistake.
+/// The longest body of a request. Prompts and schemas are shorter, and everything above is a mistake.
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The longest body of a runner's request: what models and programs may say at once (16 MiB), several times over
+/// where a failed run keeps it all.
+const RUNNER_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The most connections at a time. A thousand followers and their friends have room; each costs some 20 kB.
 const CONNECTIONS_MAX: usize = 4_096;
@@ -55,6 +60,8 @@ pub struct ServerOptions {
     pub needs_token: bool,
     /// The longest body of a request.
     pub max_body_bytes: usize,
+    /// The longest body of a runner's request.
+    pub max_runner_body_bytes: usize,
     /// The most connections at a time.
     pub max_connections: usize,
     /// The most requests that are answered at a time, without those that wait on purpose.
@@ -78,6 +85,7 @@ impl ServerOptions {
             listen,
             needs_token: !listen.ip().is_loopback(),
             max_body_bytes: BODY_BYTES_MAX,
+            max_runner_body_bytes: RUNNER_BODY_BYTES_MAX,
             max_connections: CONNECTIONS_MAX,
             max_requests: REQUESTS_MAX,
             header_timeout: HEADER_TIMEOUT,
@@ -102,8 +110,16 @@ impl Server {
     pub async fn bind(options: ServerOptions, app: App) -> Result<Bound, Error> {
         let listen = options.listen;
         let refused = |error: std::io::Error| {
-            let message = format!("cannot listen at {listen}: {error}; choose another address with --listen");
-            Error::new(Code::Unavailable, message)
+            let reason = match error.kind() {
+                ErrorKind::AddrInUse => "another program listens there already".to_owned(),
+                ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
+                ErrorKind::PermissionDenied => "that port is for the administrator only".to_owned(),
+                _ => error.to_string(),
+            };
+            let message =
+                format!("cannot listen at {listen}: {reason}; choose another address with --listen");
+            // Trying again later does not help: somebody has to choose.
+            Error::new(Code::InvalidRequest, message)
         };
         let listener = TcpListener::bind(listen).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;

@@ -20,6 +20,7 @@ pub(super) const LIMIT_MAX: i64 = 1_000;
 
 /// Which sessions are listed.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SessionsQuery {
     /// The `next` of the page before.

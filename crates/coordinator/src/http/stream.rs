@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
 
 use super::context::Context;
+use super::guard::Pass;
 use crate::app::{AllReader, Events, SessionReader, event_text};
 
 /// How many pieces wait for a client that reads slowly. One that is further behind is not read for any more; what it
@@ -54,13 +55,15 @@ impl Reader {
     }
 }
 
-/// A stream of what a reader reads, until the client leaves, the server goes down, or there is nothing more.
-pub(super) fn stream(context: Arc<Context>, reader: Reader) -> Response {
+/// A stream of what a reader reads, until the client leaves, its token is revoked, the server
+/// goes down, or there is nothing more.
+pub(super) fn stream(context: Arc<Context>, pass: Pass, reader: Reader) -> Response {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     tokio::spawn(async move {
         tokio::select! {
             () = feed(&context, reader, &sender) => {}
             () = sender.closed() => {}
+            () = pass.revoked(&context) => {}
             () = context.drained() => {}
         }
     });

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::app::{App, Scope};
 
 /// How long an answer is believed. A revoked token works that much longer.
-const BELIEVED: Duration = Duration::from_secs(5);
+const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The most tokens that are remembered. More are asked for every time.
 const REMEMBERED_MAX: usize = 1_024;
@@ -62,6 +62,20 @@ impl Tokens {
         Ok(scope)
     }
 
+    /// Whether a token that was right is worth nothing any more. Asking is no guess, so nothing is counted.
+    pub(super) async fn is_revoked(&self, app: &App, token: &str) -> Result<bool, Error> {
+        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let remembered = self.state().known.get(&hash).copied();
+        if let Some((scope, at)) = remembered
+            && at.elapsed() < BELIEVED
+        {
+            return Ok(scope.is_none());
+        }
+        let scope = app.scope_of(token).await?;
+        self.state().remember(hash, scope);
+        Ok(scope.is_none())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,13 +92,17 @@ impl State {
         }
     }
 
-    fn note(&mut self, hash: [u8; 32], scope: Option<Scope>, peer: IpAddr) {
+    fn remember(&mut self, hash: [u8; 32], scope: Option<Scope>) {
         if self.known.len() >= REMEMBERED_MAX {
             self.known.retain(|_, (_, at)| at.elapsed() < BELIEVED);
         }
         if self.known.len() < REMEMBERED_MAX {
             self.known.insert(hash, (scope, Instant::now()));
         }
+    }
+
+    fn note(&mut self, hash: [u8; 32], scope: Option<Scope>, peer: IpAddr) {
+        self.remember(hash, scope);
         if scope.is_some() {
             return;
         }

@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 2;
 const FILES_MAX: usize = 10_000;
 
 /// What tells that something has changed: every file with its size and time.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
 impl Fingerprint {
@@ -37,7 +37,8 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<(PathBuf, u64, Option<Sy
         }
         let path = entry.path();
         // Links are followed: a configuration that is mounted is made of them.
-        let Ok(about) = fs::metadata(&path) else { continue };
+        // One that leads nowhere counts as itself: it is reported, and may come to lead somewhere.
+        let Ok(about) = fs::metadata(&path).or_else(|_| fs::symlink_metadata(&path)) else { continue };
         if about.is_dir() {
             if depth > 1 {
                 collect(&path, depth - 1, files);
@@ -62,7 +63,7 @@ pub(super) fn schemas(folder: &Path) -> io::Result<Vec<SchemaFile>> {
     for entry in entries {
         let path = entry?.path();
         let name = path.file_stem().and_then(|name| name.to_str()).filter(|name| is_name(name));
-        let is_schema = path.extension().is_some_and(|extension| extension == "json") && path.is_file();
+        let is_schema = path.extension().is_some_and(|extension| extension == "json") && !path.is_dir();
         if let (Some(name), true) = (name, is_schema) {
             let read = read(&path).map_err(|problem| format!("{}: {problem}", path.display()));
             found.push((name.to_owned(), path, read));
@@ -79,10 +80,15 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 fn read(path: &Path) -> Result<(Value, String), String> {
+    let refused = |error: io::Error| format!("it cannot be read: {error}");
+    // Before it is opened: opening a pipe waits until somebody writes to it, which may be never.
+    if !fs::metadata(path).map_err(refused)?.is_file() {
+        return Err("it is no regular file; put a file there, or a link to one".to_owned());
+    }
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(SCHEMA_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("it cannot be read: {error}"))?;
+        .map_err(refused)?;
     if bytes.len() as u64 > SCHEMA_BYTES_MAX {
         return Err(format!("it has more than the {SCHEMA_BYTES_MAX} bytes allowed; split it"));
     }

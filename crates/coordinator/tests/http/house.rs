@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use formwork_coordinator::http::{Server, ServerOptions};
 use formwork_coordinator::{App, AppOptions, Registry, Scope};
@@ -39,7 +40,19 @@ impl House {
     }
 
     pub(crate) async fn over(store: Store, project: &Path, change: impl FnOnce(&mut ServerOptions)) -> House {
-        let app = App::new(store, Arc::new(Registry::read(project)), AppOptions::default());
+        House::serving(App::new(store, Arc::new(Registry::read(project)), AppOptions::default()), change)
+            .await
+    }
+
+    /// With leases of a length of its own.
+    pub(crate) async fn leasing(lease: Duration) -> House {
+        let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
+        let options = AppOptions { lease, ..AppOptions::default() };
+        let app = App::new(store, Arc::new(Registry::read(Path::new(NO_PROJECT))), options);
+        House::serving(app, |_| {}).await
+    }
+
+    async fn serving(app: App, change: impl FnOnce(&mut ServerOptions)) -> House {
         let mut options = ServerOptions::new("127.0.0.1:0".parse().unwrap());
         change(&mut options);
         let bound = Server::bind(options, app.clone()).await.unwrap();

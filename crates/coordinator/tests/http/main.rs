@@ -4,6 +4,7 @@
 mod client;
 mod drain;
 mod house;
+mod leases;
 mod limits;
 mod malformed;
 mod openapi;

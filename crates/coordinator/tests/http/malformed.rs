@@ -20,7 +20,17 @@ async fn bodies_that_are_not_understood_are_refused_with_their_place() {
         ("/check", "{}", "missing field `text`"),
         ("/check", "\u{fffd}", "line 1"),
         ("/runner/append", "{\"run_id\": \"run_0123456789ab\"}", "missing field `token`"),
-        ("/runner/claim", "{\"runner_id\": \"a\", \"slots\": -1}", "expected u32"),
+        (
+            "/runner/claim",
+            "{\"runner_id\": \"a\", \"slots\": -1}",
+            "expected a whole number from 0 to 4294967295",
+        ),
+        (
+            "/runs",
+            "{\"type\": \"start_session\", \"output_schema_options\": 7}",
+            "expected an object at line 1",
+        ),
+        ("/runs", "[\"start_session\", 7]", "expected an object at line 1"),
         ("/schemas", "{\"name\": \"x\"}", "missing field `schema`"),
     ];
     for (path, body, part) in cases {
@@ -67,8 +77,14 @@ async fn queries_that_are_not_understood_are_refused() {
         "status=gone",
         "status=",
         "session_id=x",
+        "agent=writer",
     ] {
         house.get(&format!("/runs?{query}")).send().await.refused(400, "InvalidRequest");
+    }
+    let unknown = house.get("/runs?agent=writer").send().await.refused(400, "InvalidRequest");
+    assert!(unknown.contains("unknown field `agent`"), "{unknown}");
+    for path in ["/sessions?x=1", "/events/stream?x=1"] {
+        house.get(path).send().await.refused(400, "InvalidRequest");
     }
     house.get("/sessions?limit=0").send().await.refused(400, "InvalidRequest");
     house.get("/sessions?after=-1").send().await.refused(400, "InvalidRequest");
@@ -77,6 +93,10 @@ async fn queries_that_are_not_understood_are_refused() {
     for query in ["after=-1", "after=x", "limit=0", &format!("after={huge}"), &format!("limit={huge}")] {
         house.get(&format!("/sessions/{session}/events?{query}")).send().await.refused(400, "InvalidRequest");
     }
+    house.get("/runs?agent_name=a%00b").send().await.refused(400, "InvalidRequest");
+    let body =
+        json!({"type": "start_session", "agent_name": "writer", "prompt": "x", "project_dir": "a\u{0}b"});
+    house.post("/runs", &body).send().await.refused(400, "InvalidRequest");
     let body = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
     for wait in ["-1", "601", "NaN", "inf", "x", "1e999"] {
         house.post(&format!("/runs?wait={wait}"), &body).send().await.refused(400, "InvalidRequest");

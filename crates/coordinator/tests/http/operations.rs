@@ -3,7 +3,7 @@
 use formwork_coordinator::Scope;
 use serde_json::json;
 
-use crate::house::House;
+use crate::house::{House, completed, result};
 
 #[tokio::test]
 async fn a_server_says_how_it_is() {
@@ -18,6 +18,29 @@ async fn a_server_says_how_it_is() {
     assert_eq!(metrics.status, 200);
     assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert!(metrics.text.contains("formwork_runs_submitted_total 0"), "{}", metrics.text);
+}
+
+#[tokio::test]
+async fn what_is_repeated_is_counted_once() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let ask = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    for _ in 0..2 {
+        house.post("/runs", &ask).header("idempotency-key", "a").send().await.ok(201);
+    }
+    let mut work = house.claim(&house.runner().await).await;
+    let end = work.message(&json!([result(json!({"result_text": "Done."})), completed()]));
+    for _ in 0..2 {
+        house.post("/runner/finish", &end).send().await.ok(200);
+    }
+    let metrics = house.get("/metrics").send().await.text;
+    for line in [
+        "formwork_runs_submitted_total 1\n",
+        "formwork_runs_total{status=\"completed\"} 1\n",
+        "formwork_run_duration_seconds_count 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line}{metrics}");
+    }
 }
 
 #[tokio::test]

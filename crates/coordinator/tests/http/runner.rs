@@ -63,6 +63,43 @@ async fn results_that_break_their_contract_are_refused() {
 }
 
 #[tokio::test]
+async fn a_runner_tells_only_what_is_its_own() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    let mut work = house.claim(&house.runner().await).await;
+    let mut begun = work.work["journal"][0].clone();
+    for key in ["seq", "session_id", "run_id", "timestamp"] {
+        begun.as_object_mut().unwrap().remove(key);
+    }
+    let child = json!({"event_type": "child_completed", "agent_name": "x", "child_session_id": "ses_0123456789ab",
+        "child_run_id": "run_0123456789ab", "status": "completed"});
+    let expired = json!({"event_type": "lease_expired", "attempt": 1, "losses": 1});
+    let text = result(json!({"result_text": "x"}));
+    for event in [&begun, &child, &expired, &text, &completed()] {
+        work.number = 0;
+        let events = json!([started(), event]);
+        let answer = house.post("/runner/append", &work.message(&events)).send().await;
+        let message = answer.refused(400, "InvalidRequest");
+        assert!(message.contains(event["event_type"].as_str().unwrap()), "{message}");
+    }
+    for before in
+        [json!([begun]), json!([expired]), json!([completed()]), json!([text]), json!([text, started()])]
+    {
+        work.number = 0;
+        let mut events = before.as_array().unwrap().clone();
+        events.extend([text.clone(), completed()]);
+        let answer = house.post("/runner/finish", &work.message(&json!(events))).send().await;
+        answer.refused(400, "InvalidRequest");
+    }
+    work.number = 0;
+    let events = json!([started(), {"event_type": "stop_requested"}, text, completed()]);
+    house.post("/runner/finish", &work.message(&events)).send().await.ok(200);
+    let journal = house.get(&format!("/sessions/{session}/events")).send().await.ok(200);
+    assert_eq!(journal["events"].as_array().unwrap().len(), 5);
+}
+
+#[tokio::test]
 async fn a_claim_holds_everything_and_an_empty_queue_gives_nothing() {
     let house = House::open().await;
     let runner = house.runner().await;
@@ -112,6 +149,11 @@ async fn agents_work_for_agents() {
     assert!(refused["refused"]["reason"].is_string(), "{refused}");
     let child = house.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
     let child_session = child["accepted"]["session_id"].as_str().unwrap();
+    house.ask("DELETE", "/agents/helper").send().await;
+    let again = house.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
+    assert_eq!(again, child, "it was started, whatever has become of its agent");
+    let gone = house.post("/runner/delegate", &ask("helper", "c2")).send().await.ok(200);
+    assert!(gone["refused"]["reason"].is_string(), "{gone}");
     assert_eq!(house.post("/runner/park", &work.attempt()).send().await.status, 204);
     let parent = house.get(&format!("/sessions/{session}")).send().await.ok(200);
     assert_eq!((&parent["children"], &parent["status"]), (&json!([child_session]), &json!("waiting")));

@@ -62,6 +62,24 @@ async fn what_cannot_be_taken_on_is_refused() {
 }
 
 #[tokio::test]
+async fn nobody_calls_back_what_cannot_be_resumed() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    house.agent("program", json!({"type": "procedural", "command": ["./scan"]})).await;
+    for (agent, is_resumable) in [("writer", true), ("program", false)] {
+        let (_, session) = house.submit(agent).await;
+        let call = start(json!({"execution_mode": "async_callback", "parent_session_id": session}));
+        let answer = house.post("/runs", &call).send().await;
+        match is_resumable {
+            true => drop(answer.ok(201)),
+            false => drop(answer.refused(409, "NotResumable")),
+        }
+    }
+    let nowhere = json!({"execution_mode": "async_callback", "parent_session_id": "ses_0123456789ab"});
+    house.post("/runs", &start(nowhere)).send().await.refused(404, "SessionNotFound");
+}
+
+#[tokio::test]
 async fn asking_twice_with_a_key_is_asking_once() {
     let house = House::open().await;
     house.agent("writer", json!({})).await;
@@ -77,6 +95,11 @@ async fn asking_twice_with_a_key_is_asking_once() {
     house.work_off("Done.").await;
     let ended = ask(&start(json!({})), "a").send().await.ok(201);
     assert_eq!(ended["status"], "completed");
+    house.ask("DELETE", "/agents/writer").send().await;
+    let gone = ask(&start(json!({})), "a").send().await.ok(201);
+    assert_eq!(gone["run_id"], first["run_id"], "whatever has become of its agent");
+    ask(&start(json!({"prompt": "Other."})), "a").send().await.refused(409, "IdempotencyConflict");
+    ask(&start(json!({})), "c").send().await.refused(404, "AgentNotFound");
 }
 
 #[tokio::test]
@@ -146,4 +169,32 @@ async fn a_run_can_be_stopped() {
     house.ask("POST", &format!("/sessions/{session}/stop")).send().await.ok(200);
     let ended = house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
     assert_eq!(ended["status"], "stopped");
+}
+
+#[tokio::test]
+async fn whoever_asks_for_a_sync_child_waits_for_it() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    house.agent("helper", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    house.work_off("One.").await;
+    let start = json!({"type": "start_session", "agent_name": "helper", "prompt": "x",
+        "parent_session_id": session, "execution_mode": "sync"});
+    let asking = house.post("/runs", &start);
+    let (answer, ()) = tokio::join!(asking.send(), house.work_off("Two."));
+    assert_eq!(answer.ok(200)["status"], "completed");
+}
+
+#[tokio::test]
+async fn two_keys_are_refused() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
+    let with = |other: &str| {
+        let mut asking = house.post("/runs", &start).header("idempotency-key", "one");
+        asking.headers.push(("idempotency-key".to_owned(), other.to_owned()));
+        asking.send()
+    };
+    with("two").await.refused(400, "InvalidRequest");
+    with("one").await.ok(201);
 }

@@ -1,8 +1,16 @@
 //! Sessions and their journals.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formwork_api::{ClaimRequest, RunnerDoor as _};
+use formwork_coordinator::{App, AppOptions, Registry};
+use formwork_store::{Options, Store};
+use formwork_types::RunStatus;
 use serde_json::json;
 
-use crate::house::House;
+use crate::house::{House, started};
 
 #[tokio::test]
 async fn a_session_is_shown_resumed_and_deleted() {
@@ -28,6 +36,25 @@ async fn a_session_is_shown_resumed_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_failed_run_says_what_was_tried() {
+    let house = House::open().await;
+    house.agent("counter", json!({"output_schema": {"type": "object"}})).await;
+    let (_, session) = house.submit("counter").await;
+    let mut work = house.claim(&house.runner().await).await;
+    let mut receipt = serde_json::to_value(formwork_types::Receipt::default()).unwrap();
+    receipt["strategy"] = json!("grammar");
+    receipt["repairs"] = json!([{"kind": "fence", "pointer": "", "from": "1", "to": 1}]);
+    let error = json!({"type": "timeout", "message": "too slow", "calls": 1, "retry_count": 0});
+    let end =
+        json!([{"event_type": "run_completed", "status": "failed", "error": error, "receipt": receipt}]);
+    house.post("/runner/finish", &work.message(&end)).send().await.ok(200);
+    let view = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    let validation = &view["schema_validation"];
+    assert_eq!((&validation["valid"], &validation["strategy"]), (&json!(false), &json!("grammar")));
+    assert_eq!((&validation["repairs"], &view["receipt"]), (&receipt["repairs"], &receipt));
+}
+
+#[tokio::test]
 async fn a_journal_is_read_page_by_page() {
     let house = House::open().await;
     house.agent("writer", json!({})).await;
@@ -50,4 +77,59 @@ async fn a_journal_is_read_page_by_page() {
     assert_eq!((&rest["events"], &rest["next"]), (&json!(events[3..]), &json!(null)));
     let nothing = house.get(&format!("{path}?after=9")).send().await.ok(200);
     assert_eq!(nothing["events"], json!([]));
+}
+
+#[tokio::test]
+async fn stopping_a_session_stops_what_is_queued_as_well() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    let (run, session) = house.submit("writer").await;
+    let mut work = house.claim(&house.runner().await).await;
+    house.append(&mut work, &json!([started()])).await;
+    let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?", "queue": true});
+    let queued = house.post("/runs", &resume).send().await.ok(201);
+    let stopped = house.post(&format!("/sessions/{session}/stop"), &json!({})).send().await.ok(200);
+    assert_eq!((&stopped["run_id"], &stopped["status"]), (&json!(run), &json!("stopping")));
+    let queued = queued["run_id"].as_str().unwrap();
+    assert_eq!(house.get(&format!("/runs/{queued}")).send().await.ok(200)["status"], "stopped");
+}
+
+#[tokio::test]
+async fn a_session_whose_child_works_is_not_deleted_and_the_child_is_named() {
+    let house = House::open().await;
+    house.agent("writer", json!({})).await;
+    house.agent("helper", json!({})).await;
+    let (_, session) = house.submit("writer").await;
+    house.work_off("One.").await;
+    let start =
+        json!({"type": "start_session", "agent_name": "helper", "prompt": "x", "parent_session_id": session});
+    let child = house.post("/runs", &start).send().await.ok(201);
+    let message =
+        house.ask("DELETE", &format!("/sessions/{session}")).send().await.refused(409, "SessionBusy");
+    let text = |key: &str| child[key].as_str().unwrap();
+    let wanted = format!(
+        "the session {session} is in use by {} of the session {}",
+        text("run_id"),
+        text("session_id")
+    );
+    assert!(message.starts_with(&wanted), "{message}");
+}
+
+#[tokio::test]
+async fn what_a_killed_runner_left_ends_once_somebody_sweeps() {
+    let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
+    let options = AppOptions { lease: Duration::from_millis(1), ..AppOptions::default() };
+    let app = App::new(store, Arc::new(Registry::read(Path::new("/nonexistent"))), options);
+    app.create_agent(&json!({"name": "writer", "system_prompt": "Be brief."})).await.unwrap();
+    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let created = app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
+    let claim = ClaimRequest { runner_id: "killed".to_owned(), slots: 1, wait_ms: 0 };
+    assert_eq!(app.claim(&claim).await.unwrap().claims.len(), 1);
+    let stopped = app.stop_session(&created.session_id).await.unwrap();
+    assert_eq!(stopped.status, RunStatus::Stopping);
+    while !app.run(&created.run_id).await.unwrap().status.is_ended() {
+        app.sweep_once().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    app.delete_session(&created.session_id).await.unwrap();
 }

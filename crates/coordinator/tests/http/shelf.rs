@@ -12,6 +12,8 @@ async fn agents_are_saved_changed_and_deleted() {
     assert_eq!((&created["name"], &created["source"]), (&json!("writer"), &json!("api")));
     house.post("/agents", &agent).send().await.refused(409, "AgentExists");
     house.post("/agents", &json!({"name": "a b"})).send().await.refused(422, "InvalidAgent");
+    let reserved = house.post("/agents", &json!({"name": "validate"})).send().await;
+    assert!(reserved.refused(422, "InvalidAgent").contains("use another name"));
     house.post("/agents", &json!([1])).send().await.refused(400, "InvalidRequest");
     let change = |body: serde_json::Value| house.ask("PATCH", "/agents/writer").json(&body);
     let changed = change(json!({"description": "Writes well."})).send().await.ok(200);
@@ -55,6 +57,8 @@ async fn schemas_are_registered_and_removed() {
         .send()
         .await
         .refused(400, "InvalidRequest");
+    let reserved = house.post("/schemas", &json!({"name": "validate", "schema": {}})).send().await;
+    reserved.refused(400, "InvalidRequest");
     let bad = json!({"name": "bad", "schema": {"type": "nothing"}});
     house.post("/schemas", &bad).send().await.refused(422, "InvalidSchema");
     assert_eq!(house.get("/schemas/numbers").send().await.ok(200), added);
@@ -62,6 +66,8 @@ async fn schemas_are_registered_and_removed() {
     let verdict =
         house.post("/schemas/validate", &json!({"schema": {"type": "nothing"}})).send().await.ok(200);
     assert_eq!(verdict["valid"], false);
+    let (path, message) = (&verdict["errors"][0]["path"], &verdict["errors"][0]["message"]);
+    assert!(!message.as_str().unwrap().starts_with(path.as_str().unwrap()), "{verdict}");
     let check = json!({"text": "Here: {\"b\": \"x\"}", "schema_name": "numbers"});
     let checked = house.post("/check", &check).send().await.ok(200);
     assert_eq!((&checked["valid"], &checked["found"]), (&json!(false), &json!(true)));

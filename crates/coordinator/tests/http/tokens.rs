@@ -90,3 +90,22 @@ async fn guessing_is_slowed_down_but_not_for_those_who_know() {
     house.get("/runs").token("fw_x").send().await.refused(429, "RateLimited");
     house.get("/runs").token(&token).send().await.ok(200);
 }
+
+#[tokio::test]
+async fn streams_end_with_the_token_that_opened_them() {
+    let house = House::with(|options| {
+        options.needs_token = true;
+        options.heartbeat = std::time::Duration::from_millis(50);
+    })
+    .await;
+    let issued = house.app.create_token("a test", Scope::Caller).await.unwrap();
+    let other = house.token(Scope::Caller).await;
+    let mut stream = house.get("/events/stream").token(&issued.token).follow().await;
+    let mut kept = house.get("/events/stream").token(&other).follow().await;
+    assert!(house.app.revoke_token(&issued.record.token_id).await.unwrap());
+    while stream.piece().await.is_some() {}
+    house.get("/runs").token(&issued.token).send().await.refused(401, "Unauthorized");
+    for _ in 0..3 {
+        assert!(kept.piece().await.is_some());
+    }
+}

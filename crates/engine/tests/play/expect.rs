@@ -64,6 +64,7 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
             // What a program writes is kept like what a model says.
             let is_said = |body: &&Body| match body {
                 Body::Message { .. } => true,
+                Body::StopRequested { partial } | Body::DeadlineReached { partial } => partial.is_some(),
                 Body::PostTool { tool_output, .. } => tool_output.get("stdout").is_some(),
                 _ => false,
             };
@@ -73,14 +74,25 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
             &failure.receipt
         }
     };
-    let answered = |body: &&Body| matches!(body, Body::Message { .. } | Body::CallFailed { .. });
-    let calls = played.bodies.iter().filter(answered).count();
+    let calls = played.bodies.iter().filter(|body| ends_call(body)).count();
     same("calls in the receipt", &json!(calls), &json!(receipt.calls))?;
     let on_rungs: u32 = receipt.rungs.iter().map(|rung| rung.calls).sum();
     same("calls on the rungs", &json!(calls), &json!(on_rungs))?;
     same("retries", &json!(retried(&played.bodies)), &json!(receipt.retries))?;
     let beyond = played.calls.iter().find(|call| call.number > call.of);
     beyond.map_or(Ok(()), |call| Err(format!("call {} of {}", call.number, call.of)))
+}
+
+/// Whether it tells what came of a call, be it only the beginning of a reply.
+fn ends_call(body: &Body) -> bool {
+    use Body::{CallFailed, DeadlineReached, Message, StopRequested};
+    matches!(
+        body,
+        Message { .. }
+            | CallFailed { .. }
+            | StopRequested { partial: Some(_) }
+            | DeadlineReached { partial: Some(_) }
+    )
 }
 
 /// The calls that were made because another's answer would not do.
@@ -91,7 +103,7 @@ fn retried(bodies: &[Body]) -> usize {
         match body {
             Body::ValidationFailed { .. } => is_noted = true,
             Body::Escalated { .. } => is_noted = false,
-            Body::Message { .. } | Body::CallFailed { .. } => {
+            body if ends_call(body) => {
                 count += usize::from(std::mem::take(&mut is_noted));
             }
             _ => {}

@@ -89,7 +89,7 @@ pub(crate) fn play(case: &Case) -> Result<Played, String> {
 pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Played, String> {
     let told = |body: &&Body| {
         use Body::{CallFailed, DeadlineReached, Message, StopRequested};
-        matches!(body, Message { .. } | CallFailed { .. } | DeadlineReached | StopRequested)
+        matches!(body, Message { .. } | CallFailed { .. } | DeadlineReached { .. } | StopRequested { .. })
     };
     let mut replies = case.replies.iter().skip(before.iter().filter(told).count());
     let mut ran = Vec::new();
@@ -289,7 +289,9 @@ fn answer(reply: &Value, call: &ModelCall) -> Result<Body, String> {
         return Ok(Body::CallFailed { error });
     }
     if let Some(event) = reply.get("event") {
-        return serde_json::from_value(json!({"event_type": event})).map_err(|error| error.to_string());
+        let partial = reply.get("partial").map(|partial| json!({"partial": partial})).unwrap_or_default();
+        let whole = with(json!({"event_type": event}), &partial);
+        return serde_json::from_value(whole).map_err(|error| error.to_string());
     }
     let text = if reply.is_string() { json!({"text": reply}) } else { reply.clone() };
     let whole = with(json!({"text": "", "stop": {"reason": "finished"}}), &text);

@@ -1,6 +1,8 @@
 //! A key goes into one header and comes out nowhere, whatever a server does with it.
 
-use formwork_model::{BackendConfig, Call, connect};
+use std::sync::Mutex;
+
+use formwork_model::{BackendConfig, Call, Watch, connect};
 use formwork_testkit::{Recorded, ScriptedServer, Step};
 use formwork_types::BackendKind;
 use serde_json::json;
@@ -71,6 +73,28 @@ fn environment(key: &str) -> impl Fn(&str) -> Option<String> {
     move |name| (name == "KEY").then(|| key.to_owned())
 }
 
+/// A watcher that keeps what it is told of a reply.
+#[derive(Default)]
+struct Heard(Mutex<String>);
+
+impl Watch for Heard {
+    fn text(&self, piece: &str) {
+        self.0.lock().unwrap().push_str(piece);
+    }
+}
+
+#[tokio::test]
+async fn a_reply_is_told_as_it_comes() {
+    for kind in HTTP {
+        let text = "green as the grass in spring, and as tall";
+        let server = ScriptedServer::start(Step::text(text));
+        let (request, heard) = (question(), Heard::default());
+        let backend = connect(&keyed(&server, kind), &environment(KEY)).unwrap();
+        backend.call(Call { watch: &heard, ..Call::new(&request) }).await.unwrap();
+        assert_eq!(*heard.0.lock().unwrap(), text, "{kind:?}");
+    }
+}
+
 /// No part of the key that is long enough to be of use, in any case.
 fn assert_hidden(text: &str, context: &str) {
     let text = text.to_ascii_lowercase();
@@ -87,7 +111,9 @@ async fn a_key_that_a_server_echoes_is_shown_nowhere() {
         for (name, echo) in echoes() {
             let server = ScriptedServer::respond(move |request, _| echo(&sent_key(request)));
             let backend = connect(&keyed(&server, kind), &environment(KEY)).unwrap();
-            let outcome = backend.call(Call::new(&question())).await;
+            let (request, heard) = (question(), Heard::default());
+            let outcome = backend.call(Call { watch: &heard, ..Call::new(&request) }).await;
+            assert_hidden(&heard.0.lock().unwrap(), &format!("{kind:?} {name}, as it came"));
             assert_eq!(sent_key(&server.requests()[0]), KEY, "{kind:?} {name}: the server has to know it");
             let journal = outcome.as_ref().map_err(|error| format!("{:?}", error.to_call_error()));
             let all = format!("{} {outcome:?} {journal:?} {backend:?}", shown(&outcome));

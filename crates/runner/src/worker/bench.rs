@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use formwork_api::{AttemptRef, Code, RunnerDoor, Work};
-use formwork_types::{Body, RunId};
+use formwork_api::{AppendRequest, AttemptRef, Code, RunnerDoor, Work};
+use formwork_types::{Body, RunErrorType, RunId};
 use tokio::time::Instant;
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, ended};
 use crate::backoff::{Backoff, insist};
 use crate::claim::Claim;
 use crate::drive::{Driven, Progress, Stop, drive};
@@ -21,6 +21,10 @@ const TROUBLE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a run may break its runner, or say what the coordinator does not take. One more time would cost the same
 /// calls again and lead to the same end, so that the run ends as a failure.
 const BREAKS_MAX: u32 = 5;
+
+/// How often a run may be given back for whatever reason, such as a backend that this runner has not: by then half an
+/// hour has passed, and no other runner had more luck.
+const TROUBLES_OF_RUN_MAX: u32 = 60;
 
 /// Runs whose troubles are remembered. Beyond it all are forgotten, and waits begin short again.
 const TROUBLES_MAX: usize = 1024;
@@ -57,7 +61,12 @@ pub(super) struct Trouble {
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Trouble {
-        let is_break = matches!(&error, Error::Coordinator(refusal) if !refusal.code.is_passing());
+        let is_break = match &error {
+            Error::Coordinator(refusal) => !refusal.code.is_passing(),
+            // A journal that cannot be folded here can be folded nowhere.
+            Error::Engine(_) | Error::Stuck => true,
+            _ => false,
+        };
         Trouble { reason: error.whole(), is_break }
     }
 }
@@ -88,13 +97,13 @@ impl Bench {
     }
 
     async fn work(&self, work: Work, stop: &Stop) -> Result<(), Error> {
+        if let Some(reason) = self.given_up(&work.run_id) {
+            return self.end(&work, reason, stop).await;
+        }
         let job = Arc::new(Job::read(&work)?);
         let until = job.time_left.map(|left| Instant::now() + left);
         let attempt = Attempt::new(self.door.clone(), work.token, job.clone(), stop.clone());
         drop(work);
-        if let Some(error) = self.given_up(&job.run_id) {
-            return attempt.conclude(Body::ToolsFailed { error }).await;
-        }
         let claim = match self.equip(&job, until, stop).await {
             Ok(claim) => Claim { until: until.or(claim.until), ..claim },
             Err(reason) => return attempt.conclude(reason).await,
@@ -108,6 +117,24 @@ impl Bench {
         }
     }
 
+    /// Ends a run that is not tried again: through the engine, which keeps what there is, or without it.
+    async fn end(&self, work: &Work, reason: String, stop: &Stop) -> Result<(), Error> {
+        if let Ok(job) = Job::read(work) {
+            let attempt = Attempt::new(self.door.clone(), work.token, Arc::new(job), stop.clone());
+            match attempt.conclude(Body::ToolsFailed { error: reason.clone() }).await {
+                Err(Error::Engine(_) | Error::Stuck) => {}
+                // What the run kept may be what is not taken.
+                Err(Error::Coordinator(refusal)) if !refusal.code.is_passing() => {}
+                concluded => return concluded,
+            }
+        }
+        let events = vec![ended(RunErrorType::ToolFailed, reason, None)];
+        let (run_id, token) = (work.run_id.clone(), work.token);
+        let request = AppendRequest { run_id, token, number: 1, events };
+        insist(RELEASE_PATIENCE, || self.door.finish(&request)).await?;
+        Ok(())
+    }
+
     /// The claim, or why the run ends without one.
     async fn equip(&self, job: &Job, until: Option<Instant>, stop: &Stop) -> Result<Claim, Body> {
         let deadline = async {
@@ -118,8 +145,8 @@ impl Bench {
         };
         tokio::select! {
             biased;
-            () = stop.requested() => Err(Body::StopRequested),
-            () = deadline => Err(Body::DeadlineReached),
+            () = stop.requested() => Err(Body::StopRequested { partial: None }),
+            () = deadline => Err(Body::DeadlineReached { partial: None }),
             equipped = self.outfitter.equip(job) => equipped.map_err(|error| Body::ToolsFailed { error }),
         }
     }
@@ -161,8 +188,10 @@ impl Bench {
     /// Why a run is not tried again, where that is so.
     fn given_up(&self, run: &RunId) -> Option<String> {
         let troubles = self.troubles();
-        let known = troubles.get(run).filter(|known| known.breaks >= BREAKS_MAX)?;
-        Some(format!("the run broke off {} times, the last time because: {}", known.breaks, known.last))
+        let is_hopeless =
+            |known: &&Troubles| known.breaks >= BREAKS_MAX || known.count >= TROUBLES_OF_RUN_MAX;
+        let known = troubles.get(run).filter(is_hopeless)?;
+        Some(format!("the run broke off {} times, the last time because: {}", known.count, known.last))
     }
 
     fn troubles(&self) -> MutexGuard<'_, HashMap<RunId, Troubles>> {

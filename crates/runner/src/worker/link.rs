@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use formwork_api::{Error, Hello, Registered, RunnerDoor};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::backoff::Backoff;
+
+/// The longest wait between two introductions of a worker that was known: as often as it is heard of otherwise. One that
+/// holds attempts has to be back before its leases expire.
+const AWAY_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A worker's standing. Whoever finds it unknown introduces it, and the others wait for that.
 pub(super) struct Link {
@@ -64,7 +69,7 @@ impl Link {
         if self.is_lost.swap(false, Ordering::SeqCst) {
             *known = None;
         }
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::after(0, AWAY_WAIT_MAX);
         loop {
             if let Some(registered) = &*known {
                 return registered.clone();

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use formwork_model::Watch;
-use formwork_runner::{Claim, Progress, Stop};
 use formwork_testkit::{Gate, Recorded, Step};
-use formwork_types::Body;
+use formwork_types::RunStatus;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
-use crate::agency::{Agency, agent, asked, perform, perform_watched, playing, session};
+use crate::agency::{Agency, agent, asked, playing};
 use crate::model::answers;
+use crate::place::{Place, perform, session};
 use crate::runs::completed;
 
 const START: &str = "start_agent_session";
@@ -27,19 +25,6 @@ fn last(request: &Recorded) -> String {
 
 fn is_callback(request: &Recorded) -> bool {
     last(request).starts_with("<agent-callback")
-}
-
-/// Tells of every run that has ended.
-struct Ends(Semaphore);
-
-impl Watch for Ends {}
-
-impl Progress for Ends {
-    fn happened(&self, _: &Claim, body: &Body) {
-        if matches!(body, Body::RunCompleted { .. }) {
-            self.0.add_permits(1);
-        }
-    }
 }
 
 fn agents(protocol: &str) -> [Value; 3] {
@@ -76,10 +61,10 @@ async fn a_child_calls_back_in_the_documented_words() {
         );
         assert_eq!(ended.statuses(&session(1)), ["completed", "completed"], "{protocol}");
         let requests = asked(&server, "parent");
-        let told = answers(&requests[1]).concat();
+        let told = ended.told(&answers(&requests[1]).concat());
         assert!(told.contains("\"session_id\":\"ses_020202020202\",\"status\":\"running\""), "{told}");
         assert_eq!(
-            last(requests.last().unwrap()),
+            ended.told(&last(requests.last().unwrap())),
             "<agent-callback session=\"ses_020202020202\" status=\"completed\">\n## Child Result\n\n{\n  \
              \"found\": [\n    1\n  ]\n}\n</agent-callback>\n\nPlease continue with the orchestration based on this \
              result."
@@ -98,8 +83,8 @@ async fn a_child_that_fails_calls_back_with_its_error() {
         _ => Step::text("It is looking."),
     });
     let ended = perform(&Agency::new(&agents("tools"), &server), "parent", "Search.").await;
+    let heard = ended.told(&last(asked(&server, "parent").last().unwrap()));
     assert_eq!(completed(ended.outcome).result_text.as_deref(), Some("It failed."));
-    let heard = last(asked(&server, "parent").last().unwrap());
     let (begin, rest) = heard.split_once("## Error\n\n").unwrap();
     assert_eq!(begin, "<agent-callback session=\"ses_020202020202\" status=\"failed\">\n");
     let (error, end) = rest.split_once("\n</agent-callback>").unwrap();
@@ -120,15 +105,13 @@ async fn aggregated(right: Step) -> String {
         }
         _ => Step::text("They are looking.").gate(&door),
     });
-    let (agency, ends) = (Agency::new(&agents("tools"), &server), Arc::new(Ends(Semaphore::new(0))));
+    let place = Place::open(&Agency::new(&agents("tools"), &server)).await;
     // The parent is answered only when both children have ended.
     let opening = async {
-        ends.0.acquire_many(2).await.unwrap().forget();
+        place.until_runs(2, RunStatus::is_ended).await;
         gate.open();
     };
-    let stop = Stop::default();
-    let running = perform_watched(&agency, ("parent", "Search."), &stop, ends.clone());
-    let (ended, ()) = tokio::join!(running, opening);
+    let (ended, ()) = tokio::join!(place.perform(("parent", "Search."), Arc::new(())), opening);
     assert_eq!(completed(ended.outcome.clone()).result_text.as_deref(), Some("Both are back."));
     assert_eq!(ended.statuses(&session(1)), ["completed", "completed"]);
     let callbacks: Vec<String> = asked(&server, "parent")
@@ -137,7 +120,7 @@ async fn aggregated(right: Step) -> String {
         .map(|request| last(request))
         .collect();
     assert_eq!(callbacks.len(), 1, "{callbacks:?}");
-    callbacks.concat()
+    ended.told(&callbacks.concat())
 }
 
 /// The sections of children may stand in either order: they end as they end.

@@ -7,11 +7,12 @@ use formwork_types::{BackendKind, Event, StructuredOutput};
 use serde_json::{Value, json};
 
 use crate::acting::{FILES, model, review, reviewing};
-use crate::agency::{self, Agency, agent, playing};
+use crate::agency::{Agency, agent, playing};
 use crate::claims::{claim, journal, rung};
 use crate::folder::Folder;
 use crate::model::{Move, answers};
 use crate::parts::{Played, executor, silent, spoken, with_tools};
+use crate::place;
 use crate::runs::run;
 
 /// A journal as lines, session by session. Tools are shown by name and hash; estimates, which count the machine's own
@@ -97,7 +98,7 @@ async fn delegated(mode: &'static str) -> Vec<Event> {
     let schema = json!({"type": "object", "properties": {"files": {"type": "integer"}}});
     let agents =
         [agent("parent", &["counter"], json!({})), agent("counter", &[], json!({"output_schema": schema}))];
-    agency::perform(&Agency::new(&agents, &server), "parent", "How many files?").await.events
+    place::perform(&Agency::new(&agents, &server), "parent", "How many files?").await.events
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ mod folder;
 mod model;
 #[path = "../play/parts.rs"]
 mod parts;
+#[path = "../play/place.rs"]
+mod place;
 #[path = "../play/runs.rs"]
 mod runs;
 
@@ -20,6 +22,7 @@ mod calls;
 mod delegation;
 mod journals;
 mod limits;
+mod partial;
 mod programs;
 mod resume;
 mod servers;

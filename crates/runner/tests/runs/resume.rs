@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use formwork_runner::{
-    Accepted, Child, ChildTask, Claim, Coordinator, Driven, Memory, Reported, Stop, Submission, drive,
-    perform,
+    Accepted, Child, ChildTask, Claim, Coordinator, Driven, Memory, Reported, Rung, Stop, drive, perform,
 };
 use formwork_testkit::{ScriptedServer, Step};
 use formwork_types::{
-    BackendKind, Body, ChildEnd, Event, Outcome, RunErrorType, RunId, RunStatus, SessionId, StructuredOutput,
+    AgentCard, BackendKind, Body, ChildEnd, Event, Outcome, RunErrorType, RunId, RunStatus, SessionId,
+    StructuredOutput,
 };
 use serde_json::{Value, json};
 
-use crate::agency::{Agency, agent, playing};
+use crate::agency::{agent, on, playing};
 use crate::claims::{claim, clock, journal, rung};
 use crate::model::{Move, answers};
 use crate::parts::{Played, with_tools};
@@ -144,7 +144,7 @@ async fn a_tool_that_has_changed_meanwhile_ends_the_run() {
 /// parent's runner died is not taken on again.
 struct Keeper {
     memory: Memory,
-    agency: Arc<Agency>,
+    ladder: Vec<Rung>,
     children: Mutex<BTreeMap<String, Claim>>,
 }
 
@@ -167,10 +167,15 @@ impl Coordinator for Keeper {
 impl Keeper {
     fn child(&self, call_id: &str, child: &Child) -> Claim {
         let mut children = self.children.lock().unwrap();
+        let number = u8::try_from(children.len()).unwrap() + 1;
         let make = || {
             let ChildTask::Start { parameters } = &child.task else { panic!("{child:?}") };
-            let (agent_name, parameters) = (child.agent_name.clone(), parameters.clone());
-            self.agency.claim(Submission { agent_name, parameters, ..Submission::default() }).unwrap()
+            let (agent, input) =
+                (agent(&child.agent_name, &[], json!({})), parameters["prompt"].as_str().unwrap());
+            let claim = claim(&agent, input, json!({}), self.ladder.clone());
+            let (session_id, run_id) =
+                (SessionId::from_random([1 + number; 6]), RunId::from_random([129 + number; 6]));
+            Claim { session_id, run_id, ..claim }
         };
         children.entry(call_id.to_owned()).or_insert_with(make).clone()
     }
@@ -229,14 +234,11 @@ fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, Keeper, Claim)
         }
         (name, _) => Step::text(name),
     });
-    let agents = [
-        agent("parent", &["left", "right"], json!({"protocol": protocol})),
-        agent("left", &[], json!({})),
-        agent("right", &[], json!({})),
-    ];
-    let agency = Agency::new(&agents, &server);
-    let claim = agency.start("parent", "Search.");
-    let keeper = Keeper { memory: journal(), agency, children: Mutex::default() };
+    let parent = agent("parent", &["left", "right"], json!({"protocol": protocol}));
+    let card = |name: &str| AgentCard { name: name.to_owned(), ..AgentCard::default() };
+    let agents = vec![card("left"), card("right")];
+    let claim = Claim { agents, ..claim(&parent, "Search.", json!({}), on(&server)) };
+    let keeper = Keeper { memory: journal(), ladder: on(&server), children: Mutex::default() };
     (server, keeper, claim)
 }
 
@@ -263,12 +265,8 @@ async fn goes_on_from_every_event(protocol: &str, mode: &'static str, text: &str
             .map(|(call, child)| (call.clone(), Claim { ladder: claim.ladder.clone(), ..child.clone() }))
             .filter(|(_, child)| events[..cut].iter().any(|event| started(&event.body, &child.run_id)))
             .collect();
-        for _ in &taken {
-            // Ids go on where they were.
-            keeper.agency.start("left", "x");
-        }
         let memory = Memory::holding(clock(), events[..cut].to_vec());
-        let keeper = Keeper { memory, agency: keeper.agency, children: Mutex::new(taken) };
+        let keeper = Keeper { memory, children: Mutex::new(taken), ..keeper };
         assert_eq!(keeper.run(&claim).await, expected, "{what}");
         assert_eq!(server.requests().len(), requests - count(&events[..cut], is_reply), "{what}");
         let made = keeper.memory.events();

@@ -3,15 +3,16 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use formwork_model::Watch;
-use formwork_runner::{Claim, Progress, Stop};
-use formwork_testkit::Step;
-use formwork_types::Body;
+use formwork_runner::{Claim, Progress};
+use formwork_testkit::{Gate, Step};
+use formwork_types::{Body, RunStatus};
 use serde_json::{Value, json};
 
-use crate::agency::{Agency, agent, asked, on, perform, perform_watched, playing, session};
+use crate::agency::{Agency, agent, asked, on, playing};
 use crate::folder::Folder;
 use crate::model::{Move, answers};
 use crate::parts::Played;
+use crate::place::{Place, perform, session};
 use crate::runs::completed;
 
 const START: &str = "start_agent_session";
@@ -53,20 +54,33 @@ async fn a_program_is_a_child_like_any_other() {
 #[tokio::test]
 async fn a_child_that_is_busy_cannot_be_told_more() {
     let resume = || json!({"agent_name": "child", "prompt": "More."});
+    let gate = Gate::new();
+    let door = gate.clone();
     let server = playing(move |name, request| match (name, answers(request).len()) {
         ("parent", 0) => Step::tool(START, json!({"agent_name": "child", "prompt": "Begin."})),
         ("parent", 1) => {
             Step::tool("resume_agent_session", resume()).and_tool("resume_agent_session", resume())
         }
         ("parent", _) => Step::text("Enough."),
+        _ if request.prompt().contains("More.") => Step::text("Yes.").gate(&door),
         _ => Step::text("Yes."),
     });
     let agents = [agent("parent", &["child"], json!({})), agent("child", &[], json!({}))];
-    let ended = perform(&Agency::new(&agents, &server), "parent", "Go.").await;
-    completed(ended.outcome);
+    let place = Place::open(&Agency::new(&agents, &server)).await;
+    // The child is answered for the second time only when its parent has asked for all that it wants, and waits.
+    let opening = async {
+        server.wait_for_requests_async(4).await;
+        place.until_runs(1, |status| status == RunStatus::Waiting).await;
+        gate.open();
+    };
+    let (ended, ()) = tokio::join!(place.perform(("parent", "Go."), Arc::new(())), opening);
+    completed(ended.outcome.clone());
     let heard = answers(asked(&server, "parent").last().unwrap());
     assert_eq!(heard[..2], ["Yes.", "Yes."]);
-    assert_eq!(heard[2], "Error: the session ses_020202020202 is still busy; wait for its result first");
+    assert_eq!(
+        ended.told(&heard[2]),
+        "Error: the session ses_020202020202 is still busy; wait for its result first"
+    );
 }
 
 #[tokio::test]
@@ -128,7 +142,8 @@ async fn the_tools_of_a_child_are_gone_when_it_has_ended() {
         vec![echo]
     });
     let looks = Arc::new(Looks { tool, seen: Mutex::default() });
-    let ended = perform_watched(&Arc::new(agency), ("parent", "Go."), &Stop::default(), looks.clone()).await;
+    let place = Place::open(&Arc::new(agency)).await;
+    let ended = place.perform(("parent", "Go."), looks.clone()).await;
     completed(ended.outcome.clone());
     assert_eq!(ended.statuses(&session(2)), ["completed"]);
     // Before there is one, and after it has ended.

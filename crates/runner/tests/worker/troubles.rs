@@ -46,6 +46,18 @@ async fn a_journal_that_cannot_be_read_is_given_back_in_growing_intervals() {
     }
 }
 
+/// A run that nobody can work on does not go round for ever.
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_nobody_can_read_ends_as_a_failure() {
+    let door = Door::new();
+    door.submit(1, agent(), None);
+    door.book().runs.get_mut(&run(1)).unwrap().spoilt = Some(json!({"event_type": "nonsense"}));
+    let working = start(&door, Outfit::answering(), 1);
+    door.ended(1).await;
+    working.go_home().await;
+    assert_eq!(door.names(1), ["run_start", "run_completed"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_of_a_backend_that_this_worker_does_not_have_is_given_back() {
     let door = Door::new();

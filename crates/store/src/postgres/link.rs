@@ -143,6 +143,8 @@ pub(crate) fn explain(error: &tokio_postgres::Error) -> Error {
         | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
         | &SqlState::INVALID_CATALOG_NAME
         | &SqlState::INSUFFICIENT_PRIVILEGE => Error::Unsuitable(format!("PostgreSQL refuses: {message}")),
+        // Bad data, and what contradicts what is kept: asking again would not help.
+        code if code.code().starts_with("22") || code.code().starts_with("23") => Error::Invalid(message),
         _ => Error::Unavailable(message),
     }
 }

@@ -79,6 +79,7 @@ pub(crate) fn error(error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged(format!(
             "{error}; stop Formwork, keep a copy of the file, and put a backup or a new file in its place"
         )),
+        Some(ErrorCode::ConstraintViolation) => Error::Invalid(error.to_string()),
         _ => Error::Unavailable(error.to_string()),
     }
 }

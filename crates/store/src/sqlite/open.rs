@@ -24,7 +24,7 @@ const CHECKPOINT_PAGES: i64 = 4_096;
 /// The folder of the file, where it is missing.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
     match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder).map_err(|error| {
+        Some(folder) if !folder.as_os_str().is_empty() => private(folder).map_err(|error| {
             Error::Unsuitable(format!(
                 "the folder {} of the database cannot be made: {error}",
                 folder.display()
@@ -32,6 +32,14 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
         }),
         _ => Ok(()),
     }
+}
+
+/// Makes a folder that nobody else can read: prompts and replies are in the database.
+fn private(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
 }
 
 /// The connection that writes.

@@ -16,7 +16,7 @@ pub(crate) async fn append(
 ) -> Result<Result<Appended, Stale>, Error> {
     let row = tx
         .query_one(
-            "UPDATE runs SET appends = $3, lease_until = {now} + $4,
+            "UPDATE runs SET appends = $3, lease_until = {now} + $4, losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
                 status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
              WHERE run_id = $1 AND token = $2 AND appends = $3 - 1 AND lease_until >= {now}
              RETURNING session_id, is_stopping",
@@ -25,6 +25,7 @@ pub(crate) async fn append(
                 append.fence.token.into(),
                 append.number.into(),
                 append.lease_ms.into(),
+                i64::from(append.bodies.iter().any(is_progress)).into(),
             ],
         )
         .await?;
@@ -33,7 +34,13 @@ pub(crate) async fn append(
     };
     let (session, stop): (SessionId, _) = (row.id()?, row.flag()?);
     let last_seq = journal::write_texts(tx, &session, &append.fence.run_id, texts).await?;
-    Ok(Ok(Appended { last_seq, stop }))
+    Ok(Ok(Appended { last_seq, stop, is_repeated: false }))
+}
+
+/// Whether the run has come further than it was. What killed its runners before did not do so again: only losses at the
+/// same step count together.
+fn is_progress(body: &Body) -> bool {
+    matches!(body, Body::Message { .. } | Body::PostTool { .. } | Body::ChildStarted { .. })
 }
 
 /// The answer to an append that was not written: it had been before, or it may not be.
@@ -46,12 +53,13 @@ async fn repetition(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Sta
     }
 }
 
+/// The answer to what was written before.
 async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
     let row = tx
         .query_one("SELECT last_seq FROM sessions WHERE session_id = $1", &[run.session_id.as_str().into()])
         .await?;
     let last_seq = row.map_or(Ok(0), |mut row| row.integer())?;
-    Ok(Appended { last_seq, stop: run.is_stopping })
+    Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: true })
 }
 
 /// Appends what ends a run, with all that follows from its end.
@@ -73,5 +81,5 @@ pub(crate) async fn finish(
         return Err(Error::Unsuitable("a run ends with a `run_completed`".to_owned()));
     }
     let last_seq = end::end(tx, &run, &append.bodies, texts, Some(append.number)).await?;
-    Ok(Ok(Appended { last_seq, stop: run.is_stopping }))
+    Ok(Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: false }))
 }

@@ -2,7 +2,7 @@
 
 use formwork_types::SessionId;
 
-use super::names::from_json;
+use super::names::{from_json, to_json};
 use super::{journal, runner};
 use crate::error::Error;
 use crate::record::{Beat, ClaimRequest, Claimed, Fence, Millis};
@@ -11,39 +11,72 @@ use crate::tx::{Row, Tx};
 /// The most runs of one claim: their journals are read with it.
 const SLOTS_MAX: usize = 100;
 
-/// Gives a runner as many runs as it has room for, the one that has waited longest first.
-pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Claimed>, Error> {
-    let slots = request.slots.min(SLOTS_MAX) as i64;
-    let rows = tx
-        .query(
-            "WITH picked AS MATERIALIZED (
-                SELECT run_id FROM runs
-                WHERE available_at IS NOT NULL AND available_at <= {now}
-                    AND (pinned_to = $1 OR (pinned_to IS NULL AND CAST($4 AS BIGINT) = 0))
-                ORDER BY available_at, number LIMIT $2 {skip}
-             )
+/// Claims those runs that a query picks. A run's own time counts from its first claim; where it works for another it has
+/// that one's deadline already, and no claim moves it back.
+macro_rules! claim_picked {
+    ($picking:literal) => {
+        concat!(
+            "WITH picked AS MATERIALIZED (",
+            $picking,
+            " ORDER BY available_at, number LIMIT $2 {skip})
              UPDATE runs SET
                 status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'claimed' END,
                 available_at = NULL, runner_id = $1, token = token + 1, attempts = attempts + 1, appends = 0,
                 lease_until = {now} + $3, started_at = COALESCE(started_at, {now}),
-                deadline_at = COALESCE(deadline_at, {now} + timeout_ms)
+                deadline_at = CASE WHEN timeout_ms IS NULL OR deadline_at <= {now} + timeout_ms THEN deadline_at
+                    ELSE {now} + timeout_ms END
              WHERE run_id IN (SELECT run_id FROM picked)
              RETURNING number, run_id, token, session_id, deadline_at - {now}, is_stopping,
                 (SELECT project_dir FROM sessions s WHERE s.session_id = runs.session_id),
-                (SELECT line FROM sessions s WHERE s.session_id = runs.session_id)",
-            &[
-                (&request.runner_id).into(),
-                slots.into(),
-                request.lease_ms.into(),
-                i64::from(request.only_pinned).into(),
-            ],
+                (SELECT line FROM sessions s WHERE s.session_id = runs.session_id)"
         )
-        .await?;
+    };
+}
+
+/// Gives a runner as many runs as it has room for, the one that has waited longest first.
+pub(crate) async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<Claimed>, Error> {
+    let sql = claim_picked!(
+        "SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= {now}
+            AND (pinned_to = $1 OR (pinned_to IS NULL AND CAST($4 AS BIGINT) = 0))"
+    );
+    let claims = give(tx, sql, request, i64::from(request.only_pinned)).await?;
+    runner::seen(tx, &request.runner_id).await?;
+    Ok(claims)
+}
+
+/// A claim of what is kept for runners that were not heard of for a while.
+pub(crate) struct Adoption {
+    pub(crate) request: ClaimRequest,
+    pub(crate) silence_ms: Millis,
+}
+
+/// Gives a runner what is kept for others that are gone. It has been waiting for as long: who submits for a runner may
+/// do so before that one says hello.
+pub(crate) async fn adopt(tx: &mut Tx, adoption: &Adoption) -> Result<Vec<Claimed>, Error> {
+    let sql = claim_picked!(
+        "SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= {now} - $4
+            AND pinned_to IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM runners n WHERE n.runner_id = pinned_to AND n.seen_at >= {now} - $4
+            )"
+    );
+    // When a runner was heard of is known only so exactly.
+    let silence_ms = adoption.silence_ms.saturating_add(runner::SEEN_EVERY_MS);
+    give(tx, sql, &adoption.request, silence_ms).await
+}
+
+async fn give(
+    tx: &mut Tx,
+    sql: &'static str,
+    request: &ClaimRequest,
+    fourth: i64,
+) -> Result<Vec<Claimed>, Error> {
+    let slots = request.slots.min(SLOTS_MAX) as i64;
+    let params = [(&request.runner_id).into(), slots.into(), request.lease_ms.into(), fourth.into()];
+    let rows = tx.query(sql, &params).await?;
     let mut claims = rows.into_iter().map(claimed).collect::<Result<Vec<_>, _>>()?;
     claims.sort_by_key(|(number, _)| *number);
     let sessions: Vec<&SessionId> = claims.iter().map(|(_, claimed)| &claimed.session_id).collect();
     let journals = if sessions.is_empty() { Vec::new() } else { journal::whole(tx, &sessions).await? };
-    runner::seen(tx, &request.runner_id).await?;
     let claims = claims.into_iter().zip(journals);
     Ok(claims.map(|((_, claimed), journal)| Claimed { journal, ..claimed }).collect())
 }
@@ -61,6 +94,36 @@ fn claimed(mut row: Row) -> Result<(i64, Claimed), Error> {
     Ok((number, Claimed { fence, session_id, project_dir, line, time_left_ms, stop, journal }))
 }
 
+/// Time in which nobody could renew a lease.
+pub(crate) struct Absence {
+    pub(crate) away_ms: Option<Millis>,
+    pub(crate) lease_ms: Millis,
+}
+
+/// Prolongs leases by such a time, up to one lease from now on; how many. Runs that somebody changes at this moment are
+/// left out: they are heard of.
+pub(crate) async fn grace(tx: &mut Tx, absence: &Absence) -> Result<u64, Error> {
+    let away_ms = match absence.away_ms {
+        Some(away_ms) => Some(away_ms),
+        None => {
+            let row = tx.query_one("SELECT {now} - max(seen_at) FROM runners", &[]).await?;
+            row.map_or(Ok(None), |mut row| row.optional_integer())?
+        }
+    };
+    let Some(away_ms) = away_ms.filter(|away_ms| *away_ms > 0) else { return Ok(0) };
+    tx.execute(
+        "WITH picked AS MATERIALIZED (
+            SELECT run_id FROM runs
+            WHERE status IN ('claimed', 'running', 'stopping') AND lease_until < {now} + $1 {skip}
+         )
+         UPDATE runs SET lease_until =
+            CASE WHEN lease_until + $2 < {now} + $1 THEN lease_until + $2 ELSE {now} + $1 END
+         WHERE run_id IN (SELECT run_id FROM picked)",
+        &[absence.lease_ms.into(), away_ms.into()],
+    )
+    .await
+}
+
 /// What a heartbeat says.
 pub(crate) struct Renewal {
     pub(crate) runner_id: String,
@@ -70,6 +133,9 @@ pub(crate) struct Renewal {
 
 /// Prolongs leases that have not expired.
 pub(crate) async fn renew(tx: &mut Tx, renewal: &Renewal) -> Result<Vec<Beat>, Error> {
+    if renewal.fences.len() > 1 {
+        lock_in_order(tx, &renewal.fences).await?;
+    }
     let mut beats = Vec::with_capacity(renewal.fences.len());
     for fence in &renewal.fences {
         let row = tx
@@ -85,4 +151,16 @@ pub(crate) async fn renew(tx: &mut Tx, renewal: &Renewal) -> Result<Vec<Beat>, E
     }
     runner::seen(tx, &renewal.runner_id).await?;
     Ok(beats)
+}
+
+/// Locks runs in the order in which they were asked for. One that is worked for is older than those that work for it:
+/// that is the order of all verbs.
+async fn lock_in_order(tx: &mut Tx, fences: &[Fence]) -> Result<(), Error> {
+    let runs: Vec<&str> = fences.iter().map(|fence| fence.run_id.as_str()).collect();
+    tx.query(
+        "SELECT number FROM runs WHERE run_id IN ({each}) ORDER BY number {lock}",
+        &[(&to_json(&runs)?).into()],
+    )
+    .await?;
+    Ok(())
 }

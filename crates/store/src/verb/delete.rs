@@ -15,19 +15,41 @@ macro_rules! descendants {
     };
 }
 
-/// Deletes a session with all that it led to, unless a run of it has not ended.
+/// A run of the family that has not ended.
+const UNFINISHED: &str = concat!(
+    descendants!(),
+    "SELECT run_id FROM runs WHERE session_id IN (SELECT session_id FROM tree) AND finished_at IS NULL
+     ORDER BY number LIMIT 1"
+);
+
+/// A run elsewhere that is still to hear how one of the family has ended: it would wait for ever.
+const UNHEARD: &str = concat!(
+    descendants!(),
+    "SELECT p.run_id FROM runs r JOIN runs p ON p.run_id = r.parent_run_id
+     WHERE r.session_id IN (SELECT session_id FROM tree) AND r.mode = 'sync' AND r.is_delivered = 0
+        AND p.finished_at IS NULL ORDER BY p.number LIMIT 1"
+);
+
+/// The run of a session elsewhere that one of the family calls back when it is free.
+const UNCALLED: &str = concat!(
+    descendants!(),
+    "SELECT COALESCE(s.active_run_id, s.last_run_id) FROM callbacks c
+        JOIN runs r ON r.run_id = c.child_run_id JOIN sessions s ON s.session_id = c.parent_session_id
+     WHERE r.session_id IN (SELECT session_id FROM tree)
+        AND s.session_id NOT IN (SELECT session_id FROM tree) ORDER BY c.position LIMIT 1"
+);
+
+/// Deletes a session with all that it led to, unless a run of it has not ended, or has ended and a living run is still to
+/// hear of it.
 pub(crate) async fn delete(tx: &mut Tx, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
     let tree = lock(tx, session).await?;
     if tree.is_empty() {
         return Ok(None);
     }
-    let sql = concat!(
-        descendants!(),
-        "SELECT run_id FROM runs WHERE session_id IN (SELECT session_id FROM tree) AND finished_at IS NULL
-         ORDER BY number LIMIT 1"
-    );
-    if let Some(mut row) = tx.query_one(sql, &[session.as_str().into()]).await? {
-        return Ok(Some(Err(row.id()?)));
+    for sql in [UNFINISHED, UNHEARD, UNCALLED] {
+        if let Some(mut row) = tx.query_one(sql, &[session.as_str().into()]).await? {
+            return Ok(Some(Err(row.id()?)));
+        }
     }
     for session in &tree {
         delete_one(tx, session).await?;

@@ -4,12 +4,13 @@ use formwork_types::{Body, ChildEnd, ExecutionMode, RunError, RunErrorType, RunI
 
 use super::names::{from_json, read_status, status, texts, to_json};
 use super::run::Run;
-use super::{journal, run, turn};
+use super::{journal, run, stop, turn};
 use crate::error::Error;
 use crate::tx::Tx;
 
-/// Ends a run with its last events: its parent hears of it, and sessions go on with what waits for them. Gives the
-/// number of the last event. `texts` are the bodies as JSON; with `appends` the attempt's last message is counted.
+/// Ends a run with its last events: children that it waited for are to stop, its parent hears of it, and sessions go on
+/// with what waits for them. Gives the number of the last event. `texts` are the bodies as JSON; with `appends` the
+/// attempt's last message is counted.
 pub(crate) async fn end(
     tx: &mut Tx,
     run: &Run,
@@ -17,6 +18,7 @@ pub(crate) async fn end(
     texts: &[String],
     appends: Option<i64>,
 ) -> Result<i64, Error> {
+    stop::stop_children(tx, &run.run_id).await?;
     let left = journal::write_last(tx, &run.session_id, &run.run_id, texts).await?;
     close(tx, &run.run_id, bodies, Some(left.last_seq), appends).await?;
     tell(tx, run).await?;
@@ -164,7 +166,7 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
 /// The last events of a run that was stopped while nobody worked on it.
 pub(crate) fn stopped(replies: Vec<String>) -> Vec<Body> {
     let error = failure(RunErrorType::Stopped, "the run was stopped".to_owned(), &replies);
-    vec![Body::StopRequested, completed(RunStatus::Stopped, error, replies)]
+    vec![Body::StopRequested { partial: None }, completed(RunStatus::Stopped, error, replies)]
 }
 
 /// The last event of a run whose runners died too often.

@@ -51,8 +51,35 @@ pub(crate) fn mode(mode: ExecutionMode) -> &'static str {
 
 /// What is kept, as JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string(value)
-        .map_err(|error| Error::Damaged(format!("it cannot be written as JSON: {error}")))
+    let text = serde_json::to_string(value)
+        .map_err(|error| Error::Damaged(format!("it cannot be written as JSON: {error}")))?;
+    match depth(&text) > DEPTH_MAX {
+        true => Err(Error::Invalid(format!("it is nested more than {DEPTH_MAX} deep"))),
+        false => Ok(text),
+    }
+}
+
+/// How deep what is kept may be nested. Readers of JSON stop at 128, and events stand inside of other things: what is
+/// deeper could be kept, and never be read again.
+const DEPTH_MAX: usize = 115;
+
+/// How deep JSON is nested.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// Events as they are kept.
@@ -64,4 +91,21 @@ pub(crate) fn texts(bodies: &[Body]) -> Result<Vec<String>, Error> {
 pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text)
         .map_err(|error| Error::Damaged(format!("what was kept cannot be read: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_kept() {
+        let nested = |levels: usize| (0..levels).fold(json!("[{\\\"["), |inner, _| json!([inner]));
+        assert_eq!(depth(&nested(3).to_string()), 3);
+        let text = to_json(&nested(DEPTH_MAX)).unwrap();
+        assert_eq!(from_json::<Value>(&text).unwrap(), nested(DEPTH_MAX));
+        let error = to_json(&nested(DEPTH_MAX + 1)).unwrap_err();
+        assert_eq!(error.to_string(), "it cannot be kept: it is nested more than 115 deep");
+    }
 }

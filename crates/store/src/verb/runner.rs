@@ -6,7 +6,7 @@ use crate::record::{Millis, RunnerRecord};
 use crate::tx::{Row, Tx};
 
 /// How exactly it is known when a runner was last heard of. It polls and beats more often than a write a time is worth.
-const SEEN_EVERY_MS: Millis = 1000;
+pub(crate) const SEEN_EVERY_MS: Millis = 1000;
 
 pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<(), Error> {
     tx.execute(

@@ -8,14 +8,27 @@ use super::run::Run;
 use super::{end, run, runs};
 use crate::error::Error;
 use crate::record::RunRecord;
-use crate::tx::Tx;
+use crate::tx::{Pending, Tx};
 
 /// The most runs that one stop reaches: more than a family may have.
 const RUNS_MAX: usize = 10_000;
 
 /// Asks a run to stop, with the children that it waits for.
 pub(crate) async fn stop(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, Error> {
-    let mut waiting = VecDeque::from([run.clone()]);
+    stop_all(tx, VecDeque::from([run.clone()])).await?;
+    runs::one(tx, run).await
+}
+
+/// Asks the children that a run waits for to stop, since nobody does any more. A run's end may be the end of others:
+/// hence the box.
+pub(crate) fn stop_children<'a>(tx: &'a mut Tx, run: &'a RunId) -> Pending<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let left = children(tx, run).await?;
+        stop_all(tx, left.into()).await
+    })
+}
+
+async fn stop_all(tx: &mut Tx, mut waiting: VecDeque<RunId>) -> Result<(), Error> {
     let mut count = 0;
     while let Some(next) = waiting.pop_front()
         && count < RUNS_MAX
@@ -28,7 +41,7 @@ pub(crate) async fn stop(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, 
         stop_one(tx, &found).await?;
         waiting.extend(children(tx, &next).await?);
     }
-    runs::one(tx, run).await
+    Ok(())
 }
 
 async fn stop_one(tx: &mut Tx, run: &Run) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use formwork_types::{Body, RunId, SessionId};
 
 use super::{family, journal, names};
 use crate::error::Error;
-use crate::record::{Idempotency, NewRun, ParentCall, Place, Refusal, Submitted};
+use crate::record::{Idempotency, NewRun, ParentCall, Place, Refusal, Stale, Submitted};
 use crate::tx::{Change, Tx};
 
 /// A refusal ends a submission like an error does, and is none.
@@ -81,18 +81,24 @@ async fn earlier_by_key(tx: &mut Tx, key: Option<&Idempotency>) -> Result<Option
     if is_first == 1 {
         return Ok(None);
     }
+    match submitted_under(tx, key).await? {
+        Some((_, known)) if known != *body_hash => Err(Refusal::IdempotencyConflict.into()),
+        earlier => Ok(earlier.map(|(submitted, _)| submitted)),
+    }
+}
+
+/// What was asked for under a key, with the hash of it.
+pub(crate) async fn submitted_under(tx: &mut Tx, key: &str) -> Result<Option<(Submitted, String)>, Error> {
     let row = tx
         .query_one(
-            "SELECT i.body_hash, r.run_id, r.session_id FROM idempotency i JOIN runs r ON r.run_id = i.run_id
+            "SELECT r.run_id, r.session_id, i.body_hash FROM idempotency i JOIN runs r ON r.run_id = i.run_id
              WHERE i.key = $1",
             &[key.into()],
         )
         .await?;
     let Some(mut row) = row else { return Ok(None) };
-    if row.text()? != *body_hash {
-        return Err(Refusal::IdempotencyConflict.into());
-    }
-    Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
+    let submitted = Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true };
+    Ok(Some((submitted, row.text()?)))
 }
 
 /// A refusal leaves no trace: the same key may be used for what can be taken on.
@@ -115,18 +121,41 @@ async fn keep_key(tx: &mut Tx, idempotency: &Idempotency, run: &RunId) -> Result
 /// The child that the same call has started. The parent stays locked: the same call cannot start another meanwhile.
 async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Option<Submitted>, Halt> {
     let Some(ParentCall { fence, call_id }) = call else { return Ok(None) };
-    let parent = super::run::lock_alone(tx, &fence.run_id).await?;
-    if !parent.is_some_and(|run| run.is_held_by(fence)) {
-        return Err(Refusal::Stale.into());
-    }
+    let parent = super::run::lock_alone(tx, &fence.run_id).await?.filter(|run| run.is_held_by(fence));
+    let Some(parent) = parent else { return Err(Refusal::Stale.into()) };
     let row = tx
         .query_one(
             "SELECT run_id, session_id FROM runs WHERE parent_run_id = $1 AND parent_call_id = $2",
             &[fence.run_id.as_str().into(), call_id.into()],
         )
         .await?;
-    let Some(mut row) = row else { return Ok(None) };
+    let Some(mut row) = row else {
+        if parent.is_stopping {
+            // Whoever stopped it has stopped its children: this one would be left over.
+            let reason = "the run is to stop: it starts nothing more".to_owned();
+            return Err(Refusal::Family(reason).into());
+        }
+        return Ok(None);
+    };
     Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
+}
+
+/// The child that a call has started, for the attempt that may ask.
+pub(crate) async fn child_of(
+    tx: &mut Tx,
+    call: &ParentCall,
+) -> Result<Result<Option<Submitted>, Stale>, Error> {
+    let row = tx
+        .query_one(
+            "SELECT c.run_id, c.session_id FROM runs p
+                LEFT JOIN runs c ON c.parent_run_id = p.run_id AND c.parent_call_id = $3
+             WHERE p.run_id = $1 AND p.token = $2 AND p.lease_until >= {now}",
+            &[call.fence.run_id.as_str().into(), call.fence.token.into(), (&call.call_id).into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(Err(Stale)) };
+    let Some(run_id) = row.optional_id()? else { return Ok(Ok(None)) };
+    Ok(Ok(Some(Submitted { run_id, session_id: row.id()?, is_repeated: true })))
 }
 
 /// Session, run and start of a session that begins: sent together, since this is what most submissions are.
@@ -177,6 +206,7 @@ pub(crate) async fn add_active(
     begin(tx, session, &new.run_id, start).await
 }
 
+/// The run's row. Its time is up when that of the run it works for is.
 fn run_addition<'a>(
     new: &'a NewRun,
     session: &'a SessionId,
@@ -192,9 +222,9 @@ fn run_addition<'a>(
     };
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
     let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
-            parent_call_id, start, start_seq, timeout_ms, pinned_to, created_at, available_at)
+            parent_call_id, start, start_seq, timeout_ms, pinned_to, created_at, available_at, deadline_at)
          VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, {now},
-            CASE WHEN $10 IS NULL THEN NULL ELSE {now} END)";
+            CASE WHEN $10 IS NULL THEN NULL ELSE {now} END, (SELECT deadline_at FROM runs WHERE run_id = $7))";
     let params = vec![
         new.run_id.as_str().into(),
         session.as_str().into(),
@@ -248,7 +278,8 @@ async fn resume(
         Some(_) if queues => {
             tx.execute_all(&[run_addition(new, session, Begins::Later(start))?]).await?;
         }
-        Some(_) if new.parent.is_some() => {
+        // A model asks, and is told in words that it can do something with.
+        Some(_) if new.parent.as_ref().is_some_and(|parent| parent.call.is_some()) => {
             let reason = format!("the session {session} is still busy; wait for its result first");
             return Err(Refusal::Family(reason).into());
         }

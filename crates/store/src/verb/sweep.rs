@@ -74,12 +74,9 @@ pub(crate) async fn sweep(tx: &mut Tx, id: &RunId, limits: &SweepLimits) -> Resu
 async fn lose(tx: &mut Tx, run: &Run, limits: &SweepLimits) -> Result<Done, Error> {
     let losses = run.losses + 1;
     let expired = Body::LeaseExpired { attempt: run.attempts, losses };
-    // Its pin goes: the runner that it was kept for is not there.
-    tx.execute(
-        "UPDATE runs SET losses = $2, pinned_to = NULL WHERE run_id = $1",
-        &[run.run_id.as_str().into(), losses.into()],
-    )
-    .await?;
+    // Its pin stays: the runner that it is kept for may only have slept, and takes nothing else.
+    tx.execute("UPDATE runs SET losses = $2 WHERE run_id = $1", &[run.run_id.as_str().into(), losses.into()])
+        .await?;
     if losses >= limits.losses_max {
         let replies = journal::replies_of(tx, &run.session_id, &run.run_id).await?;
         end::end_unattended(tx, run, &[expired, end::lost(losses, replies)]).await?;

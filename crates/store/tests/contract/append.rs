@@ -1,6 +1,6 @@
 //! What runners say of the run that they work on.
 
-use formwork_store::{Append, Fence, Stale};
+use formwork_store::{Append, Appended, Fence, Stale};
 use formwork_types::RunStatus;
 
 use crate::world::{LONG, World, message, new_run, until};
@@ -11,7 +11,7 @@ pub(crate) async fn an_append_may_be_repeated(world: &World) {
     let first = world.append(&fence, 1, vec![message("one"), message("two")]).await.unwrap();
     assert_eq!((first.last_seq, first.stop), (3, false));
     let again = world.append(&fence, 1, vec![message("one"), message("two")]).await.unwrap();
-    assert_eq!(again, first);
+    assert_eq!(again, Appended { is_repeated: true, ..first });
     assert_eq!(world.append(&fence, 3, vec![message("left one out")]).await, Err(Stale));
     assert_eq!(world.append(&fence, 2, vec![message("three")]).await.unwrap().last_seq, 4);
     assert_eq!(world.append(&fence, 1, vec![message("too old")]).await, Err(Stale));

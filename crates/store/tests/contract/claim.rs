@@ -1,11 +1,12 @@
 //! Giving work to runners.
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 
-use formwork_store::{ClaimRequest, NewRun};
-use formwork_types::RunStatus;
+use formwork_store::{ClaimRequest, NewRun, RunnerRecord};
+use formwork_types::{ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, kind, task};
+use crate::world::{LONG, World, child, kind, task, until};
 
 pub(crate) async fn the_longest_waiting_is_claimed_first(world: &World) {
     let mut expected = Vec::new();
@@ -30,6 +31,41 @@ pub(crate) async fn a_pinned_run_waits_for_its_runner(world: &World) {
     world.store.submit(pinned).await.unwrap().unwrap();
     assert!(world.claim_as("theirs", 10, LONG).await.is_empty());
     assert_eq!(world.claim_as("mine", 10, LONG).await.len(), 1);
+}
+
+pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(world: &World) {
+    let pin = |runner: &str| NewRun { pinned_to: Some(runner.to_owned()), ..task("writer") };
+    let kept = world.store.submit(pin("alive")).await.unwrap().unwrap();
+    let orphan = world.store.submit(pin("never there")).await.unwrap().unwrap();
+    let free = world.submit("writer").await;
+    let alive = RunnerRecord {
+        runner_id: "alive".to_owned(),
+        name: String::new(),
+        slots: 1,
+        details: serde_json::Value::Null,
+        registered_at: 0,
+        seen_at: 0,
+        working_on: 0,
+    };
+    world.store.register(alive).await.unwrap();
+    let theirs =
+        ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
+    assert!(world.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(), "it may still come");
+    let adopted = Mutex::new(Vec::new());
+    until("an orphan is adopted", || async {
+        world.store.renew("alive", Vec::new(), LONG).await.unwrap();
+        *adopted.lock().unwrap() = world.store.adopt(theirs.clone(), 1_500).await.unwrap();
+        !adopted.lock().unwrap().is_empty()
+    })
+    .await;
+    let adopted: Vec<_> = adopted.into_inner().unwrap().into_iter().map(|claim| claim.fence.run_id).collect();
+    assert_eq!(adopted, [orphan.run_id], "not what a runner that lives waits for, nor what is anybody's");
+    until("the other is silent for long enough", || async {
+        let adopted = world.store.adopt(theirs.clone(), 0).await.unwrap();
+        adopted.iter().any(|claim| claim.fence.run_id == kept.run_id)
+    })
+    .await;
+    assert_eq!(world.claim().await.fence.run_id, free.run_id);
 }
 
 pub(crate) async fn a_run_is_claimed_once_however_many_ask(world: &World) {
@@ -75,6 +111,22 @@ pub(crate) async fn time_begins_with_the_first_claim(world: &World) {
     assert_eq!(world.run(&submitted.run_id).await.started_at, started_at);
     world.submit("unlimited").await;
     assert_eq!(world.claim().await.time_left_ms, None);
+}
+
+pub(crate) async fn a_child_has_no_more_time_than_its_parent(world: &World) {
+    let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
+    world.store.submit(limited).await.unwrap().unwrap();
+    let parent = world.claim().await;
+    for own in [None, Some(2 * LONG), Some(LONG / 2)] {
+        let name = format!("reader of {own:?}");
+        let wanted = NewRun { timeout_ms: own, ..child(&parent, &name, &name, ExecutionMode::Sync) };
+        world.store.submit(wanted).await.unwrap().unwrap();
+        let (claimed, most) = (world.claim().await, own.unwrap_or(LONG).min(LONG));
+        assert!(claimed.time_left_ms.is_some_and(|left| left <= most && left > most - 60_000), "{name}");
+        world.store.release(claimed.fence).await.unwrap().unwrap();
+        let again = world.claim().await;
+        assert!(again.time_left_ms <= claimed.time_left_ms, "{name}");
+    }
 }
 
 pub(crate) async fn a_claim_holds_the_journal(world: &World) {

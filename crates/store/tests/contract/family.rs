@@ -1,6 +1,6 @@
 //! How far delegation may go.
 
-use formwork_store::{FamilyLimits, NewRun, Parent, Place, Refusal};
+use formwork_store::{FamilyLimits, NewRun, Parent, ParentCall, Place, Refusal, Stale};
 use formwork_types::{ExecutionMode, RunType};
 
 use crate::world::{FAMILY, World, child, family_refusal, new_session, start, task};
@@ -27,6 +27,19 @@ pub(crate) async fn the_same_call_gives_the_same_child(world: &World) {
     assert_eq!(world.claim().await.line, ["writer", "reader"]);
     let session = world.store.session(&first.session_id).await.unwrap().unwrap();
     assert_eq!(session.parent_session_id, Some(parent.session_id));
+}
+
+pub(crate) async fn the_child_of_a_call_is_found(world: &World) {
+    world.submit("writer").await;
+    let parent = world.claim().await;
+    let call = |call_id: &str| ParentCall { fence: parent.fence.clone(), call_id: call_id.to_owned() };
+    assert_eq!(world.store.child_of(call("call")).await.unwrap(), Ok(None));
+    let started = world.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
+    let found = world.store.child_of(call("call")).await.unwrap().unwrap().unwrap();
+    assert_eq!((found.run_id, found.session_id), (started.run_id, started.session_id));
+    assert_eq!(world.store.child_of(call("another")).await.unwrap(), Ok(None));
+    world.store.release(parent.fence.clone()).await.unwrap().unwrap();
+    assert_eq!(world.store.child_of(call("call")).await.unwrap(), Err(Stale));
 }
 
 pub(crate) async fn only_the_latest_attempt_starts_children(world: &World) {
@@ -107,6 +120,10 @@ pub(crate) async fn only_its_own_children_are_resumed(world: &World) {
         family_refusal(answer),
         format!("the session {session} is still busy; wait for its result first")
     );
+    let mut outside = resumed(session, "");
+    outside.parent.as_mut().unwrap().call = None;
+    let busy = Refusal::SessionBusy { session_id: session.clone(), run_id: started.run_id.clone() };
+    assert_eq!(world.store.submit(outside).await.unwrap(), Err(busy), "no model asks");
     world.complete_next("read").await;
     assert!(world.store.submit(resumed(session, "later")).await.unwrap().is_ok());
     let stranger = world.submit("stranger").await.session_id;

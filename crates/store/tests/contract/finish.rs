@@ -1,6 +1,6 @@
 //! The end of a run.
 
-use formwork_store::{Append, Error, Stale};
+use formwork_store::{Append, Appended, Error, Stale};
 use formwork_types::{Body, RunError, RunErrorType, RunStatus, Salvage};
 
 use crate::world::{LONG, World, body, kind, message, success};
@@ -50,7 +50,9 @@ pub(crate) async fn an_end_may_be_repeated(world: &World) {
     let submitted = world.submit("writer").await;
     let fence = world.claim().await.fence;
     let first = world.finish(&fence, 1, success("text")).await.unwrap();
-    assert_eq!(world.finish(&fence, 1, success("text")).await, Ok(first));
+    assert!(!first.is_repeated);
+    let again = world.finish(&fence, 1, success("text")).await;
+    assert_eq!(again, Ok(Appended { is_repeated: true, ..first }));
     assert_eq!(world.finish(&fence, 2, success("text")).await, Err(Stale));
     assert_eq!(world.kinds(&submitted.session_id).await.len(), 3);
 }

@@ -1,6 +1,6 @@
 //! What is kept, and for how long.
 
-use formwork_store::{Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
+use formwork_store::{Error, Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
 use formwork_types::ExecutionMode;
 use serde_json::json;
 
@@ -86,6 +86,25 @@ pub(crate) async fn a_session_is_deleted_with_its_children(world: &World) {
     assert!(world.store.submit(follow_up("reader", &started.session_id, true)).await.unwrap().is_err());
 }
 
+pub(crate) async fn a_session_is_kept_until_its_end_is_heard_of(world: &World) {
+    let submitted = world.submit("writer").await;
+    let parent = world.claim().await;
+    let mut ended = Vec::new();
+    for (agent, mode) in [("reader", ExecutionMode::Sync), ("caller", CALLBACK)] {
+        ended.push(world.delegate(&parent, agent, mode).await.session_id);
+        world.complete_next("done").await;
+    }
+    for session in &ended {
+        let refused = world.store.delete_session(session).await.unwrap();
+        assert_eq!(refused, Some(Err(submitted.run_id.clone())), "{session}");
+    }
+    world.store.park(parent.fence).await.unwrap().unwrap();
+    assert_eq!(world.store.delete_session(&ended[0]).await.unwrap(), Some(Ok(())), "it was told");
+    world.complete_next("all done").await;
+    assert_eq!(world.store.delete_session(&ended[1]).await.unwrap(), Some(Ok(())), "it has called back");
+    assert_eq!(world.complete_next("called back").await.session_id, submitted.session_id);
+}
+
 pub(crate) async fn shelves_keep_what_they_get(world: &World) {
     let store = &world.store;
     assert!(store.add(Shelf::Agents, "b", r#"{"z": 1, "a": 2}"#).await.unwrap());
@@ -117,6 +136,8 @@ pub(crate) async fn tokens_are_kept_and_revoked(world: &World) {
     for id in ["z", "a"] {
         world.store.add_token(token(id)).await.unwrap();
     }
+    let again = world.store.add_token(token("z")).await;
+    assert!(matches!(again, Err(Error::Invalid(_))), "no time makes it another one: {again:?}");
     let tokens = world.store.tokens().await.unwrap();
     assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a"]);
     assert_eq!((tokens[0].hash.as_str(), tokens[0].scope.as_str()), ("hash of z", "admin"));

@@ -1,9 +1,9 @@
 //! Runs and sessions as others see them.
 
-use formwork_store::{Page, RunFilter};
+use formwork_store::{Error, NewRun, Page, Place, RunFilter, Shelf};
 use formwork_types::{ExecutionMode, RunStatus};
 
-use crate::world::{World, follow_up, kind, new_run, new_session};
+use crate::world::{World, body, child, follow_up, kind, message, new_run, new_session, task};
 
 fn page(after: Option<String>, limit: usize) -> Page {
     Page { after, limit }
@@ -80,6 +80,25 @@ pub(crate) async fn starts_are_found(world: &World) {
     assert_eq!((kind(&start), start.seq), ("run_start".to_owned(), 0));
     let listed = RunFilter { session_id: Some(first.session_id), ..RunFilter::default() };
     assert_eq!(world.store.runs(listed, page(None, 10)).await.unwrap().items.len(), 2);
+}
+
+pub(crate) async fn a_text_with_a_nul_is_refused(world: &World) {
+    let refused = |answer: Result<(), Error>| assert!(matches!(answer, Err(Error::Invalid(_))), "{answer:?}");
+    let nul = || "a\0b".to_owned();
+    let filter = RunFilter { agent_name: Some(nul()), ..RunFilter::default() };
+    refused(world.store.runs(filter, Page { after: None, limit: 10 }).await.map(drop));
+    let place = Place::New { session_id: new_session(), project_dir: Some(nul()) };
+    refused(world.store.submit(NewRun { session: place, ..task("writer") }).await.map(drop));
+    refused(world.store.submit(task(&nul())).await.map(drop));
+    refused(world.store.add(Shelf::Agents, &nul(), "{}").await.map(drop));
+    let submitted = world.submit("writer").await;
+    let parent = world.claim().await;
+    let call = child(&parent, "reader", &nul(), ExecutionMode::Sync);
+    refused(world.store.submit(call).await.map(drop));
+    // In a journal it is escaped, and stays what it was.
+    world.append(&parent.fence, 1, vec![message("a\0b")]).await.unwrap();
+    let journal = world.journal(&submitted.session_id).await;
+    assert_eq!(body(&journal[1])["content"], "a\0b");
 }
 
 pub(crate) async fn unknown_things_are_nowhere(world: &World) {

@@ -55,10 +55,12 @@ contract! {
         a_busy_session_refuses_or_queues
         queued_runs_take_their_turns_in_order
         the_same_key_gives_the_same_run
+        what_was_asked_for_under_a_key_is_found
         a_refusal_leaves_no_trace
         a_key_is_used_once_however_many_ask;
     family:
         the_same_call_gives_the_same_child
+        the_child_of_a_call_is_found
         only_the_latest_attempt_starts_children
         an_agent_is_not_called_by_its_own_children
         agents_are_nested_only_so_deep
@@ -69,8 +71,10 @@ contract! {
     claim:
         the_longest_waiting_is_claimed_first
         a_pinned_run_waits_for_its_runner
+        what_is_kept_for_a_runner_that_is_gone_is_adopted
         a_run_is_claimed_once_however_many_ask
         time_begins_with_the_first_claim
+        a_child_has_no_more_time_than_its_parent
         a_claim_holds_the_journal;
     append:
         an_append_may_be_repeated
@@ -100,19 +104,24 @@ contract! {
         a_queued_run_ends_without_a_word_in_anothers_journal
         a_run_that_is_worked_on_is_told
         a_waiting_run_is_stopped_with_its_child
+        a_run_that_is_to_stop_starts_nothing_more
+        children_stop_when_nobody_waits_for_them_any_more
         a_released_run_is_ended_by_a_runner
         an_ended_run_stays_as_it_is;
     sweep:
         an_expired_lease_returns_the_run
         a_run_is_lost_after_three_runners
+        losses_at_different_steps_do_not_count_together
         a_stopping_run_is_ended_where_nobody_does
         a_waiting_run_is_woken_when_its_time_is_up
-        several_sweepers_count_a_loss_once;
+        several_sweepers_count_a_loss_once
+        silence_does_not_count_for_attempts_that_were_not_swept;
     keep:
         old_sessions_are_forgotten
         the_oldest_sessions_go_first
         a_family_is_kept_while_anyone_works
         a_session_is_deleted_with_its_children
+        a_session_is_kept_until_its_end_is_heard_of
         shelves_keep_what_they_get
         tokens_are_kept_and_revoked
         runners_are_heard_of;
@@ -128,5 +137,6 @@ contract! {
         sessions_are_listed_with_their_children
         runs_are_counted
         starts_are_found
+        a_text_with_a_nul_is_refused
         unknown_things_are_nowhere;
 }

@@ -3,7 +3,7 @@
 use formwork_store::{Parked, Stale};
 use formwork_types::{ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, body, child, follow_up, message, new_run, success};
+use crate::world::{LONG, World, body, child, family_refusal, follow_up, message, new_run, success};
 
 pub(crate) async fn a_run_that_nobody_claimed_ends_at_once(world: &World) {
     let submitted = world.submit("writer").await;
@@ -69,6 +69,40 @@ pub(crate) async fn a_waiting_run_is_stopped_with_its_child(world: &World) {
     assert!(stops.contains(&(submitted.run_id, true)));
     assert!(stops.contains(&(waited.run_id, true)));
     assert!(stops.contains(&(free.run_id, false)));
+}
+
+pub(crate) async fn a_run_that_is_to_stop_starts_nothing_more(world: &World) {
+    let submitted = world.submit("writer").await;
+    let parent = world.claim().await;
+    let sync = |call: &str| child(&parent, "reader", call, ExecutionMode::Sync);
+    let started = world.store.submit(sync("before")).await.unwrap().unwrap();
+    world.store.stop(&submitted.run_id).await.unwrap().unwrap();
+    let refused = family_refusal(world.store.submit(sync("after")).await.unwrap());
+    assert_eq!(refused, "the run is to stop: it starts nothing more");
+    let again = world.store.submit(sync("before")).await.unwrap().unwrap();
+    assert_eq!((again.run_id, again.is_repeated), (started.run_id, true));
+}
+
+pub(crate) async fn children_stop_when_nobody_waits_for_them_any_more(world: &World) {
+    world.submit("writer").await;
+    let parent = world.claim().await;
+    let pending = world.delegate(&parent, "reader", ExecutionMode::Sync).await;
+    let new = child(&parent, "counter", "free", ExecutionMode::AsyncPoll);
+    let free = world.store.submit(new).await.unwrap().unwrap();
+    world.finish(&parent.fence, 1, success("without it")).await.unwrap();
+    assert_eq!(world.status(&pending.run_id).await, RunStatus::Stopped);
+    assert_eq!(world.status(&free.run_id).await, RunStatus::Pending, "nobody waited for it");
+    assert_eq!(world.claim().await.fence.run_id, free.run_id);
+
+    world.submit("writer").await;
+    let parent = world.claim().await;
+    let worked_on = world.delegate(&parent, "reader", ExecutionMode::Sync).await;
+    let reader = world.claim().await;
+    let grandchild = world.delegate(&reader, "looker", ExecutionMode::Sync).await;
+    world.finish(&parent.fence, 1, success("without them")).await.unwrap();
+    assert_eq!(world.status(&worked_on.run_id).await, RunStatus::Stopping);
+    assert_eq!(world.status(&grandchild.run_id).await, RunStatus::Stopped);
+    assert!(world.append(&reader.fence, 1, vec![message("partial")]).await.unwrap().stop);
 }
 
 pub(crate) async fn a_released_run_is_ended_by_a_runner(world: &World) {

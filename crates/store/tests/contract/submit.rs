@@ -69,6 +69,14 @@ pub(crate) async fn the_same_key_gives_the_same_run(world: &World) {
     assert_eq!(world.claim_as("runner", 10, 60_000).await.len(), 1);
 }
 
+pub(crate) async fn what_was_asked_for_under_a_key_is_found(world: &World) {
+    assert_eq!(world.store.submitted_under("key").await.unwrap(), None);
+    let first = world.store.submit(keyed(task("writer"), "key", "hash")).await.unwrap().unwrap();
+    let (found, hash) = world.store.submitted_under("key").await.unwrap().unwrap();
+    assert_eq!((found.run_id, found.session_id), (first.run_id, first.session_id));
+    assert_eq!((found.is_repeated, hash.as_str()), (true, "hash"));
+}
+
 pub(crate) async fn a_refusal_leaves_no_trace(world: &World) {
     let first = world.submit("writer").await;
     let refused = keyed(follow_up("writer", &first.session_id, false), "key", "hash");

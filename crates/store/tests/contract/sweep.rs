@@ -1,7 +1,7 @@
 //! Runs that nobody looks after any more.
 
-use formwork_store::{NewRun, Parked, SweepLimits, Swept};
-use formwork_types::{ExecutionMode, RunStatus};
+use formwork_store::{Append, ClaimRequest, NewRun, Parked, RunnerRecord, SweepLimits, Swept};
+use formwork_types::{Body, ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, message, task, until};
 
@@ -31,8 +31,9 @@ pub(crate) async fn an_expired_lease_returns_the_run(world: &World) {
     assert_eq!(event["event_type"], "lease_expired");
     assert_eq!((&event["attempt"], &event["losses"]), (&1.into(), &1.into()));
     assert!(world.append(&fence, 1, vec![message("late")]).await.is_err());
-    let again = world.claim_as("theirs", 1, LONG).await;
-    assert_eq!(again.len(), 1, "the pin is gone");
+    assert!(world.claim_as("theirs", 1, LONG).await.is_empty(), "it is still kept for its runner");
+    let mine = ClaimRequest { runner_id: "mine".to_owned(), slots: 1, lease_ms: LONG, only_pinned: true };
+    assert_eq!(world.store.claim(mine).await.unwrap().len(), 1, "which takes nothing else");
     assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
 }
 
@@ -59,6 +60,30 @@ pub(crate) async fn a_run_is_lost_after_three_runners(world: &World) {
     let journal = world.journal(&submitted.session_id).await;
     assert_eq!(body(journal.last().unwrap())["error"]["type"], "lost", "its parent hears of it");
     assert_eq!(world.status(&submitted.run_id).await, RunStatus::Pending);
+}
+
+pub(crate) async fn losses_at_different_steps_do_not_count_together(world: &World) {
+    let submitted = world.submit("writer").await;
+    for step in 1..=5 {
+        for losses in 1..=2 {
+            world.claim_as("runner", 1, 1).await;
+            assert_eq!(sweep(world, LIMITS).await, Swept { returned: 1, ..Swept::default() });
+            let journal = world.journal(&submitted.session_id).await;
+            assert_eq!(body(journal.last().unwrap())["losses"], losses, "step {step}");
+        }
+        let fence = world.claim().await.fence;
+        world.append(&fence, 1, vec![message("further")]).await.unwrap();
+        world.store.release(fence).await.unwrap().unwrap();
+    }
+    for lost in [0, 0, 1] {
+        let claimed = world.claim().await.fence;
+        // An attempt says that it begins, and that is nothing new.
+        let bodies = vec![Body::StopRequested { partial: None }];
+        let append = Append { fence: claimed, number: 1, bodies, lease_ms: 1 };
+        world.store.append(append).await.unwrap().unwrap();
+        assert_eq!(sweep(world, LIMITS).await.lost, lost);
+    }
+    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Failed);
 }
 
 pub(crate) async fn a_stopping_run_is_ended_where_nobody_does(world: &World) {
@@ -116,4 +141,42 @@ pub(crate) async fn several_sweepers_count_a_loss_once(world: &World) {
         assert_eq!(claim.journal.len(), 2);
         assert_eq!(body(&claim.journal[1])["losses"], 1);
     }
+}
+
+pub(crate) async fn silence_does_not_count_for_attempts_that_were_not_swept(world: &World) {
+    let (lost, kept, parked) =
+        (world.submit("writer").await, world.submit("writer").await, world.submit("writer").await);
+    let late = world.claim_as("runner", 1, 1).await.remove(0).fence;
+    assert_eq!(late.run_id, lost.run_id);
+    assert_eq!(sweep(world, LIMITS).await.returned, 1);
+    let expired = world.claim_as("runner", 1, -1).await.remove(0).fence;
+    assert_eq!(expired.run_id, kept.run_id);
+    let waiting = world.claim_as("runner", 1, LONG).await.remove(0).fence;
+    assert_eq!(waiting.run_id, parked.run_id);
+    assert_eq!(world.store.park(waiting).await.unwrap(), Ok(Parked::Waiting));
+    assert!(world.append(&expired, 1, vec![message("late")]).await.is_err(), "it has expired");
+    assert_eq!(world.store.grace(None, LONG).await.unwrap(), 0, "nobody was ever heard of");
+
+    let runner = RunnerRecord {
+        runner_id: "another".to_owned(),
+        name: String::new(),
+        slots: 1,
+        details: serde_json::Value::Null,
+        registered_at: 0,
+        seen_at: 0,
+        working_on: 0,
+    };
+    world.store.register(runner).await.unwrap();
+    until("silence is made up for", || async {
+        assert!(world.store.grace(None, LONG).await.unwrap() <= 1, "the others have no lease");
+        world.append(&expired, 1, vec![message("in time")]).await.is_ok()
+    })
+    .await;
+    assert_eq!(world.store.grace(Some(1), 1).await.unwrap(), 0, "a lease is never shortened");
+    let short = world.claim_as("runner", 1, -1).await.remove(0).fence;
+    assert_eq!(short.run_id, lost.run_id);
+    assert!(world.store.grace(Some(LONG), LONG).await.unwrap() >= 1);
+    assert!(world.append(&short, 1, vec![message("in time")]).await.is_ok(), "the time is known");
+    assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
+    assert!(world.append(&late, 1, vec![message("late")]).await.is_err(), "what was swept stays lost");
 }

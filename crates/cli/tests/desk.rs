@@ -1,0 +1,112 @@
+//! Where commands ask, and what they say when they are sent to the wrong place.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+
+use support::Project;
+
+/// Checks that a command is refused with this status, and with these words on stderr.
+#[track_caller]
+fn refused(project: &Project, arguments: &[&str], status: i32, words: &str) {
+    let ran = project.run(arguments);
+    assert_eq!(ran.status, status, "{arguments:?}: {}", ran.all());
+    assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.all());
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_words() {
+    let project = Project::new("desk-refused");
+    refused(&project, &["runs", "list", "--limit", "0"], 2, "1..=500");
+    refused(&project, &["sessions", "list", "--limit", "501"], 2, "1..=500");
+    refused(&project, &["token", "create", " "], 2, "a token needs a name");
+    let ran = project.run(&["serve", "--db", "garbage://me:secret@x"]);
+    assert!(ran.status == 2 && ran.stderr.contains("the path of a file"), "{}", ran.all());
+    assert!(!ran.stderr.contains("secret"), "{}", ran.all());
+}
+
+#[test]
+fn an_address_that_is_taken_is_a_matter_of_configuration() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let project = Project::new("desk-taken");
+    for host in ["127.0.0.1", "localhost"] {
+        let words = format!("127.0.0.1:{port}: another program listens there already");
+        refused(&project, &["serve", "--listen", &format!("{host}:{port}")], 2, &words);
+    }
+}
+
+#[test]
+fn variables_that_lead_astray_are_named() {
+    // A port that was free a moment ago.
+    let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let project = Project::new("desk-astray").variable("FORMWORK_URL", &url);
+    refused(&project, &["runs", "list"], 3, "FORMWORK_URL names it");
+    let project = project.variable("FORMWORK_TOKEN", "fw_0\n");
+    refused(&project, &["runs", "list"], 2, "FORMWORK_TOKEN has characters");
+    let project = Project::new("desk-nonsense").variable("FORMWORK_URL", "nonsense");
+    refused(&project, &["runs", "list"], 2, "FORMWORK_URL names 'nonsense'");
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_reads_what_runs_leave() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let project = Project::new("desk-private");
+    assert_eq!(project.run(&["sessions", "list"]).status, 0);
+    let mode = std::fs::metadata(project.folder.join(".formwork")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn schemas_in_files_are_there_without_a_store() {
+    // Where a file stands in the way, no store can be made.
+    let project =
+        Project::new("desk-bare").file(".formwork", "").file("schemas/thing.json", r#"{"type": "object"}"#);
+    let ran = project.run(&["schemas", "list"]);
+    assert!(ran.status == 0 && ran.stdout.starts_with("thing  file"), "{}", ran.all());
+    refused(&project, &["schemas", "add", "other", "schemas/thing.json"], 2, "cannot be made");
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Serves a project, on a port that is free.
+fn serve(project: &Project) -> (Server, String) {
+    let mut command = project.command(&["serve", "--no-runner", "--listen", "127.0.0.1:0"]);
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let line = lines.find(|line| line.as_ref().unwrap().contains("listening on")).unwrap().unwrap();
+    // Somebody has to read what else it says.
+    std::thread::spawn(move || lines.for_each(drop));
+    let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+    (Server(process), address)
+}
+
+#[test]
+fn agents_of_a_coordinator_are_listed_with_what_is_wrong_with_them() {
+    let served = Project::new("desk-served")
+        .file("agents/good.yaml", "description: Is good.\nsystem_prompt: Be brief.\n")
+        .file("agents/bad.yaml", "system_promt: Be brief.\n");
+    let (_server, address) = serve(&served);
+    let project = Project::new("desk-elsewhere");
+    let ran = project.run(&["agents", "list", "--server", &address]);
+    assert_eq!(ran.status, 2, "{}", ran.all());
+    assert!(ran.stdout.contains("good         text              file     Is good."), "{}", ran.all());
+    assert!(ran.stdout.contains("shipped"), "{}", ran.all());
+    assert!(ran.stderr.contains("bad.yaml: line 1: $.system_promt"), "{}", ran.all());
+    let project = project.variable("FORMWORK_URL", &address);
+    let shown = project.run(&["agents", "show", "good"]);
+    assert!(shown.status == 0 && shown.stdout.contains("gives: text"), "{}", shown.all());
+    assert_eq!(project.run(&["agents", "show", "bad", "--json"]).status, 2);
+}

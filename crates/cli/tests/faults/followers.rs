@@ -1,0 +1,131 @@
+//! Many coordinators, many runners, and readers that are cut off: every reader gets every event once.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::books::Books;
+use crate::house::{House, Place, Plan};
+use crate::load::Load;
+use crate::model::Model;
+use crate::postgres::Postgres;
+use crate::random::{Random, seed};
+use crate::reader::read;
+use crate::verdict::judge;
+use crate::wait::until;
+
+/// How many runs are asked for.
+const JOBS: usize = 40;
+
+/// How many readers follow all sessions.
+const OVERSEERS: usize = 3;
+
+/// How often the only coordinator is killed.
+const KILLS: usize = 5;
+
+#[test]
+fn readers_of_three_coordinators_miss_nothing() {
+    let Some(server) = Postgres::start() else { return };
+    let place = Place::Postgres(&server);
+    let plan = Plan { name: "followers-postgres", place, coordinators: 3, runners: 20, slots: 1 };
+    follow(&plan, |load, _, _| {
+        until("enough is asked for", || (load.jobs().len() >= JOBS).then_some(()));
+    });
+}
+
+#[test]
+fn readers_of_a_coordinator_that_is_killed_miss_nothing() {
+    let plan = Plan { name: "followers-sqlite", place: Place::Sqlite, coordinators: 1, runners: 3, slots: 4 };
+    follow(&plan, |load, house, random| {
+        for kill in 1..=KILLS {
+            until("enough is asked for", || (load.jobs().len() >= kill * JOBS / KILLS).then_some(()));
+            house.coordinators[0].kill();
+            std::thread::sleep(random.millis(0, 200));
+            house.coordinators[0].restart();
+        }
+    });
+}
+
+/// Follows everything that happens while this does.
+fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
+    let seed = seed();
+    println!("{}: FORMWORK_TORTURE_SEED={seed}", plan.name);
+    let mut random = Random::new(seed);
+    let model = Model::start(random.fork());
+    let house = House::build(plan, &model);
+    let (load, addresses, kept) = (Load::new(house.addresses()), house.addresses(), OnceLock::<Books>::new());
+    std::thread::scope(|scope| {
+        let (load, kept, addresses) = (&load, &kept, &addresses);
+        let working = load.until_dropped();
+        let clients: Vec<_> = (0..8).map(|_| random.fork()).collect();
+        let clients: Vec<_> =
+            clients.into_iter().map(|random| scope.spawn(move || load.work(random))).collect();
+        let overseers: Vec<_> = (0..OVERSEERS).map(|_| random.fork()).collect();
+        let overseers: Vec<_> = overseers
+            .into_iter()
+            .map(|random| {
+                scope.spawn(move || read(addresses, "/events/stream", random, |events| is_all(events, kept)))
+            })
+            .collect();
+        let mut forks = random.fork();
+        let readers = scope.spawn(move || {
+            // One for each session that somebody has asked for by now.
+            let mut readers = Vec::new();
+            while !load.is_over() {
+                for job in load.jobs().into_iter().skip(readers.len()) {
+                    let random = forks.fork();
+                    readers
+                        .push(scope.spawn(move || follow_session(addresses, job.session_id, random, kept)));
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            readers
+        });
+        happens(load, &house, &mut random);
+        drop(working);
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        let _ = kept.set(Books::read(&house));
+        let books = kept.get().unwrap();
+        for reader in readers.join().unwrap() {
+            let (session, events) = reader.join().unwrap();
+            assert_eq!(events, books.journals[&session], "seed {seed}: a reader of {session}");
+        }
+        for overseer in overseers {
+            let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+            for event in overseer.join().unwrap() {
+                told.entry(event["session_id"].as_str().unwrap().to_owned()).or_default().push(event);
+            }
+            assert_eq!(told, books.journals, "seed {seed}: a reader of everything");
+        }
+    });
+    house.kill_all();
+    let books = kept.get().unwrap();
+    let mut verdict = judge(books, &load.jobs(), &model.asked());
+    verdict.problems.extend(books.compare(plan.place, &house.database));
+    println!(
+        "{}: {} jobs in {} runs, {} leases expired",
+        plan.name,
+        load.jobs().len(),
+        verdict.runs,
+        verdict.expired
+    );
+    verdict.check(&format!("FORMWORK_TORTURE_SEED={seed}, {}", house.folder.display()));
+}
+
+fn follow_session(
+    addresses: &[std::net::SocketAddr],
+    session: String,
+    random: Random,
+    kept: &OnceLock<Books>,
+) -> (String, Vec<Value>) {
+    let path = format!("/sessions/{session}/events/stream");
+    let events = read(addresses, &path, random, |events| {
+        kept.get().is_some_and(|books| events.len() >= books.journals[&session].len())
+    });
+    (session, events)
+}
+
+fn is_all(events: &[Value], kept: &OnceLock<Books>) -> bool {
+    kept.get().is_some_and(|books| events.len() >= books.journals.values().map(Vec::len).sum())
+}

@@ -1,0 +1,65 @@
+//! Keys of providers are the runners': no coordinator has them, and nothing is kept of them.
+
+use std::fs;
+use std::path::Path;
+
+use formwork_testkit::{ScriptedServer, Step};
+use serde_json::json;
+
+use crate::books::Books;
+use crate::house::{House, Place, Plan, Process};
+use crate::load::submit;
+use crate::model::Model;
+use crate::random::Random;
+
+const KEY: &str = "sk-test-fedcba9876543210";
+
+#[test]
+fn a_key_is_only_on_the_runner() {
+    // The provider says the key back, as an error page may do.
+    let provider =
+        ScriptedServer::respond(|request, _| Step::json(&json!({"task": request.header("authorization")})));
+    let plan = Plan { name: "keys", place: Place::Sqlite, coordinators: 1, runners: 0, slots: 1 };
+    let mut house = House::build(&plan, &Model::start(Random::new(1)));
+    let elsewhere = house.folder.join("elsewhere");
+    fs::create_dir_all(&elsewhere).unwrap();
+    let settings = format!(
+        "[backends.provider]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\napi_key_env = \"PROVIDER_KEY\"\n",
+        provider.base_url()
+    );
+    fs::write(elsewhere.join("formwork.toml"), settings).unwrap();
+    let url = format!("http://{}", house.address());
+    let arguments = ["runner", "--coordinator", &url];
+    house.runners.push(Process::start_with(
+        &elsewhere,
+        "runner",
+        house.address(),
+        &arguments,
+        &[("PROVIDER_KEY", KEY), ("FORMWORK_LOG", "trace")],
+    ));
+    submit(&house.addresses(), "plain-1");
+    let books = Books::read(&house);
+    house.kill_all();
+    assert_eq!(books.runs[0]["status"], "completed", "{:?}", books.runs);
+    let shown: Vec<_> = provider
+        .requests()
+        .iter()
+        .map(|request| request.header("authorization").map(str::to_owned))
+        .collect();
+    assert_eq!(shown, [Some(format!("Bearer {KEY}"))]);
+    assert_eq!(holding(&house.folder), Vec::<String>::new());
+}
+
+/// The files in a folder that hold the key.
+fn holding(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path));
+        } else if fs::read(&path).unwrap().windows(KEY.len()).any(|bytes| bytes == KEY.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}

@@ -1,0 +1,79 @@
+//! Coordinators and runners killed at random moments under load.
+
+use std::time::Duration;
+
+use crate::books::Books;
+use crate::house::{House, Place, Plan, Process};
+use crate::load::Load;
+use crate::model::Model;
+use crate::postgres::Postgres;
+use crate::random::{Random, seed};
+use crate::verdict::judge;
+
+/// How many kills there are unless more are asked for.
+const KILLS: usize = 20;
+
+/// How many clients there are: most of them wait for runs whose runner was killed.
+const CLIENTS: usize = 12;
+
+#[test]
+fn sqlite() {
+    torture("torture-sqlite", Place::Sqlite, 1);
+}
+
+#[test]
+fn postgres() {
+    if let Some(server) = Postgres::start() {
+        torture("torture-postgres", Place::Postgres(&server), 2);
+        let deadlocks = server.deadlocks();
+        assert!(deadlocks.is_empty(), "verbs lock in one order, and yet: {}", deadlocks.join("\n\n"));
+    }
+}
+
+fn torture(name: &str, place: Place<'_>, coordinators: usize) {
+    let (kills, seed) = (kills(), seed());
+    println!("{name}: {kills} kills, FORMWORK_TORTURE_SEED={seed}");
+    let began = std::time::Instant::now();
+    let mut random = Random::new(seed);
+    let model = Model::start(random.fork());
+    let house = House::build(&Plan { name, place, coordinators, runners: 3, slots: 3 }, &model);
+    let load = Load::new(house.addresses());
+    std::thread::scope(|scope| {
+        let _working = load.until_dropped();
+        for _ in 0..CLIENTS {
+            let (load, random) = (&load, random.fork());
+            scope.spawn(move || load.work(random));
+        }
+        (0..kills).for_each(|_| kill(&house, &mut random));
+    });
+    let books = Books::read(&house);
+    house.kill_all();
+    let (jobs, asked) = (load.jobs(), model.asked());
+    let mut verdict = judge(&books, &jobs, &asked);
+    verdict.problems.extend(books.compare(place, &house.database));
+    println!(
+        "{name}: {kills} kills, {} jobs in {} runs, {} model calls, {} leases expired, {} lost, {:.0} s",
+        jobs.len(),
+        verdict.runs,
+        asked.len(),
+        verdict.expired,
+        verdict.lost,
+        began.elapsed().as_secs_f64()
+    );
+    verdict.check(&format!("FORMWORK_TORTURE_SEED={seed}, {}", house.folder.display()));
+}
+
+fn kills() -> usize {
+    let given = std::env::var("FORMWORK_TORTURE_KILLS").ok();
+    given.map_or(KILLS, |kills| kills.parse().expect("FORMWORK_TORTURE_KILLS is a number"))
+}
+
+/// Kills one of the processes at some moment, and starts it again some time later.
+fn kill(house: &House, random: &mut Random) {
+    std::thread::sleep(random.millis(200, 800));
+    let processes: Vec<&Process> = house.coordinators.iter().chain(&house.runners).collect();
+    let victim = processes[random.below(processes.len())];
+    victim.kill();
+    std::thread::sleep(random.millis(0, 300).min(Duration::from_millis(250)));
+    victim.restart();
+}
