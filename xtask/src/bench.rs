@@ -34,9 +34,11 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
         "overhead" => overhead(),
         "grammar" => grammar(rest),
         "embedded" => embedded(rest),
+        "queue" => queue(rest),
         other => {
             bail!(
-                "there is no benchmark '{other}'; there are: extract, conformance, correction, overhead, grammar, embedded"
+                "there is no benchmark '{other}'; there are: extract, conformance, correction, overhead, grammar, embedded, \
+                 queue"
             )
         }
     }
@@ -90,6 +92,17 @@ fn embedded(rest: &[String]) -> Result<()> {
 fn own(name: &str) -> Result<()> {
     let arguments = ["run", "--release", "--quiet", "--package", "formwork-benches", "--", name];
     shell::run(&format!("bench {name}"), &mut command("cargo", &arguments))
+}
+
+/// Runs a second over HTTP beside bare loops on the same databases. The server is a process of its own, without the
+/// embedded model, which it does not need.
+fn queue(rest: &[String]) -> Result<()> {
+    let build = ["build", "--release", "--quiet", "--package"];
+    shell::run("building the server", command("cargo", &build).args(["formwork", "--no-default-features"]))?;
+    shell::run("building the load", command("cargo", &build).arg("formwork-queue-bench"))?;
+    let mut bench = Command::new(root().join("target/release/formwork-queue-bench"));
+    bench.arg("--server").arg(root().join("target/release/formwork")).args(rest);
+    shell::run("bench queue", &mut bench)
 }
 
 /// CPU time per call beside a bare client and Instructor.

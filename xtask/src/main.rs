@@ -21,7 +21,8 @@ usage: cargo xtask COMMAND
 
   test           everything CI runs: format, lints, tests, docs, dependency rules
   demo           the main job, on a sample: an agent on the embedded model
-  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead, grammar, embedded
+  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead, grammar, embedded,
+                 queue
   torture [--kills N] [--store sqlite|postgres] [--seed S]
                  kills coordinators and runners at random moments under load: 500 kills on each store unless told";
 

@@ -65,6 +65,7 @@ fn the_graph_is_the_one_we_drew() {
         extract -> schema
         model -> process, schema, types
         process ->
+        queue-bench ->
         runner -> api, engine, model, process, tools, types
         schema ->
         store -> types

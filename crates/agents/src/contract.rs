@@ -1,6 +1,6 @@
 //! Which schema a run's result has to satisfy, and how that is enforced.
 
-use formwork_schema::Schema;
+use formwork_schema::Cache;
 use formwork_types::{
     Blueprint, Contract, ContractOptions, ContractSource, OptionsPatch, RETRIES_FOR_BLUEPRINT,
     RETRIES_FOR_CALLER, RETRIES_MAX,
@@ -88,9 +88,23 @@ pub fn resolve(
     request: &ContractRequest,
     defaults: &EnvironmentDefaults,
 ) -> Result<Option<Contract>, Error> {
+    resolve_with(&Cache::default(), blueprint, request, defaults)
+}
+
+/// The same for whoever resolves often: schemas are compiled once.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_with(
+    cache: &Cache,
+    blueprint: &Blueprint,
+    request: &ContractRequest,
+    defaults: &EnvironmentDefaults,
+) -> Result<Option<Contract>, Error> {
     let patch = options(blueprint, request, *defaults)?;
     let Some(Chosen { source, name, schema }) = choose(blueprint, request)? else { return Ok(None) };
-    let compiled = Schema::compile(schema)
+    let compiled = cache
+        .compile(schema)
         .map_err(|error| Error::Schema { origin: origin(blueprint, source, name), source: error })?;
     let (max_retries, example) = match source {
         ContractSource::Blueprint => (RETRIES_FOR_BLUEPRINT, blueprint.output_example.clone()),

@@ -1,6 +1,6 @@
 //! The parameters of a run: whether they are what the agent takes, and how the model reads them.
 
-use formwork_schema::Schema;
+use formwork_schema::Cache;
 use formwork_types::Blueprint;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -43,7 +43,15 @@ fn prompt_schema() -> Value {
 /// # Errors
 /// When they are not what the agent takes.
 pub fn check(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
-    check_against(schema(blueprint), blueprint, parameters)
+    check_with(&Cache::default(), blueprint, parameters)
+}
+
+/// The same for whoever checks often: schemas are compiled once.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with(cache: &Cache, blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
+    check_against(cache, schema(blueprint), blueprint, parameters)
 }
 
 /// Checks the parameters of a run that resumes a session: a prompt, whatever the agent takes at first.
@@ -51,12 +59,17 @@ pub fn check(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidPar
 /// # Errors
 /// When they are anything else.
 pub fn check_resume(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
-    check_against(prompt_schema(), blueprint, parameters)
+    check_against(&Cache::default(), prompt_schema(), blueprint, parameters)
 }
 
-fn check_against(schema: Value, blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
+fn check_against(
+    cache: &Cache,
+    schema: Value,
+    blueprint: &Blueprint,
+    parameters: &Value,
+) -> Result<(), InvalidParameters> {
     let mut problems = Vec::new();
-    match Schema::compile(&schema) {
+    match cache.compile(&schema) {
         Err(error) => problems.push(Problem::new("$", format!("parameters_schema cannot be used: {error}"))),
         // A schema may leave the type unsaid; parameters are named all the same.
         Ok(_) if !parameters.is_object() => problems.push(Problem::new("$", "parameters must be an object")),

@@ -9,6 +9,7 @@ mod runner;
 mod runs;
 mod schemas;
 mod sessions;
+mod starts;
 mod submit;
 mod tokens;
 mod views;
@@ -26,6 +27,8 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tail::Tail;
+
+use starts::Starts;
 use vigil::Vigil;
 
 pub(crate) use reading::{AllReader, Events, SessionReader};
@@ -75,6 +78,8 @@ struct Inner {
     options: AppOptions,
     /// Compiled contracts, by hash: results are held against them at the door.
     schemas: Cache,
+    /// What the runs that are worked on began with.
+    starts: Starts,
     /// Somebody may find work.
     work: Notify,
     metrics: Metrics,
@@ -89,11 +94,25 @@ impl App {
     /// An app over a store and a project's files.
     pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
         let tail = Arc::new(Tail::new(store.clone()));
-        let (schemas, work, metrics) = (Cache::default(), Notify::new(), Metrics::default());
+        let (schemas, starts) = (Cache::default(), Starts::default());
+        let (work, metrics) = (Notify::new(), Metrics::default());
         let (vigil, adopted) = (Vigil::default(), Mutex::default());
         let pinged = tokio::sync::Mutex::default();
-        let inner = Inner { store, registry, tail, options, schemas, work, metrics, vigil, pinged, adopted };
-        App { inner: Arc::new(inner) }
+        App {
+            inner: Arc::new(Inner {
+                store,
+                registry,
+                tail,
+                options,
+                schemas,
+                starts,
+                work,
+                metrics,
+                vigil,
+                pinged,
+                adopted,
+            }),
+        }
     }
 
     /// An app over the store at an address: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.

@@ -116,7 +116,14 @@ impl Postgres {
         };
         match performed {
             Ok(answer) => {
-                link.end("COMMIT").await?;
+                if let Err(error) = link.commit().await {
+                    // Whether it was committed is not known, unless PostgreSQL says that it was not.
+                    let may_retry = link.is_conflict || (link.is_refused && link.is_closed());
+                    if link.is_closed() {
+                        self.pool.forget_idle();
+                    }
+                    return Err(Failed { error, may_retry });
+                }
                 self.pool.give_back(link, place);
                 if has_news {
                     self.news.send_modify(|number| *number += 1);
@@ -130,7 +137,7 @@ impl Postgres {
                 if link.is_closed() {
                     // A server that went away took the others along.
                     self.pool.forget_idle();
-                } else if link.end("ROLLBACK").await.is_ok() {
+                } else if link.roll_back().await.is_ok() {
                     self.pool.give_back(link, place);
                 }
                 Err(Failed { error, may_retry })

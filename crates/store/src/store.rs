@@ -20,8 +20,8 @@ use crate::verb::claim::{Absence, Adoption, Renewal};
 use crate::verb::shelf::Item;
 use crate::verb::sweep::Done;
 use crate::verb::{
-    append, check, claim, delete, journal, park, retain, runner, runs, sessions, shelf, stop, submit, sweep,
-    token,
+    append, check, claim, delete, journal, names, park, retain, runner, runs, sessions, shelf, stop, submit,
+    sweep, token,
 };
 
 /// Failures in a row after which a database that does not answer is left alone: each may have taken its time.
@@ -78,7 +78,9 @@ impl Store {
 
     /// Takes a run on: session, run and `run_start`.
     pub async fn submit(&self, new: NewRun) -> Result<Result<Submitted, Refusal>, Error> {
-        self.transact(new, |tx, new| Box::pin(submit::submit(tx, new))).await
+        // Written as JSON here and below: the thread that writes to SQLite is the one that all wait for.
+        let start = names::to_json(&new.start)?;
+        self.transact((new, start), |tx, (new, start)| Box::pin(submit::submit(tx, new, start))).await
     }
 
     /// The run that was asked for under a key, with the hash of what was asked: what it was asked for with need not exist
@@ -127,13 +129,17 @@ impl Store {
 
     /// Appends what happened.
     pub async fn append(&self, append: Append) -> Result<Result<Appended, Stale>, Error> {
-        self.transact(append, |tx, append| Box::pin(append::append(tx, append))).await
+        let texts = names::texts(&append.bodies)?;
+        self.transact((append, texts), |tx, (append, texts)| Box::pin(append::append(tx, append, texts)))
+            .await
     }
 
     /// Appends what ends a run; its last body is `run_completed`. The parent hears of it, the session goes on with what
     /// waits for it, all in the same transaction.
     pub async fn finish(&self, append: Append) -> Result<Result<Appended, Stale>, Error> {
-        self.transact(append, |tx, append| Box::pin(append::finish(tx, append))).await
+        let texts = names::texts(&append.bodies)?;
+        self.transact((append, texts), |tx, (append, texts)| Box::pin(append::finish(tx, append, texts)))
+            .await
     }
 
     /// Lets a run wait for its children, without a runner.

@@ -39,7 +39,8 @@ impl Tx {
         }
     }
 
-    /// Changes several things in order, without waiting for one before the next.
+    /// Changes several things in order, without waiting for one before the next. Where that takes a way to a server and
+    /// back, they go with whatever is said next: an error of theirs comes then, or with the commit.
     pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
         changes.iter().try_for_each(|(_, params)| check(params))?;
         match &mut self.link {
@@ -59,6 +60,15 @@ impl Tx {
         }
     }
 
+    /// Asks several things in order, without waiting for one before the next.
+    pub(crate) async fn query_all(&mut self, questions: &[Change<'_>]) -> Result<Vec<Vec<Row>>, Error> {
+        questions.iter().try_for_each(|(_, params)| check(params))?;
+        match &mut self.link {
+            Link::Sqlite(link) => questions.iter().map(|(sql, params)| link.query(sql, params)).collect(),
+            Link::Postgres(link) => link.query_all(questions).await,
+        }
+    }
+
     /// Asks for a row that there may be.
     pub(crate) async fn query_one(
         &mut self,
@@ -69,7 +79,7 @@ impl Tx {
     }
 }
 
-/// A statement that changes something, with its parameters.
+/// A statement, with its parameters.
 pub(crate) type Change<'a> = (&'static str, Vec<Param<'a>>);
 
 /// A parameter of a statement.

@@ -8,11 +8,13 @@ use formwork_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
     Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
 };
-use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord, StoredEvent};
+use formwork_schema::Schema;
+use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
 use formwork_types::{Body, Contract, RunId, RunStatus};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::starts::{Beginning, Start};
 use super::submit::{Draft, FAMILY, Wanted};
 use super::{App, errors, views};
 
@@ -130,8 +132,13 @@ impl App {
         let start = run.journal.iter().rfind(|event| {
             event.run_id == run.fence.run_id && event.body.starts_with("{\"event_type\":\"run_start\"")
         });
-        let agents = match start.map(|event| serde_json::from_str::<Body>(&event.body)) {
-            Some(Ok(Body::RunStart { blueprint, .. })) => self.cards(&blueprint).await?,
+        let agents = match start.map(|event| (event.at, serde_json::from_str::<Beginning>(&event.body))) {
+            Some((at, Ok(Beginning { blueprint, contract }))) => {
+                if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
+                    self.inner.starts.remember(run.fence.run_id.clone(), Start { at, schema });
+                }
+                self.cards(&blueprint).await?
+            }
             _ => Vec::new(),
         };
         Ok(Work {
@@ -159,11 +166,12 @@ impl App {
         Ok(HeartbeatAnswer { attempts: beats.collect() })
     }
 
-    async fn append_events(&self, request: &AppendRequest) -> Result<Appended, Error> {
+    pub(crate) async fn append_events(&self, request: AppendRequest) -> Result<Appended, Error> {
         check_told(&request.events)?;
         self.wake_up().await?;
+        let run_id = request.run_id.clone();
         let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
-        let appended = appended.map_err(|_| stale(&request.run_id))?;
+        let appended = appended.map_err(|_| stale(&run_id))?;
         Ok(Appended { last_seq: appended.last_seq, stop: appended.stop })
     }
 
@@ -176,67 +184,38 @@ impl App {
             [] => &[],
         };
         check_told(before)?;
-        let start = self.store().start_of(&request.run_id).await.map_err(errors::store)?;
-        let start = start.ok_or_else(|| stale(&request.run_id))?;
-        self.check_result(request, *status, &start)?;
+        let start = match self.inner.starts.get(&request.run_id) {
+            Some(start) => start,
+            None => self.start_of(&request.run_id).await?,
+        };
+        check_result(request, *status, &start)?;
         self.wake_up().await?;
-        let finished = self.store().finish(self.write(request)?).await.map_err(errors::store)?;
+        let finished = self.store().finish(self.write(request.clone())?).await.map_err(errors::store)?;
         let finished = finished.map_err(|_| stale(&request.run_id))?;
         if !finished.is_repeated {
             self.metrics().finished(*status, &request.events);
             self.metrics().lasted(start.at);
         }
+        self.inner.starts.forget(&request.run_id);
         // A parent, a queued run or a callback may have become work.
         self.inner.work.notify_one();
         Ok(Appended { last_seq: finished.last_seq, stop: finished.stop })
     }
 
-    /// The lock on the door: no result is stored for a contract that it does not satisfy, and there is no success
-    /// without a result.
-    fn check_result(
-        &self,
-        request: &AppendRequest,
-        status: RunStatus,
-        start: &StoredEvent,
-    ) -> Result<(), Error> {
-        let result = request.events.iter().rev().find_map(|body| match body {
-            Body::Result { result_text, result_data, .. } => Some((result_text, result_data)),
-            _ => None,
-        });
-        let refused = |message: String| Err(Error::new(Code::InvalidResult, message));
-        let (text, data) = match (status, result) {
-            (RunStatus::Completed, Some(result)) => result,
-            (RunStatus::Completed, None) => return refused("a completed run has a result".to_owned()),
-            (RunStatus::Failed | RunStatus::Stopped, None) => return Ok(()),
-            (RunStatus::Failed | RunStatus::Stopped, Some(_)) => {
-                return refused("a run that was not completed has no result".to_owned());
-            }
-            _ => return refused(format!("a run does not end as '{}'", status.name())),
+    /// What a run began with, as the store has it.
+    async fn start_of(&self, run: &RunId) -> Result<Start, Error> {
+        let start = self.store().start_of(run).await.map_err(errors::store)?;
+        let start = start.ok_or_else(|| stale(run))?;
+        let Ok(Beginning { contract, .. }) = serde_json::from_str(&start.body) else {
+            return Err(Error::new(Code::Internal, format!("the run {run} has no beginning")));
         };
-        let Ok(Body::RunStart { contract, .. }) = serde_json::from_str::<Body>(&start.body) else {
-            return Err(Error::new(Code::Internal, format!("the run {} has no beginning", request.run_id)));
-        };
-        match (contract, data, text) {
-            (Some(contract), Some(data), None) => self.satisfies(&contract, data),
-            (Some(_), _, _) => {
-                refused("a run with a contract gives result_data, and no result_text".to_owned())
-            }
-            (None, Some(_), Some(_)) | (None, None, None) => {
-                refused("a run gives result_text or result_data, and not both".to_owned())
-            }
-            (None, _, _) => Ok(()),
-        }
+        let schema = contract.map(|contract| self.compiled(&contract)).transpose()?;
+        Ok(Start { at: start.at, schema })
     }
 
-    fn satisfies(&self, contract: &Contract, data: &Value) -> Result<(), Error> {
+    fn compiled(&self, contract: &Contract) -> Result<Schema, Error> {
         let schema = self.inner.schemas.compile_known(&contract.hash, &contract.schema);
-        let schema = schema.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
-        if schema.is_valid(data) {
-            return Ok(());
-        }
-        let errors = schema.violations(data).lines();
-        let message = format!("the result does not satisfy its contract: {}", errors.join("; "));
-        Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
+        schema.map_err(|error| Error::new(Code::Internal, error.to_string()))
     }
 
     async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
@@ -295,15 +274,15 @@ impl App {
         }
     }
 
-    fn write(&self, request: &AppendRequest) -> Result<Append, Error> {
+    fn write(&self, request: AppendRequest) -> Result<Append, Error> {
         if request.events.is_empty() || request.events.len() > EVENTS_MAX {
             let message = format!("a message has 1 to {EVENTS_MAX} events");
             return Err(Error::new(Code::InvalidRequest, message));
         }
         Ok(Append {
-            fence: Fence { run_id: request.run_id.clone(), token: request.token },
+            fence: Fence { run_id: request.run_id, token: request.token },
             number: request.number,
-            bodies: request.events.clone(),
+            bodies: request.events,
             lease_ms: self.lease_ms(),
         })
     }
@@ -327,7 +306,7 @@ impl RunnerDoor for App {
     }
 
     fn append<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
-        Box::pin(self.append_events(request))
+        Box::pin(self.append_events(request.clone()))
     }
 
     fn finish<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
@@ -345,6 +324,42 @@ impl RunnerDoor for App {
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
         Box::pin(self.start_child(request))
     }
+}
+
+/// The lock on the door: no result is stored for a contract that it does not satisfy, and there is no success without a
+/// result.
+fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Result<(), Error> {
+    let result = request.events.iter().rev().find_map(|body| match body {
+        Body::Result { result_text, result_data, .. } => Some((result_text, result_data)),
+        _ => None,
+    });
+    let refused = |message: String| Err(Error::new(Code::InvalidResult, message));
+    let (text, data) = match (status, result) {
+        (RunStatus::Completed, Some(result)) => result,
+        (RunStatus::Completed, None) => return refused("a completed run has a result".to_owned()),
+        (RunStatus::Failed | RunStatus::Stopped, None) => return Ok(()),
+        (RunStatus::Failed | RunStatus::Stopped, Some(_)) => {
+            return refused("a run that was not completed has no result".to_owned());
+        }
+        _ => return refused(format!("a run does not end as '{}'", status.name())),
+    };
+    match (&start.schema, data, text) {
+        (Some(schema), Some(data), None) => satisfies(schema, data),
+        (Some(_), _, _) => refused("a run with a contract gives result_data, and no result_text".to_owned()),
+        (None, Some(_), Some(_)) | (None, None, None) => {
+            refused("a run gives result_text or result_data, and not both".to_owned())
+        }
+        (None, _, _) => Ok(()),
+    }
+}
+
+fn satisfies(schema: &Schema, data: &Value) -> Result<(), Error> {
+    if schema.is_valid(data) {
+        return Ok(());
+    }
+    let errors = schema.violations(data).lines();
+    let message = format!("the result does not satisfy its contract: {}", errors.join("; "));
+    Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
 }
 
 /// Whether these events are a runner's to tell, before the end of its run. Others are the coordinator's: a journal that

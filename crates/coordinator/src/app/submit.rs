@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use formwork_agents::contract::{ContractRequest, resolve};
+use formwork_agents::contract::{ContractRequest, resolve_with};
 use formwork_agents::parameters;
 use formwork_api::{Code, Error, RunCreated, RunRequest};
 use formwork_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
@@ -121,7 +121,7 @@ impl App {
         wanted: &Wanted,
         project_dir: Option<String>,
     ) -> Result<Draft, Error> {
-        parameters::check(&blueprint, &parameters).map_err(|invalid| {
+        parameters::check_with(&self.inner.schemas, &blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
         })?;
@@ -208,7 +208,7 @@ impl App {
         };
         let request =
             ContractRequest { schema: wanted.schema.clone(), named, options: wanted.options.clone() };
-        let contract = resolve(blueprint, &request, &self.options().defaults);
+        let contract = resolve_with(&self.inner.schemas, blueprint, &request, &self.options().defaults);
         Ok(contract.map_err(|error| errors::contract(&error))?.map(Arc::new))
     }
 

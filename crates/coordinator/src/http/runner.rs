@@ -80,7 +80,7 @@ pub(super) async fn append(
     State(context): Shared,
     Sent(request): Sent<AppendRequest>,
 ) -> Result<Json<Appended>, Refused> {
-    Ok(Json(context.app.append(&request).await?))
+    Ok(Json(context.app.append_events(request).await?))
 }
 
 /// Says how a run ended.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::mem::take;
 use std::task::Poll;
 
 use tokio_postgres::error::SqlState;
@@ -20,15 +20,27 @@ pub(crate) struct Link {
     statements: HashMap<&'static str, Statement>,
     /// What begins the transaction. It is sent with the first statement, so that nobody waits for it alone.
     pub(crate) begin: Option<&'static str>,
+    /// Changes that nobody waits for alone either.
+    later: Vec<(Statement, Vec<Kept>)>,
     /// Whether PostgreSQL has given the transaction up because of another one.
     pub(crate) is_conflict: bool,
+    /// Whether a commit came to nothing because of what was sent before it.
+    pub(crate) is_refused: bool,
     /// Whether the server has said that it goes away.
     is_leaving: bool,
 }
 
 impl Link {
     pub(crate) fn new(client: Client) -> Link {
-        Link { client, statements: HashMap::new(), begin: None, is_conflict: false, is_leaving: false }
+        Link {
+            client,
+            statements: HashMap::new(),
+            begin: None,
+            later: Vec::new(),
+            is_conflict: false,
+            is_refused: false,
+            is_leaving: false,
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -37,62 +49,57 @@ impl Link {
 
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
         let statement = self.prepare(sql, params).await?;
-        let begin = self.begin.take();
-        let done = match begin {
-            Some(begin) => {
-                let begun = self.client.batch_execute(begin);
-                let done = self.client.execute_raw(&statement, params);
-                let (begun, done) = tokio::join!(biased; begun, done);
-                begun.and(done)
-            }
-            None => self.client.execute_raw(&statement, params).await,
-        };
-        done.map_err(|error| self.explain(&error))
+        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
+        let (sent, done) = tokio::join!(biased; ahead, self.client.execute_raw(&statement, params));
+        sent.and(done).map_err(|error| self.explain(&error))
     }
 
+    /// Keeps changes until something is sent that has to be waited for.
     pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
-        let mut statements = Vec::with_capacity(changes.len());
         for (sql, params) in changes {
-            statements.push((self.prepare(sql, params).await?, params));
+            let statement = self.prepare(sql, params).await?;
+            self.later.push((statement, params.iter().map(Kept::from).collect()));
         }
-        let (begin, client) = (self.begin.take(), &self.client);
-        let begun = async {
-            match begin {
-                Some(begin) => client.batch_execute(begin).await,
-                None => Ok(()),
-            }
-        };
-        let sent = statements.iter().map(|(statement, params)| client.execute_raw(statement, *params));
-        let (begun, done) = tokio::join!(biased; begun, all(sent.map(Box::pin).collect()));
-        begun.and(done).map_err(|error| self.explain(&error))
+        Ok(())
     }
 
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
         let statement = self.prepare(sql, params).await?;
-        let begin = self.begin.take();
-        let params: Vec<&(dyn ToSql + Sync)> =
-            params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
-        let found = match begin {
-            Some(begin) => {
-                let begun = self.client.batch_execute(begin);
-                let found = self.client.query(&statement, &params);
-                let (begun, found) = tokio::join!(biased; begun, found);
-                begun.and(found)
-            }
-            None => self.client.query(&statement, &params).await,
-        };
-        match found {
-            Ok(rows) => rows.iter().map(row).collect::<Result<_, _>>().map_err(|error| self.explain(&error)),
-            Err(error) => Err(self.explain(&error)),
-        }
+        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
+        let (sent, found) = tokio::join!(biased; ahead, ask(&self.client, &statement, params));
+        sent.and(found).map_err(|error| self.explain(&error))
     }
 
-    /// Ends the transaction, if it ever began.
-    pub(crate) async fn end(&mut self, how: &'static str) -> Result<(), Error> {
+    pub(crate) async fn query_all(&mut self, questions: &[Change<'_>]) -> Result<Vec<Vec<Row>>, Error> {
+        let mut statements = Vec::with_capacity(questions.len());
+        for (sql, params) in questions {
+            statements.push((self.prepare(sql, params).await?, params));
+        }
+        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
+        let asked = statements.iter().map(|(statement, params)| ask(&self.client, statement, params));
+        let (sent, found) = tokio::join!(biased; ahead, all(asked));
+        sent.and(found).map_err(|error| self.explain(&error))
+    }
+
+    /// Ends the transaction, if it ever began, with what is still to be sent.
+    pub(crate) async fn commit(&mut self) -> Result<(), Error> {
+        if self.later.is_empty() && self.begin.take().is_some() {
+            return Ok(());
+        }
+        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
+        let (sent, done) = tokio::join!(biased; ahead, self.client.batch_execute("COMMIT"));
+        // Where the server has refused something before it, it rolls back instead, and the refusal is what is told.
+        self.is_refused = sent.as_ref().is_err_and(|error| error.code().is_some());
+        sent.and(done).map_err(|error| self.explain(&error))
+    }
+
+    /// Undoes the transaction, if it ever began.
+    pub(crate) async fn roll_back(&mut self) -> Result<(), Error> {
+        self.later.clear();
         if self.begin.take().is_some() {
             return Ok(());
         }
-        self.run(how).await
+        self.run("ROLLBACK").await
     }
 
     /// Runs statements that have no parameters.
@@ -142,24 +149,87 @@ pub(crate) fn explain(error: &tokio_postgres::Error) -> Error {
     }
 }
 
+/// Sends what stands before a statement, in order.
+async fn ahead(
+    client: &Client,
+    begin: Option<&'static str>,
+    later: Vec<(Statement, Vec<Kept>)>,
+) -> Result<(), tokio_postgres::Error> {
+    let begun = async {
+        match begin {
+            Some(begin) => client.batch_execute(begin).await,
+            None => Ok(()),
+        }
+    };
+    let sent = later.iter().map(|(statement, params)| client.execute_raw(statement, params));
+    let (begun, done) = tokio::join!(biased; begun, all(sent));
+    begun.and(done.map(drop))
+}
+
+async fn ask(
+    client: &Client,
+    statement: &Statement,
+    params: &[Param<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
+    client.query(statement, &params).await?.iter().map(row).collect()
+}
+
 /// Sends all and waits for all: one way to the server and back for as many as there are.
-async fn all<F>(mut sent: Vec<Pin<Box<F>>>) -> Result<(), tokio_postgres::Error>
+async fn all<F, T>(sent: impl Iterator<Item = F>) -> Result<Vec<T>, tokio_postgres::Error>
 where
-    F: Future<Output = Result<u64, tokio_postgres::Error>>,
+    F: Future<Output = Result<T, tokio_postgres::Error>>,
 {
-    let mut failure = None;
+    let mut waiting: Vec<_> = sent.map(|future| Some(Box::pin(future))).collect();
+    let mut done: Vec<Option<Result<T, tokio_postgres::Error>>> = waiting.iter().map(|_| None).collect();
     poll_fn(|context| {
-        sent.retain_mut(|future| match future.as_mut().poll(context) {
-            Poll::Ready(done) => {
-                failure = failure.take().or(done.err());
-                false
+        let mut is_pending = false;
+        for (slot, done) in waiting.iter_mut().zip(&mut done) {
+            let Some(future) = slot else { continue };
+            match future.as_mut().poll(context) {
+                Poll::Ready(outcome) => (*slot, *done) = (None, Some(outcome)),
+                Poll::Pending => is_pending = true,
             }
-            Poll::Pending => true,
-        });
-        if sent.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        }
+        if is_pending { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
-    failure.map_or(Ok(()), Err)
+    done.into_iter().flatten().collect()
+}
+
+/// A parameter that is kept until it is sent.
+#[derive(Debug)]
+enum Kept {
+    Integer(Option<i64>),
+    Text(Option<String>),
+}
+
+impl From<&Param<'_>> for Kept {
+    fn from(param: &Param<'_>) -> Kept {
+        match param {
+            Param::Integer(value) => Kept::Integer(*value),
+            Param::Text(value) => Kept::Text(value.map(str::to_owned)),
+        }
+    }
+}
+
+impl ToSql for Kept {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Kept::Integer(value) => value.to_sql(kind, out),
+            Kept::Text(value) => value.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <Param<'_> as ToSql>::accepts(kind)
+    }
+
+    to_sql_checked!();
 }
 
 fn kind(param: &Param<'_>) -> Type {

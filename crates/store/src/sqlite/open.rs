@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Error;
@@ -12,6 +13,13 @@ const VERSION_MIN: i32 = 3_051_003;
 
 /// How long a connection waits for another process that writes.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// The writer's cache. A group of commits changes more pages than the 2 MiB that are usual hold, and what does not fit
+/// is written twice.
+const WRITER_CACHE_KIB: i64 = 16 * 1024;
+
+/// Pages of the log after which it is copied to the file: 16 MiB. Pages that change often are copied once for all.
+const CHECKPOINT_PAGES: i64 = 4_096;
 
 /// The folder of the file, where it is missing.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
@@ -49,7 +57,9 @@ pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
     let prepare = |connection: &Connection| {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // An answered write survives a power failure.
-        connection.pragma_update(None, "synchronous", "FULL")
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
     };
     prepare(&connection).map_err(|error| describe(path, error))?;
     Ok(connection)
@@ -72,6 +82,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY_WAIT)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "mmap_size", 0)?;
+    // Plans do not depend on parameters. Otherwise a statement whose limit is one is planned anew every time.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 

@@ -1,6 +1,6 @@
 //! What runners say of the run that they work on.
 
-use formwork_types::{Body, RunId, SessionId};
+use formwork_types::{Body, SessionId};
 
 use super::run::Run;
 use super::{end, journal, run};
@@ -8,8 +8,12 @@ use crate::error::Error;
 use crate::record::{Append, Appended, Stale};
 use crate::tx::Tx;
 
-/// Appends what happened.
-pub(crate) async fn append(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Stale>, Error> {
+/// Appends what happened; `texts` are the bodies as JSON.
+pub(crate) async fn append(
+    tx: &mut Tx,
+    append: &Append,
+    texts: &[String],
+) -> Result<Result<Appended, Stale>, Error> {
     let row = tx
         .query_one(
             "UPDATE runs SET appends = $3, lease_until = {now} + $4, losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
@@ -29,7 +33,7 @@ pub(crate) async fn append(tx: &mut Tx, append: &Append) -> Result<Result<Append
         return repetition(tx, append).await;
     };
     let (session, stop): (SessionId, _) = (row.id()?, row.flag()?);
-    let last_seq = journal::write(tx, &session, &append.fence.run_id, &append.bodies).await?;
+    let last_seq = journal::write_texts(tx, &session, &append.fence.run_id, texts).await?;
     Ok(Ok(Appended { last_seq, stop, is_repeated: false }))
 }
 
@@ -59,7 +63,11 @@ async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
 }
 
 /// Appends what ends a run, with all that follows from its end.
-pub(crate) async fn finish(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Stale>, Error> {
+pub(crate) async fn finish(
+    tx: &mut Tx,
+    append: &Append,
+    texts: &[String],
+) -> Result<Result<Appended, Stale>, Error> {
     let Some(run) = run::lock(tx, &append.fence.run_id).await? else { return Ok(Err(Stale)) };
     if run.is_ended {
         // Whoever else ends a run takes its attempt's token away: this one was ended by the same request.
@@ -72,13 +80,6 @@ pub(crate) async fn finish(tx: &mut Tx, append: &Append) -> Result<Result<Append
     if !matches!(append.bodies.last(), Some(Body::RunCompleted { .. })) {
         return Err(Error::Unsuitable("a run ends with a `run_completed`".to_owned()));
     }
-    count_append(tx, &run.run_id, append.number).await?;
-    let last_seq = end::end(tx, &run, &append.bodies).await?;
+    let last_seq = end::end(tx, &run, &append.bodies, texts, Some(append.number)).await?;
     Ok(Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: false }))
-}
-
-async fn count_append(tx: &mut Tx, run: &RunId, number: i64) -> Result<(), Error> {
-    tx.execute("UPDATE runs SET appends = $2 WHERE run_id = $1", &[run.as_str().into(), number.into()])
-        .await?;
-    Ok(())
 }

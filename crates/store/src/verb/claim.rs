@@ -6,7 +6,7 @@ use super::names::{from_json, to_json};
 use super::{journal, runner};
 use crate::error::Error;
 use crate::record::{Beat, ClaimRequest, Claimed, Fence, Millis};
-use crate::tx::Tx;
+use crate::tx::{Row, Tx};
 
 /// The most runs of one claim: their journals are read with it.
 const SLOTS_MAX: usize = 100;
@@ -26,7 +26,9 @@ macro_rules! claim_picked {
                 deadline_at = CASE WHEN timeout_ms IS NULL OR deadline_at <= {now} + timeout_ms THEN deadline_at
                     ELSE {now} + timeout_ms END
              WHERE run_id IN (SELECT run_id FROM picked)
-             RETURNING number, run_id, token, session_id, deadline_at - {now}, is_stopping"
+             RETURNING number, run_id, token, session_id, deadline_at - {now}, is_stopping,
+                (SELECT project_dir FROM sessions s WHERE s.session_id = runs.session_id),
+                (SELECT line FROM sessions s WHERE s.session_id = runs.session_id)"
         )
     };
 }
@@ -71,34 +73,25 @@ async fn give(
     let slots = request.slots.min(SLOTS_MAX) as i64;
     let params = [(&request.runner_id).into(), slots.into(), request.lease_ms.into(), fourth.into()];
     let rows = tx.query(sql, &params).await?;
-    let mut claims = Vec::with_capacity(rows.len());
-    for mut row in rows {
-        let number = row.integer()?;
-        let fence = Fence { run_id: row.id()?, token: row.integer()? };
-        let (session_id, time_left_ms, stop) = (row.id()?, row.optional_integer()?, row.flag()?);
-        claims.push((number, describe(tx, fence, session_id, time_left_ms, stop).await?));
-    }
+    let mut claims = rows.into_iter().map(claimed).collect::<Result<Vec<_>, _>>()?;
     claims.sort_by_key(|(number, _)| *number);
-    Ok(claims.into_iter().map(|(_, claimed)| claimed).collect())
+    let sessions: Vec<&SessionId> = claims.iter().map(|(_, claimed)| &claimed.session_id).collect();
+    let journals = if sessions.is_empty() { Vec::new() } else { journal::whole(tx, &sessions).await? };
+    let claims = claims.into_iter().zip(journals);
+    Ok(claims.map(|((_, claimed), journal)| Claimed { journal, ..claimed }).collect())
 }
 
-async fn describe(
-    tx: &mut Tx,
-    fence: Fence,
-    session_id: SessionId,
-    time_left_ms: Option<Millis>,
-    stop: bool,
-) -> Result<Claimed, Error> {
-    let row = tx
-        .query_one(
-            "SELECT project_dir, line FROM sessions WHERE session_id = $1",
-            &[session_id.as_str().into()],
-        )
-        .await?;
-    let mut row = row.ok_or_else(|| Error::Damaged(format!("the session {session_id} is missing")))?;
-    let (project_dir, line) = (row.optional_text()?, from_json(&row.text()?)?);
-    let journal = journal::whole(tx, &session_id).await?;
-    Ok(Claimed { fence, session_id, project_dir, line, time_left_ms, stop, journal })
+/// A claim without its journal, after the run's number.
+fn claimed(mut row: Row) -> Result<(i64, Claimed), Error> {
+    let number = row.integer()?;
+    let fence = Fence { run_id: row.id()?, token: row.integer()? };
+    let (session_id, time_left_ms, stop): (SessionId, _, _) =
+        (row.id()?, row.optional_integer()?, row.flag()?);
+    let project_dir = row.optional_text()?;
+    let line = row.optional_text()?;
+    let line = line.ok_or_else(|| Error::Damaged(format!("the session {session_id} is missing")))?;
+    let (line, journal) = (from_json(&line)?, Vec::new());
+    Ok((number, Claimed { fence, session_id, project_dir, line, time_left_ms, stop, journal }))
 }
 
 /// Time in which nobody could renew a lease.

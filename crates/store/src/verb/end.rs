@@ -2,38 +2,43 @@
 
 use formwork_types::{Body, ChildEnd, ExecutionMode, RunError, RunErrorType, RunId, RunStatus, Salvage};
 
-use super::names::{from_json, read_status, status, to_json};
+use super::names::{from_json, read_status, status, texts, to_json};
 use super::run::Run;
 use super::{journal, run, stop, turn};
 use crate::error::Error;
 use crate::tx::Tx;
 
 /// Ends a run with its last events: children that it waited for are to stop, its parent hears of it, and sessions go on
-/// with what waits for them. Gives the number of the last event.
-pub(crate) async fn end(tx: &mut Tx, run: &Run, bodies: &[Body]) -> Result<i64, Error> {
+/// with what waits for them. Gives the number of the last event. `texts` are the bodies as JSON; with `appends` the
+/// attempt's last message is counted.
+pub(crate) async fn end(
+    tx: &mut Tx,
+    run: &Run,
+    bodies: &[Body],
+    texts: &[String],
+    appends: Option<i64>,
+) -> Result<i64, Error> {
     stop::stop_children(tx, &run.run_id).await?;
-    let last_seq = journal::write(tx, &run.session_id, &run.run_id, bodies).await?;
-    close(tx, &run.run_id, bodies, Some(last_seq)).await?;
-    tx.execute(
-        "UPDATE sessions SET active_run_id = NULL WHERE session_id = $1 AND active_run_id = $2",
-        &[run.session_id.as_str().into(), run.run_id.as_str().into()],
-    )
-    .await?;
+    let left = journal::write_last(tx, &run.session_id, &run.run_id, texts).await?;
+    close(tx, &run.run_id, bodies, Some(left.last_seq), appends).await?;
     tell(tx, run).await?;
-    turn::go_on(tx, &run.session_id).await?;
-    Ok(last_seq)
+    if left.is_free {
+        turn::go_on_free(tx, &run.session_id, left.agent_name).await?;
+    }
+    Ok(left.last_seq)
 }
 
 /// Ends a run that nobody works on. Whatever attempt there was may say no more of it.
 pub(crate) async fn end_unattended(tx: &mut Tx, run: &Run, bodies: &[Body]) -> Result<(), Error> {
     revoke(tx, &run.run_id).await?;
-    end(tx, run, bodies).await.map(drop)
+    let texts = texts(bodies)?;
+    end(tx, run, bodies, &texts, None).await.map(drop)
 }
 
 /// Ends a run whose turn has not come. Its events wait for that turn: the journal belongs to another run now.
 pub(crate) async fn end_queued(tx: &mut Tx, run: &Run, bodies: &[Body]) -> Result<(), Error> {
     revoke(tx, &run.run_id).await?;
-    close(tx, &run.run_id, bodies, None).await?;
+    close(tx, &run.run_id, bodies, None, None).await?;
     tx.has_news = true;
     tell(tx, run).await
 }
@@ -44,7 +49,13 @@ async fn revoke(tx: &mut Tx, run: &RunId) -> Result<(), Error> {
 }
 
 /// Notes in the run's row what its last events say.
-async fn close(tx: &mut Tx, run: &RunId, bodies: &[Body], end_seq: Option<i64>) -> Result<(), Error> {
+async fn close(
+    tx: &mut Tx,
+    run: &RunId,
+    bodies: &[Body],
+    end_seq: Option<i64>,
+    appends: Option<i64>,
+) -> Result<(), Error> {
     let (mut ended, mut error, mut retries) = (RunStatus::Failed, None, None);
     for body in bodies {
         match body {
@@ -57,20 +68,20 @@ async fn close(tx: &mut Tx, run: &RunId, bodies: &[Body], end_seq: Option<i64>) 
             _ => {}
         }
     }
-    tx.execute(
+    tx.execute_all(&[(
         "UPDATE runs SET status = $2, error = $3, retry_count = $4, end_seq = $5, finished_at = {now},
-            available_at = NULL, lease_until = NULL, runner_id = NULL
+            available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends)
          WHERE run_id = $1",
-        &[
+        vec![
             run.as_str().into(),
             status(ended).into(),
             error.as_deref().into(),
             i64::from(retries.unwrap_or(0)).into(),
             end_seq.into(),
+            appends.into(),
         ],
-    )
-    .await?;
-    Ok(())
+    )])
+    .await
 }
 
 /// Tells whoever the run worked for.

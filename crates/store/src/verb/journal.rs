@@ -2,7 +2,7 @@
 
 use formwork_types::{Body, RunId, SessionId};
 
-use super::names::to_json;
+use super::names::texts;
 use crate::error::Error;
 use crate::record::{Position, StoredEvent};
 use crate::tx::{Change, Row, Tx};
@@ -24,8 +24,7 @@ pub(crate) async fn write(
     run: &RunId,
     bodies: &[Body],
 ) -> Result<i64, Error> {
-    let texts = bodies.iter().map(to_json).collect::<Result<Vec<_>, _>>()?;
-    write_texts(tx, session, run, &texts).await
+    write_texts(tx, session, run, &texts(bodies)?).await
 }
 
 /// The same with what is JSON already.
@@ -43,16 +42,61 @@ pub(crate) async fn write_texts(
             &[session.as_str().into(), count.into()],
         )
         .await?;
-    let mut row = row.ok_or_else(|| Error::Damaged(format!("the run {run} has no session {session}")))?;
-    let last_seq = row.integer()?;
-    let events: Vec<Change<'_>> = texts
-        .iter()
-        .zip(last_seq - count + 1..)
-        .map(|(text, seq)| addition(session, run, seq, text))
-        .collect();
-    tx.execute_all(&events).await?;
-    tx.has_news = true;
+    let last_seq = row.ok_or_else(|| no_session(session, run))?.integer()?;
+    add(tx, session, run, last_seq, texts).await?;
     Ok(last_seq)
+}
+
+/// A session that a run has left.
+pub(crate) struct Left {
+    /// The number of the last event.
+    pub(crate) last_seq: i64,
+    /// Whether no run is active in it.
+    pub(crate) is_free: bool,
+    /// Its agent.
+    pub(crate) agent_name: String,
+}
+
+/// Appends a run's last events and takes the session from it. The session stays locked.
+pub(crate) async fn write_last(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+    texts: &[String],
+) -> Result<Left, Error> {
+    let count = texts.len() as i64;
+    let row = tx
+        .query_one(
+            "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now},
+                active_run_id = CASE WHEN active_run_id = $3 THEN NULL ELSE active_run_id END
+             WHERE session_id = $1 RETURNING last_seq, active_run_id, agent_name",
+            &[session.as_str().into(), count.into(), run.as_str().into()],
+        )
+        .await?;
+    let mut row = row.ok_or_else(|| no_session(session, run))?;
+    let (last_seq, is_free) = (row.integer()?, row.optional_text()?.is_none());
+    add(tx, session, run, last_seq, texts).await?;
+    Ok(Left { last_seq, is_free, agent_name: row.text()? })
+}
+
+fn no_session(session: &SessionId, run: &RunId) -> Error {
+    Error::Damaged(format!("the run {run} has no session {session}"))
+}
+
+/// Adds events whose last one has this number.
+async fn add(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+    last_seq: i64,
+    texts: &[String],
+) -> Result<(), Error> {
+    let first = last_seq - texts.len() as i64 + 1;
+    let additions = texts.iter().zip(first..).map(|(text, seq)| addition(session, run, seq, text));
+    let additions: Vec<Change<'_>> = additions.collect();
+    tx.execute_all(&additions).await?;
+    tx.has_news = true;
+    Ok(())
 }
 
 /// What adds an event whose number is known.
@@ -80,11 +124,13 @@ pub(crate) async fn events(
     rows.into_iter().map(event).collect()
 }
 
-/// The whole journal of a session.
-pub(crate) async fn whole(tx: &mut Tx, session: &SessionId) -> Result<Vec<StoredEvent>, Error> {
+/// The whole journals of sessions.
+pub(crate) async fn whole(tx: &mut Tx, sessions: &[&SessionId]) -> Result<Vec<Vec<StoredEvent>>, Error> {
     let sql = concat!("SELECT ", event_columns!(), " FROM events e WHERE session_id = $1 ORDER BY seq");
-    let rows = tx.query(sql, &[session.as_str().into()]).await?;
-    rows.into_iter().map(event).collect()
+    let questions: Vec<Change<'_>> =
+        sessions.iter().map(|session| (sql, vec![session.as_str().into()])).collect();
+    let found = tx.query_all(&questions).await?;
+    found.into_iter().map(|rows| rows.into_iter().map(event).collect()).collect()
 }
 
 /// One event of a session.

@@ -1,6 +1,6 @@
 //! How words of the vocabulary stand in the tables: as they do in the journal.
 
-use formwork_types::{ExecutionMode, RunStatus, RunType};
+use formwork_types::{Body, ExecutionMode, RunStatus, RunType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -80,6 +80,11 @@ fn depth(text: &str) -> usize {
         }
     }
     deepest
+}
+
+/// Events as they are kept.
+pub(crate) fn texts(bodies: &[Body]) -> Result<Vec<String>, Error> {
+    bodies.iter().map(to_json).collect()
 }
 
 /// What was kept as JSON.

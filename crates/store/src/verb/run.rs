@@ -37,30 +37,27 @@ impl Run {
     }
 }
 
+const LOCK_PARENT: &str =
+    "SELECT number FROM runs WHERE run_id = (SELECT parent_run_id FROM runs WHERE run_id = $1) {lock}";
+
+const LOCK: &str =
+    "SELECT run_id, session_id, status, mode, parent_session_id, parent_run_id, attempts, losses,
+        token, appends, lease_until, is_stopping, stop_asked_at, deadline_at,
+        CASE WHEN start IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END,
+        CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, {now}
+     FROM runs WHERE run_id = $1 {lock}";
+
 /// Reads a run that is about to be changed, and locks it with the run that it works for: whoever ends a child changes
 /// its parent, and two that lock them in different orders would wait for each other.
 pub(crate) async fn lock(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
-    tx.query(
-        "SELECT number FROM runs WHERE run_id = (SELECT parent_run_id FROM runs WHERE run_id = $1) {lock}",
-        &[run.as_str().into()],
-    )
-    .await?;
-    lock_alone(tx, run).await
+    let id = || vec![run.as_str().into()];
+    let mut found = tx.query_all(&[(LOCK_PARENT, id()), (LOCK, id())]).await?;
+    found.pop().and_then(|rows| rows.into_iter().next()).map(read).transpose()
 }
 
 /// The same for what does not end it.
 pub(crate) async fn lock_alone(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
-    let row = tx
-        .query_one(
-            "SELECT run_id, session_id, status, mode, parent_session_id, parent_run_id, attempts, losses,
-                token, appends, lease_until, is_stopping, stop_asked_at, deadline_at,
-                CASE WHEN start IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END,
-                CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, {now}
-             FROM runs WHERE run_id = $1 {lock}",
-            &[run.as_str().into()],
-        )
-        .await?;
-    row.map(read).transpose()
+    tx.query_one(LOCK, &[run.as_str().into()]).await?.map(read).transpose()
 }
 
 fn read(mut row: Row) -> Result<Run, Error> {

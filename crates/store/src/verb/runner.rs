@@ -27,12 +27,11 @@ pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<(), E
 
 /// Notes that a runner was heard of.
 pub(crate) async fn seen(tx: &mut Tx, runner_id: &str) -> Result<(), Error> {
-    tx.execute(
+    tx.execute_all(&[(
         "UPDATE runners SET seen_at = {now} WHERE runner_id = $1 AND seen_at < {now} - $2",
-        &[runner_id.into(), SEEN_EVERY_MS.into()],
-    )
-    .await?;
-    Ok(())
+        vec![runner_id.into(), SEEN_EVERY_MS.into()],
+    )])
+    .await
 }
 
 pub(crate) async fn all(tx: &mut Tx, seen_within_ms: Millis) -> Result<Vec<RunnerRecord>, Error> {

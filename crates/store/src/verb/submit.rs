@@ -25,9 +25,13 @@ impl From<Refusal> for Halt {
     }
 }
 
-/// Takes a run on.
-pub(crate) async fn submit(tx: &mut Tx, new: &NewRun) -> Result<Result<Submitted, Refusal>, Error> {
-    match take_on(tx, new).await {
+/// Takes a run on; `start` is its `run_start` as JSON.
+pub(crate) async fn submit(
+    tx: &mut Tx,
+    new: &NewRun,
+    start: &str,
+) -> Result<Result<Submitted, Refusal>, Error> {
+    match take_on(tx, new, start).await {
         Ok(submitted) => Ok(Ok(submitted)),
         Err(Halt::Refused(refusal)) => {
             forget_key(tx, new.idempotency.as_ref()).await?;
@@ -37,7 +41,7 @@ pub(crate) async fn submit(tx: &mut Tx, new: &NewRun) -> Result<Result<Submitted
     }
 }
 
-async fn take_on(tx: &mut Tx, new: &NewRun) -> Result<Submitted, Halt> {
+async fn take_on(tx: &mut Tx, new: &NewRun, start: &str) -> Result<Submitted, Halt> {
     if let Some(earlier) = earlier_by_key(tx, new.idempotency.as_ref()).await? {
         return Ok(earlier);
     }
@@ -48,11 +52,11 @@ async fn take_on(tx: &mut Tx, new: &NewRun) -> Result<Submitted, Halt> {
     let line = family::admit(tx, new).await?;
     let submitted = match &new.session {
         Place::New { session_id, project_dir } => {
-            open_session(tx, new, session_id, project_dir.as_deref(), &line).await?;
+            open_session(tx, new, session_id, project_dir.as_deref(), &line, start).await?;
             session_id
         }
         Place::Resume { session_id, queues } => {
-            resume(tx, new, session_id, *queues).await?;
+            resume(tx, new, session_id, *queues, start).await?;
             session_id
         }
     };
@@ -161,9 +165,10 @@ async fn open_session(
     session: &SessionId,
     project_dir: Option<&str>,
     line: &family::Line,
+    start: &str,
 ) -> Result<(), Error> {
     let parent = new.parent.as_ref().map(|parent| parent.session_id.as_str());
-    let (names, start) = (names::to_json(&line.names)?, names::to_json(&new.start)?);
+    let names = names::to_json(&line.names)?;
     let addition = (
         "INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, line, project_dir, last_seq,
             active_run_id, last_run_id, created_at, updated_at)
@@ -179,7 +184,7 @@ async fn open_session(
         ],
     );
     let run = run_addition(new, session, Begins::At(1))?;
-    tx.execute_all(&[addition, run, journal::addition(session, &new.run_id, 1, &start)]).await
+    tx.execute_all(&[addition, run, journal::addition(session, &new.run_id, 1, start)]).await
 }
 
 /// When a run begins.
@@ -191,10 +196,14 @@ enum Begins<'a> {
 }
 
 /// Adds a run to a session that is free.
-pub(crate) async fn add_active(tx: &mut Tx, new: &NewRun, session: &SessionId) -> Result<(), Error> {
-    let start = names::to_json(&new.start)?;
-    tx.execute_all(&[run_addition(new, session, Begins::Later(&start))?]).await?;
-    begin(tx, session, &new.run_id, &start).await
+pub(crate) async fn add_active(
+    tx: &mut Tx,
+    new: &NewRun,
+    session: &SessionId,
+    start: &str,
+) -> Result<(), Error> {
+    tx.execute_all(&[run_addition(new, session, Begins::Later(start))?]).await?;
+    begin(tx, session, &new.run_id, start).await
 }
 
 /// The run's row. Its time is up when that of the run it works for is.
@@ -249,7 +258,13 @@ pub(crate) async fn begin(tx: &mut Tx, session: &SessionId, run: &RunId, start: 
     Ok(())
 }
 
-async fn resume(tx: &mut Tx, new: &NewRun, session: &SessionId, queues: bool) -> Result<(), Halt> {
+async fn resume(
+    tx: &mut Tx,
+    new: &NewRun,
+    session: &SessionId,
+    queues: bool,
+    start: &str,
+) -> Result<(), Halt> {
     let row = tx
         .query_one(
             "SELECT active_run_id FROM sessions WHERE session_id = $1 {lock}",
@@ -261,8 +276,7 @@ async fn resume(tx: &mut Tx, new: &NewRun, session: &SessionId, queues: bool) ->
     };
     match row.optional_id::<RunId>()? {
         Some(_) if queues => {
-            let start = names::to_json(&new.start)?;
-            tx.execute_all(&[run_addition(new, session, Begins::Later(&start))?]).await?;
+            tx.execute_all(&[run_addition(new, session, Begins::Later(start))?]).await?;
         }
         // A model asks, and is told in words that it can do something with.
         Some(_) if new.parent.as_ref().is_some_and(|parent| parent.call.is_some()) => {
@@ -270,7 +284,7 @@ async fn resume(tx: &mut Tx, new: &NewRun, session: &SessionId, queues: bool) ->
             return Err(Refusal::Family(reason).into());
         }
         Some(run_id) => return Err(Refusal::SessionBusy { session_id: session.clone(), run_id }.into()),
-        None => add_active(tx, new, session).await?,
+        None => add_active(tx, new, session, start).await?,
     }
     Ok(())
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use formwork_types::{Blueprint, Body, Callback, Contract, ExecutionMode, RunId, RunType, SessionId};
 use serde_json::json;
 
-use super::names::from_json;
+use super::names::{from_json, to_json};
 use super::{end, journal, submit};
 use crate::error::Error;
 use crate::record::{NewRun, Place};
-use crate::tx::Tx;
+use crate::tx::{Row, Tx};
 
 /// Goes on with a session that no run is active in: first with runs that wait for their turn, then with what children
 /// have to tell. Nothing happens where it is busy.
@@ -24,22 +24,29 @@ pub(crate) async fn go_on(tx: &mut Tx, session: &SessionId) -> Result<(), Error>
     if row.optional_text()?.is_some() {
         return Ok(());
     }
-    let agent_name = row.text()?;
-    if next_queued(tx, session).await? {
-        return Ok(());
-    }
-    call_back(tx, session, agent_name).await
+    go_on_free(tx, session, row.text()?).await
 }
 
+/// The same where it is known that no run is active, and the session is locked.
+pub(crate) async fn go_on_free(tx: &mut Tx, session: &SessionId, agent_name: String) -> Result<(), Error> {
+    let id = || vec![session.as_str().into()];
+    let mut found = tx.query_all(&[(QUEUED, id()), (CALLBACKS, id())]).await?;
+    let (callbacks, queued) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
+    if next_queued(tx, session, queued).await? {
+        return Ok(());
+    }
+    call_back(tx, session, agent_name, callbacks).await
+}
+
+const QUEUED: &str = "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}";
+
+const CALLBACKS: &str =
+    "SELECT c.child_run_id, r.pinned_to FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
+     WHERE c.parent_session_id = $1 ORDER BY c.position";
+
 /// Gives the session to the run that has waited longest; false where none waits.
-async fn next_queued(tx: &mut Tx, session: &SessionId) -> Result<bool, Error> {
-    let rows = tx
-        .query(
-            "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}",
-            &[session.as_str().into()],
-        )
-        .await?;
-    for mut row in rows {
+async fn next_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> Result<bool, Error> {
+    for mut row in queued {
         let (run, start, error): (RunId, _, _) = (row.id()?, row.text()?, row.optional_text()?);
         submit::begin(tx, session, &run, &start).await?;
         if error.is_none() {
@@ -64,14 +71,12 @@ async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<
 }
 
 /// Resumes a session once with all that its children have to tell.
-async fn call_back(tx: &mut Tx, session: &SessionId, agent_name: String) -> Result<(), Error> {
-    let rows = tx
-        .query(
-            "SELECT c.child_run_id, r.pinned_to FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
-             WHERE c.parent_session_id = $1 ORDER BY c.position",
-            &[session.as_str().into()],
-        )
-        .await?;
+async fn call_back(
+    tx: &mut Tx,
+    session: &SessionId,
+    agent_name: String,
+    rows: Vec<Row>,
+) -> Result<(), Error> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -102,7 +107,7 @@ async fn call_back(tx: &mut Tx, session: &SessionId, agent_name: String) -> Resu
         idempotency: None,
         pinned_to,
     };
-    submit::add_active(tx, &new, session).await
+    submit::add_active(tx, &new, session, &to_json(&new.start)?).await
 }
 
 /// The agent and the contract that the session was last resumed with.

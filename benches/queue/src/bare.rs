@@ -1,0 +1,148 @@
+//! The peer of the SQLite store: a loop that writes the same rows and commits them in the same groups, with nothing
+//! around it. No requests, no checks, no answers, nothing read back.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use rusqlite::{Connection, params};
+
+use crate::work::Bodies;
+
+/// Commits that are measured before and after.
+const COMMITS: usize = 300;
+
+const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+
+fn open(path: &Path) -> Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // As the store has it.
+    connection.pragma_update(None, "cache_size", -16 * 1024)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// How long commits of one small row take, in seconds, shortest first.
+pub(crate) fn commits(path: &Path) -> Result<Vec<f64>> {
+    let connection = open(path)?;
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS small (number INTEGER PRIMARY KEY, text TEXT)")?;
+    let mut times = Vec::with_capacity(COMMITS);
+    for _ in 0..COMMITS {
+        let start = Instant::now();
+        connection
+            .prepare_cached("INSERT INTO small (text) VALUES (?1)")?
+            .execute(["a small row of text"])?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
+}
+
+/// A copy of a database that may still have a log beside it.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    Connection::open(from)?.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
+    Ok(())
+}
+
+/// A run as the loop knows it.
+struct Ids {
+    run: String,
+    session: String,
+}
+
+/// Makes so many runs, `in_flight` of them at a time: what is one request elsewhere is one step here, and a step of all
+/// that are in flight is one commit. The database has the store's tables.
+pub(crate) fn run(path: &Path, in_flight: usize, runs: usize) -> Result<Duration> {
+    let connection = open(path)?;
+    // The start of a run is the largest of its events, and the same for all: it is taken from the store itself.
+    let start: String = connection
+        .query_row("SELECT body FROM events WHERE seq = 1 LIMIT 1", [], |row| row.get(0))
+        .context("the store that the tables are from has no run")?;
+    let bodies = Bodies::new();
+    let began = Instant::now();
+    let mut done = 0;
+    while done < runs {
+        let group: Vec<Ids> = (done..runs.min(done + in_flight)).map(ids).collect();
+        done += group.len();
+        step(&connection, &group, |ids| create(&connection, ids, &start))?;
+        step(&connection, &group, |ids| claim(&connection, ids))?;
+        for (number, body) in bodies.appends.iter().enumerate() {
+            step(&connection, &group, |ids| append(&connection, ids, number as i64 + 1, body))?;
+        }
+        step(&connection, &group, |ids| finish(&connection, ids, &bodies))?;
+    }
+    Ok(began.elapsed())
+}
+
+/// Spread like the random ids of the store, so that the indexes are worked as hard.
+fn ids(number: usize) -> Ids {
+    let spread = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
+    Ids { run: format!("run_{spread:012x}"), session: format!("ses_{spread:012x}") }
+}
+
+fn step(connection: &Connection, group: &[Ids], work: impl Fn(&Ids) -> Result<()>) -> Result<()> {
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    group.iter().try_for_each(work)?;
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}
+
+fn create(connection: &Connection, Ids { run, session }: &Ids, start: &str) -> Result<()> {
+    let sql = format!(
+        "INSERT INTO sessions (session_id, agent_name, root_session_id, line, last_seq, active_run_id, last_run_id,
+            created_at, updated_at) VALUES (?1, 'reviewer', ?1, '[\"reviewer\"]', 1, ?2, ?2, {NOW}, {NOW})"
+    );
+    connection.prepare_cached(&sql)?.execute(params![session, run])?;
+    let sql = format!(
+        "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, start_seq, available_at, created_at)
+         VALUES (?1, ?2, 'reviewer', 'start_session', 'pending', 'async_poll', 1, {NOW}, {NOW})"
+    );
+    connection.prepare_cached(&sql)?.execute(params![run, session])?;
+    event(connection, run, session, 1, start)
+}
+
+fn claim(connection: &Connection, Ids { run, .. }: &Ids) -> Result<()> {
+    let sql = format!(
+        "UPDATE runs SET status = 'claimed', available_at = NULL, runner_id = 'runner_1', token = 1, attempts = 1,
+            lease_until = {NOW} + 15000, started_at = {NOW} WHERE run_id = ?1"
+    );
+    connection.prepare_cached(&sql)?.execute(params![run])?;
+    Ok(())
+}
+
+fn append(connection: &Connection, Ids { run, session }: &Ids, number: i64, body: &str) -> Result<()> {
+    let sql = format!(
+        "UPDATE runs SET appends = ?2, lease_until = {NOW} + 15000, status = 'running' WHERE run_id = ?1"
+    );
+    connection.prepare_cached(&sql)?.execute(params![run, number])?;
+    let sql = format!("UPDATE sessions SET last_seq = ?2, updated_at = {NOW} WHERE session_id = ?1");
+    connection.prepare_cached(&sql)?.execute(params![session, number + 1])?;
+    event(connection, run, session, number + 1, body)
+}
+
+fn finish(connection: &Connection, Ids { run, session }: &Ids, bodies: &Bodies) -> Result<()> {
+    let number = bodies.appends.len() as i64 + 1;
+    let sql = format!(
+        "UPDATE sessions SET last_seq = ?2, active_run_id = NULL, updated_at = {NOW} WHERE session_id = ?1"
+    );
+    connection.prepare_cached(&sql)?.execute(params![session, number + 2])?;
+    event(connection, run, session, number + 1, &bodies.finish[0])?;
+    event(connection, run, session, number + 2, &bodies.finish[1])?;
+    let sql = format!(
+        "UPDATE runs SET status = 'completed', appends = ?2, retry_count = 0, end_seq = ?3, finished_at = {NOW},
+            lease_until = NULL, runner_id = NULL WHERE run_id = ?1"
+    );
+    connection.prepare_cached(&sql)?.execute(params![run, number, number + 2])?;
+    Ok(())
+}
+
+fn event(connection: &Connection, run: &str, session: &str, seq: i64, body: &str) -> Result<()> {
+    let sql =
+        format!("INSERT INTO events (session_id, seq, run_id, at, body) VALUES (?1, ?2, ?3, {NOW}, ?4)");
+    connection.prepare_cached(&sql)?.execute(params![session, seq, run, body])?;
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! `cargo xtask bench queue`: runs a second through `formwork serve`, over HTTP, beside bare loops that write the same
+//! rows to the same databases in the same run.
+//!
+//! A run is created, claimed, said four things of and finished: seven requests, each answered when it is on the disk.
+//! The server is a process of its own on a real socket. The client (`http.rs`) is one thread of this program.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
+
+mod bare;
+mod http;
+mod latency;
+mod load;
+mod postgres;
+mod readers;
+mod server;
+mod work;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use latency::quantile;
+use load::Measured;
+use postgres::Private;
+use server::{Server, cpu_seconds};
+use work::REQUESTS;
+
+/// Streams that are open beside the load.
+const READERS: usize = 1_000;
+
+/// How often memory is looked at, in runs.
+const MEMORY_EVERY: usize = 5_000;
+
+/// Runs of the memory figure.
+const MEMORY_RUNS: usize = 100_000;
+
+/// Rounds of us and a peer in turns. All of them are shown: the machine may have other things to do.
+const ROUNDS: usize = 3;
+
+/// Clients of pgbench: as many as the store has connections, and more. The better of the two counts; with as many as
+/// there are runs at a time it is far slower than with either.
+const PGBENCH_CLIENTS: [usize; 2] = [12, 32];
+
+struct Options {
+    server: PathBuf,
+    /// Runs a round.
+    runs: usize,
+    /// Runs at a time, each over a connection of its own.
+    connections: usize,
+    sqlite: bool,
+    postgres: bool,
+    memory: bool,
+    /// Only the load on SQLite, for a profiler.
+    only_load: bool,
+}
+
+const USAGE: &str =
+    "usage: cargo xtask bench queue [--runs N] [--connections N] [--store sqlite|postgres|both] [--memory]";
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options> {
+        let mut options = Options {
+            server: PathBuf::from("target/release/formwork"),
+            runs: 4_000,
+            connections: 128,
+            sqlite: true,
+            postgres: true,
+            memory: false,
+            only_load: false,
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().context(USAGE);
+            match argument.as_str() {
+                "--server" => options.server = value()?.into(),
+                "--runs" => options.runs = value()?.parse().context(USAGE)?,
+                "--connections" => options.connections = value()?.parse().context(USAGE)?,
+                "--store" => {
+                    let store = value()?;
+                    options.sqlite = matches!(store.as_str(), "sqlite" | "both");
+                    options.postgres = matches!(store.as_str(), "postgres" | "both");
+                }
+                "--memory" => options.memory = true,
+                "--only-load" => options.only_load = true,
+                _ => bail!(USAGE),
+            }
+        }
+        options.server = options.server.canonicalize().context("the server is not built")?;
+        Ok(options)
+    }
+}
+
+/// A folder that is gone when this is dropped. Beside the program, and so on a disk and not in memory.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch> {
+        let program = std::env::current_exe()?;
+        let parent = program.parent().context("no folder")?;
+        let folder = parent.join(format!("queue-bench-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        Ok(Scratch(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let options = Options::parse(&arguments)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let scratch = Scratch::new()?;
+    runtime.block_on(run(&options, &scratch.0))
+}
+
+async fn run(options: &Options, scratch: &Path) -> Result<()> {
+    println!(
+        "\n## Queue: {} runs a round, {} at a time, {REQUESTS} requests each, one machine\n",
+        options.runs, options.connections
+    );
+    if options.only_load {
+        let server = Server::start(&options.server, &scratch.join("project"), "load.db")?;
+        println!("server {}", server.id());
+        let (measured, _) = load::run(&server, options.connections, options.runs).await?;
+        said("formwork, SQLite", &measured);
+        return Ok(());
+    }
+    if options.memory {
+        return memory(options, scratch).await;
+    }
+    if options.sqlite {
+        sqlite(options, scratch).await?;
+    }
+    if options.postgres {
+        postgres(options, scratch).await?;
+    }
+    Ok(())
+}
+
+fn said(name: &str, measured: &Measured) {
+    let cpu = |seconds: f64| seconds / measured.runs as f64 * 1e6;
+    println!(
+        "{name}: {:.0} runs/s, {:.0} requests/s; CPU a run: server {:.0} µs, client {:.0} µs ({:.0} % of both)",
+        measured.rate(),
+        measured.requests(),
+        cpu(measured.server_cpu),
+        cpu(measured.client_cpu),
+        measured.client_cpu / (measured.client_cpu + measured.server_cpu) * 100.0
+    );
+}
+
+async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
+    let project = scratch.join("project");
+    let template = scratch.join("bare.db");
+    {
+        let server = Server::start(&options.server, &project, &format!("sqlite:{}", template.display()))?;
+        load::run(&server, 1, 1).await?;
+    }
+    let server = Server::start(&options.server, &project, "load.db")?;
+    load::run(&server, options.connections, options.runs / 4).await?;
+    let (mut ours, mut theirs, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let path = scratch.join(format!("bare-{round}.db"));
+        bare::copy(&template, &path)?;
+        let cpu = cpu_seconds("self")?;
+        let bare = options.runs as f64 / bare::run(&path, options.connections, options.runs)?.as_secs_f64();
+        let cpu = (cpu_seconds("self")? - cpu) / options.runs as f64 * 1e6;
+        let (measured, _) = load::run(&server, options.connections, options.runs).await?;
+        said("formwork, SQLite, synchronous=FULL", &measured);
+        println!(
+            "bare group-commit loop: {bare:.0} runs/s, CPU {cpu:.0} µs a run; ours is {:.0} % of it",
+            measured.rate() / bare * 100.0
+        );
+        ours.push(measured.rate());
+        theirs.push(bare);
+        rates.push(measured.rate() / bare);
+    }
+    println!(
+        "SQLite, median: {:.0} runs/s (the aim: 2,000), {:.0} % of {:.0} (the target: 40 %)",
+        median(&mut ours),
+        median(&mut rates) * 100.0,
+        median(&mut theirs)
+    );
+    let mut commits = bare::commits(&scratch.join("commit.db"))?;
+    let half = median(&mut ours) / 2.0;
+    let latencies = latency::measure(&server, options.connections / 2, half, options.runs).await?;
+    commits.extend(bare::commits(&scratch.join("commit.db"))?);
+    commits.sort_by(f64::total_cmp);
+    let commit = quantile(&commits, 0.5);
+    println!(
+        "\ndispatch at {half:.0} runs/s: p50 {:.2} ms, p99 {:.2} ms; a durable commit takes {:.2} ms (p99 {:.2}): {:.1} and \
+         {:.1} of them (the targets: 3 and 15)",
+        quantile(&latencies, 0.5) * 1e3,
+        quantile(&latencies, 0.99) * 1e3,
+        commit * 1e3,
+        quantile(&commits, 0.99) * 1e3,
+        quantile(&latencies, 0.5) / commit,
+        quantile(&latencies, 0.99) / commit
+    );
+    let before = server.memory_mib()?;
+    let (alone, _) = load::run(&server, options.connections, options.runs).await?;
+    let followed = readers::measure(&server, options.connections, READERS, ROUNDS).await?;
+    println!();
+    said(&format!("with {READERS} readers of streams"), &followed.measured);
+    println!(
+        "{} of {} readers saw every event in order; {:.0} % of the {:.0} runs/s without them; memory {before:.0} → {:.0} MiB",
+        followed.complete,
+        followed.readers,
+        followed.measured.rate() / alone.rate() * 100.0,
+        alone.rate(),
+        followed.memory_mib
+    );
+    Ok(())
+}
+
+async fn postgres(options: &Options, scratch: &Path) -> Result<()> {
+    let Some(private) = Private::start(&scratch.join("postgres"))? else {
+        println!("\nPostgreSQL is not installed");
+        return Ok(());
+    };
+    let project = scratch.join("project");
+    let peer = private.database("peer")?;
+    {
+        let server = Server::start(&options.server, &project, &peer)?;
+        load::run(&server, 1, 1).await?;
+    }
+    let server = Server::start(&options.server, &project, &private.database("ours")?)?;
+    println!();
+    load::run(&server, options.connections, options.runs / 8).await?;
+    let (mut ours, mut theirs, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let mut bench = f64::MIN;
+        for clients in PGBENCH_CLIENTS {
+            bench = bench.max(private.pgbench("peer", clients, options.runs / 2)?);
+        }
+        let (measured, _) = load::run(&server, options.connections, options.runs / 2).await?;
+        said("formwork, PostgreSQL", &measured);
+        println!("pgbench: {bench:.0} runs/s; ours is {:.0} % of it", measured.rate() / bench * 100.0);
+        ours.push(measured.rate());
+        theirs.push(bench);
+        rates.push(measured.rate() / bench);
+    }
+    println!(
+        "PostgreSQL, median: {:.0} runs/s, {:.0} % of {:.0} (the target: 60 %)",
+        median(&mut ours),
+        median(&mut rates) * 100.0,
+        median(&mut theirs)
+    );
+    Ok(())
+}
+
+async fn memory(options: &Options, scratch: &Path) -> Result<()> {
+    let server = Server::start(&options.server, &scratch.join("project"), "memory.db")?;
+    let runs = MEMORY_RUNS.max(options.runs);
+    let mut sampled = Vec::new();
+    for done in (MEMORY_EVERY..=runs).step_by(MEMORY_EVERY) {
+        let (measured, _) = load::run(&server, options.connections, MEMORY_EVERY).await?;
+        let memory = server.memory_mib()?;
+        println!("{done} runs: {memory:.1} MiB, {:.0} runs/s", measured.rate());
+        sampled.push(memory);
+    }
+    let most = sampled.iter().copied().fold(0.0, f64::max);
+    println!(
+        "memory over {runs} runs: {:.1} MiB after the first {MEMORY_EVERY}, {:.1} at the end, {most:.1} at most",
+        sampled.first().copied().unwrap_or_default(),
+        sampled.last().copied().unwrap_or_default()
+    );
+    Ok(())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
