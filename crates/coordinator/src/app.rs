@@ -1,6 +1,7 @@
 //! The verbs: what callers and runners ask for, resolved and handed to the store.
 
 mod agents;
+mod bell;
 mod check;
 mod errors;
 mod operations;
@@ -21,13 +22,13 @@ use std::time::Duration;
 use formwork_agents::contract::EnvironmentDefaults;
 use formwork_schema::Cache;
 use formwork_store::{Store, Swept};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tail::Tail;
 
+use bell::Bell;
 use starts::Starts;
 use vigil::Vigil;
 
@@ -81,7 +82,7 @@ struct Inner {
     /// What the runs that are worked on began with.
     starts: Starts,
     /// Somebody may find work.
-    work: Notify,
+    work: Bell,
     metrics: Metrics,
     vigil: Vigil,
     /// When the database was last asked whether it answers, and what it said.
@@ -95,7 +96,7 @@ impl App {
     pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
         let tail = Arc::new(Tail::new(store.clone()));
         let (schemas, starts) = (Cache::default(), Starts::default());
-        let (work, metrics) = (Notify::new(), Metrics::default());
+        let (work, metrics) = (Bell::default(), Metrics::default());
         let (vigil, adopted) = (Vigil::default(), Mutex::default());
         let pinged = tokio::sync::Mutex::default();
         App {
@@ -148,7 +149,8 @@ impl App {
     pub(crate) fn swept(&self, swept: &Swept) {
         if *swept != Swept::default() {
             self.inner.metrics.swept(swept);
-            self.inner.work.notify_waiters();
+            let Swept { returned, lost, stopped, overdue } = swept;
+            self.inner.work.ring(returned + lost + stopped + overdue);
         }
     }
 

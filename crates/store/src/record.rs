@@ -189,6 +189,8 @@ pub struct Appended {
     pub stop: bool,
     /// Whether it had been written before.
     pub is_repeated: bool,
+    /// Whether runners may find work because of it.
+    pub makes_work: bool,
 }
 
 /// The answer to a heartbeat for one attempt.

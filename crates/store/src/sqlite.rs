@@ -1,5 +1,6 @@
 //! SQLite: one writer that commits in groups, and a few readers beside it.
 
+mod checkpoint;
 mod job;
 mod link;
 mod lock;
@@ -17,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::error::Error;
 use crate::tx::Perform;
+use checkpoint::Checkpoints;
 use job::{Job, Transaction};
 pub(crate) use link::Link;
 use lock::Lock;
@@ -57,9 +59,11 @@ impl Sqlite {
         };
         let mut connection = open::writer(path)?;
         migrate::migrate(&mut connection)?;
+        let checkpoints = path.map(|path| Checkpoints::of(&mut connection, path)).transpose()?;
         let (writer, jobs) = sync_channel(JOBS_WAITING_MAX);
         let for_writer = news.clone();
-        let thread = spawn("store-writer", move || worker::write(connection, &jobs, &for_writer))?;
+        let thread =
+            spawn("store-writer", move || worker::write(connection, checkpoints, &jobs, &for_writer))?;
         let (mut readers, mut watcher) = (None, None);
         if let Some(path) = path {
             readers = Some(start_readers(path)?);

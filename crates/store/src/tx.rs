@@ -17,6 +17,8 @@ pub(crate) struct Tx {
     pub(crate) link: Link,
     /// Whether something happens in it that others may wait for.
     pub(crate) has_news: bool,
+    /// Whether it puts a run into the queue. A verb that wants to know says first that it does not.
+    pub(crate) makes_work: bool,
 }
 
 /// The connection that a transaction takes place on.
@@ -27,7 +29,7 @@ pub(crate) enum Link {
 
 impl Tx {
     pub(crate) fn new(link: Link) -> Tx {
-        Tx { link, has_news: false }
+        Tx { link, has_news: false, makes_work: false }
     }
 
     /// Changes something; how many rows.
@@ -60,6 +62,28 @@ impl Tx {
         }
     }
 
+    /// Whether nobody else changes anything until the commit: there is nothing to lock.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.link, Link::Sqlite(_))
+    }
+
+    /// Changes a row that there may be, and gives something of it back.
+    pub(crate) async fn change_one(
+        &mut self,
+        changing: &Changing,
+        params: &[Param<'_>],
+    ) -> Result<Option<Row>, Error> {
+        check(params)?;
+        let rows = match &mut self.link {
+            Link::Sqlite(link) => match link.execute(changing.change, params)? {
+                0 => return Ok(None),
+                _ => link.query(changing.row, params)?,
+            },
+            Link::Postgres(link) => link.query(changing.at_once, params).await?,
+        };
+        Ok(rows.into_iter().next())
+    }
+
     /// Asks several things in order, without waiting for one before the next.
     pub(crate) async fn query_all(&mut self, questions: &[Change<'_>]) -> Result<Vec<Vec<Row>>, Error> {
         questions.iter().try_for_each(|(_, params)| check(params))?;
@@ -81,6 +105,26 @@ impl Tx {
 
 /// A statement, with its parameters.
 pub(crate) type Change<'a> = (&'static str, Vec<Param<'a>>);
+
+/// A change of one row that gives something of it back: at once where that saves a way to a server, and in two statements
+/// where it costs more than them. SQLite makes a table for what an update gives back, and a journal to undo it with.
+pub(crate) struct Changing {
+    pub(crate) at_once: &'static str,
+    pub(crate) change: &'static str,
+    pub(crate) row: &'static str,
+}
+
+/// A change, the columns that it gives back, and the row's table with its key: the first parameters of the change.
+macro_rules! changing {
+    ($change:literal, $columns:literal, $row:literal) => {
+        $crate::tx::Changing {
+            at_once: concat!($change, " RETURNING ", $columns),
+            change: $change,
+            row: concat!("SELECT ", $columns, " FROM ", $row),
+        }
+    };
+}
+pub(crate) use changing;
 
 /// A parameter of a statement.
 #[derive(Debug, Clone, Copy)]

@@ -77,9 +77,13 @@ impl App {
             lease_ms: self.lease_ms(),
             only_pinned: self.options().pinned_to.is_some(),
         };
+        let mut may_claim = true;
         loop {
-            let told = self.inner.work.notified();
-            let mut claimed = self.store().claim(asked.clone()).await.map_err(errors::store)?;
+            let told = self.inner.work.heard();
+            let mut claimed = match may_claim {
+                true => self.look(&asked).await?,
+                false => Vec::new(),
+            };
             if claimed.is_empty() && !asked.only_pinned && self.may_adopt() {
                 // Runs of commands that were killed, with all that worked for them.
                 let adopted = self.store().adopt(asked.clone(), self.lease_ms()).await;
@@ -93,10 +97,19 @@ impl App {
                 return Ok(Claims { claims: Vec::new() });
             }
             tokio::select! {
-                _ = tokio::time::timeout_at(until.min(now + LOOK_EVERY), told) => {}
+                told = tokio::time::timeout_at(until.min(now + LOOK_EVERY), told) => {
+                    may_claim = told.is_ok() || self.inner.work.may_look(LOOK_EVERY);
+                }
                 () = &mut given_up => return Ok(Claims { claims: Vec::new() }),
             }
         }
+    }
+
+    async fn look(&self, asked: &formwork_store::ClaimRequest) -> Result<Vec<Claimed>, Error> {
+        let expected = self.inner.work.expected();
+        let claimed = self.store().claim(asked.clone()).await.map_err(errors::store);
+        self.inner.work.looked(expected, claimed.as_ref().map_or(0, Vec::len));
+        claimed
     }
 
     /// Whether it is time to look for what is kept for runners that are gone.
@@ -197,8 +210,10 @@ impl App {
             self.metrics().lasted(start.at);
         }
         self.inner.starts.forget(&request.run_id);
-        // A parent, a queued run or a callback may have become work.
-        self.inner.work.notify_one();
+        if finished.makes_work {
+            // A parent, a queued run or a callback.
+            self.inner.work.ring(1);
+        }
         Ok(Appended { last_seq: finished.last_seq, stop: finished.stop })
     }
 
@@ -222,7 +237,7 @@ impl App {
         self.wake_up().await?;
         let parked = self.store().park(fence(attempt)).await.map_err(errors::store)?;
         parked.map_err(|_| stale(&attempt.run_id))?;
-        self.inner.work.notify_one();
+        self.inner.work.ring(1);
         Ok(())
     }
 
@@ -230,7 +245,7 @@ impl App {
         self.wake_up().await?;
         let released = self.store().release(fence(attempt)).await.map_err(errors::store)?;
         released.map_err(|_| stale(&attempt.run_id))?;
-        self.inner.work.notify_one();
+        self.inner.work.ring(1);
         Ok(())
     }
 

@@ -82,7 +82,7 @@ impl App {
     pub async fn stop_run(&self, run: &RunId) -> Result<RunView, Error> {
         let record = self.store().stop(run).await.map_err(errors::store)?;
         // Where it waits for nobody, a runner ends it.
-        self.inner.work.notify_waiters();
+        self.inner.work.ring(1);
         record.map(views::run).ok_or_else(|| no_run(run))
     }
 }

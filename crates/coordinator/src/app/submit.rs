@@ -235,7 +235,7 @@ impl App {
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
         if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
             self.inner.metrics.submitted();
-            self.inner.work.notify_one();
+            self.inner.work.ring(1);
         }
         Ok(submitted)
     }

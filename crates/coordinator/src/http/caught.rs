@@ -5,19 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use formwork_api::Code;
 
 use super::errors::Refused;
 
 /// A panic in a handler is a fault of ours, and an answer; the server lives on.
-pub(super) async fn catch(request: Request, next: Next) -> Response {
-    caught(next.run(request)).await
-}
-
-async fn caught(answer: impl Future<Output = Response>) -> Response {
+pub(super) async fn caught(answer: impl Future<Output = Response>) -> Response {
     let mut answer = pin!(answer);
     poll_fn(|context| {
         // Nothing that was half done is looked at again: the future is dropped with everything in it.

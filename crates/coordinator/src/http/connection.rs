@@ -1,11 +1,13 @@
 //! One connection.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::IntoResponse as _;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -16,18 +18,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::context::Context;
-use super::errors::RETRY_AFTER_SECONDS;
+use super::errors::{RETRY_AFTER_SECONDS, Refused};
 use super::patience::Patient;
+use super::{caught, guard};
 
 /// The longest head of a request. Longer ones are refused by the connection.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// How long somebody who is turned away may take to read why.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-/// Who is at the other end.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) SocketAddr);
 
 /// Answers what is asked over a connection, until either side has enough.
 pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, context: Arc<Context>, router: Router) {
@@ -36,9 +35,19 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, context: Arc<Cont
     let options = &context.options;
     let io = TokioIo::new(Patient::new(stream, options.write_timeout));
     let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
-        router.call(request)
+    let service = service_fn({
+        let context = context.clone();
+        move |request: Request<Incoming>| {
+            let (context, router) = (context.clone(), router.clone());
+            let answered = async move {
+                match guard::admit(&context, peer.ip(), request).await {
+                    // It never fails: what is wrong is an answer.
+                    Ok(request) => router.call(request).await.unwrap_or_else(|never| match never {}),
+                    Err(error) => Refused(error).into_response(),
+                }
+            };
+            async { Ok::<_, Infallible>(caught::caught(answered).await) }
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(options.header_timeout).max_buf_size(HEAD_BYTES_MAX);

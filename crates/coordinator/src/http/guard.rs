@@ -1,18 +1,12 @@
 //! The guard before all handlers: where a request comes from, whose token it shows, and what that may do.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, Request, header};
 use formwork_api::{Code, Error};
 
-use super::connection::Peer;
 use super::context::Context;
-use super::errors::Refused;
 use super::origin;
 use crate::app::Scope;
 
@@ -48,49 +42,35 @@ impl Pass {
     }
 }
 
-/// Lets a request in, or says why not.
-pub(super) async fn guard(State(context): State<Arc<Context>>, mut request: Request, next: Next) -> Response {
-    let shown = match Shown::of(&context, &request) {
-        Ok(shown) => shown,
-        Err(error) => return Refused(error).into_response(),
-    };
-    let pass = Pass(shown.token.as_ref().ok().cloned().flatten());
-    match admit(&context, shown).await {
-        Ok(visitor) => {
-            request.extensions_mut().insert(pass);
-            request.extensions_mut().insert(visitor);
-            next.run(request).await
-        }
-        Err(error) => Refused(error).into_response(),
-    }
-}
-
-/// What the guard looks at.
-struct Shown {
+/// Lets a request in with what is known of who sent it, or says why not.
+pub(super) async fn admit<B>(
+    context: &Context,
     peer: IpAddr,
-    needed: Option<Scope>,
-    token: Result<Option<String>, Error>,
-}
-
-impl Shown {
-    fn of(context: &Context, request: &Request) -> Result<Shown, Error> {
-        if !context.options.needs_token {
-            origin::check(request.uri(), request.headers())?;
-        }
-        let peer = request.extensions().get::<Peer>();
-        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
-        let needed = needed(request.method(), request.uri().path());
-        Ok(Shown { peer, needed, token: bearer(request.headers()).map(|token| token.map(str::to_owned)) })
+    mut request: Request<B>,
+) -> Result<Request<B>, Error> {
+    if !context.options.needs_token {
+        origin::check(request.uri(), request.headers())?;
     }
-}
-
-async fn admit(context: &Context, shown: Shown) -> Result<Visitor, Error> {
-    let Shown { peer, needed, token } = shown;
+    let needed = needed(request.method(), request.uri().path());
+    let token = bearer(request.headers()).map(|token| token.map(str::to_owned));
+    let pass = Pass(token.as_ref().ok().cloned().flatten());
     let scope = match token {
         Ok(None) => None,
         Ok(Some(token)) => Some(context.tokens.scope(&context.app, &token, peer).await),
         Err(error) => Some(Err(error)),
     };
+    let visitor = visitor(context, needed, scope)?;
+    request.extensions_mut().insert(pass);
+    request.extensions_mut().insert(visitor);
+    Ok(request)
+}
+
+/// Who asks, by the scope that is needed and the one of the token that is shown.
+fn visitor(
+    context: &Context,
+    needed: Option<Scope>,
+    scope: Option<Result<Option<Scope>, Error>>,
+) -> Result<Visitor, Error> {
     match (needed, scope) {
         // Whoever asks whether the server lives gets an answer, whatever else is wrong.
         (None, Some(Ok(Some(_)))) => Ok(Visitor::Known),

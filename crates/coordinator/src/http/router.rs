@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::context::Context;
-use super::{
-    agents, caught, check, errors, events, guard, limits, operations, runner, runs, schemas, sessions,
-};
+use super::{agents, check, errors, events, limits, operations, runner, runs, schemas, sessions};
 
 type Routes = OpenApiRouter<Arc<Context>>;
 
@@ -57,7 +55,7 @@ pub(super) fn long() -> Routes {
         .routes(routes!(operations::readyz))
 }
 
-/// Everything, with what stands before it.
+/// Everything. The guard stands before it.
 pub(super) fn router(context: &Arc<Context>) -> Router {
     let (short, _) = short().split_for_parts();
     let (long, _) = long().split_for_parts();
@@ -66,7 +64,5 @@ pub(super) fn router(context: &Arc<Context>) -> Router {
         .merge(long)
         .fallback(errors::not_found)
         .method_not_allowed_fallback(errors::method_not_allowed)
-        .layer(from_fn_with_state(context.clone(), guard::guard))
-        .layer(from_fn(caught::catch))
         .with_state(context.clone())
 }

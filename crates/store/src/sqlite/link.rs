@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, Statement};
+use rusqlite::{Connection, ErrorCode, ParamsFromIter, Statement, params_from_iter};
 
 use crate::dialect::Dialect;
 use crate::error::Error;
@@ -15,7 +15,8 @@ const STATEMENTS_MAX: usize = 256;
 /// A connection, with its statements as SQLite reads them.
 pub(crate) struct Link {
     pub(crate) connection: Connection,
-    texts: HashMap<&'static str, String>,
+    /// By where the statement stands: hashing all of it would take as long as a small one.
+    texts: HashMap<(usize, usize), String>,
 }
 
 impl Link {
@@ -25,15 +26,13 @@ impl Link {
     }
 
     pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
-        self.with(sql, |statement| {
-            statement.execute(rusqlite::params_from_iter(params)).map(|rows| rows as u64)
-        })
+        self.with(sql, |statement| statement.execute(used(statement, params)).map(|rows| rows as u64))
     }
 
     pub(crate) fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
         self.with(sql, |statement| {
             let columns = statement.column_count();
-            let mut rows = statement.query(rusqlite::params_from_iter(params))?;
+            let mut rows = statement.query(used(statement, params))?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let values = (0..columns).map(|column| Ok(value(row.get_ref(column)?)));
@@ -48,10 +47,17 @@ impl Link {
         sql: &'static str,
         work: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
-        let text = self.texts.entry(sql).or_insert_with(|| Dialect::Sqlite.render(sql));
+        let text =
+            self.texts.entry((sql.as_ptr().addr(), sql.len())).or_insert_with(|| Dialect::Sqlite.render(sql));
         let mut statement = self.connection.prepare_cached(text).map_err(error)?;
         work(&mut statement).map_err(error)
     }
+}
+
+/// The parameters that a statement uses: it may leave the last ones out.
+fn used<'a>(statement: &Statement<'_>, params: &'a [Param<'a>]) -> ParamsFromIter<&'a [Param<'a>]> {
+    let count = statement.parameter_count().min(params.len());
+    params_from_iter(&params[..count])
 }
 
 impl ToSql for Param<'_> {

@@ -18,9 +18,6 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// is written twice.
 const WRITER_CACHE_KIB: i64 = 16 * 1024;
 
-/// Pages of the log after which it is copied to the file: 16 MiB. Pages that change often are copied once for all.
-const CHECKPOINT_PAGES: i64 = 4_096;
-
 /// The folder of the file, where it is missing.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
     match path.parent() {
@@ -58,8 +55,7 @@ pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // An answered write survives a power failure.
         connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)
     };
     prepare(&connection).map_err(|error| describe(path, error))?;
     Ok(connection)
@@ -70,6 +66,17 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
     let connection = connect(path).map_err(|error| describe(path, error))?;
     connection.pragma_update(None, "query_only", true).map_err(super::link::error)?;
     Ok(connection)
+}
+
+/// A connection that copies the log to the file.
+pub(crate) fn copier(path: &Path) -> Result<Connection, Error> {
+    let copier = || {
+        let connection = connect(path)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        Ok(connection)
+    };
+    copier().map_err(|error| describe(path, error))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

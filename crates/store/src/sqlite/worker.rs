@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
+use super::checkpoint::Checkpoints;
 use super::job::Job;
 use super::link::Link;
 use crate::error::Error;
@@ -19,7 +20,12 @@ type Group = Vec<Box<dyn Job>>;
 
 /// Performs jobs until the store is dropped: whatever waits when the first one begins is committed with it, since a
 /// commit costs far more than a job.
-pub(crate) fn write(connection: Connection, jobs: &Jobs, news: &Arc<watch::Sender<u64>>) {
+pub(crate) fn write(
+    connection: Connection,
+    mut checkpoints: Option<Checkpoints>,
+    jobs: &Jobs,
+    news: &Arc<watch::Sender<u64>>,
+) {
     let mut tx = Tx::new(tx::Link::Sqlite(Link::new(connection)));
     while let Ok(first) = jobs.recv() {
         tx.has_news = false;
@@ -32,6 +38,9 @@ pub(crate) fn write(connection: Connection, jobs: &Jobs, news: &Arc<watch::Sende
         group.into_iter().for_each(|job| job.answer(committed.clone()));
         if has_news {
             news.send_modify(|number| *number += 1);
+        }
+        if let (Some(checkpoints), tx::Link::Sqlite(link)) = (&mut checkpoints, &tx.link) {
+            checkpoints.look(&link.connection);
         }
     }
 }

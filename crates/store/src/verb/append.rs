@@ -6,7 +6,7 @@ use super::run::Run;
 use super::{end, journal, run};
 use crate::error::Error;
 use crate::record::{Append, Appended, Stale};
-use crate::tx::Tx;
+use crate::tx::{Tx, changing};
 
 /// Appends what happened; `texts` are the bodies as JSON.
 pub(crate) async fn append(
@@ -15,11 +15,15 @@ pub(crate) async fn append(
     texts: &[String],
 ) -> Result<Result<Appended, Stale>, Error> {
     let row = tx
-        .query_one(
-            "UPDATE runs SET appends = $3, lease_until = {now} + $4, losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
-                status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
-             WHERE run_id = $1 AND token = $2 AND appends = $3 - 1 AND lease_until >= {now}
-             RETURNING session_id, is_stopping",
+        .change_one(
+            &changing!(
+                "UPDATE runs SET appends = $3, lease_until = {now} + $4,
+                    losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
+                    status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
+                 WHERE run_id = $1 AND token = $2 AND appends = $3 - 1 AND lease_until >= {now}",
+                "session_id, is_stopping",
+                "runs WHERE run_id = $1"
+            ),
             &[
                 append.fence.run_id.as_str().into(),
                 append.fence.token.into(),
@@ -34,7 +38,7 @@ pub(crate) async fn append(
     };
     let (session, stop): (SessionId, _) = (row.id()?, row.flag()?);
     let last_seq = journal::write_texts(tx, &session, &append.fence.run_id, texts).await?;
-    Ok(Ok(Appended { last_seq, stop, is_repeated: false }))
+    Ok(Ok(Appended { last_seq, stop, is_repeated: false, makes_work: false }))
 }
 
 /// Whether the run has come further than it was. What killed its runners before did not do so again: only losses at the
@@ -59,7 +63,7 @@ async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
         .query_one("SELECT last_seq FROM sessions WHERE session_id = $1", &[run.session_id.as_str().into()])
         .await?;
     let last_seq = row.map_or(Ok(0), |mut row| row.integer())?;
-    Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: true })
+    Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: true, makes_work: false })
 }
 
 /// Appends what ends a run, with all that follows from its end.
@@ -80,6 +84,7 @@ pub(crate) async fn finish(
     if !matches!(append.bodies.last(), Some(Body::RunCompleted { .. })) {
         return Err(Error::Unsuitable("a run ends with a `run_completed`".to_owned()));
     }
+    tx.makes_work = false;
     let last_seq = end::end(tx, &run, &append.bodies, texts, Some(append.number)).await?;
-    Ok(Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: false }))
+    Ok(Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: false, makes_work: tx.makes_work }))
 }

@@ -5,7 +5,7 @@ use formwork_types::{Body, RunId, SessionId};
 use super::names::texts;
 use crate::error::Error;
 use crate::record::{Position, StoredEvent};
-use crate::tx::{Change, Row, Tx};
+use crate::tx::{Change, Row, Tx, changing};
 
 /// The most events that are read at once.
 const EVENTS_MAX: usize = 10_000;
@@ -36,9 +36,12 @@ pub(crate) async fn write_texts(
 ) -> Result<i64, Error> {
     let count = texts.len() as i64;
     let row = tx
-        .query_one(
-            "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now} WHERE session_id = $1
-             RETURNING last_seq",
+        .change_one(
+            &changing!(
+                "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now} WHERE session_id = $1",
+                "last_seq",
+                "sessions WHERE session_id = $1"
+            ),
             &[session.as_str().into(), count.into()],
         )
         .await?;
@@ -66,10 +69,14 @@ pub(crate) async fn write_last(
 ) -> Result<Left, Error> {
     let count = texts.len() as i64;
     let row = tx
-        .query_one(
-            "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now},
-                active_run_id = CASE WHEN active_run_id = $3 THEN NULL ELSE active_run_id END
-             WHERE session_id = $1 RETURNING last_seq, active_run_id, agent_name",
+        .change_one(
+            &changing!(
+                "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now},
+                    active_run_id = CASE WHEN active_run_id = $3 THEN NULL ELSE active_run_id END
+                 WHERE session_id = $1",
+                "last_seq, active_run_id, agent_name",
+                "sessions WHERE session_id = $1"
+            ),
             &[session.as_str().into(), count.into(), run.as_str().into()],
         )
         .await?;

@@ -50,6 +50,9 @@ const LOCK: &str =
 /// Reads a run that is about to be changed, and locks it with the run that it works for: whoever ends a child changes
 /// its parent, and two that lock them in different orders would wait for each other.
 pub(crate) async fn lock(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
+    if tx.is_alone() {
+        return lock_alone(tx, run).await;
+    }
     let id = || vec![run.as_str().into()];
     let mut found = tx.query_all(&[(LOCK_PARENT, id()), (LOCK, id())]).await?;
     found.pop().and_then(|rows| rows.into_iter().next()).map(read).transpose()
@@ -99,5 +102,6 @@ pub(crate) async fn make_available(tx: &mut Tx, run: &RunId) -> Result<(), Error
     )
     .await?;
     tx.has_news = true;
+    tx.makes_work = true;
     Ok(())
 }

@@ -255,6 +255,7 @@ pub(crate) async fn begin(tx: &mut Tx, session: &SessionId, run: &RunId, start: 
         &[session.as_str().into(), run.as_str().into()],
     )
     .await?;
+    tx.makes_work = true;
     Ok(())
 }
 

@@ -1,0 +1,83 @@
+//! Copying the log to the file, beside the writer. Copying takes tens of milliseconds, and everybody would wait for it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use rusqlite::Connection;
+
+use super::{open, spawn};
+use crate::error::Error;
+
+/// Pages of the log after which it is copied: 16 MiB. Pages that change often are copied once for all.
+const PAGES: i32 = 4_096;
+
+/// Pages of the log after which the writer copies them itself, whatever that takes: 256 MiB.
+const PAGES_MAX: i32 = 65_536;
+
+/// When the log is copied, and by whom.
+///
+/// Nobody who only copies beside the writer ever copies all: more is written meanwhile, and the log begins anew only when
+/// nothing in it is missing in the file. So a thread copies most of it, and the writer the little that is left.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    /// Pages of the log.
+    pages: Arc<AtomicI32>,
+    /// Pages after which it is copied next. They are more where something that is read keeps the log from beginning anew.
+    next: i32,
+    begin: SyncSender<()>,
+    is_copied: Arc<AtomicBool>,
+}
+
+impl Checkpoints {
+    /// Takes the log of a writer's file over.
+    pub(crate) fn of(connection: &mut Connection, path: &Path) -> Result<Checkpoints, Error> {
+        connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(super::link::error)?;
+        let pages = Arc::new(AtomicI32::new(0));
+        let counted = pages.clone();
+        let count = move |_: &mut rusqlite::hooks::Wal, pages| {
+            counted.store(pages, Ordering::Relaxed);
+            Ok(())
+        };
+        connection.wal_hook(Some(count)).map_err(super::link::error)?;
+        let (begin, begun) = sync_channel(0);
+        let is_copied = Arc::new(AtomicBool::new(false));
+        let (copying, copied) = (open::copier(path)?, is_copied.clone());
+        spawn("store-copier", move || copy(&copying, &begun, &copied))?;
+        Ok(Checkpoints { pages, next: PAGES, begin, is_copied })
+    }
+
+    /// Looks after a commit whether something is to be done.
+    pub(crate) fn look(&mut self, connection: &Connection) {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < PAGES {
+            self.next = PAGES;
+        }
+        if self.is_copied.swap(false, Ordering::Relaxed) {
+            checkpoint(connection);
+            self.next = pages.saturating_add(PAGES);
+        } else if pages >= self.next.max(PAGES_MAX) {
+            checkpoint(connection);
+            self.next = pages.saturating_add(PAGES);
+        } else if pages >= self.next {
+            // It may be at it already.
+            let _ = self.begin.try_send(());
+        }
+    }
+}
+
+/// Copies whenever it is told to, until the writer ends.
+fn copy(connection: &Connection, begun: &Receiver<()>, is_copied: &AtomicBool) {
+    while begun.recv().is_ok() {
+        checkpoint(connection);
+        // What was written meanwhile: far less.
+        checkpoint(connection);
+        is_copied.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Copies what nobody reads from the log any more. What cannot be copied now is copied next time.
+fn checkpoint(connection: &Connection) {
+    let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+}
