@@ -1,16 +1,19 @@
 //! The peer of the SQLite store: a loop that writes the same rows and commits them in the same groups, with nothing
 //! around it. No requests, no checks, no answers, nothing read back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use rusqlite::{Connection, params};
 
 use crate::work::Bodies;
 
-/// Commits that are measured before and after.
-const COMMITS: usize = 300;
+/// How long the commits that are measured are apart: they should not be a load of their own.
+const COMMIT_EVERY: Duration = Duration::from_millis(5);
 
 const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
@@ -20,26 +23,46 @@ fn open(path: &Path) -> Result<Connection> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // As the store has it.
-    connection.pragma_update(None, "cache_size", -16 * 1024)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
+    connection.pragma_update(None, "cache_size", -4 * 1024)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 16_384)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
 
-/// How long commits of one small row take, in seconds, shortest first.
-pub(crate) fn commits(path: &Path) -> Result<Vec<f64>> {
-    let connection = open(path)?;
-    connection.execute_batch("CREATE TABLE IF NOT EXISTS small (number INTEGER PRIMARY KEY, text TEXT)")?;
-    let mut times = Vec::with_capacity(COMMITS);
-    for _ in 0..COMMITS {
-        let start = Instant::now();
-        connection
-            .prepare_cached("INSERT INTO small (text) VALUES (?1)")?
-            .execute(["a small row of text"])?;
-        times.push(start.elapsed().as_secs_f64());
+/// Commits of one small row, in a thread beside whatever else is measured: on the same disk, at the same time.
+pub(crate) struct Commits {
+    thread: JoinHandle<Result<Vec<f64>>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Commits {
+    pub(crate) fn start(path: PathBuf) -> Commits {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ended = is_over.clone();
+        let thread = std::thread::spawn(move || {
+            let connection = open(&path)?;
+            connection.execute_batch("CREATE TABLE small (number INTEGER PRIMARY KEY, text TEXT)")?;
+            let mut times = Vec::new();
+            while !ended.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                connection
+                    .prepare_cached("INSERT INTO small (text) VALUES (?1)")?
+                    .execute(["a small row of text"])?;
+                times.push(start.elapsed().as_secs_f64());
+                std::thread::sleep(COMMIT_EVERY);
+            }
+            Ok(times)
+        });
+        Commits { thread, is_over }
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times)
+
+    /// How long they took, in seconds, shortest first.
+    pub(crate) fn end(self) -> Result<Vec<f64>> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut times = self.thread.join().map_err(|_| anyhow!("the commits broke off"))??;
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    }
 }
 
 /// A copy of a database that may still have a log beside it.
@@ -54,9 +77,9 @@ struct Ids {
     session: String,
 }
 
-/// Makes so many runs, `in_flight` of them at a time: what is one request elsewhere is one step here, and a step of all
-/// that are in flight is one commit. The database has the store's tables.
-pub(crate) fn run(path: &Path, in_flight: usize, runs: usize) -> Result<Duration> {
+/// Makes so many runs, `in_flight` of them at a time: what is one request elsewhere is one step here, and so many steps
+/// are one commit. The database has the store's tables.
+pub(crate) fn run(path: &Path, in_flight: usize, steps: usize, runs: usize) -> Result<Duration> {
     let connection = open(path)?;
     // The start of a run is the largest of its events, and the same for all: it is taken from the store itself.
     let start: String = connection
@@ -68,12 +91,12 @@ pub(crate) fn run(path: &Path, in_flight: usize, runs: usize) -> Result<Duration
     while done < runs {
         let group: Vec<Ids> = (done..runs.min(done + in_flight)).map(ids).collect();
         done += group.len();
-        step(&connection, &group, |ids| create(&connection, ids, &start))?;
-        step(&connection, &group, |ids| claim(&connection, ids))?;
+        in_steps(&connection, &group, steps, |ids| create(&connection, ids, &start))?;
+        in_steps(&connection, &group, steps, |ids| claim(&connection, ids))?;
         for (number, body) in bodies.appends.iter().enumerate() {
-            step(&connection, &group, |ids| append(&connection, ids, number as i64 + 1, body))?;
+            in_steps(&connection, &group, steps, |ids| append(&connection, ids, number as i64 + 1, body))?;
         }
-        step(&connection, &group, |ids| finish(&connection, ids, &bodies))?;
+        in_steps(&connection, &group, steps, |ids| finish(&connection, ids, &bodies))?;
     }
     Ok(began.elapsed())
 }
@@ -82,6 +105,15 @@ pub(crate) fn run(path: &Path, in_flight: usize, runs: usize) -> Result<Duration
 fn ids(number: usize) -> Ids {
     let spread = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
     Ids { run: format!("run_{spread:012x}"), session: format!("ses_{spread:012x}") }
+}
+
+fn in_steps(
+    connection: &Connection,
+    group: &[Ids],
+    steps: usize,
+    work: impl Fn(&Ids) -> Result<()>,
+) -> Result<()> {
+    group.chunks(steps.max(1)).try_for_each(|part| step(connection, part, &work))
 }
 
 fn step(connection: &Connection, group: &[Ids], work: impl Fn(&Ids) -> Result<()>) -> Result<()> {

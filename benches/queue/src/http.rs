@@ -35,6 +35,10 @@ impl Connection {
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         )?;
+        self.exchange().await
+    }
+
+    async fn exchange(&mut self) -> Result<Answer<'_>> {
         self.stream.write_all(&self.sent).await?;
         self.received.clear();
         let (status, start, end) = loop {
@@ -51,6 +55,13 @@ impl Connection {
             }
         }
         Ok(Answer { status, body: std::str::from_utf8(&self.received[start..end])? })
+    }
+
+    /// Asks for something.
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer<'_>> {
+        self.sent.clear();
+        write!(self.sent, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
+        self.exchange().await
     }
 
     /// The same where only success will do.

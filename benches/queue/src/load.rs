@@ -33,6 +33,14 @@ impl Measured {
     }
 }
 
+/// How often a server has committed.
+pub(crate) async fn commits(server: &Server) -> Result<u64> {
+    let mut connection = Connection::open(server.address).await?;
+    let answer = connection.get("/metrics").await?;
+    let line = answer.body.lines().find_map(|line| line.strip_prefix("formwork_commits_total "));
+    line.context("no number of commits in the metrics")?.parse().context("a number of commits that is none")
+}
+
 /// A worker: a connection that creates runs and works on them.
 pub(crate) struct Worker {
     pub(crate) connection: Connection,

@@ -83,7 +83,7 @@ impl Metrics {
     }
 
     /// All of it as text.
-    pub(crate) fn text(&self, counts: &Counts) -> String {
+    pub(crate) fn text(&self, counts: &Counts, commits: u64) -> String {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, String)]| {
@@ -133,6 +133,7 @@ impl Metrics {
         family("formwork_runs", "gauge", "Runs in the database by how they stand.", &standing);
         let depth = vec![(String::new(), counts.queue_depth.to_string())];
         family("formwork_queue_depth", "gauge", "Runs that wait for a runner.", &depth);
+        family("formwork_commits_total", "counter", "Commits to the database.", &one(commits));
         let wait = counts.oldest_wait_ms.unwrap_or_default() as f64 / 1_000.0;
         family(
             "formwork_queue_oldest_seconds",

@@ -11,7 +11,7 @@ pub(crate) enum Dialect {
 }
 
 /// The word, in SQLite, in PostgreSQL.
-const WORDS: [(&str, &str, &str); 9] = [
+const WORDS: [(&str, &str, &str); 12] = [
     // The database's time in milliseconds. The machines that ask may be wrong about theirs.
     (
         "{now}",
@@ -22,6 +22,24 @@ const WORDS: [(&str, &str, &str); 9] = [
     // checks of foreign keys would have to wait for a stronger lock.
     ("{lock}", "", "FOR NO KEY UPDATE"),
     ("{skip}", "", "FOR NO KEY UPDATE SKIP LOCKED"),
+    // What can be said of a run or session without asking again, where nobody else changes it meanwhile. Elsewhere it
+    // has to be asked after the lock: what a statement sees is what was there before it waited.
+    (
+        "{has_children}",
+        "EXISTS (SELECT 1 FROM runs c WHERE c.parent_run_id = runs.run_id AND c.finished_at IS NULL)",
+        "CAST(1 AS BIGINT)",
+    ),
+    (
+        "{has_more}",
+        "(EXISTS (SELECT 1 FROM runs q WHERE q.session_id = sessions.session_id AND q.start IS NOT NULL)
+            OR EXISTS (SELECT 1 FROM callbacks b WHERE b.parent_session_id = sessions.session_id))",
+        "CAST(1 AS BIGINT)",
+    ),
+    (
+        "{last_seq}",
+        "(SELECT s.last_seq FROM sessions s WHERE s.session_id = runs.session_id)",
+        "CAST(NULL AS BIGINT)",
+    ),
     // The texts of the first parameter, which is a JSON array.
     ("{each}", "SELECT value FROM json_each($1)", "SELECT json_array_elements_text($1::text::json)"),
     ("{transaction}", "0", "transaction_id"),

@@ -6,6 +6,7 @@ mod migrate;
 mod pool;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -35,6 +36,7 @@ const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 pub(crate) struct Postgres {
     pool: Pool,
     news: Arc<watch::Sender<u64>>,
+    commits: Arc<AtomicU64>,
     /// Says that other processes are to be told of news.
     tell: Arc<Notify>,
     tasks: [AbortHandle; 2],
@@ -42,7 +44,11 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     /// Opens the database of an address.
-    pub(crate) async fn open(address: &str, news: &Arc<watch::Sender<u64>>) -> Result<Postgres, Error> {
+    pub(crate) async fn open(
+        address: &str,
+        news: &Arc<watch::Sender<u64>>,
+        commits: &Arc<AtomicU64>,
+    ) -> Result<Postgres, Error> {
         let config = pool::config(address)?;
         let pool = Pool::new(config.clone());
         migrate::migrate(&pool).await?;
@@ -50,7 +56,7 @@ impl Postgres {
         let listening = tokio::spawn(hint::listen(config.clone(), name.clone(), news.clone()));
         let telling = tokio::spawn(hint::tell(config, name, tell.clone()));
         let tasks = [listening.abort_handle(), telling.abort_handle()];
-        Ok(Postgres { pool, news: news.clone(), tell, tasks })
+        Ok(Postgres { pool, news: news.clone(), commits: commits.clone(), tell, tasks })
     }
 
     /// Performs a verb in a transaction that is on the disk when this returns.
@@ -116,6 +122,7 @@ impl Postgres {
         };
         match performed {
             Ok(answer) => {
+                self.commits.fetch_add(1, Ordering::Relaxed);
                 if let Err(error) = link.commit().await {
                     // Whether it was committed is not known, unless PostgreSQL says that it was not.
                     let may_retry = link.is_conflict || (link.is_refused && link.is_closed());

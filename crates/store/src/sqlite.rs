@@ -10,10 +10,12 @@ mod watcher;
 mod worker;
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::error::Error;
@@ -49,6 +51,7 @@ impl Sqlite {
         path: Option<&Path>,
         is_exclusive: bool,
         news: &Arc<watch::Sender<u64>>,
+        commits: &Arc<AtomicU64>,
     ) -> Result<Sqlite, Error> {
         let lock = match path {
             Some(path) => {
@@ -61,9 +64,10 @@ impl Sqlite {
         migrate::migrate(&mut connection)?;
         let checkpoints = path.map(|path| Checkpoints::of(&mut connection, path)).transpose()?;
         let (writer, jobs) = sync_channel(JOBS_WAITING_MAX);
-        let for_writer = news.clone();
-        let thread =
-            spawn("store-writer", move || worker::write(connection, checkpoints, &jobs, &for_writer))?;
+        let (for_writer, commits, runtime) = (news.clone(), commits.clone(), Handle::current());
+        let thread = spawn("store-writer", move || {
+            worker::write(connection, checkpoints, &jobs, &for_writer, &commits, &runtime)
+        })?;
         let (mut readers, mut watcher) = (None, None);
         if let Some(path) = path {
             readers = Some(start_readers(path)?);
@@ -167,7 +171,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn one_that_fails_takes_nothing_of_the_others_along() {
         let (news, mut heard) = watch::channel(0);
-        let sqlite = Arc::new(Sqlite::open(None, false, &Arc::new(news)).unwrap());
+        let sqlite = Arc::new(Sqlite::open(None, false, &Arc::new(news), &Arc::default()).unwrap());
         let faults = [None, Some("panic"), Some("wait"), Some("refused"), None];
         let mut asked = tokio::task::JoinSet::new();
         for number in 0..100 {

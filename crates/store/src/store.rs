@@ -1,6 +1,7 @@
 //! The store: one method a verb.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use formwork_types::{RunId, SessionId};
 use tokio::sync::watch;
@@ -39,6 +40,7 @@ pub struct Options {
 pub struct Store {
     database: Arc<Database>,
     news: Arc<watch::Sender<u64>>,
+    commits: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -50,25 +52,32 @@ enum Database {
 impl Store {
     /// Opens a store, and brings its tables up to date: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
     pub async fn open(address: &str, options: &Options) -> Result<Store, Error> {
-        let news = Arc::new(watch::channel(0).0);
+        let (news, commits) = (Arc::new(watch::channel(0).0), Arc::new(AtomicU64::new(0)));
         let database = match Address::read(address)? {
             Address::Sqlite(path) => {
-                let (is_exclusive, news) = (options.is_exclusive, news.clone());
+                let (is_exclusive, news, commits) = (options.is_exclusive, news.clone(), commits.clone());
                 // It may have to wait for another process that writes.
-                let opening = spawn_blocking(move || Sqlite::open(path.as_deref(), is_exclusive, &news));
+                let opening =
+                    spawn_blocking(move || Sqlite::open(path.as_deref(), is_exclusive, &news, &commits));
                 let opened = opening.await.map_err(|error| Error::Unavailable(error.to_string()))?;
                 Database::Sqlite(opened?)
             }
             Address::Postgres(address) => {
-                Database::Postgres(Box::new(Postgres::open(&address, &news).await?))
+                Database::Postgres(Box::new(Postgres::open(&address, &news, &commits).await?))
             }
         };
-        Ok(Store { database: Arc::new(database), news })
+        Ok(Store { database: Arc::new(database), news, commits })
     }
 
     /// A number that grows whenever something was committed that others may wait for: events, work, ends.
     pub fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
+    }
+
+    /// How often this handle's process has committed, or tried to. SQLite commits what is asked for at the same time
+    /// together.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Whether the database answers and can be written to.

@@ -115,7 +115,7 @@ impl App {
     /// When the store does not answer.
     pub async fn metrics_text(&self) -> Result<String, Error> {
         let counts = self.store().counts().await.map_err(errors::store)?;
-        Ok(self.metrics().text(&counts))
+        Ok(self.metrics().text(&counts, self.store().commits()))
     }
 }
 

@@ -10,8 +10,8 @@ use rusqlite::Connection;
 use super::{open, spawn};
 use crate::error::Error;
 
-/// Pages of the log after which it is copied: 16 MiB. Pages that change often are copied once for all.
-const PAGES: i32 = 4_096;
+/// Pages of the log after which it is copied: 64 MiB. Pages that change often are copied once for all.
+const PAGES: i32 = 16_384;
 
 /// Pages of the log after which the writer copies them itself, whatever that takes: 256 MiB.
 const PAGES_MAX: i32 = 65_536;

@@ -14,9 +14,9 @@ const VERSION_MIN: i32 = 3_051_003;
 /// How long a connection waits for another process that writes.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// The writer's cache. A group of commits changes more pages than the 2 MiB that are usual hold, and what does not fit
-/// is written twice.
-const WRITER_CACHE_KIB: i64 = 16 * 1024;
+/// The writer's cache. A group of commits may change more pages than the 2 MiB that are usual hold, and what does not fit
+/// is written twice; but SQLite goes through all of the cache after every commit that has split a page.
+const WRITER_CACHE_KIB: i64 = 4 * 1024;
 
 /// The folder of the file, where it is missing.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {

@@ -1,9 +1,11 @@
 //! The threads that work on a database.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::checkpoint::Checkpoints;
@@ -25,6 +27,8 @@ pub(crate) fn write(
     mut checkpoints: Option<Checkpoints>,
     jobs: &Jobs,
     news: &Arc<watch::Sender<u64>>,
+    commits: &AtomicU64,
+    runtime: &Handle,
 ) {
     let mut tx = Tx::new(tx::Link::Sqlite(Link::new(connection)));
     while let Ok(first) = jobs.recv() {
@@ -35,10 +39,15 @@ pub(crate) fn write(
             let _ = batch(&mut tx, "ROLLBACK");
         }
         let has_news = tx.has_news && committed.is_ok();
-        group.into_iter().for_each(|job| job.answer(committed.clone()));
-        if has_news {
-            news.send_modify(|number| *number += 1);
-        }
+        commits.fetch_add(1, Ordering::Relaxed);
+        let news = has_news.then(|| news.clone());
+        // Elsewhere: this thread is the one that all wait for.
+        runtime.spawn(async move {
+            group.into_iter().for_each(|job| job.answer(committed.clone()));
+            if let Some(news) = news {
+                news.send_modify(|number| *number += 1);
+            }
+        });
         if let (Some(checkpoints), tx::Link::Sqlite(link)) = (&mut checkpoints, &tx.link) {
             checkpoints.look(&link.connection);
         }

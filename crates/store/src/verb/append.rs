@@ -21,7 +21,7 @@ pub(crate) async fn append(
                     losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
                     status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
                  WHERE run_id = $1 AND token = $2 AND appends = $3 - 1 AND lease_until >= {now}",
-                "session_id, is_stopping",
+                "session_id, is_stopping, {last_seq}",
                 "runs WHERE run_id = $1"
             ),
             &[
@@ -36,8 +36,11 @@ pub(crate) async fn append(
     let Some(mut row) = row else {
         return repetition(tx, append).await;
     };
-    let (session, stop): (SessionId, _) = (row.id()?, row.flag()?);
-    let last_seq = journal::write_texts(tx, &session, &append.fence.run_id, texts).await?;
+    let (session, stop, known): (SessionId, _, _) = (row.id()?, row.flag()?, row.optional_integer()?);
+    let last_seq = match known {
+        Some(known) => journal::write_after(tx, &session, &append.fence.run_id, known, texts).await?,
+        None => journal::write_texts(tx, &session, &append.fence.run_id, texts).await?,
+    };
     Ok(Ok(Appended { last_seq, stop, is_repeated: false, makes_work: false }))
 }
 

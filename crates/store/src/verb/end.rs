@@ -18,11 +18,13 @@ pub(crate) async fn end(
     texts: &[String],
     appends: Option<i64>,
 ) -> Result<i64, Error> {
-    stop::stop_children(tx, &run.run_id).await?;
+    if run.has_children {
+        stop::stop_children(tx, &run.run_id).await?;
+    }
     let left = journal::write_last(tx, &run.session_id, &run.run_id, texts).await?;
     close(tx, &run.run_id, bodies, Some(left.last_seq), appends).await?;
     tell(tx, run).await?;
-    if left.is_free {
+    if left.is_free && left.has_more {
         turn::go_on_free(tx, &run.session_id, left.agent_name).await?;
     }
     Ok(left.last_seq)

@@ -50,6 +50,24 @@ pub(crate) async fn write_texts(
     Ok(last_seq)
 }
 
+/// The same where the number of the session's last event is known.
+pub(crate) async fn write_after(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+    last_seq: i64,
+    texts: &[String],
+) -> Result<i64, Error> {
+    let last_seq = last_seq + texts.len() as i64;
+    tx.execute(
+        "UPDATE sessions SET last_seq = $2, updated_at = {now} WHERE session_id = $1",
+        &[session.as_str().into(), last_seq.into()],
+    )
+    .await?;
+    add(tx, session, run, last_seq, texts).await?;
+    Ok(last_seq)
+}
+
 /// A session that a run has left.
 pub(crate) struct Left {
     /// The number of the last event.
@@ -58,6 +76,8 @@ pub(crate) struct Left {
     pub(crate) is_free: bool,
     /// Its agent.
     pub(crate) agent_name: String,
+    /// Whether something may wait for it.
+    pub(crate) has_more: bool,
 }
 
 /// Appends a run's last events and takes the session from it. The session stays locked.
@@ -74,7 +94,7 @@ pub(crate) async fn write_last(
                 "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now},
                     active_run_id = CASE WHEN active_run_id = $3 THEN NULL ELSE active_run_id END
                  WHERE session_id = $1",
-                "last_seq, active_run_id, agent_name",
+                "last_seq, active_run_id, agent_name, {has_more}",
                 "sessions WHERE session_id = $1"
             ),
             &[session.as_str().into(), count.into(), run.as_str().into()],
@@ -83,7 +103,7 @@ pub(crate) async fn write_last(
     let mut row = row.ok_or_else(|| no_session(session, run))?;
     let (last_seq, is_free) = (row.integer()?, row.optional_text()?.is_none());
     add(tx, session, run, last_seq, texts).await?;
-    Ok(Left { last_seq, is_free, agent_name: row.text()? })
+    Ok(Left { last_seq, is_free, agent_name: row.text()?, has_more: row.flag()? })
 }
 
 fn no_session(session: &SessionId, run: &RunId) -> Error {

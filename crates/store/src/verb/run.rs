@@ -27,6 +27,8 @@ pub(crate) struct Run {
     /// Whether it waits for its session's turn: its start is not in the journal yet.
     pub(crate) is_queued: bool,
     pub(crate) is_ended: bool,
+    /// Whether others may work for it.
+    pub(crate) has_children: bool,
     pub(crate) now: Millis,
 }
 
@@ -44,7 +46,7 @@ const LOCK: &str =
     "SELECT run_id, session_id, status, mode, parent_session_id, parent_run_id, attempts, losses,
         token, appends, lease_until, is_stopping, stop_asked_at, deadline_at,
         CASE WHEN start IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END,
-        CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, {now}
+        CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, {has_children}, {now}
      FROM runs WHERE run_id = $1 {lock}";
 
 /// Reads a run that is about to be changed, and locks it with the run that it works for: whoever ends a child changes
@@ -81,6 +83,7 @@ fn read(mut row: Row) -> Result<Run, Error> {
         deadline_at: row.optional_integer()?,
         is_queued: row.flag()?,
         is_ended: row.flag()?,
+        has_children: row.flag()?,
         now: row.integer()?,
     })
 }
