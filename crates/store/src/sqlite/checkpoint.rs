@@ -54,10 +54,7 @@ impl Checkpoints {
         if pages < PAGES {
             self.next = PAGES;
         }
-        if self.is_copied.swap(false, Ordering::Relaxed) {
-            checkpoint(connection);
-            self.next = pages.saturating_add(PAGES);
-        } else if pages >= self.next.max(PAGES_MAX) {
+        if self.is_copied.swap(false, Ordering::Relaxed) || pages >= self.next.max(PAGES_MAX) {
             checkpoint(connection);
             self.next = pages.saturating_add(PAGES);
         } else if pages >= self.next {
