@@ -58,6 +58,35 @@ pub struct RunRequest {
     pub queue: bool,
 }
 
+impl RunRequest {
+    /// A run that begins a session.
+    pub fn start(agent_name: String) -> RunRequest {
+        RunRequest { agent_name: Some(agent_name), ..RunRequest::blank(RunType::StartSession) }
+    }
+
+    /// A run that goes on with a session.
+    pub fn resume(session_id: SessionId) -> RunRequest {
+        RunRequest { session_id: Some(session_id), ..RunRequest::blank(RunType::ResumeSession) }
+    }
+
+    fn blank(run_type: RunType) -> RunRequest {
+        RunRequest {
+            run_type,
+            agent_name: None,
+            session_id: None,
+            prompt: None,
+            parameters: None,
+            output_schema: None,
+            output_schema_name: None,
+            output_schema_options: None,
+            parent_session_id: None,
+            execution_mode: ExecutionMode::default(),
+            project_dir: None,
+            queue: false,
+        }
+    }
+}
+
 /// Whether and how long to wait.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

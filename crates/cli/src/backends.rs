@@ -51,6 +51,11 @@ fn key(config: &BackendConfig) -> String {
     format!("{} {address} {}", config.kind.name(), config.model.as_deref().unwrap_or_default())
 }
 
+/// The runtime of what serves many at a time.
+pub(crate) fn busy_runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
+}
+
 /// The runtime of a command: one thread is enough for one run.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use formwork_api::RunRequest;
-use formwork_types::{ExecutionMode, RunType, SessionId};
+use formwork_types::SessionId;
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -64,35 +64,24 @@ fn request(
     parameters: Value,
     schema: Option<Wanted>,
 ) -> Result<RunRequest> {
-    let (run_type, agent_name) = match arguments.session {
-        Some(_) => (RunType::ResumeSession, None),
-        None => (RunType::StartSession, Some(agent_name)),
+    let request = match &arguments.session {
+        None => RunRequest::start(agent_name),
+        Some(text) => match text.parse() {
+            Ok(session) => RunRequest::resume(session),
+            Err(error) => bail!("--session: {error}"),
+        },
     };
     let (output_schema, output_schema_name) = match schema {
         Some(Wanted::Inline(schema)) => (Some(schema), None),
         Some(Wanted::Named(name)) => (None, Some(name)),
         None => (None, None),
     };
-    let session_id = match &arguments.session {
-        None => None,
-        Some(text) => match text.parse() {
-            Ok(session) => Some(session),
-            Err(error) => bail!("--session: {error}"),
-        },
-    };
     let options = arguments.options();
     Ok(RunRequest {
-        run_type,
-        agent_name,
-        session_id,
-        prompt: None,
         parameters: Some(parameters),
         output_schema,
         output_schema_name,
         output_schema_options: (!options.is_empty()).then_some(options),
-        parent_session_id: None,
-        execution_mode: ExecutionMode::default(),
-        project_dir: None,
-        queue: false,
+        ..request
     })
 }

@@ -8,7 +8,7 @@ use formwork_runner::{Progress, Worker, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Runner;
-use crate::backends::environment;
+use crate::backends::{busy_runtime, environment};
 use crate::desk::{TOKEN_VARIABLE, URL_VARIABLE};
 use crate::exit::Exit;
 use crate::settings::Settings;
@@ -20,8 +20,7 @@ const CLAIM_WAIT: Duration = Duration::from_secs(4);
 
 pub(crate) fn run(arguments: &Runner) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::INFO)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("starting the runtime")?.block_on(work(arguments))
+    busy_runtime()?.block_on(work(arguments))
 }
 
 async fn work(arguments: &Runner) -> Result<Exit> {

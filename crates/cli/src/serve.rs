@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Serve;
-use crate::backends::environment;
+use crate::backends::{busy_runtime, environment};
 use crate::exit::Exit;
 use crate::settings::{ServerSettings, Settings};
 use crate::workshop::Workshop;
@@ -31,8 +31,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::INFO)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("starting the runtime")?.block_on(serve(arguments))
+    busy_runtime()?.block_on(serve(arguments))
 }
 
 async fn serve(arguments: &Serve) -> Result<Exit> {

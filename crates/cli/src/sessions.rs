@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use formwork_api::{ResultView, RunRequest, SessionView};
 use formwork_coordinator::Page;
-use formwork_types::{Event, ExecutionMode, RunType, SessionId};
+use formwork_types::{Event, SessionId};
 use serde_json::{Value, json};
 
 use crate::arguments::{Sessions, SessionsCommand};
@@ -136,20 +136,7 @@ fn event_line(text: &str) -> Result<String> {
 }
 
 async fn resume(desk: &Desk, session: SessionId, prompt: &str) -> Result<Exit> {
-    let request = RunRequest {
-        run_type: RunType::ResumeSession,
-        agent_name: None,
-        session_id: Some(session.clone()),
-        prompt: Some(prompt.to_owned()),
-        parameters: None,
-        output_schema: None,
-        output_schema_name: None,
-        output_schema_options: None,
-        parent_session_id: None,
-        execution_mode: ExecutionMode::default(),
-        project_dir: None,
-        queue: false,
-    };
+    let request = RunRequest { prompt: Some(prompt.to_owned()), ..RunRequest::resume(session.clone()) };
     match desk {
         Desk::There(_) => {
             desk.submit(request).await?;

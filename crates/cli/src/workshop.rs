@@ -72,18 +72,14 @@ impl Workshop {
         let named: Vec<(String, String)> = named.collect();
         let folder = self.folder(job.project_dir.as_deref())?;
         Ok(Claim {
-            run_type: job.run_type,
-            contract: job.contract.clone(),
-            parameters: job.parameters.clone(),
-            input: job.input.clone(),
+            blueprint: Arc::new(blueprint),
             command,
             mcp_servers,
             project_dir: folder.to_string_lossy().into_owned(),
             ladder,
-            agents: job.agents.clone(),
             environment: named.into(),
             until: job.time_left.map(|left| Instant::now() + left),
-            ..Claim::new(job.session_id.clone(), job.run_id.clone(), Arc::new(blueprint))
+            ..job.claim()
         })
     }
 

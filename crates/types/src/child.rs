@@ -36,6 +36,26 @@ pub enum ExecutionMode {
     AsyncCallback,
 }
 
+impl ExecutionMode {
+    /// Every mode.
+    pub const ALL: [ExecutionMode; 3] =
+        [ExecutionMode::Sync, ExecutionMode::AsyncPoll, ExecutionMode::AsyncCallback];
+
+    /// The mode of a name.
+    pub fn named(name: &str) -> Option<ExecutionMode> {
+        ExecutionMode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The name in the journal and the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExecutionMode::Sync => "sync",
+            ExecutionMode::AsyncPoll => "async_poll",
+            ExecutionMode::AsyncCallback => "async_callback",
+        }
+    }
+}
+
 /// How a child's run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildEnd {

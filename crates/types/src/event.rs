@@ -193,6 +193,24 @@ pub enum RunType {
     ResumeSession,
 }
 
+impl RunType {
+    /// Both.
+    pub const ALL: [RunType; 2] = [RunType::StartSession, RunType::ResumeSession];
+
+    /// The type of a name.
+    pub fn named(name: &str) -> Option<RunType> {
+        RunType::ALL.into_iter().find(|run_type| run_type.name() == name)
+    }
+
+    /// The name in the journal and the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunType::StartSession => "start_session",
+            RunType::ResumeSession => "resume_session",
+        }
+    }
+}
+
 /// Why a model gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {

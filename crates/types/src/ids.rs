@@ -24,7 +24,7 @@ macro_rules! id {
         impl $name {
             /// The id made of six random bytes. Where they come from is the caller's business.
             pub fn from_random(bytes: [u8; DIGITS / 2]) -> $name {
-                $name(with_hex($prefix, bytes))
+                $name(with_hex($prefix, &bytes))
             }
 
             /// The id as text.
@@ -73,10 +73,11 @@ id! {
     RunId, "run", "run_"
 }
 
-fn with_hex(prefix: &str, bytes: [u8; DIGITS / 2]) -> String {
-    bytes.iter().fold(String::from(prefix), |mut id, byte| {
-        let _ = write!(id, "{byte:02x}");
-        id
+/// A prefix and bytes as hexadecimal digits: how ids and secrets are written.
+pub fn with_hex(prefix: &str, bytes: &[u8]) -> String {
+    bytes.iter().fold(String::from(prefix), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
     })
 }
 

@@ -32,7 +32,7 @@ pub use contract::{
 };
 pub use error::Error;
 pub use event::{Body, CallError, CallErrorKind, Event, RunType};
-pub use ids::{RunId, SessionId};
+pub use ids::{RunId, SessionId, with_hex};
 pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage,
 };

@@ -144,6 +144,23 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// Every status.
+    pub const ALL: [RunStatus; 8] = [
+        RunStatus::Pending,
+        RunStatus::Claimed,
+        RunStatus::Running,
+        RunStatus::Waiting,
+        RunStatus::Stopping,
+        RunStatus::Completed,
+        RunStatus::Failed,
+        RunStatus::Stopped,
+    ];
+
+    /// The status of a name.
+    pub fn named(name: &str) -> Option<RunStatus> {
+        RunStatus::ALL.into_iter().find(|status| status.name() == name)
+    }
+
     /// Whether nothing can follow.
     pub fn is_ended(self) -> bool {
         matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Stopped)

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::starts::{Beginning, Start};
-use super::submit::{Draft, FAMILY, Wanted};
+use super::submit::{Draft, FAMILY, Wanted, random};
 use super::{App, errors, views};
 
 /// The longest that a claim waits.
@@ -37,7 +37,7 @@ impl App {
     async fn register_runner(&self, hello: &Hello) -> Result<Registered, Error> {
         let runner_id = match hello.runner_id.clone().filter(|id| !id.is_empty()) {
             Some(id) => id,
-            None => format!("runner_{}", RunId::from_random(fresh()?).as_str().trim_start_matches("run_")),
+            None => format!("runner_{}", RunId::from_random(random()?).as_str().trim_start_matches("run_")),
         };
         let details = match &hello.details {
             Value::Null => json!({}),
@@ -401,10 +401,6 @@ fn reserved(body: &Body) -> Option<(&'static str, &'static str)> {
 
 fn fence(attempt: &AttemptRef) -> Fence {
     Fence { run_id: attempt.run_id.clone(), token: attempt.token }
-}
-
-fn fresh() -> Result<[u8; 6], Error> {
-    super::submit::random()
 }
 
 fn stale(run: &RunId) -> Error {

@@ -8,7 +8,7 @@ use formwork_api::{Code, Error, RunCreated, RunRequest};
 use formwork_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
 use formwork_types::{
     AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
-    RunType, SessionId,
+    RunType, SessionId, with_hex,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -285,7 +285,7 @@ fn idempotency(key: String, request: &RunRequest) -> Result<Idempotency, Error> 
         return Err(Error::new(Code::InvalidRequest, message));
     }
     let text = serde_json::to_vec(request).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
-    let body_hash = super::tokens::hex(&Sha256::digest(&text));
+    let body_hash = with_hex("", &Sha256::digest(&text));
     Ok(Idempotency { key, body_hash })
 }
 

@@ -1,9 +1,8 @@
 //! API tokens: made once, shown once, kept as a hash.
 
-use std::fmt::Write as _;
-
 use formwork_api::{Code, Error};
 use formwork_store::TokenRecord;
+use formwork_types::with_hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -69,12 +68,12 @@ impl App {
         getrandom::fill(&mut bytes)
             .map_err(|error| Error::new(Code::Internal, format!("no random numbers for tokens: {error}")))?;
         let (secret, id) = bytes.split_at(32);
-        let token = format!("{PREFIX}{}", hex(secret));
+        let token = with_hex(PREFIX, secret);
         let record = TokenRecord {
-            token_id: format!("tok_{}", hex(id)),
+            token_id: with_hex("tok_", id),
             name: name.to_owned(),
             scope: scope.name().to_owned(),
-            hash: hex(&Sha256::digest(token.as_bytes())),
+            hash: with_hex("", &Sha256::digest(token.as_bytes())),
             created_at: 0,
         };
         self.store().add_token(record.clone()).await.map_err(errors::store)?;
@@ -102,7 +101,7 @@ impl App {
     /// # Errors
     /// When the store does not answer.
     pub async fn scope_of(&self, token: &str) -> Result<Option<Scope>, Error> {
-        let hash = hex(&Sha256::digest(token.as_bytes()));
+        let hash = with_hex("", &Sha256::digest(token.as_bytes()));
         let known = self.tokens().await?;
         // All are compared, and each in the same time: how long it takes tells nothing about any of them.
         let found = known.iter().fold(None, |found, record| match is_same(&record.hash, &hash) {
@@ -116,12 +115,4 @@ impl App {
 fn is_same(one: &str, other: &str) -> bool {
     let difference = one.bytes().zip(other.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
     one.len() == other.len() && difference == 0
-}
-
-/// Bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -3,11 +3,11 @@
 //! A hint and no more: it is sent after the commit, since a `NOTIFY` inside a transaction makes all commits wait for
 //! each other, and whoever waits for something asks every second all the same.
 
-use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use formwork_types::with_hex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{interval, sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
@@ -30,10 +30,7 @@ pub(crate) fn name() -> Result<String, Error> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
-    Ok(bytes.iter().fold(String::new(), |mut name, byte| {
-        let _ = write!(name, "{byte:02x}");
-        name
-    }))
+    Ok(with_hex("", &bytes))
 }
 
 /// Listens for hints of others, for ever.

@@ -2,7 +2,7 @@
 
 use formwork_types::{Body, ChildEnd, ExecutionMode, RunError, RunErrorType, RunId, RunStatus, Salvage};
 
-use super::names::{from_json, read_status, status, texts, to_json};
+use super::names::{from_json, read_status, texts, to_json};
 use super::run::Run;
 use super::{journal, run, stop, turn};
 use crate::error::Error;
@@ -76,7 +76,7 @@ async fn close(
          WHERE run_id = $1",
         vec![
             run.as_str().into(),
-            status(ended).into(),
+            ended.name().into(),
             error.as_deref().into(),
             i64::from(retries.unwrap_or(0)).into(),
             end_seq.into(),

@@ -1,4 +1,4 @@
-//! How words of the vocabulary stand in the tables: as they do in the journal.
+//! What stands in the tables as text: words of the vocabulary, as they do in the journal, and JSON.
 
 use formwork_types::{Body, ExecutionMode, RunStatus, RunType};
 use serde::Serialize;
@@ -6,47 +6,20 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 
-/// Every status, with its name.
-const STATUSES: [(RunStatus, &str); 8] = [
-    (RunStatus::Pending, "pending"),
-    (RunStatus::Claimed, "claimed"),
-    (RunStatus::Running, "running"),
-    (RunStatus::Waiting, "waiting"),
-    (RunStatus::Stopping, "stopping"),
-    (RunStatus::Completed, "completed"),
-    (RunStatus::Failed, "failed"),
-    (RunStatus::Stopped, "stopped"),
-];
-
-pub(crate) fn status(status: RunStatus) -> &'static str {
-    STATUSES.iter().find(|(known, _)| *known == status).map_or("", |(_, name)| name)
-}
-
 pub(crate) fn read_status(name: &str) -> Result<RunStatus, Error> {
-    let found = STATUSES.iter().find(|(_, known)| *known == name);
-    found.map(|(status, _)| *status).ok_or_else(|| Error::Damaged(format!("'{name}' is no status of a run")))
+    RunStatus::named(name).ok_or_else(|| unknown(name, "status of a run"))
 }
 
-pub(crate) fn run_type(run_type: RunType) -> &'static str {
-    match run_type {
-        RunType::StartSession => "start_session",
-        RunType::ResumeSession => "resume_session",
-    }
+pub(crate) fn read_run_type(name: &str) -> Result<RunType, Error> {
+    RunType::named(name).ok_or_else(|| unknown(name, "type of a run"))
 }
 
-pub(crate) fn read_run_type(name: &str) -> RunType {
-    match name {
-        "start_session" => RunType::StartSession,
-        _ => RunType::ResumeSession,
-    }
+pub(crate) fn read_mode(name: &str) -> Result<ExecutionMode, Error> {
+    ExecutionMode::named(name).ok_or_else(|| unknown(name, "way to learn of a run's end"))
 }
 
-pub(crate) fn mode(mode: ExecutionMode) -> &'static str {
-    match mode {
-        ExecutionMode::Sync => "sync",
-        ExecutionMode::AsyncPoll => "async_poll",
-        ExecutionMode::AsyncCallback => "async_callback",
-    }
+fn unknown(name: &str, kind: &str) -> Error {
+    Error::Damaged(format!("'{name}' is no {kind}"))
 }
 
 /// What is kept, as JSON.

@@ -2,7 +2,6 @@
 
 use formwork_types::RunStatus;
 
-use super::names::status;
 use super::{end, run};
 use crate::error::Error;
 use crate::record::{Fence, Parked, Stale};
@@ -22,7 +21,7 @@ pub(crate) async fn park(tx: &mut Tx, fence: &Fence) -> Result<Result<Parked, St
     }
     tx.execute(
         "UPDATE runs SET status = $2, lease_until = NULL, runner_id = NULL WHERE run_id = $1",
-        &[run.run_id.as_str().into(), status(RunStatus::Waiting).into()],
+        &[run.run_id.as_str().into(), RunStatus::Waiting.name().into()],
     )
     .await?;
     tx.has_news = true;

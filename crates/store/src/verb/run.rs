@@ -2,7 +2,7 @@
 
 use formwork_types::{ExecutionMode, RunId, RunStatus, SessionId};
 
-use super::names::read_status;
+use super::names::{read_mode, read_status};
 use crate::error::Error;
 use crate::record::{Fence, Millis};
 use crate::tx::{Row, Tx};
@@ -70,7 +70,7 @@ fn read(mut row: Row) -> Result<Run, Error> {
         run_id: row.id()?,
         session_id: row.id()?,
         status: read_status(&row.text()?)?,
-        mode: read_mode(&row.text()?),
+        mode: read_mode(&row.text()?)?,
         parent_session_id: row.optional_id()?,
         parent_run_id: row.optional_id()?,
         attempts: row.integer()?,
@@ -86,14 +86,6 @@ fn read(mut row: Row) -> Result<Run, Error> {
         has_children: row.flag()?,
         now: row.integer()?,
     })
-}
-
-fn read_mode(name: &str) -> ExecutionMode {
-    match name {
-        "sync" => ExecutionMode::Sync,
-        "async_callback" => ExecutionMode::AsyncCallback,
-        _ => ExecutionMode::AsyncPoll,
-    }
 }
 
 /// Puts a run that nobody works on into the queue. What is to stop keeps saying so.

@@ -1,10 +1,10 @@
 //! Runs as others see them.
 
-use formwork_types::{RunId, SessionId};
+use formwork_types::{RunId, RunStatus, SessionId};
 use serde_json::Value;
 
 use super::journal;
-use super::names::{from_json, read_run_type, read_status, status};
+use super::names::{from_json, read_run_type, read_status};
 use crate::error::Error;
 use crate::record::{
     AgentFigures, Counts, Finished, Listed, Page, Position, RunFilter, RunRecord, StoredEvent,
@@ -48,7 +48,7 @@ pub(crate) async fn one(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, E
 pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result<Listed<RunRecord>, Error> {
     let session = filter.session_id.as_ref().map(SessionId::as_str);
     let agent = filter.agent_name.as_deref();
-    let status = filter.status.map(status);
+    let status = filter.status.map(RunStatus::name);
     // The narrowest index: what is left open would otherwise make the database read everything.
     let sql = match (session, status, agent) {
         (Some(_), ..) => page_of_runs!("r.session_id = $3"),
@@ -87,7 +87,7 @@ fn record(mut row: Row) -> Result<(i64, RunRecord), Error> {
         run_id: row.id()?,
         session_id: row.id()?,
         agent_name: row.text()?,
-        run_type: read_run_type(&row.text()?),
+        run_type: read_run_type(&row.text()?)?,
         status: read_status(&row.text()?)?,
         error: row.optional_text()?.as_deref().map(from_json).transpose()?,
         retry_count: row.integer()?,
