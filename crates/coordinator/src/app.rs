@@ -4,6 +4,7 @@ mod agents;
 mod bell;
 mod check;
 mod errors;
+mod every;
 mod operations;
 mod reading;
 mod runner;
@@ -16,7 +17,7 @@ mod tokens;
 mod views;
 mod vigil;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use formwork_agents::contract::EnvironmentDefaults;
@@ -29,6 +30,7 @@ use crate::registry::Registry;
 use crate::tail::Tail;
 
 use bell::Bell;
+use every::Every;
 use starts::Starts;
 use vigil::Vigil;
 
@@ -88,7 +90,7 @@ struct Inner {
     /// When the database was last asked whether it answers, and what it said.
     pinged: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
     /// When it was last looked for what is kept for runners that are gone.
-    adopted: Mutex<Option<Instant>>,
+    adopted: Every,
 }
 
 impl App {
@@ -97,7 +99,7 @@ impl App {
         let tail = Arc::new(Tail::new(store.clone()));
         let (schemas, starts) = (Cache::default(), Starts::default());
         let (work, metrics) = (Bell::default(), Metrics::default());
-        let (vigil, adopted) = (Vigil::default(), Mutex::default());
+        let (vigil, adopted) = (Vigil::default(), Every::default());
         let pinged = tokio::sync::Mutex::default();
         App {
             inner: Arc::new(Inner {

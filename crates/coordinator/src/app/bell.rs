@@ -1,12 +1,12 @@
 //! The bell that runners wait for: somebody may find work.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::time::Instant;
+
+use super::every::Every;
 
 /// One ring wakes one runner: a hundred that wake for one run would ask the database a hundred times. What is rung while
 /// nobody listens is counted, and whoever has looked passes it on.
@@ -16,7 +16,7 @@ pub(super) struct Bell {
     /// Runs that were put into the queue here and were not seen to leave it. Never relied on, only a reason to look.
     expected: AtomicUsize,
     /// When somebody last looked without having heard anything.
-    looked: Mutex<Option<Instant>>,
+    unasked: Every,
 }
 
 impl Bell {
@@ -52,12 +52,7 @@ impl Bell {
 
     /// Whether to look though nobody rang: others put work into the queue too. Once for all who wait.
     pub(super) fn may_look(&self, every: Duration) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = looked.is_none_or(|at| at.elapsed() >= every);
-        if is_time {
-            *looked = Some(Instant::now());
-        }
-        is_time
+        self.unasked.is_time(every)
     }
 }
 

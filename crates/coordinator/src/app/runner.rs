@@ -1,7 +1,6 @@
 //! The runners' door.
 
 use std::pin::pin;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use formwork_api::{
@@ -10,7 +9,7 @@ use formwork_api::{
 };
 use formwork_schema::Schema;
 use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
-use formwork_types::{Body, Contract, RunId, RunStatus};
+use formwork_types::{Body, Contract, RunId, RunStatus, with_hex};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -37,7 +36,7 @@ impl App {
     async fn register_runner(&self, hello: &Hello) -> Result<Registered, Error> {
         let runner_id = match hello.runner_id.clone().filter(|id| !id.is_empty()) {
             Some(id) => id,
-            None => format!("runner_{}", RunId::from_random(random()?).as_str().trim_start_matches("run_")),
+            None => with_hex("runner_", &random()?),
         };
         let details = match &hello.details {
             Value::Null => json!({}),
@@ -84,7 +83,7 @@ impl App {
                 true => self.look(&asked).await?,
                 false => Vec::new(),
             };
-            if claimed.is_empty() && !asked.only_pinned && self.may_adopt() {
+            if claimed.is_empty() && !asked.only_pinned && self.inner.adopted.is_time(ADOPT_EVERY) {
                 // Runs of commands that were killed, with all that worked for them.
                 let adopted = self.store().adopt(asked.clone(), self.lease_ms()).await;
                 claimed = adopted.map_err(errors::store)?;
@@ -110,16 +109,6 @@ impl App {
         let claimed = self.store().claim(asked.clone()).await.map_err(errors::store);
         self.inner.work.looked(expected, claimed.as_ref().map_or(0, Vec::len));
         claimed
-    }
-
-    /// Whether it is time to look for what is kept for runners that are gone.
-    fn may_adopt(&self) -> bool {
-        let mut adopted = self.inner.adopted.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = adopted.is_none_or(|at| at.elapsed() >= ADOPT_EVERY);
-        if is_time {
-            *adopted = Some(Instant::now());
-        }
-        is_time
     }
 
     /// What was claimed, with everything that is needed. Where that cannot be had, the runs go back at once.
@@ -380,10 +369,7 @@ fn satisfies(schema: &Schema, data: &Value) -> Result<(), Error> {
 /// Whether these events are a runner's to tell, before the end of its run. Others are the coordinator's: a journal that
 /// has them where they do not belong cannot be read any more.
 fn check_told(events: &[Body]) -> Result<(), Error> {
-    let (name, why) = match events.iter().find_map(reserved) {
-        Some(reserved) => reserved,
-        None => return Ok(()),
-    };
+    let Some((name, why)) = events.iter().find_map(reserved) else { return Ok(()) };
     Err(Error::new(Code::InvalidRequest, format!("{name} cannot be sent here: {why}")))
 }
 

@@ -219,10 +219,11 @@ impl ToSql for Kept {
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self {
-            Kept::Integer(value) => value.to_sql(kind, out),
-            Kept::Text(value) => value.to_sql(kind, out),
-        }
+        let param = match self {
+            Kept::Integer(value) => Param::Integer(*value),
+            Kept::Text(value) => Param::Text(value.as_deref()),
+        };
+        param.to_sql(kind, out)
     }
 
     fn accepts(kind: &Type) -> bool {

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use formwork_store::{ClaimRequest, NewRun, RunnerRecord};
+use formwork_store::{ClaimRequest, NewRun};
 use formwork_types::{ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, child, kind, task, until};
+use crate::world::{LONG, World, child, kind, runner, task, until};
 
 pub(crate) async fn the_longest_waiting_is_claimed_first(world: &World) {
     let mut expected = Vec::new();
@@ -38,16 +38,7 @@ pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(world: &Wo
     let kept = world.store.submit(pin("alive")).await.unwrap().unwrap();
     let orphan = world.store.submit(pin("never there")).await.unwrap().unwrap();
     let free = world.submit("writer").await;
-    let alive = RunnerRecord {
-        runner_id: "alive".to_owned(),
-        name: String::new(),
-        slots: 1,
-        details: serde_json::Value::Null,
-        registered_at: 0,
-        seen_at: 0,
-        working_on: 0,
-    };
-    world.store.register(alive).await.unwrap();
+    world.store.register(runner("alive")).await.unwrap();
     let theirs =
         ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
     assert!(world.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(), "it may still come");

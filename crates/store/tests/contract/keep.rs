@@ -4,7 +4,7 @@ use formwork_store::{Error, Idempotency, NewRun, Retention, RunnerRecord, Shelf,
 use formwork_types::ExecutionMode;
 use serde_json::json;
 
-use crate::world::{World, follow_up, success, task, until};
+use crate::world::{World, follow_up, runner, success, task, until};
 
 const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
 
@@ -148,15 +148,7 @@ pub(crate) async fn tokens_are_kept_and_revoked(world: &World) {
 }
 
 pub(crate) async fn runners_are_heard_of(world: &World) {
-    let runner = RunnerRecord {
-        runner_id: "runner".to_owned(),
-        name: "machine".to_owned(),
-        slots: 4,
-        details: json!({"version": "1"}),
-        registered_at: 0,
-        seen_at: 0,
-        working_on: 0,
-    };
+    let runner = RunnerRecord { slots: 4, details: json!({"version": "1"}), ..runner("runner") };
     world.store.register(runner.clone()).await.unwrap();
     world.store.register(RunnerRecord { slots: 5, ..runner }).await.unwrap();
     world.submit("writer").await;

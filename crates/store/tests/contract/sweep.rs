@@ -1,9 +1,9 @@
 //! Runs that nobody looks after any more.
 
-use formwork_store::{Append, ClaimRequest, NewRun, Parked, RunnerRecord, SweepLimits, Swept};
+use formwork_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
 use formwork_types::{Body, ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, body, message, task, until};
+use crate::world::{LONG, World, body, message, runner, task, until};
 
 const LIMITS: SweepLimits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
 
@@ -157,16 +157,7 @@ pub(crate) async fn silence_does_not_count_for_attempts_that_were_not_swept(worl
     assert!(world.append(&expired, 1, vec![message("late")]).await.is_err(), "it has expired");
     assert_eq!(world.store.grace(None, LONG).await.unwrap(), 0, "nobody was ever heard of");
 
-    let runner = RunnerRecord {
-        runner_id: "another".to_owned(),
-        name: String::new(),
-        slots: 1,
-        details: serde_json::Value::Null,
-        registered_at: 0,
-        seen_at: 0,
-        working_on: 0,
-    };
-    world.store.register(runner).await.unwrap();
+    world.store.register(runner("another")).await.unwrap();
     until("silence is made up for", || async {
         assert!(world.store.grace(None, LONG).await.unwrap() <= 1, "the others have no lease");
         world.append(&expired, 1, vec![message("in time")]).await.is_ok()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use formwork_store::{
     Append, Appended, ClaimRequest, Claimed, FamilyLimits, Fence, NewRun, Options, Parent, ParentCall, Place,
-    Refusal, RunRecord, Stale, Store, StoredEvent, Submitted,
+    Refusal, RunRecord, RunnerRecord, Stale, Store, StoredEvent, Submitted,
 };
 use formwork_types::{
     Blueprint, Body, Contract, ContractOptions, ContractSource, ExecutionMode, Receipt, Reply, Role, RunId,
@@ -213,6 +213,18 @@ pub(crate) fn start(agent: &str, run_type: RunType) -> Body {
         contract: Some(Arc::new(contract)),
         parameters: json!({"prompt": "Do it."}),
         input: "Do it.".to_owned(),
+    }
+}
+
+pub(crate) fn runner(id: &str) -> RunnerRecord {
+    RunnerRecord {
+        runner_id: id.to_owned(),
+        name: "machine".to_owned(),
+        slots: 1,
+        details: Value::Null,
+        registered_at: 0,
+        seen_at: 0,
+        working_on: 0,
     }
 }
 
