@@ -201,7 +201,7 @@ mod tests {
         let full: Blueprint = serde_json::from_value(json!({
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
             "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {}, "output_schema": {}, "default_output_schema": {},
-            "default_output_schema_options": options, "output_example": 1, "protocol": "actions",
+            "default_output_schema_options": options, "output_example": 1, "response_type": "planning", "protocol": "actions",
             "tools": ["t"], "opening": [{"tool": "t"}], "agents": ["b"], "mcp_servers": {"m": {"url": "http://x"}}, "cites": ["$"], "changes": ["$"], "tier": "small",
             "escalation": ["small"], "limits": limits, "env": ["E"],
         }))

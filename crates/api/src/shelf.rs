@@ -51,13 +51,13 @@ pub struct ValidateSchemaRequest {
 pub struct SchemaView {
     /// Its name.
     pub name: String,
-    /// Where it comes from: `api` or `file`.
+    /// Where it comes from: `api`, `file` or `shipped`.
     pub source: String,
     /// The JSON Schema, in its own key order; null where its file cannot be used.
     pub schema: Value,
     /// `sha256:` and the hash of its text.
     pub hash: Option<String>,
-    /// What is wrong with its file.
+    /// What is wrong with it or its file.
     pub problems: Vec<String>,
     /// When it was registered.
     pub created_at: Option<String>,

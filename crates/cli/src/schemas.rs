@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_api::SchemaRequest;
-use formwork_schema::{SCHEMA_BYTES_MAX, Schema, lint};
+use formwork_schema::{SCHEMA_BYTES_MAX, Schema, lint, shipped};
 use serde_json::{Value, json};
 
 use crate::arguments::{Schemas, SchemasCommand};
@@ -36,7 +36,12 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
                 Ok(Exit::Valid)
             }
             SchemasCommand::Export { name } => {
-                output::data(&desk.schema(name).await?.schema)?;
+                let view = desk.schema(name).await?;
+                // What comes with the program is pasted into other programs, so that every byte of it is kept.
+                match shipped().iter().find(|known| view.hash.as_deref() == Some(known.schema.hash())) {
+                    Some(known) => output::text(known.text.trim_end())?,
+                    None => output::data(&view.schema)?,
+                }
                 Ok(Exit::Valid)
             }
             SchemasCommand::Check { .. } => Ok(Exit::Valid),
@@ -48,10 +53,6 @@ async fn list(desk: &Desk, as_json: bool) -> Result<Exit> {
     let schemas = desk.schemas().await?;
     if as_json {
         output::data(&serde_json::to_value(&schemas)?)?;
-    } else if schemas.is_empty() {
-        output::lines([
-            "there are no schemas; put one in schemas/, or `formwork schemas add NAME FILE`".to_owned()
-        ]);
     } else {
         for schema in &schemas {
             let hash = schema.hash.as_deref().unwrap_or("cannot be used");

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use formwork_schema::{SCHEMA_BYTES_MAX, Schema};
+use formwork_schema::{SCHEMA_BYTES_MAX, Schema, shipped};
 use serde_json::Value;
 
 /// The folder with a project's named schemas.
@@ -34,7 +34,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Compiles the schema in a file, or the one of that name in `schemas/`.
+/// Compiles the schema in a file, the one of that name in `schemas/`, or the one that comes with the program.
 pub(crate) fn schema(given: &str) -> Result<Schema> {
     let (path, source) = schema_source(given)?;
     Schema::compile(&source)
@@ -43,7 +43,12 @@ pub(crate) fn schema(given: &str) -> Result<Schema> {
 
 /// Finds and parses a schema without compiling it.
 pub(crate) fn schema_source(given: &str) -> Result<(PathBuf, Value)> {
-    read_schema(schema_path(given)?)
+    let missing = match schema_path(given) {
+        Ok(path) => return read_schema(path),
+        Err(missing) => missing,
+    };
+    let known = shipped().iter().find(|known| known.name == given).ok_or(missing)?;
+    Ok((PathBuf::from(format!("shipped/{given}.json")), known.schema.source().clone()))
 }
 
 fn read_schema(path: PathBuf) -> Result<(PathBuf, Value)> {

@@ -72,6 +72,19 @@ fn schemas_in_files_are_there_without_a_store() {
     refused(&project, &["schemas", "add", "other", "schemas/thing.json"], 2, "cannot be made");
 }
 
+#[test]
+fn the_schema_that_comes_with_the_program_is_exported_as_it_stands() {
+    let project = Project::new("desk-shipped").file("schemas/thing.json", r#"{"type": "object"}"#);
+    let known = &formwork_schema::shipped()[0];
+    let ran = project.run(&["schemas", "export", known.name]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, known.text), "{}", ran.all());
+    let ran = project.run(&["schemas", "check", known.name, "thing"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    let shadowed = project.file(&format!("schemas/{}.json", known.name), r#"{"type": "object"}"#);
+    let ran = shadowed.run(&["schemas", "list"]);
+    assert!(ran.status == 2 && ran.stderr.contains("comes with the program"), "{}", ran.all());
+}
+
 struct Server(Child);
 
 impl Drop for Server {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use formwork_agents::{Checked, load};
+use formwork_schema::shipped;
 use formwork_types::Blueprint;
 use serde_json::Value;
 
@@ -162,12 +163,25 @@ impl Registry {
         for (name, path, read) in found {
             let last_good = before.schemas.get(&name).and_then(|schema| schema.in_force.clone());
             let (in_force, problems) = match read {
-                Ok((schema, hash)) => (Some((Arc::new(schema), hash)), Vec::new()),
+                Ok((schema, hash)) => {
+                    let problem = shadowing(&name, &schema);
+                    let problems = problem.map(|problem| format!("{}: {problem}", path.display()));
+                    (Some((Arc::new(schema), hash)), problems.into_iter().collect())
+                }
                 Err(problem) => (last_good, vec![problem]),
             };
             now.schemas.insert(name, FromFile { path, in_force, problems });
         }
     }
+}
+
+/// What has to be said of a schema that goes before one of the program's and says something else.
+pub(crate) fn shadowing(name: &str, schema: &Value) -> Option<String> {
+    let known = shipped().iter().find(|known| known.name == name)?;
+    let is_other = known.schema.source() != schema;
+    is_other.then(|| {
+        format!("it is used in place of the schema '{name}' that comes with the program, and is another; rename it")
+    })
 }
 
 #[cfg(test)]

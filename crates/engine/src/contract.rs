@@ -3,8 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use formwork_extract::{Mode, Options};
-use formwork_schema::{Cache, Schema, needs_wrapping, wrap_root};
-use formwork_types::{Contract, ContractOptions, ValidationMode};
+use formwork_schema::{Cache, Schema, Violations, needs_wrapping, universal, wrap_root};
+use formwork_types::{Contract, ContractOptions, ResponseType, ValidationMode};
+use serde_json::Value;
 
 use crate::error::Error;
 
@@ -22,15 +23,34 @@ pub(crate) struct Enforced {
     /// The schema inside `{"result": …}`, for backends that only know objects; none where the root is an
     /// object already.
     pub(crate) wrapped: Option<Schema>,
+    /// Whether the schema is that of the universal response, whose rules go beyond it.
+    is_universal: bool,
+    /// The kind of the agent's universal responses, where it has one.
+    own: Option<ResponseType>,
 }
 
 impl Enforced {
-    pub(crate) fn compile(contract: &Arc<Contract>) -> Result<Enforced, Error> {
+    pub(crate) fn compile(contract: &Arc<Contract>, own: Option<ResponseType>) -> Result<Enforced, Error> {
         let schema = COMPILED.compile_known(&contract.hash, &contract.schema)?;
         let wrapped = needs_wrapping(&contract.schema)
             .then(|| COMPILED.compile(&wrap_root(&contract.schema)))
             .transpose()?;
-        Ok(Enforced { contract: contract.clone(), schema, wrapped })
+        let is_universal = universal::is_universal(&schema);
+        Ok(Enforced { contract: contract.clone(), schema, wrapped, is_universal, own })
+    }
+
+    /// Everything that is wrong with a value.
+    pub(crate) fn violations(&self, value: &Value) -> Violations {
+        let violations = self.schema.violations(value);
+        if violations.is_empty() { self.beyond_schema(value) } else { violations }
+    }
+
+    /// What is wrong with a value that satisfies the schema.
+    pub(crate) fn beyond_schema(&self, value: &Value) -> Violations {
+        match self.is_universal {
+            true => universal::pairing(value, self.own.map(ResponseType::name)),
+            false => Violations::default(),
+        }
     }
 
     pub(crate) fn options(&self) -> &ContractOptions {
@@ -65,6 +85,6 @@ impl Enforced {
 }
 
 /// The hash of a schema that is ours, as contracts carry it.
-pub(crate) fn hash(schema: &serde_json::Value) -> Result<String, Error> {
+pub(crate) fn hash(schema: &Value) -> Result<String, Error> {
     Ok(COMPILED.compile(schema)?.hash().to_owned())
 }

@@ -192,7 +192,7 @@ impl State {
         let constrained = plan.way.is_native() || plan.way == Way::Tool;
         let narrow = (tight && constrained).then_some(budget as usize * CHARACTERS_A_TOKEN);
         if let (Some(contract), Some(candidate)) = (self.contract(), &candidate) {
-            let violations = contract.schema.violations(candidate);
+            let violations = contract.violations(candidate);
             self.ledger.failed(candidate, &violations);
         }
         let in_envelope = plan.protocol == Protocol::Actions;
@@ -225,7 +225,7 @@ impl State {
         let Verdict::Truncated { candidate: Some(candidate), .. } = judge(contract, &asked, &reply) else {
             return;
         };
-        let violations = contract.schema.violations(&candidate);
+        let violations = contract.violations(&candidate);
         self.ledger.failed(&candidate, &violations);
     }
 

@@ -38,14 +38,15 @@ pub(crate) enum Wanted {
 pub(crate) fn enforced(callables: &Callables, contract: Option<&Enforced>) -> Result<Enforced, Error> {
     let schema = strict(callables);
     let options = contract.map_or_else(ContractOptions::default, |contract| contract.options().clone());
-    Enforced::compile(&Arc::new(Contract {
+    let contract = Contract {
         source: ContractSource::Blueprint,
         schema_name: Some("action".to_owned()),
         hash: crate::contract::hash(&schema)?,
         schema,
         options,
         example: None,
-    }))
+    };
+    Enforced::compile(&Arc::new(contract), None)
 }
 
 /// The seed's envelope with what each action needs.

@@ -133,8 +133,23 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
     last
 }
 
-/// Judges a text, whatever it was asked for.
+/// Judges a text, whatever it was asked for: by the schema first, and then by what goes beyond it.
 pub(crate) fn judge_text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
+    let accepted = match by_schema(enforced, asked, text) {
+        Verdict::Valid(accepted) => accepted,
+        other => return other,
+    };
+    let violations = enforced.beyond_schema(&accepted.value);
+    match violations.is_empty() {
+        true => Verdict::Valid(accepted),
+        false => {
+            let Accepted { value: candidate, repairs, .. } = accepted;
+            Verdict::Invalid(Flawed { candidate, violations, repairs })
+        }
+    }
+}
+
+fn by_schema(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
     let options = enforced.extraction();
     if let Some(parts) = asked.parts
         && let Some((merged, mut repairs)) = parts.read(text, &options, &enforced.schema)

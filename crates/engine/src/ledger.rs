@@ -139,7 +139,7 @@ fn valid_parts(contract: &Enforced, best: &Best) -> Option<Value> {
         if removed == 0 {
             break;
         }
-        violations = contract.schema.violations(&value);
+        violations = contract.violations(&value);
     }
     let wrong_root = violations.list.iter().any(|violation| violation.path == "$" && !value.is_object());
     (!wrong_root).then_some(value)

@@ -63,7 +63,7 @@ impl State {
             Outcome::NotFound { reason } => return self.no_output(&reason),
             _ => return self.no_output("the text is not one JSON document"),
         };
-        let violations = self.contract().map(|contract| contract.schema.violations(&value));
+        let violations = self.contract().map(|contract| contract.violations(&value));
         match violations.filter(|violations| !violations.is_empty()) {
             Some(violations) => {
                 self.ledger.failed(&value, &violations);

@@ -163,7 +163,8 @@ impl State {
         if self.task.is_some() {
             return Err(Error::Journal("a run starts twice"));
         }
-        let contract = contract.map(Enforced::compile).transpose()?;
+        let own = blueprint.response_type;
+        let contract = contract.map(|contract| Enforced::compile(contract, own)).transpose()?;
         let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
         self.task = Some(Task { blueprint, contract, parameters, input });
         Ok(())

@@ -1,6 +1,6 @@
 //! Cases as data: each file in `cases/` has `schemas` and a list of runs, with what has to come of each.
 //!
-//! A case has a `name`, bits of a `blueprint`, an `input`, a `contract` (`schema`, by name or in full,
+//! A case has a `name`, bits of a `blueprint`, an `input`, a `contract` (`schema`, by name or in full or shipped,
 //! `options`, `example`), a `ladder` of bits of backends, `tools` and `agents` with their `answers`, and `replies` in order: a text, an object with
 //! the members of a reply, `{"call_error": …}` or `{"event": "stop_requested"}`, with what was written by then as `partial`. What `expect` says has
 //! to hold: `status`, `result_data`, `result_text`; `error`, `receipt` and `salvage` as far as they are

@@ -31,6 +31,20 @@ pub(crate) fn explain<'a>(
     explainer.finish()
 }
 
+/// Violations in the order in which a reader meets their places, each said once.
+pub(crate) fn in_document_order(instance: &Value, mut found: Vec<(Vec<Segment>, Violation)>) -> Violations {
+    let mut ordinals = Ordinals::default();
+    found.sort_by_cached_key(|(place, _)| ordinals.of(instance, place));
+    let mut all: Vec<Violation> = Vec::with_capacity(found.len());
+    for (_, violation) in found {
+        let is_known = |known: &Violation| known.path == violation.path && known.message == violation.message;
+        if !all.iter().rev().take_while(|known| known.path == violation.path).any(is_known) {
+            all.push(violation);
+        }
+    }
+    Violations::capped(all)
+}
+
 struct Explainer<'v> {
     instance: &'v Value,
     schema: &'v Value,
@@ -38,18 +52,8 @@ struct Explainer<'v> {
 }
 
 impl Explainer<'_> {
-    fn finish(mut self) -> Violations {
-        let mut ordinals = Ordinals::default();
-        self.found.sort_by_cached_key(|(place, _)| ordinals.of(self.instance, place));
-        let mut all: Vec<Violation> = Vec::with_capacity(self.found.len());
-        for (_, violation) in self.found {
-            let is_known =
-                |known: &Violation| known.path == violation.path && known.message == violation.message;
-            if !all.iter().rev().take_while(|known| known.path == violation.path).any(is_known) {
-                all.push(violation);
-            }
-        }
-        Violations::capped(all)
+    fn finish(self) -> Violations {
+        in_document_order(self.instance, self.found)
     }
 
     /// The steps of a location, told apart by what they lead through: `0` is a key of an object.

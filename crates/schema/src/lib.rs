@@ -12,6 +12,8 @@
 //!   [`subschema_document`] takes the schema of one place out of a document.
 //! - [`compact`] shows a schema to a model as a typed skeleton; [`narrow`] bounds what it may write.
 //! - [`Cache`] keeps compiled schemas by hash.
+//! - [`shipped`] are the schemas that come with the program. [`universal`] has what the universal response
+//!   has to satisfy beyond its schema.
 //!
 //! ```
 //! use formwork_schema::Schema;
@@ -48,6 +50,8 @@ mod plain;
 mod refs;
 mod schema;
 mod shape;
+mod shipped;
+pub mod universal;
 mod violation;
 mod walk;
 mod wording;
@@ -70,5 +74,6 @@ pub use path::{
 pub use plain::{Plain, plain, plain_together};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};
+pub use shipped::{Shipped, shipped};
 pub use violation::{VIOLATIONS_MAX, Violation, Violations};
 pub use wrap::{needs_wrapping, subschema_document, wrap_root};

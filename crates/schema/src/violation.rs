@@ -15,7 +15,7 @@ pub struct Violation {
     pub path: String,
     /// What is wrong and what would be right.
     pub message: String,
-    /// JSON Pointer of the keyword inside the schema.
+    /// JSON Pointer of the keyword inside the schema; empty where no keyword says it.
     pub schema_path: String,
     /// The value found there; null for a missing property.
     pub value: Value,

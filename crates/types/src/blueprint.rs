@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::OptionsPatch;
+use crate::{OptionsPatch, ResponseType};
 
 /// An agent. Keys are those of agent files and of the API; what is not said is left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct Blueprint {
     /// A filled answer that satisfies the schema, shown to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_example: Option<Value>,
+    /// The kind of its responses, where they have the universal form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_type: Option<ResponseType>,
     /// How the model calls tools.
     #[serde(default)]
     pub protocol: Protocol,
@@ -194,7 +197,7 @@ mod tests {
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
             "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {"type": "object"}, "output_schema": {"type": "array"},
             "default_output_schema": true, "default_output_schema_options": {"max_retries": 3},
-            "output_example": [1], "protocol": "actions", "tools": ["fs:read"],
+            "output_example": [1], "response_type": "planning", "protocol": "actions", "tools": ["fs:read"],
             "opening": [{"tool": "fs:read", "arguments": {"path": "a"}}], "agents": ["b"],
             "mcp_servers": {"docs": {"command": ["docs-mcp"]}, "wiki": {"url": "http://127.0.0.1:9000/mcp"}},
             "cites": ["$[*]"], "changes": ["$[*]"], "tier": "small", "escalation": ["small", "large"],

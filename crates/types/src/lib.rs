@@ -22,6 +22,7 @@ mod outcome;
 mod receipt;
 mod time;
 mod tool;
+mod universal;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, StructuredOutput, Support, TierBackend};
 pub use blueprint::{AgentType, Blueprint, Limits, McpServer, Opening, ParametersAs, Protocol};
@@ -40,3 +41,7 @@ pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, 
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;
 pub use tool::{OWN_TOOLS, ToolDefinition, WRITING_TOOLS};
+pub use universal::{
+    AnswerData, Check, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
+    ResponseStatus, ResponseType, UniversalResponse, VerificationData,
+};

@@ -2,7 +2,7 @@
 //!
 //! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
 
-use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern};
+use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
 use formwork_types::{AgentType, OWN_TOOLS};
 use serde_json::{Map, Value};
 
@@ -65,6 +65,12 @@ fn schemas(definition: &Definition, findings: &mut Findings) {
         findings.problem("$.parameters_schema", message);
     }
     let own = compile(definition, "output_schema", findings);
+    if definition.contains_key("response_type")
+        && own.as_ref().is_some_and(|own| !universal::is_universal(own))
+    {
+        let message = format!("has no effect: the output_schema is not that of {}", universal::NAME);
+        findings.warning("$.response_type", message);
+    }
     let default = compile(definition, "default_output_schema", findings);
     if definition.contains_key("output_schema") && definition.contains_key("default_output_schema") {
         let message = "stands beside output_schema, which no caller can replace, so it would never be used; \
@@ -119,7 +125,11 @@ fn describes_object(shape: &Shape<'_>) -> bool {
 fn example(definition: &Definition, output: Option<&Schema>, findings: &mut Findings) {
     let Some(example) = definition.get("output_example") else { return };
     if let Some(output) = output {
-        let violations = output.violations(example);
+        let mut violations = output.violations(example);
+        if violations.is_empty() && universal::is_universal(output) {
+            let own = definition.get("response_type").and_then(Value::as_str);
+            violations = universal::pairing(example, own);
+        }
         for violation in violations.list {
             findings.add_problem(Problem::under("$.output_example", &violation.path, violation.message));
         }

@@ -7,9 +7,9 @@ use formwork_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
     Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
 };
-use formwork_schema::Schema;
+use formwork_schema::{Schema, Violations, universal};
 use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
-use formwork_types::{Body, Contract, RunId, RunStatus, with_hex};
+use formwork_types::{Body, Contract, ResponseType, RunId, RunStatus, with_hex};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -137,7 +137,8 @@ impl App {
         let agents = match start.map(|event| (event.at, serde_json::from_str::<Beginning>(&event.body))) {
             Some((at, Ok(Beginning { blueprint, contract }))) => {
                 if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
-                    self.inner.starts.remember(run.fence.run_id.clone(), Start { at, schema });
+                    let own = blueprint.response_type;
+                    self.inner.starts.remember(run.fence.run_id.clone(), Start { at, schema, own });
                 }
                 self.cards(&blueprint).await?
             }
@@ -210,11 +211,11 @@ impl App {
     async fn start_of(&self, run: &RunId) -> Result<Start, Error> {
         let start = self.store().start_of(run).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| stale(run))?;
-        let Ok(Beginning { contract, .. }) = serde_json::from_str(&start.body) else {
+        let Ok(Beginning { blueprint, contract }) = serde_json::from_str(&start.body) else {
             return Err(Error::new(Code::Internal, format!("the run {run} has no beginning")));
         };
         let schema = contract.map(|contract| self.compiled(&contract)).transpose()?;
-        Ok(Start { at: start.at, schema })
+        Ok(Start { at: start.at, schema, own: blueprint.response_type })
     }
 
     fn compiled(&self, contract: &Contract) -> Result<Schema, Error> {
@@ -348,7 +349,7 @@ fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Re
         _ => return refused(format!("a run does not end as '{}'", status.name())),
     };
     match (&start.schema, data, text) {
-        (Some(schema), Some(data), None) => satisfies(schema, data),
+        (Some(schema), Some(data), None) => satisfies(schema, start.own, data),
         (Some(_), _, _) => refused("a run with a contract gives result_data, and no result_text".to_owned()),
         (None, Some(_), Some(_)) | (None, None, None) => {
             refused("a run gives result_text or result_data, and not both".to_owned())
@@ -357,11 +358,16 @@ fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Re
     }
 }
 
-fn satisfies(schema: &Schema, data: &Value) -> Result<(), Error> {
-    if schema.is_valid(data) {
+fn satisfies(schema: &Schema, own: Option<ResponseType>, data: &Value) -> Result<(), Error> {
+    let violations = match (schema.is_valid(data), universal::is_universal(schema)) {
+        (false, _) => schema.violations(data),
+        (true, true) => universal::pairing(data, own.map(ResponseType::name)),
+        (true, false) => Violations::default(),
+    };
+    if violations.is_empty() {
         return Ok(());
     }
-    let errors = schema.violations(data).lines();
+    let errors = violations.lines();
     let message = format!("the result does not satisfy its contract: {}", errors.join("; "));
     Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
 }

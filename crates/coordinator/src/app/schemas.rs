@@ -1,13 +1,13 @@
 //! The registry of schemas.
 
 use formwork_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
-use formwork_schema::{Schema, lint};
+use formwork_schema::{Schema, Shipped, lint, shipped};
 use formwork_store::{Named, Shelf};
 use formwork_types::timestamp;
 use serde_json::{Value, json};
 
 use super::{App, errors, is_verb};
-use crate::registry::is_schema_name;
+use crate::registry::{is_schema_name, shadowing};
 
 impl App {
     /// Every registered schema, by name.
@@ -33,6 +33,11 @@ impl App {
                 views.push(from_store(named));
             }
         }
+        for known in shipped() {
+            if !views.iter().any(|view| view.name == known.name) {
+                views.push(from_program(known));
+            }
+        }
         views.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(views)
     }
@@ -48,7 +53,8 @@ impl App {
             return view.ok_or_else(|| errors::no_schema(name));
         }
         let named = self.store().named_one(Shelf::Schemas, name).await.map_err(errors::store)?;
-        named.map(from_store).ok_or_else(|| errors::no_schema(name))
+        let view = named.map(from_store).or_else(|| of_program(name).map(from_program));
+        view.ok_or_else(|| errors::no_schema(name))
     }
 
     /// The schema of a name, to be used.
@@ -78,6 +84,10 @@ impl App {
             return Err(Error::new(Code::InvalidRequest, message));
         }
         self.refuse_schema_file(name)?;
+        if of_program(name).is_some() {
+            let message = format!("the schema '{name}' comes with the program; use another name");
+            return Err(Error::new(Code::SchemaExists, message));
+        }
         Schema::compile(&request.schema).map_err(|error| {
             let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
             Error::new(Code::InvalidSchema, format!("the schema cannot be used: {error}")).with(details)
@@ -100,11 +110,15 @@ impl App {
     /// Takes a schema out of the registry. Runs that have resolved it are not affected.
     ///
     /// # Errors
-    /// When there is none, or a file describes it.
+    /// When there is none, a file describes it, or it comes with the program.
     pub async fn remove_schema(&self, name: &str) -> Result<(), Error> {
         self.refuse_schema_file(name)?;
         match self.store().remove(Shelf::Schemas, name).await.map_err(errors::store)? {
             true => Ok(()),
+            false if of_program(name).is_some() => {
+                let message = format!("the schema '{name}' comes with the program and stays");
+                Err(Error::new(Code::ManagedByFile, message))
+            }
             false => Err(errors::no_schema(name)),
         }
     }
@@ -140,11 +154,26 @@ impl App {
 fn from_store(named: Named) -> SchemaView {
     let schema: Value = serde_json::from_str(&named.text).unwrap_or_default();
     SchemaView {
-        name: named.name,
         source: "api".to_owned(),
         hash: Schema::compile(&schema).ok().map(|schema| schema.hash().to_owned()),
+        problems: shadowing(&named.name, &schema).into_iter().collect(),
+        name: named.name,
         schema,
-        problems: Vec::new(),
         created_at: Some(timestamp(named.created_at)),
+    }
+}
+
+fn of_program(name: &str) -> Option<&'static Shipped> {
+    shipped().iter().find(|known| known.name == name)
+}
+
+fn from_program(known: &Shipped) -> SchemaView {
+    SchemaView {
+        name: known.name.to_owned(),
+        source: "shipped".to_owned(),
+        schema: known.schema.source().clone(),
+        hash: Some(known.schema.hash().to_owned()),
+        problems: Vec::new(),
+        created_at: None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use formwork_schema::Schema;
 use formwork_store::Millis;
-use formwork_types::{Blueprint, Contract, RunId};
+use formwork_types::{Blueprint, Contract, ResponseType, RunId};
 use serde::Deserialize;
 
 /// The most runs that are remembered. The beginnings of others are read again.
@@ -27,6 +27,8 @@ pub(super) struct Start {
     pub(super) at: Millis,
     /// What its result has to satisfy.
     pub(super) schema: Option<Schema>,
+    /// The kind of its agent's universal responses, where it has one.
+    pub(super) own: Option<ResponseType>,
 }
 
 /// What is remembered.

@@ -63,6 +63,42 @@ async fn results_that_break_their_contract_are_refused() {
 }
 
 #[tokio::test]
+async fn universal_responses_that_break_their_rules_are_refused() {
+    let house = House::open().await;
+    let schema = &formwork_schema::shipped()[0];
+    let agent = json!({"output_schema": schema.schema.source(), "response_type": "planning"});
+    house.agent("planner", agent).await;
+    let (_, session) = house.submit("planner").await;
+    let mut work = house.claim(&house.runner().await).await;
+    house.append(&mut work, &json!([started()])).await;
+    let number = work.number;
+    let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});
+    let answer = json!({
+        "response_type": "answer", "status": "success", "message": "Yes.", "answer_data": {"confidence": "low"},
+    });
+    for (data, error) in [
+        (json!({"status": "success"}), "$.response_type: required property is missing"),
+        (bare, "$.planning_data: required property is missing"),
+        (answer, "$.response_type: 'answer' is not one of ['planning', 'error']"),
+    ] {
+        assert!(schema.schema.is_valid(&data) || data.get("message").is_none());
+        work.number = number;
+        let events = json!([result(json!({"result_data": data})), completed()]);
+        let refused = house.post("/runner/finish", &work.message(&events)).send().await;
+        let message = refused.refused(422, "InvalidResult");
+        assert!(message.contains(error), "{message}");
+    }
+    work.number = number;
+    let failure = json!({
+        "response_type": "error", "status": "error", "message": "No.", "error_details": {"error_code": "E"},
+    });
+    let good = json!([result(json!({"result_data": failure})), completed()]);
+    house.post("/runner/finish", &work.message(&good)).send().await.ok(200);
+    let view = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    assert_eq!(view["result_data"], failure);
+}
+
+#[tokio::test]
 async fn a_runner_tells_only_what_is_its_own() {
     let house = House::open().await;
     house.agent("writer", json!({})).await;

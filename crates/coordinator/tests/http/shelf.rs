@@ -62,7 +62,8 @@ async fn schemas_are_registered_and_removed() {
     let bad = json!({"name": "bad", "schema": {"type": "nothing"}});
     house.post("/schemas", &bad).send().await.refused(422, "InvalidSchema");
     assert_eq!(house.get("/schemas/numbers").send().await.ok(200), added);
-    assert_eq!(house.get("/schemas").send().await.ok(200), json!([added]));
+    let listed = house.get("/schemas").send().await.ok(200);
+    assert!(listed.as_array().unwrap().contains(&added), "{listed}");
     let verdict =
         house.post("/schemas/validate", &json!({"schema": {"type": "nothing"}})).send().await.ok(200);
     assert_eq!(verdict["valid"], false);
@@ -73,6 +74,48 @@ async fn schemas_are_registered_and_removed() {
     assert_eq!((&checked["valid"], &checked["found"]), (&json!(false), &json!(true)));
     assert_eq!(house.ask("DELETE", "/schemas/numbers").send().await.status, 204);
     house.post("/check", &check).send().await.refused(404, "SchemaNotFound");
+}
+
+#[tokio::test]
+async fn a_schema_that_comes_with_the_program_is_there_and_stays() {
+    let house = House::open().await;
+    let name = "universal-agent-response";
+    let shown = house.get(&format!("/schemas/{name}")).send().await.ok(200);
+    assert_eq!((&shown["source"], &shown["problems"]), (&json!("shipped"), &json!([])));
+    assert_eq!(shown["schema"]["required"], json!(["response_type", "status", "message"]));
+    let listed = house.get("/schemas").send().await.ok(200);
+    assert_eq!(listed, json!([shown]));
+    for schema in [json!({"type": "object"}), shown["schema"].clone()] {
+        let taken = house.post("/schemas", &json!({"name": name, "schema": schema})).send().await;
+        assert!(taken.refused(409, "SchemaExists").contains("comes with the program"));
+    }
+    let gone = house.ask("DELETE", &format!("/schemas/{name}")).send().await;
+    assert!(gone.refused(409, "ManagedByFile").contains("comes with the program"));
+    let check = json!({"text": "{\"status\": \"success\"}", "schema_name": name});
+    let checked = house.post("/check", &check).send().await.ok(200);
+    assert_eq!(checked["errors"][0], "$.response_type: required property is missing");
+}
+
+#[tokio::test]
+async fn a_file_goes_before_a_schema_of_the_program_and_says_so() {
+    let project = std::env::temp_dir().join(format!("formwork-shadow-{}", std::process::id()));
+    let file = project.join("schemas/universal-agent-response.json");
+    std::fs::create_dir_all(project.join("schemas")).unwrap();
+    let shipped = House::open().await.get("/schemas/universal-agent-response").send().await.ok(200);
+    std::fs::write(&file, shipped["schema"].to_string()).unwrap();
+    let house = House::of(&project, |_| {}).await;
+    let same = house.get("/schemas/universal-agent-response").send().await.ok(200);
+    assert_eq!((&same["source"], &same["problems"]), (&json!("file"), &json!([])));
+    std::fs::write(&file, "{\"type\": \"object\"}").unwrap();
+    let house = House::of(&project, |_| {}).await;
+    std::fs::remove_dir_all(&project).unwrap();
+    let other = house.get("/schemas/universal-agent-response").send().await.ok(200);
+    assert_eq!((&other["source"], &other["schema"]), (&json!("file"), &json!({"type": "object"})));
+    assert!(other["problems"][0].as_str().unwrap().contains("comes with the program"), "{other}");
+    let ready = house.get("/readyz").send().await.ok(200);
+    assert_eq!(ready["files"][0]["name"], "universal-agent-response");
+    let listed = house.get("/schemas").send().await.ok(200);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
 }
 
 #[tokio::test]

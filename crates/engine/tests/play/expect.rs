@@ -1,7 +1,7 @@
 //! What a case expects of its run.
 
 use formwork_engine::{ModelCall, State};
-use formwork_schema::Schema;
+use formwork_schema::{Schema, universal};
 use formwork_types::{Body, Outcome, Role};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -54,6 +54,10 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
                 (Some(contract), Some(data), None) => {
                     let schema = Schema::compile(&contract.schema).map_err(|error| error.to_string())?;
                     same("a result's violations", &json!([]), &json!(schema.violations(data).lines()))?;
+                    if universal::is_universal(&schema) {
+                        let own = case.blueprint["response_type"].as_str();
+                        same("unpaired", &json!([]), &json!(universal::pairing(data, own).lines()))?;
+                    }
                 }
                 (None, None, Some(_)) => {}
                 other => return Err(format!("data and text exclude each other: {other:?}")),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use formwork_engine::{Action, ModelCall, State, next};
+use formwork_schema::shipped;
 use formwork_types::{
     Blueprint, Body, CallError, Contract, ContractOptions, ContractSource, OptionsPatch, Outcome, Reply,
     Role, RunStatus, RunType, TierBackend,
@@ -25,7 +26,7 @@ struct File {
 pub(crate) struct Case {
     pub(crate) name: String,
     #[serde(default)]
-    blueprint: Value,
+    pub(crate) blueprint: Value,
     #[serde(default)]
     input: String,
     pub(crate) contract: Option<Asked>,
@@ -74,7 +75,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Case>, String> {
         if let Some(contract) = &mut case.contract
             && let Some(name) = contract.schema.as_str()
         {
-            contract.schema = file.schemas.get(name).cloned().ok_or(format!("no schema {name}"))?;
+            let shipped = || shipped().iter().find(|it| it.name == name).map(|it| it.schema.source().clone());
+            let found = file.schemas.get(name).cloned().or_else(shipped);
+            contract.schema = found.ok_or(format!("no schema {name}"))?;
         }
     }
     Ok(file.cases)

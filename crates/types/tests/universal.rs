@@ -1,0 +1,71 @@
+//! The universal response as a type, held against the examples of its specification, read in place.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+
+use formwork_types::{Level, ResponseStatus, ResponseType, UniversalResponse};
+use serde_json::{Value, json};
+
+/// The example responses of the specification; none where it is not beside the checkout.
+fn examples() -> Vec<Value> {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds/universal-agent-response.md");
+    let Ok(text) = fs::read_to_string(&path) else {
+        println!("SKIPPED: the specification is not beside this checkout ({})", path.display());
+        return Vec::new();
+    };
+    let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    let values = blocks.map(|(block, _)| serde_json::from_str(block).unwrap());
+    let found: Vec<Value> = values.filter(|value: &Value| value.get("response_type").is_some()).collect();
+    assert_eq!(found.len(), 7, "one for each kind of response");
+    found
+}
+
+fn read(value: Value) -> UniversalResponse {
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn every_example_is_read_and_written_without_loss() {
+    for example in examples() {
+        let response = read(example.clone());
+        assert_eq!(response.response_type.name(), example["response_type"]);
+        assert!(response.planning_data.iter().flat_map(|plan| &plan.steps).all(|step| step.more.is_empty()));
+        assert_eq!(serde_json::to_value(&response).unwrap(), example);
+    }
+}
+
+#[test]
+fn sections_keep_what_they_do_not_know_and_the_form_has_nothing_else() {
+    let open = json!({
+        "response_type": "answer", "status": "success", "message": "Yes.",
+        "answer_data": {"confidence": "low", "asked": ["Ada"]}, "error_details": {"line": 3},
+    });
+    let response = read(open.clone());
+    assert_eq!(response.answer_data.as_ref().unwrap().confidence, Level::Low);
+    assert_eq!(response.answer_data.as_ref().unwrap().more["asked"], json!(["Ada"]));
+    assert_eq!(serde_json::to_value(&response).unwrap(), open);
+    let closed =
+        json!({"response_type": "answer", "status": "success", "message": "Yes.", "metadata": {"a": 1}});
+    assert!(serde_json::from_value::<UniversalResponse>(closed).is_err());
+}
+
+#[test]
+fn whole_numbers_are_whole_however_they_are_written() {
+    let scored = |score: Value| {
+        serde_json::from_value::<UniversalResponse>(json!({
+            "response_type": "clarity", "status": "needs_clarification", "message": "Vague.",
+            "clarity_data": {"total_score": score, "follow_up_questions": ["Which file?"]},
+        }))
+    };
+    for score in [json!(35), json!(35.0)] {
+        let response = scored(score).unwrap();
+        assert_eq!(response.status, ResponseStatus::NeedsClarification);
+        assert_eq!(response.response_type, ResponseType::Clarity);
+        assert_eq!(response.clarity_data.unwrap().total_score, Some(35));
+    }
+    for score in [json!(35.5), json!(-1), json!(300), json!(1e300), json!("35")] {
+        assert!(scored(score.clone()).is_err(), "{score}");
+    }
+}
