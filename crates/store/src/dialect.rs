@@ -11,7 +11,7 @@ pub(crate) enum Dialect {
 }
 
 /// The word, in SQLite, in PostgreSQL.
-const WORDS: [(&str, &str, &str); 12] = [
+const WORDS: [(&str, &str, &str); 14] = [
     // The database's time in milliseconds. The machines that ask may be wrong about theirs.
     (
         "{now}",
@@ -46,6 +46,15 @@ const WORDS: [(&str, &str, &str); 12] = [
     ("{after}", "position > $2", "(transaction_id, position) > ($1, $2)"),
     ("{order}", "position", "transaction_id, position"),
     ("{backwards}", "position DESC", "transaction_id DESC, position DESC"),
+    // A transaction may write something elsewhere, wait for a session and write after one that began later. Its events
+    // there count as that one's: in the order of all events, those of a session are in order too.
+    ("{and_transaction}", "", ", transaction_id"),
+    (
+        "{and_its_transaction}",
+        "",
+        ", GREATEST(pg_current_xact_id()::text::bigint,
+            (SELECT b.transaction_id FROM events b WHERE b.session_id = $1 AND b.seq = $2::bigint - 1))",
+    ),
     // An event is shown when no transaction before its own can still add any.
     ("{settled}", "1 = 1", "transaction_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint"),
 ];

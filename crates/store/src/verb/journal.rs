@@ -129,7 +129,8 @@ async fn add(
 /// What adds an event whose number is known.
 pub(crate) fn addition<'a>(session: &'a SessionId, run: &'a RunId, seq: i64, text: &'a str) -> Change<'a> {
     (
-        "INSERT INTO events (session_id, seq, run_id, at, body) VALUES ($1, $2, $3, {now}, $4)",
+        "INSERT INTO events (session_id, seq, run_id, at, body{and_transaction})
+            VALUES ($1, $2, $3, {now}, $4{and_its_transaction})",
         vec![session.as_str().into(), seq.into(), run.as_str().into(), text.into()],
     )
 }

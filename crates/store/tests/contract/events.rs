@@ -1,13 +1,15 @@
 //! Streams over all sessions, and the hint that there is more.
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use formwork_store::{Append, Position, Store, StoredEvent};
+use formwork_store::{Append, Fence, Position, Store, StoredEvent};
+use formwork_types::{ExecutionMode, SessionId};
 
-use crate::world::{LONG, World, message, task, until};
+use crate::world::{LONG, World, child, connect, message, success, task, until};
 
 async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent>) {
     let events = store.all_events(*after, 7).await.unwrap();
@@ -17,22 +19,28 @@ async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent
     seen.extend(events);
 }
 
+/// All events, when there are at least so many.
+async fn read_all(world: &World, count: usize) -> (Vec<StoredEvent>, Position) {
+    let (mut after, mut seen) = (Position::default(), Vec::new());
+    // PostgreSQL shows an event when all older transactions of the server have ended, those of other tests too.
+    for _ in 0..4000 {
+        read_on(&world.store, &mut after, &mut seen).await;
+        if seen.len() >= count {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    read_on(&world.store, &mut after, &mut seen).await;
+    (seen, after)
+}
+
 pub(crate) async fn all_events_are_read_in_order_and_once(world: &World) {
     assert_eq!(world.store.last_position().await.unwrap(), Position::default());
     for _ in 0..3 {
         world.submit("writer").await;
         world.complete_next("done").await;
     }
-    let (mut after, mut seen) = (Position::default(), Vec::new());
-    // PostgreSQL shows an event when all older transactions of the server have ended, those of other tests too.
-    for _ in 0..4000 {
-        read_on(&world.store, &mut after, &mut seen).await;
-        if seen.len() >= 9 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    read_on(&world.store, &mut after, &mut seen).await;
+    let (seen, after) = read_all(world, 9).await;
     assert_eq!(seen.len(), 9);
     assert!(seen.is_sorted_by(|one, next| one.position < next.position));
     assert_eq!(world.store.last_position().await.unwrap(), after);
@@ -88,6 +96,54 @@ pub(crate) async fn concurrent_writers_lose_no_event(world: &World) {
     let distinct: HashSet<_> = seen.iter().map(|event| (event.session_id.clone(), event.seq)).collect();
     assert_eq!((seen.len(), distinct.len()), (8 * 21, 8 * 21));
 }
+
+pub(crate) async fn a_session_is_told_in_order_whoever_began_first(world: &World) {
+    let submitted = world.submit("writer").await;
+    let parent = world.claim().await;
+    let mut children = Vec::new();
+    for call in ["one", "two"] {
+        let child = child(&parent, "reader", call, ExecutionMode::AsyncCallback);
+        children.push(world.store.submit(child).await.unwrap().unwrap().session_id);
+    }
+    let fences: Vec<Fence> =
+        world.claim_as("runner", 2, LONG).await.into_iter().map(|run| run.fence).collect();
+    world.finish(&parent.fence, 1, success("started")).await.unwrap();
+    world.finish(&fences[0], 1, success("one")).await.unwrap();
+    let callback = world.claim().await;
+    let append = Append { fence: fences[1].clone(), number: 1, bodies: success("two"), lease_ms: LONG };
+    let finish = finish_late(world, &children[1], append).await;
+    world.append(&callback.fence, 1, vec![message("meanwhile")]).await.unwrap();
+    world.finish(&callback.fence, 2, success("heard")).await.unwrap();
+    finish.await;
+    let kinds = world.kinds(&submitted.session_id).await;
+    assert_eq!(kinds[3..], ["run_start", "message", "result", "run_completed", "run_start"]);
+    let (told, _) = read_all(world, kinds.len() + 6).await;
+    let of_parent = told.iter().filter(|event| event.session_id == submitted.session_id);
+    assert_eq!(of_parent.map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+/// What ends a run. On PostgreSQL it has begun: it waits for its session, which somebody holds until this is awaited.
+async fn finish_late<'a>(world: &'a World, session: &SessionId, append: Append) -> BoxFuture<'a> {
+    let store = world.store.clone();
+    let finish = async move { store.finish(append).await.unwrap().unwrap() };
+    if !world.address.starts_with("postgres") {
+        return Box::pin(async { drop(finish.await) });
+    }
+    let (client, _) = connect(&world.address).await;
+    let hold = format!("BEGIN; SELECT 1 FROM sessions WHERE session_id = '{session}' FOR UPDATE");
+    client.batch_execute(&hold).await.unwrap();
+    let finishing = tokio::spawn(finish);
+    let waiting = "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE NOT granted AND datname = current_database()";
+    let is_waiting = || async { !client.query(waiting, &[]).await.unwrap().is_empty() };
+    until("the end waits", is_waiting).await;
+    Box::pin(async move {
+        client.batch_execute("COMMIT").await.unwrap();
+        drop(finishing.await.unwrap());
+    })
+}
+
+type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 pub(crate) async fn news_comes_with_every_commit(world: &World) {
     let mut news = world.store.news();

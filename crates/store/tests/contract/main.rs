@@ -128,6 +128,7 @@ contract! {
     events:
         all_events_are_read_in_order_and_once
         concurrent_writers_lose_no_event
+        a_session_is_told_in_order_whoever_began_first
         news_comes_with_every_commit
         a_sound_database_has_no_findings;
     interleaving:

@@ -14,6 +14,7 @@ use formwork_types::{
     RunStatus, RunType, SessionId,
 };
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
 
 /// A lease that lasts as long as any test.
@@ -159,9 +160,14 @@ impl Drop for World {
     }
 }
 
+/// A connection of one's own to a PostgreSQL server.
+pub(crate) async fn connect(address: &str) -> (tokio_postgres::Client, JoinHandle<()>) {
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await.expect("a server");
+    (client, tokio::spawn(async move { drop(connection.await) }))
+}
+
 async fn administer(server: &str, sql: &str) {
-    let (client, connection) = tokio_postgres::connect(server, NoTls).await.expect("a server");
-    let connection = tokio::spawn(connection);
+    let (client, connection) = connect(server).await;
     client.batch_execute(sql).await.expect(sql);
     drop(client);
     let _ = connection.await;
