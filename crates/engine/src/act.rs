@@ -12,7 +12,7 @@ use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
 use crate::envelope::{self, Wanted, wanted};
 use crate::error::Error;
-use crate::judge::{Accepted, Asked, LEAVING_OUT, SUBMIT, Verdict, judge, judge_text};
+use crate::judge::{Accepted, Asked, LEAVING_OUT, Verdict, judge, judge_text};
 use crate::ledger::words;
 use crate::patch::below;
 use crate::plan::{Ask, Plan};
@@ -34,7 +34,7 @@ impl State {
 
     /// Whether a call submits the result.
     fn submits(&self, call: &ToolCall) -> bool {
-        call.name == SUBMIT && self.contract().is_some()
+        self.contract().is_some_and(|contract| call.name == contract.tool)
     }
 
     /// The model has called: what is wrong is answered at once, everything else is to be done.
@@ -135,6 +135,11 @@ impl State {
             self.program_ended(output, error);
             return Ok(());
         }
+        if let Some(hired) = self.dismiss(|hired| hired.child.call_id == call_id) {
+            // Nothing but a refusal is told this way.
+            self.hired_ended(&hired, Err(error.unwrap_or("it could not be started").to_owned()));
+            return Ok(());
+        }
         let step =
             self.acting.step.as_mut().ok_or(Error::Journal("a tool answered that was never called"))?;
         let call = step.waiting(call_id).ok_or(Error::Journal("a tool answered that was never called"))?;
@@ -153,6 +158,10 @@ impl State {
         mode: ExecutionMode,
     ) -> Result<(), Error> {
         if self.was_cut_short() {
+            return Ok(());
+        }
+        if let Some(hired) = self.hired.iter_mut().find(|hired| hired.child.call_id == call_id) {
+            hired.session_id = Some(session_id.clone());
             return Ok(());
         }
         let step =
@@ -176,6 +185,10 @@ impl State {
 
     pub(crate) fn child_completed(&mut self, end: &ChildEnd) -> Result<(), Error> {
         if self.was_cut_short() {
+            return Ok(());
+        }
+        if let Some(hired) = self.dismiss(|hired| hired.session_id.as_ref() == Some(&end.child_session_id)) {
+            self.hired_ended(&hired, if end.is_completed() { Ok(end) } else { Err(end.failure()) });
             return Ok(());
         }
         let step = self.acting.step.as_mut().ok_or(Error::Journal("an agent ended that nobody waits for"))?;
@@ -234,7 +247,7 @@ impl State {
                 self.correct_envelope(plan, reply, trouble);
             }
             other => {
-                let trouble = Trouble { why: Why::Envelope, ..no_answer(&other) };
+                let trouble = Trouble { why: Why::Envelope, ..no_answer(&other, envelope.tool) };
                 self.correct_envelope(plan, reply, trouble);
             }
         }
@@ -245,7 +258,7 @@ impl State {
         let Answer { content, parameters, repairs } = answer;
         let Some(contract) = self.contract() else {
             if !content.trim().is_empty() {
-                return self.succeed_with_text(content);
+                return self.take_text(plan, content, reply);
             }
             let errors = vec!["$.content: the answer is empty".to_owned()];
             let trouble = Trouble::unmet(Why::Envelope, errors, "The model gave no answer");
@@ -284,7 +297,10 @@ impl State {
                     Trouble::unmet(Why::Mismatch, flawed.violations.lines(), "Output did not match schema");
                 self.correct_envelope(plan, reply, trouble);
             }
-            other => self.correct_envelope(plan, reply, no_answer(&other)),
+            other => {
+                let trouble = no_answer(&other, contract.tool);
+                self.correct_envelope(plan, reply, trouble);
+            }
         }
     }
 

@@ -8,6 +8,8 @@ use formwork_types::{Contract, ContractOptions, ResponseType, ValidationMode};
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::judge::SUBMIT;
+use crate::orchestra::{CREATE_PLAN, subtasks};
 
 /// The longest schema name that OpenAI takes.
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -23,10 +25,19 @@ pub(crate) struct Enforced {
     /// The schema inside `{"result": …}`, for backends that only know objects; none where the root is an
     /// object already.
     pub(crate) wrapped: Option<Schema>,
-    /// Whether the schema is that of the universal response, whose rules go beyond it.
-    is_universal: bool,
-    /// The kind of the agent's universal responses, where it has one.
-    own: Option<ResponseType>,
+    /// The tool that a result is handed in with.
+    pub(crate) tool: &'static str,
+    beyond: Beyond,
+}
+
+/// What has to hold beyond the schema.
+#[derive(Debug, Clone)]
+enum Beyond {
+    Nothing,
+    /// The rules of the universal response, with the kind of the agent's own where it has one.
+    Universal(Option<ResponseType>),
+    /// The rules of plans, with the subtasks that are done already.
+    Plan(Vec<String>),
 }
 
 impl Enforced {
@@ -35,8 +46,17 @@ impl Enforced {
         let wrapped = needs_wrapping(&contract.schema)
             .then(|| COMPILED.compile(&wrap_root(&contract.schema)))
             .transpose()?;
-        let is_universal = universal::is_universal(&schema);
-        Ok(Enforced { contract: contract.clone(), schema, wrapped, is_universal, own })
+        let beyond = match universal::is_universal(&schema) {
+            true => Beyond::Universal(own),
+            false => Beyond::Nothing,
+        };
+        Ok(Enforced { contract: contract.clone(), schema, wrapped, tool: SUBMIT, beyond })
+    }
+
+    /// The contract of a plan, beside what is done already.
+    pub(crate) fn plan(contract: &Arc<Contract>, done: Vec<String>) -> Result<Enforced, Error> {
+        let enforced = Enforced::compile(contract, None)?;
+        Ok(Enforced { tool: CREATE_PLAN, beyond: Beyond::Plan(done), ..enforced })
     }
 
     /// Everything that is wrong with a value.
@@ -47,9 +67,10 @@ impl Enforced {
 
     /// What is wrong with a value that satisfies the schema.
     pub(crate) fn beyond_schema(&self, value: &Value) -> Violations {
-        match self.is_universal {
-            true => universal::pairing(value, self.own.map(ResponseType::name)),
-            false => Violations::default(),
+        match &self.beyond {
+            Beyond::Nothing => Violations::default(),
+            Beyond::Universal(own) => universal::pairing(value, own.map(ResponseType::name)),
+            Beyond::Plan(done) => subtasks::violations(value, done),
         }
     }
 

@@ -144,6 +144,11 @@ fn shown(answer: &str, room: &mut Room) -> String {
     format!("{kept}\n… ({} more characters were left out)", length - most)
 }
 
+/// A text as far as this many characters go.
+pub(crate) fn fit(text: &str, characters: usize) -> String {
+    shown(text, &mut Room { each: characters, all: characters })
+}
+
 fn with_short_texts(value: &Value, most: usize) -> Value {
     match value {
         Value::String(text) => match text.char_indices().nth(most) {

@@ -7,15 +7,16 @@ use formwork_types::{
 use serde_json::Value;
 
 use crate::acting::Bounds;
+use crate::clarity::Candidate;
 use crate::envelope;
-use crate::judge::{Accepted, Asked, Flawed, SUBMIT, Verdict, judge, refusal};
+use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
 use crate::plan::{Ask, Plan};
 use crate::prompt::{Form, Why};
 use crate::state::{Rung, State};
-use crate::way::{Route, Way, routes};
+use crate::way::{Route, Way, planning_routes, routes};
 
 /// The budget that follows a cut-off reply where neither agent nor backend names one, in tokens.
 const BUDGET_MIN: u32 = 2_048;
@@ -48,7 +49,10 @@ impl State {
         let Some(tier) = self.ladder.get(index).cloned() else { return };
         let strategy = self.contract().map(|contract| contract.options().strategy);
         let protocol = self.task.as_ref().filter(|_| self.acting.is_on()).map(|task| task.blueprint.protocol);
-        let routes = routes(strategy, protocol, &tier.backend);
+        let routes = match self.is_planning() {
+            true => planning_routes(&tier.backend),
+            false => routes(strategy, protocol, &tier.backend),
+        };
         if let Some(task) = &self.task {
             self.acting.bounds = Bounds::of(&task.blueprint.limits, routes[0].way == Way::Grammar);
         }
@@ -64,7 +68,12 @@ impl State {
         };
         self.plan = Some(plan.into());
         self.rung = Rung { index, routes, ..Rung::default() };
-        self.ledger.rungs.push(Step { tier: tier.tier, backend: tier.backend.name, calls: 0 });
+        // Whoever plans and sums up on the same rung has climbed it once.
+        let step = Step { tier: tier.tier, backend: tier.backend.name, calls: 0 };
+        let is_on = |last: &Step| last.tier == step.tier && last.backend == step.backend;
+        if !self.ledger.rungs.last().is_some_and(is_on) {
+            self.ledger.rungs.push(step);
+        }
     }
 
     pub(crate) fn first_budget(&self, backend: &BackendInfo) -> Option<u32> {
@@ -108,7 +117,7 @@ impl State {
                 self.cut_off(plan, reply, candidate, repairs);
             }
             other => {
-                let trouble = no_answer(&other);
+                let trouble = no_answer(&other, contract.tool);
                 self.ask_again(plan, reply, trouble, None);
             }
         }
@@ -131,7 +140,30 @@ impl State {
         self.look_or_finish(plan, accepted, reply);
     }
 
-    /// Ends the run with a result that is held against everything.
+    /// Takes a result that is held against everything: a plan is carried out, an answer has to be clear.
+    pub(crate) fn take(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
+        match self.is_planning() {
+            true => self.carry_out(&accepted.value),
+            false => self.clear_or_finish(plan, Candidate::Data(accepted), reply),
+        }
+    }
+
+    /// The same with a text.
+    pub(crate) fn take_text(&mut self, plan: Plan, text: String, reply: &Reply) {
+        match self.uncited(&text) {
+            Some(trouble) if self.rung.retries < self.retries_max() => {
+                let ask = Ask::Plain { reason: trouble.errors[0].clone() };
+                self.retry(trouble, Plan { ask, ..plan });
+            }
+            Some(_) => {
+                let text = self.with_sources(text);
+                self.clear_or_finish(plan, Candidate::Text(text), reply);
+            }
+            None => self.clear_or_finish(plan, Candidate::Text(text), reply),
+        }
+    }
+
+    /// Ends the run with a result.
     pub(crate) fn finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
         for flag in &accepted.flags {
             self.ledger.flag(flag);
@@ -154,7 +186,7 @@ impl State {
             return self.cut_off(plan, reply, None, Vec::new());
         }
         if !reply.text.trim().is_empty() {
-            return self.succeed_with_text(reply.text.clone());
+            return self.take_text(plan, reply.text.clone(), reply);
         }
         let reason = "it was empty";
         let trouble = Trouble::unmet(Why::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
@@ -218,7 +250,7 @@ impl State {
         let Some(contract) = self.contract().filter(|_| !self.acting.is_on()) else { return };
         let mut reply = Reply { text: text.to_owned(), stop: Stop::Length, ..Reply::default() };
         if plan.way == Way::Tool {
-            let (id, name) = (String::new(), SUBMIT.to_owned());
+            let (id, name) = (String::new(), contract.tool.to_owned());
             reply.tool_calls.push(ToolCall { id, name, arguments: text.to_owned() });
         }
         let asked = Asked { way: plan.way, text_counts: true, parts: plan.parts() };
@@ -339,12 +371,13 @@ impl State {
     }
 
     /// The rung's budget is spent: the next one goes on, or the run fails.
-    fn give_up(&mut self, trouble: Trouble) {
+    pub(crate) fn give_up(&mut self, trouble: Trouble) {
         let next = self.rung.index + 1;
         if let Some(to) = self.ladder.get(next) {
             let from = self.ladder[self.rung.index].tier.clone();
             let reason = trouble.errors.first().map_or_else(|| trouble.message.clone(), Clone::clone);
             self.notes.push_back(Body::Escalated { from, to: to.tier.clone(), reason });
+            self.clearing.round = 0;
             return self.climb(next);
         }
         let retries = self.ledger.retries;
@@ -396,12 +429,13 @@ impl State {
     }
 }
 
-pub(crate) fn no_answer(verdict: &Verdict) -> Trouble {
+/// What is wrong with a reply that is no result, where this tool was to be called.
+pub(crate) fn no_answer(verdict: &Verdict, tool: &str) -> Trouble {
     let (kind, error, message) = match verdict {
         Verdict::NotSubmitted => (
             RunErrorType::ResultNotSubmitted,
             "no result was submitted".to_owned(),
-            "Agent did not call submit_result".to_owned(),
+            format!("Agent did not call {tool}"),
         ),
         Verdict::Empty { reasoned: true } => (
             RunErrorType::OutputSchemaValidationFailed,

@@ -11,7 +11,7 @@ use crate::contract::Enforced;
 use crate::patch::{Parts, below};
 use crate::way::Way;
 
-/// The name of the tool that a result is submitted with.
+/// The name of the tool that a result is submitted with, unless it is a plan.
 pub(crate) const SUBMIT: &str = "submit_result";
 
 /// The repairs that leave out something that was said: harmless around an answer, not around a call.
@@ -118,7 +118,7 @@ pub(crate) fn refusal(stop: &Stop) -> Option<String> {
 
 /// The first valid submission wins; without one, the last is the one to correct.
 fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
-    let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == SUBMIT).collect();
+    let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == enforced.tool).collect();
     let mut last = Verdict::NotSubmitted;
     for call in &calls {
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
@@ -303,7 +303,7 @@ fn reported_error(text: &str, options: &Options) -> Option<String> {
 
 /// What had been written of a document when it was cut off, as far as that can be told.
 fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<(Value, Vec<Repair>)> {
-    let text = match reply.tool_calls.iter().rfind(|call| call.name == SUBMIT) {
+    let text = match reply.tool_calls.iter().rfind(|call| call.name == enforced.tool) {
         Some(call) => &call.arguments,
         None => &reply.text,
     };

@@ -9,6 +9,8 @@
 //! - `judge` is the one place where text becomes a result: every strategy ends in its validation.
 //! - `act` runs the agent's loop: `acting` is what it knows, `callable` what it may call, `envelope` the action protocol,
 //!   `delegation` other agents, `cite` and `look` files that results name, `conversation` what the model sees of it all, `program` agents without a model.
+//! - `orchestra` takes a task apart, has others do the parts and sums up; `clarity` asks back until an answer is clear;
+//!   `hire` starts the agents that both of them need.
 //! - `patch` asks only for what is wrong; `placeholder` notices answers that are none.
 //! - `ledger` keeps what receipts and salvage are made of.
 //!
@@ -38,15 +40,18 @@ mod acting;
 mod action;
 mod callable;
 mod cite;
+mod clarity;
 mod contract;
 mod conversation;
 mod decide;
 mod delegation;
 mod envelope;
 mod error;
+mod hire;
 mod judge;
 mod ledger;
 mod look;
+mod orchestra;
 mod patch;
 mod placeholder;
 mod plan;

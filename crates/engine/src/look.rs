@@ -28,7 +28,7 @@ impl State {
     /// are looked for first.
     pub(crate) fn look_or_finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
         let Some(Blueprint { cites, changes, .. }) = self.task.as_ref().map(|task| &*task.blueprint) else {
-            return self.finish(plan, accepted, reply);
+            return self.take(plan, accepted, reply);
         };
         let (cited, changed) = (cited(cites, &accepted.value), cited(changes, &accepted.value));
         let mut wrong: Vec<Violation> = Vec::new();
@@ -47,7 +47,7 @@ impl State {
         paths.sort();
         paths.dedup();
         if paths.is_empty() {
-            return self.finish(plan, accepted, reply);
+            return self.take(plan, accepted, reply);
         }
         self.looking = Some(Box::new(Looking { plan, accepted, reply: reply.clone(), cited, paths }));
     }
@@ -66,7 +66,7 @@ impl State {
             .map(|it| violation(&it.place, format!("'{}' is not a file or folder of the project", it.path)))
             .collect();
         match wrong.is_empty() {
-            true => self.finish(plan, accepted, &reply),
+            true => self.take(plan, accepted, &reply),
             false => self.refuse_files(plan, accepted.value, &reply, wrong),
         }
         Ok(())

@@ -15,6 +15,7 @@ use crate::acting::Acting;
 use crate::cite;
 use crate::conversation::{Past, Writer};
 use crate::judge::SUBMIT;
+use crate::orchestra::CREATE_PLAN;
 use crate::patch::Parts;
 use crate::prompt::{self, Form, Why};
 use crate::state::Task;
@@ -80,6 +81,8 @@ pub(crate) enum Ask {
     Reminder { content: String },
     /// A word to a model that did not answer a plain question.
     Plain { reason: String },
+    /// Questions about an answer that is not clear.
+    Clarify { questions: Vec<String>, previous: String },
 }
 
 impl Plan {
@@ -112,6 +115,7 @@ impl Plan {
             Ask::Full { .. } | Ask::ToolResult { .. } | Ask::Plain { .. } | Ask::CallAgain => ", correction",
             Ask::Patch { .. } => ", patch correction",
             Ask::Reminder { .. } => ", reminder",
+            Ask::Clarify { .. } => ", clarification",
         };
         let form =
             if self.way == Way::Plain { String::new() } else { format!(", {} form", self.form.name()) };
@@ -147,13 +151,13 @@ fn prepare(scene: &Scene<'_>, plan: &Plan) -> Prepared {
         request.system = blueprint.system_prompt.clone();
     } else {
         let base = blueprint.system_prompt.as_deref();
-        request.system = Some(prompt::system(base, plan.way, plan.form, shown, example));
+        request.system = Some(prompt::system(base, (plan.way, enforced.tool), plan.form, shown, example));
     }
     request.messages = messages(scene, plan, shown, example);
     request.tools = scene.acting.callables.shown().collect();
     let offered = offered(scene, plan, shown);
     let shown = offered.as_ref().unwrap_or(shown);
-    let target = Target { name: enforced.name(&blueprint.name), shown };
+    let target = Target { name: enforced.name(&blueprint.name), tool: enforced.tool, shown };
     let unenforced = constrain(&mut request, &target, scene.backend, plan);
     choose(&mut request, scene, plan);
     Prepared { request: Arc::new(request), unenforced }
@@ -177,6 +181,7 @@ fn plain(scene: &Scene<'_>, plan: &Plan) -> Prepared {
     match &plan.ask {
         Ask::Plain { reason } => messages.push(Message::user(prompt::plain_retry(reason))),
         Ask::CallAgain => messages.push(Message::user(prompt::call_again())),
+        Ask::Clarify { questions, previous } => messages.extend(clarification(questions, previous)),
         _ => {}
     }
     messages.extend(reminder(scene, plan));
@@ -226,6 +231,9 @@ fn has_to_look(scene: &Scene<'_>, plan: &Plan) -> bool {
 
 /// The schema with only known files in the places that cite them, for a grammar: there nothing else can be written.
 fn offered(scene: &Scene<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
+    if let (Way::Grammar, None, Some(narrowed)) = (plan.way, plan.parts(), &scene.task.under_grammar) {
+        return Some(narrowed.clone());
+    }
     let Blueprint { cites, changes, .. } = &*scene.task.blueprint;
     if plan.way != Way::Grammar || plan.parts().is_some() || (cites.is_empty() && changes.is_empty()) {
         return None;
@@ -257,6 +265,7 @@ fn reminder(scene: &Scene<'_>, plan: &Plan) -> Option<Message> {
 /// The conversation. Retries do not make it grow: a correction stands for all that went before it in its step.
 fn messages(scene: &Scene<'_>, plan: &Plan, shown: &Value, example: Option<&Value>) -> Vec<Message> {
     let input = &scene.task.input;
+    let tool = scene.task.contract.as_ref().map_or(SUBMIT, |contract| contract.tool);
     // A correction shows the schema itself.
     let corrects = matches!(plan.ask, Ask::Full { .. } | Ask::Patch { .. });
     let first = match plan.way {
@@ -267,31 +276,38 @@ fn messages(scene: &Scene<'_>, plan: &Plan, shown: &Value, example: Option<&Valu
     match &plan.ask {
         Ask::First | Ask::Plain { .. } => list.extend(reminder(scene, plan)),
         Ask::CallAgain => list.push(Message::user(prompt::call_again())),
+        Ask::Clarify { questions, previous } => list.extend(clarification(questions, previous)),
         Ask::Full { why, errors, previous } => list.push(Message::user(match plan.way {
-            Way::Tool => prompt::tool_retry(*why, errors),
+            Way::Tool => prompt::tool_retry(*why, errors, tool),
             _ => prompt::full_retry(*why, errors, previous, (plan.way, plan.form), shown),
         })),
         Ask::Patch { why, errors, parts } => {
-            list.push(Message::user(prompt::patch_retry(*why, errors, parts, plan.form, plan.way)));
+            list.push(Message::user(prompt::patch_retry(*why, errors, parts, plan.form, (plan.way, tool))));
         }
         Ask::ToolResult { why, errors, content, calls } => {
             list.push(Message::assistant(content.clone(), calls.clone()));
-            let answer = prompt::tool_retry(*why, errors);
+            let answer = prompt::tool_retry(*why, errors, tool);
             list.extend(calls.iter().map(|call| Message::tool(&call.id, answer.clone())));
         }
         Ask::Reminder { content } => {
             if !content.trim().is_empty() {
                 list.push(Message::assistant(content.clone(), Vec::new()));
             }
-            list.push(Message::user(prompt::reminder()));
+            list.push(Message::user(prompt::reminder(tool)));
         }
     }
     list
 }
 
+/// An answer and what is asked about it.
+fn clarification(questions: &[String], previous: &str) -> [Message; 2] {
+    [Message::assistant(previous, Vec::new()), Message::user(prompt::clarify(questions))]
+}
+
 /// What a backend is asked to keep to.
 struct Target<'a> {
     name: String,
+    tool: &'static str,
     shown: &'a Value,
 }
 
@@ -311,7 +327,7 @@ fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, 
         _ => lower(schema, dialect),
     };
     match plan.way {
-        Way::Tool => return submit_tool(request, schema, lowered, dialect, backend),
+        Way::Tool => return submit_tool(request, (target.tool, schema), lowered, dialect, backend),
         Way::JsonObject => request.format = Format::JsonObject { schema: Some(lowered.schema) },
         _ => {
             let name = target.name.clone();
@@ -323,7 +339,7 @@ fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, 
 
 fn submit_tool(
     request: &mut Request,
-    schema: &Value,
+    (name, schema): (&'static str, &Value),
     lowered: Lowered,
     dialect: Dialect,
     backend: &BackendInfo,
@@ -334,11 +350,15 @@ fn submit_tool(
     let (parameters, lost) =
         if enforces { (lowered.schema, lowered.lost) } else { (schema.clone(), Vec::new()) };
     request.tools.push(Tool {
-        name: SUBMIT.to_owned(),
-        description: "Submit the final result. You MUST call this tool!".to_owned(),
+        name: name.to_owned(),
+        description: match name {
+            CREATE_PLAN => "Hand in the execution plan. You MUST call this tool!",
+            _ => "Submit the final result. You MUST call this tool!",
+        }
+        .to_owned(),
         parameters,
         strict,
     });
-    request.tool_choice = ToolChoice::Named(SUBMIT.to_owned());
+    request.tool_choice = ToolChoice::Named(name.to_owned());
     lost
 }

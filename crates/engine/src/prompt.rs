@@ -5,7 +5,6 @@ use formwork_types::SchemaForm;
 use serde_json::Value;
 
 use crate::acting::Reminder;
-use crate::judge::SUBMIT;
 use crate::patch::Parts;
 use crate::way::Way;
 
@@ -63,14 +62,14 @@ fn pretty(value: &Value) -> String {
 /// The system prompt with the section that ends it.
 pub(crate) fn system(
     base: Option<&str>,
-    way: Way,
+    (way, tool): (Way, &str),
     form: Form,
     schema: &Value,
     example: Option<&Value>,
 ) -> String {
     let mut text = base.unwrap_or_default().trim_end().to_owned();
     if way == Way::Tool {
-        add(&mut text, &format!("# CRITICAL: You MUST call {SUBMIT}() to return your result!"));
+        add(&mut text, &format!("# CRITICAL: You MUST call {tool}() to return your result!"));
     }
     if let Some(example) = example {
         add(&mut text, &format!("## Example Output\n\n```json\n{}\n```", pretty(example)));
@@ -78,7 +77,7 @@ pub(crate) fn system(
     let shown = form.show(way, schema);
     let section = match (way, form) {
         (Way::Tool, _) => format!(
-            "## Required Output Format\n\nCall the tool {SUBMIT} with arguments conforming to this schema:\n\n{shown}\n\n\
+            "## Required Output Format\n\nCall the tool {tool} with arguments conforming to this schema:\n\n{shown}\n\n\
              The arguments MUST match this schema exactly. Text outside the call is not read."
         ),
         (Way::Universal, _) => format!(
@@ -219,7 +218,13 @@ fn previous_characters(way: Way) -> usize {
 }
 
 /// The patch form of a retry: only the parts that are wrong.
-pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form, way: Way) -> String {
+pub(crate) fn patch_retry(
+    why: Why,
+    errors: &[String],
+    parts: &Parts,
+    form: Form,
+    (way, tool): (Way, &str),
+) -> String {
     let mut text = opening(why, errors);
     let now: Vec<String> = parts
         .list
@@ -234,7 +239,7 @@ pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form
     }
     // Under the tool nothing but a call is read, so that asking for bare JSON would ask for a failure.
     let last = match way {
-        Way::Tool => format!("Please call {SUBMIT} with that object as its arguments."),
+        Way::Tool => format!("Please call {tool} with that object as its arguments."),
         _ => "Output ONLY the valid JSON, no additional text.".to_owned(),
     };
     text.push_str(&format!(
@@ -246,18 +251,18 @@ pub(crate) fn patch_retry(why: Why, errors: &[String], parts: &Parts, form: Form
 }
 
 /// The answer to a tool call whose arguments were wrong.
-pub(crate) fn tool_retry(why: Why, errors: &[String]) -> String {
+pub(crate) fn tool_retry(why: Why, errors: &[String], tool: &str) -> String {
     format!(
-        "{}\n\nPlease call {SUBMIT} again with arguments that match its schema exactly.\n</output-validation-error>",
+        "{}\n\nPlease call {tool} again with arguments that match its schema exactly.\n</output-validation-error>",
         opening(why, errors)
     )
 }
 
 /// What a model hears that did not call the tool.
-pub(crate) fn reminder() -> String {
+pub(crate) fn reminder(tool: &str) -> String {
     format!(
-        "<output-validation-error>\nYou did not call {SUBMIT}.\n\n## Validation Errors\n- $: no result was submitted\n\n\
-         Your result is only taken from the tool call: call {SUBMIT} now.\n</output-validation-error>"
+        "<output-validation-error>\nYou did not call {tool}.\n\n## Validation Errors\n- $: no result was submitted\n\n\
+         Your result is only taken from the tool call: call {tool} now.\n</output-validation-error>"
     )
 }
 
@@ -272,6 +277,19 @@ pub(crate) fn call_again() -> String {
 pub(crate) fn plain_retry(reason: &str) -> String {
     format!(
         "<output-validation-error>\nYour output could not be used: {reason}. Please answer.\n</output-validation-error>"
+    )
+}
+
+/// What an author hears whose answer is not clear.
+pub(crate) fn clarify(questions: &[String]) -> String {
+    let asked: Vec<String> = questions.iter().map(|question| format!("- {question}")).collect();
+    let asked = match asked.is_empty() {
+        true => "- Can you make it more complete, clearer and more exact?".to_owned(),
+        false => asked.join("\n"),
+    };
+    format!(
+        "<clarification-needed>\nYour answer is not clear enough yet.\n\n## Questions\n{asked}\n\n\
+         Please give your whole answer again, in the same form, with these questions answered in it.\n</clarification-needed>"
     )
 }
 

@@ -12,13 +12,16 @@ use serde_json::Value;
 use crate::acting::Acting;
 use crate::action::{Action, Execution, ModelCall};
 use crate::callable::Callables;
+use crate::clarity::Clearing;
 use crate::contract::Enforced;
 use crate::conversation::Past;
 use crate::delegation::Known;
 use crate::envelope;
 use crate::error::Error;
+use crate::hire::Hired;
 use crate::ledger::Ledger;
 use crate::look::Looking;
+use crate::orchestra::Orchestra;
 use crate::plan::{Planned, Scene};
 use crate::program;
 use crate::way::Route;
@@ -35,6 +38,12 @@ pub struct State {
     pub(crate) ledger: Ledger,
     pub(crate) acting: Acting,
     pub(crate) plan: Option<Planned>,
+    /// The team's work, for orchestrators.
+    pub(crate) orchestra: Option<Box<Orchestra>>,
+    /// How clear the answers were so far.
+    pub(crate) clearing: Clearing,
+    /// Agents that the engine itself has work for, and not the model.
+    pub(crate) hired: Vec<Hired>,
     /// A result that names files, before it is known whether they are there.
     pub(crate) looking: Option<Box<Looking>>,
     /// The program that is to be run, for procedural agents.
@@ -55,6 +64,8 @@ pub(crate) struct Task {
     pub(crate) contract: Option<Enforced>,
     pub(crate) parameters: Value,
     pub(crate) input: String,
+    /// The schema as a grammar has it, where that can say more than the contract's own.
+    pub(crate) under_grammar: Option<Value>,
 }
 
 /// Where the run stands on its ladder.
@@ -119,8 +130,19 @@ impl State {
             }
             Body::ChildCompleted(end) => self.child_completed(end),
             // Whoever stopped the run may have come before the runner's last word on it.
-            Body::ValidationFailed { .. } | Body::Escalated { .. } if self.was_cut_short() => Ok(()),
-            Body::ValidationFailed { .. } | Body::Escalated { .. } => self
+            Body::ValidationFailed { .. }
+            | Body::Escalated { .. }
+            | Body::PlanCreated { .. }
+            | Body::ClarityScored { .. }
+                if self.was_cut_short() =>
+            {
+                self.noted(body);
+                Ok(())
+            }
+            Body::ValidationFailed { .. }
+            | Body::Escalated { .. }
+            | Body::PlanCreated { .. }
+            | Body::ClarityScored { .. } => self
                 .notes
                 .pop_front()
                 .map(|_| ())
@@ -166,7 +188,7 @@ impl State {
         let own = blueprint.response_type;
         let contract = contract.map(|contract| Enforced::compile(contract, own)).transpose()?;
         let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
-        self.task = Some(Task { blueprint, contract, parameters, input });
+        self.task = Some(Task { blueprint, contract, parameters, input, under_grammar: None });
         Ok(())
     }
 
@@ -201,6 +223,10 @@ impl State {
         if ladder.is_empty() {
             return Err(Error::Journal("an attempt has no run or no backend"));
         }
+        if task.blueprint.kind == AgentType::Orchestrator {
+            self.ladder = ladder.to_vec();
+            return self.begin_orchestra(agents);
+        }
         let callables = Callables::of(tools, agents)?;
         let speaks = task.blueprint.protocol == Protocol::Actions;
         let envelope = (speaks || !callables.is_empty())
@@ -226,7 +252,8 @@ impl State {
         // No chat template takes an empty turn.
         let answer = if answer.trim().is_empty() { "(no answer)".to_owned() } else { answer };
         let turns = std::mem::take(&mut self.acting.turns);
-        self.past.push(Past { input: task.input.clone(), turns, answer });
+        let input = self.orchestra.as_ref().map_or(&task.input, |orchestra| orchestra.input());
+        self.past.push(Past { input: input.clone(), turns, answer });
     }
 
     fn replied(&mut self, reply: &Reply) -> Result<(), Error> {
@@ -355,6 +382,12 @@ pub fn next(state: &State) -> Option<Action> {
     if let Some(program) = &state.program {
         return Some(Action::Execute(program.clone()));
     }
+    if let Some(hired) = state.hired.iter().find(|hired| hired.session_id.is_none()) {
+        return Some(Action::Delegate(Box::new(hired.child.clone())));
+    }
+    if !state.hired.is_empty() {
+        return Some(Action::Park);
+    }
     if let Some(step) = &state.acting.step {
         if let Some(child) = step.child() {
             return Some(Action::Delegate(Box::new(child.clone())));
@@ -365,7 +398,7 @@ pub fn next(state: &State) -> Option<Action> {
     let (scene, planned) = (state.scene()?, state.plan.as_ref()?);
     let on_rung = state.ledger.rungs.last().map_or(0, |rung| rung.calls);
     let (number, of) = match state.acting.callables.is_empty() {
-        true => (on_rung + 1, state.retries_max() + 1),
+        true => ((on_rung + 1).min(state.retries_max() + 1), state.retries_max() + 1),
         false => ((state.acting.steps() + 1).min(state.acting.bounds.steps), state.acting.bounds.steps),
     };
     Some(Action::Call(Box::new(ModelCall {

@@ -83,6 +83,15 @@ pub(crate) fn routes(
     }
 }
 
+/// The routes to try for a plan: a call wherever there is calling, and what else the backend does after that.
+pub(crate) fn planning_routes(backend: &BackendInfo) -> Vec<Route> {
+    let may_call = matches!(backend.structured_output, StructuredOutput::Auto | StructuredOutput::Tool);
+    let calls = calls_tools(backend) && may_call && backend.kind != BackendKind::Embedded;
+    let others = ways(Strategy::Auto, backend).into_iter().filter(|way| !calls || *way != Way::Tool);
+    let ways = calls.then_some(Way::Tool).into_iter().chain(others);
+    ways.map(|way| Route { way, protocol: Protocol::Tools }).collect()
+}
+
 /// Whether a backend has tool calling, as far as is known.
 fn calls_tools(backend: &BackendInfo) -> bool {
     let can = !matches!(backend.kind, BackendKind::Completions | BackendKind::Command);

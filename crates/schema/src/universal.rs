@@ -75,6 +75,34 @@ pub fn pairing(value: &Value, own: Option<&str>) -> Violations {
     in_document_order(value, found)
 }
 
+/// The scores of a clarity response, and what each counts where there is no total.
+const SCORES: [(&str, f64); 3] =
+    [("completeness_score", 0.40), ("clarity_score", 0.35), ("accuracy_score", 0.25)];
+
+/// How clear the reply is that a clarity response is about, of 100: the total, or else the scores by their weights. None
+/// where the response has no score, or reports an error.
+///
+/// ```
+/// use formwork_schema::universal;
+/// use serde_json::json;
+///
+/// let data = json!({"completeness_score": 20, "clarity_score": 40, "accuracy_score": 45});
+/// let response = json!({"response_type": "clarity", "status": "success", "message": "", "clarity_data": data});
+/// assert_eq!(universal::score(&response), Some(33));
+/// ```
+pub fn score(response: &Value) -> Option<u8> {
+    let data = response.get("clarity_data").filter(|_| response["response_type"] == "clarity")?;
+    let given = |name: &str| data[name].as_f64().filter(|score| (0.0..=100.0).contains(score));
+    let total = given("total_score").or_else(|| {
+        let given: Vec<(f64, f64)> =
+            SCORES.iter().filter_map(|(name, weight)| Some((given(name)?, *weight))).collect();
+        let weights: f64 = given.iter().map(|(_, weight)| weight).sum();
+        let sum: f64 = given.iter().map(|(score, weight)| score * weight).sum();
+        (!given.is_empty()).then(|| sum / weights)
+    });
+    total.map(|total| total.round() as u8)
+}
+
 /// A violation and where it is.
 type Found = (Vec<Segment>, Violation);
 

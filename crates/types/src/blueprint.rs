@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{OptionsPatch, ResponseType};
+use crate::{Clarity, OptionsPatch, ResponseType};
 
 /// An agent. Keys are those of agent files and of the API; what is not said is left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct Blueprint {
     /// What the agent is for, read by people and by agents that may delegate to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Whether a model or a program does the work.
+    /// Whether a model, a program or a team does the work.
     #[serde(rename = "type", default)]
     pub kind: AgentType,
     /// The program of a procedural agent and its first arguments; empty for an autonomous one.
@@ -69,6 +69,9 @@ pub struct Blueprint {
     /// The places of a result, such as `$.filesModified[*].path`, that have to name files that the agent has changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+    /// How clear its answers have to be before they are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clarity: Option<Clarity>,
     /// The tier of model it starts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
@@ -92,6 +95,8 @@ pub enum AgentType {
     Autonomous,
     /// A program, whose standard output is the result.
     Procedural,
+    /// A team: a model plans, other agents work, and the model sums up.
+    Orchestrator,
 }
 
 /// How the program of a procedural agent gets its parameters.
@@ -200,7 +205,8 @@ mod tests {
             "output_example": [1], "response_type": "planning", "protocol": "actions", "tools": ["fs:read"],
             "opening": [{"tool": "fs:read", "arguments": {"path": "a"}}], "agents": ["b"],
             "mcp_servers": {"docs": {"command": ["docs-mcp"]}, "wiki": {"url": "http://127.0.0.1:9000/mcp"}},
-            "cites": ["$[*]"], "changes": ["$[*]"], "tier": "small", "escalation": ["small", "large"],
+            "cites": ["$[*]"], "changes": ["$[*]"],
+            "clarity": {"threshold": 90, "max_rounds": 3, "agent": "judge"}, "tier": "small", "escalation": ["small", "large"],
             "limits": {"max_steps": 1, "max_tool_calls": 2, "timeout_seconds": 3, "max_tokens": 4},
             "env": ["HOME"],
         });

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     AgentCard, Blueprint, ChildEnd, Contract, ExecutionMode, Receipt, Reply, Role, RunError, RunId,
-    RunStatus, Salvage, SessionId, TierBackend, ToolDefinition,
+    RunStatus, Salvage, SessionId, Subtask, TierBackend, ToolDefinition,
 };
 
 /// One event of a session's journal.
@@ -122,6 +122,30 @@ pub enum Body {
         present: Vec<String>,
         /// Those that are not.
         missing: Vec<String>,
+    },
+    /// A task was taken apart.
+    PlanCreated {
+        /// Which plan of the run it is, from 1.
+        round: u32,
+        /// Why another one was needed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// What is to be done. What was done under an earlier plan stays done.
+        subtasks: Vec<Subtask>,
+    },
+    /// An answer was scored.
+    ClarityScored {
+        /// Which answer of the rung it is, from 1.
+        round: u32,
+        /// Its score, of 100.
+        score: u8,
+        /// The score from which on it would do.
+        threshold: u8,
+        /// What is asked of its author.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        questions: Vec<String>,
+        /// What is done about it.
+        consequence: String,
     },
     /// A reply did not satisfy the contract.
     ValidationFailed {

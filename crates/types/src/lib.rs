@@ -18,6 +18,7 @@ mod error;
 mod event;
 mod ids;
 mod model;
+mod orchestration;
 mod outcome;
 mod receipt;
 mod time;
@@ -37,6 +38,7 @@ pub use ids::{RunId, SessionId, with_hex};
 pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage,
 };
+pub use orchestration::{Clarity, Subtask};
 pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;

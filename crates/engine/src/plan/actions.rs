@@ -28,7 +28,7 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Pr
     let mut input = scene.task.input.clone();
     match plan.way {
         Way::Universal => {
-            system = prompt::system(Some(&system), Way::Universal, plan.form, strict, None);
+            system = prompt::system(Some(&system), (Way::Universal, envelope.tool), plan.form, strict, None);
         }
         Way::Prompt => {
             let section = format(plan, strict, result);
@@ -46,6 +46,10 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Pr
             let errors = (*why, errors.as_slice(), previous.as_str());
             request.messages.push(Message::user(correction(plan, errors, strict, result)));
         }
+        Ask::Clarify { questions, previous } => {
+            request.messages.push(Message::assistant(previous, Vec::new()));
+            request.messages.push(Message::user(prompt::clarify(questions)));
+        }
         // Executors with sessions of their own are told the last message alone: the answer has to be in it.
         _ => {
             if let (Some(last), Some(reminder)) = (request.messages.last_mut(), reminder(scene, plan)) {
@@ -60,7 +64,7 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Pr
     };
     let offered = result.and_then(|result| offered(scene, plan, result));
     let shown = envelope::forms(&scene.acting.callables, offered.as_ref().or(result), may);
-    let target = Target { name: "action".to_owned(), shown: &shown };
+    let target = Target { name: "action".to_owned(), tool: envelope.tool, shown: &shown };
     let unenforced = constrain(&mut request, &target, scene.backend, plan);
     Prepared { request: Arc::new(request), unenforced }
 }

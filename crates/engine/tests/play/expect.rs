@@ -165,6 +165,9 @@ fn check_notes(expected: &[String], bodies: &[Body]) -> Result<(), String> {
             }
             Body::Escalated { from, to, reason } => Some(format!("{from} to {to}: {reason}")),
             Body::PostTool { tool_name, error: Some(error), .. } => Some(format!("{tool_name}: {error}")),
+            Body::ClarityScored { round, score, threshold, consequence, .. } => {
+                Some(format!("{score} of {threshold}, round {round}: {consequence}"))
+            }
             _ => None,
         })
         .collect();

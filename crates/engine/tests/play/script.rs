@@ -217,8 +217,8 @@ impl Case {
 
     fn child_answer(&self, child: &formwork_engine::Child, number: usize) -> Body {
         let name = &child.agent_name;
-        if let Some(error) = self.answers.get(&format!("agent {name}")).and_then(|it| it["refused"].as_str())
-        {
+        let first = self.answers.get(&format!("agent {name}"));
+        if let Some(error) = first.and_then(|it| it["refused"].as_str()) {
             return Body::PostTool {
                 call_id: child.call_id.clone(),
                 tool_name: name.clone(),
@@ -255,7 +255,15 @@ impl Case {
             _ => None,
         });
         let (agent_name, session, run) = open.ok_or("the run parks and waits for nobody")?;
-        let bits = self.answers.get(&format!("agent {agent_name}")).cloned();
+        let before = bodies
+            .clone()
+            .filter(|body| matches!(body, Body::ChildCompleted(end) if end.agent_name == agent_name))
+            .count();
+        // A list is what it says one time after the other.
+        let bits = self.answers.get(&format!("agent {agent_name}")).map(|said| match said {
+            Value::Array(list) => list.get(before).or(list.last()).cloned().unwrap_or_default(),
+            same => same.clone(),
+        });
         let whole = json!({
             "event_type": "child_completed", "agent_name": agent_name, "child_session_id": session,
             "child_run_id": run, "status": "completed",

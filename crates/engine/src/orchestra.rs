@@ -1,0 +1,256 @@
+//! The work of a team: a model takes the task apart, other agents do the parts, and the model sums up.
+//!
+//! Each of the model's two jobs is a task of its own in the state: the plan with a contract of ours, the summary with the
+//! run's. In between the run waits for its subtasks.
+
+pub(crate) mod subtasks;
+mod words;
+
+use std::sync::Arc;
+
+use formwork_schema::{Violation, Violations};
+use formwork_types::{
+    AgentCard, Blueprint, Body, ChildEnd, Contract, ContractOptions, ContractSource, RunErrorType,
+};
+use serde_json::{Value, json};
+
+use crate::contract::{Enforced, hash};
+use crate::decide::Trouble;
+use crate::error::Error;
+use crate::prompt::Why;
+use crate::state::{State, Task};
+
+use subtasks::{Part, Stand, is_ready, read};
+
+/// The name of the tool that a plan is handed in with.
+pub(crate) const CREATE_PLAN: &str = "create_execution_plan";
+
+/// How often a subtask is tried before the plan is given up.
+const TRIES_MAX: u32 = 2;
+
+/// The most plans of a run.
+const PLANS_MAX: u32 = 3;
+
+/// The most agents of a run. No coordinator starts more for one.
+const STARTS_MAX: u32 = 16;
+
+/// The team's work.
+#[derive(Debug, Clone)]
+pub(crate) struct Orchestra {
+    /// What was asked for.
+    whole: Task,
+    team: Vec<AgentCard>,
+    phase: Phase,
+    /// Plans that were made.
+    plans: u32,
+    /// Agents that were started.
+    starts: u32,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Planning,
+    Working,
+    SummingUp,
+}
+
+impl Orchestra {
+    /// What was asked for, in words.
+    pub(crate) fn input(&self) -> &String {
+        &self.whole.input
+    }
+
+    fn done(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|part| matches!(part.stand, Stand::Done(_)))
+    }
+
+    /// The subtasks that failed, with the reasons.
+    fn failed(&self) -> impl Iterator<Item = (&Part, &str)> {
+        self.parts.iter().filter_map(|part| match &part.stand {
+            Stand::Failed(reason) => Some((part, reason.as_str())),
+            _ => None,
+        })
+    }
+}
+
+impl State {
+    /// Whether the model is asked for a plan.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.orchestra.as_ref().is_some_and(|orchestra| orchestra.phase == Phase::Planning)
+    }
+
+    pub(crate) fn begin_orchestra(&mut self, team: &[AgentCard]) -> Result<(), Error> {
+        let Some(whole) = self.task.clone() else {
+            return Err(Error::Journal("an attempt has no run or no backend"));
+        };
+        if team.is_empty() {
+            let message = "there is nobody to give subtasks to: `agents` names no agent that there is";
+            self.cut_short(RunErrorType::ToolFailed, message.to_owned());
+            return Ok(());
+        }
+        self.orchestra = Some(Box::new(Orchestra {
+            whole,
+            team: team.to_vec(),
+            phase: Phase::Planning,
+            plans: 0,
+            starts: 0,
+            parts: Vec::new(),
+        }));
+        self.ask_for_plan()
+    }
+
+    fn ask_for_plan(&mut self) -> Result<(), Error> {
+        let Some(orchestra) = &mut self.orchestra else { return Ok(()) };
+        orchestra.phase = Phase::Planning;
+        let schema = subtasks::schema(&orchestra.team);
+        let contract = Contract {
+            source: ContractSource::Blueprint,
+            schema_name: Some(CREATE_PLAN.to_owned()),
+            hash: hash(&schema)?,
+            schema,
+            options: ContractOptions::default(),
+            example: None,
+        };
+        let done: Vec<String> = orchestra.done().map(|part| part.subtask.id.clone()).collect();
+        let narrowed = subtasks::under_grammar(&orchestra.team, &done, orchestra.parts.len());
+        let whole = &orchestra.whole;
+        let blueprint = Blueprint { cites: Vec::new(), changes: Vec::new(), ..(*whole.blueprint).clone() };
+        let task = Task {
+            blueprint: Arc::new(blueprint),
+            contract: Some(Enforced::plan(&Arc::new(contract), done)?),
+            parameters: whole.parameters.clone(),
+            input: words::planning(&whole.input, &orchestra.team, &orchestra.parts),
+            under_grammar: Some(narrowed),
+        };
+        self.task = Some(task);
+        self.climb(self.rung.index);
+        Ok(())
+    }
+
+    /// A plan is there: what can begin begins.
+    pub(crate) fn carry_out(&mut self, plan: &Value) {
+        let Some(orchestra) = &mut self.orchestra else { return };
+        let failed: Vec<String> = orchestra
+            .failed()
+            .map(|(part, reason)| format!("{} ({}): {reason}", part.subtask.id, part.subtask.agent))
+            .collect();
+        orchestra.phase = Phase::Working;
+        orchestra.plans += 1;
+        orchestra.parts.retain(|part| matches!(part.stand, Stand::Done(_)));
+        let subtasks = read(plan);
+        orchestra.parts.extend(subtasks.iter().cloned().map(Part::new));
+        let reason = (!failed.is_empty()).then(|| failed.join("; "));
+        self.notes.push_back(Body::PlanCreated { round: orchestra.plans, reason, subtasks });
+        self.go_on();
+    }
+
+    /// Starts what can begin, and draws the consequences where nothing works any more.
+    fn go_on(&mut self) {
+        let Some(orchestra) = &mut self.orchestra else { return };
+        let mut ready: Vec<usize> =
+            (0..orchestra.parts.len()).filter(|index| is_ready(&orchestra.parts, *index)).collect();
+        ready.sort_by_key(|index| orchestra.parts[*index].subtask.priority);
+        let mut asked = Vec::new();
+        for index in ready {
+            if orchestra.starts >= STARTS_MAX {
+                let reason = format!("one run may start no more than {STARTS_MAX} agents");
+                orchestra.parts[index].stand = Stand::Failed(reason);
+                continue;
+            }
+            orchestra.starts += 1;
+            let prompt = words::subtask(&orchestra.whole.input, &orchestra.parts, index);
+            let part = &mut orchestra.parts[index];
+            part.tries += 1;
+            // A plan may use the name of a subtask again that failed under another.
+            let call_id = format!("{}.{}.{}", orchestra.plans, part.subtask.id, part.tries);
+            part.stand = Stand::Working(call_id.clone());
+            asked.push((call_id, part.subtask.agent.clone(), json!({"prompt": prompt})));
+        }
+        for (call_id, agent, parameters) in asked {
+            self.hire(call_id, CREATE_PLAN, &agent, parameters);
+        }
+        if self.hired.is_empty() {
+            self.settle();
+        }
+    }
+
+    /// A subtask was done, or could not be.
+    pub(crate) fn subtask_ended(&mut self, call_id: &str, end: Result<&ChildEnd, String>) {
+        let Some(orchestra) = &mut self.orchestra else { return };
+        let is_it = |part: &&mut Part| matches!(&part.stand, Stand::Working(call) if call == call_id);
+        let Some(part) = orchestra.parts.iter_mut().find(is_it) else { return };
+        part.stand = match end {
+            Ok(end) => Stand::Done(end.result()),
+            Err(reason) if part.tries < TRIES_MAX => Stand::Waiting(Some(reason)),
+            Err(reason) => Stand::Failed(reason),
+        };
+        self.go_on();
+    }
+
+    /// Nothing works any more: all is done, another plan may help, or nothing does.
+    fn settle(&mut self) {
+        let Some(orchestra) = &self.orchestra else { return };
+        if orchestra.failed().next().is_none() {
+            return self.sum_up();
+        }
+        let may_plan = orchestra.plans < PLANS_MAX && orchestra.starts < STARTS_MAX;
+        if may_plan {
+            if let Err(error) = self.ask_for_plan() {
+                self.end(RunErrorType::ToolFailed, error.to_string());
+            }
+            return;
+        }
+        let failed: Vec<(String, String)> = orchestra
+            .failed()
+            .map(|(part, reason)| {
+                (format!("'{}' ({})", part.subtask.id, part.subtask.agent), reason.to_owned())
+            })
+            .collect();
+        let names: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
+        let message = format!("{} failed, and {} plans did not help", names.join(" and "), orchestra.plans);
+        let errors = failed.iter().map(|(name, reason)| format!("$: {name}: {reason}")).collect();
+        // What was done is not lost with the rest.
+        let done: Vec<Value> = orchestra.parts.iter().map(Part::report).collect();
+        let violation = Violation {
+            path: "$.subtasks".to_owned(),
+            message: message.clone(),
+            schema_path: String::new(),
+            value: Value::Null,
+        };
+        self.task = Some(orchestra.whole.clone());
+        self.ledger.failed(&json!({"subtasks": done}), &Violations { list: vec![violation], more: 0 });
+        self.fail(RunErrorType::ToolFailed, message, errors);
+    }
+
+    /// Asks for the answer to all of it.
+    fn sum_up(&mut self) {
+        let is_small = self.backend().is_some_and(|backend| backend.small);
+        let Some(orchestra) = &mut self.orchestra else { return };
+        orchestra.phase = Phase::SummingUp;
+        let whole = &orchestra.whole;
+        let input = words::summary(&whole.input, &orchestra.parts, whole.contract.is_none(), is_small);
+        self.task = Some(Task { input, ..whole.clone() });
+        self.climb(self.rung.index);
+    }
+
+    /// What is wrong with a summary that does not say which subtask its statements come from.
+    pub(crate) fn uncited(&self, text: &str) -> Option<Trouble> {
+        let orchestra = self.orchestra.as_ref().filter(|it| it.phase == Phase::SummingUp)?;
+        let ids: Vec<&str> = orchestra.done().map(|part| part.subtask.id.as_str()).collect();
+        let error = words::citations(text, &ids)?;
+        Some(Trouble::unmet(
+            Why::NoAnswer,
+            vec![error],
+            "The summary did not say where its statements come from",
+        ))
+    }
+
+    /// The same summary with the subtasks below it, for a model that does not name them.
+    pub(crate) fn with_sources(&mut self, text: String) -> String {
+        let Some(orchestra) = &self.orchestra else { return text };
+        let listed = words::sources(orchestra.done());
+        self.ledger.flag("sources_added");
+        format!("{}\n\n{listed}", text.trim_end())
+    }
+}
