@@ -29,6 +29,17 @@ else the model inside the process (formwork model pull).
 Exit status: 0 valid result · 1 the run failed · 2 bad usage, config, agent or schema · 3 backend unreachable or
 refused · 130 interrupted";
 
+const ORCHESTRATE_EXAMPLES: &str = "\
+Examples:
+  formwork orchestrate -t \"Find out how retries work and write a test for them\"
+  formwork orchestrate -t - --agent release-team < task.md  a team of your own (type: orchestrator)
+  formwork orchestrate -t \"…\" --schema report.json         the summary as JSON
+
+The agent 'orchestrator' plans subtasks for researcher, implementer, reviewer, tester and the agents of the project. Each
+is a run of its own, in the order that they depend on each other. What failed is tried again, and then planned anew.
+
+Exit status: as of run";
+
 const MODEL_EXAMPLES: &str = "\
 Examples:
   formwork model pull                                      fetch the default weights, once
@@ -72,6 +83,9 @@ pub(crate) enum Command {
     /// Run an agent and print its result
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
+    /// Have a team of agents do a task: a plan, specialists, a summary
+    #[command(after_help = ORCHESTRATE_EXAMPLES)]
+    Orchestrate(Orchestrate),
     /// Extract JSON from a text, validate it and print it; no model is involved
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
@@ -167,6 +181,57 @@ pub(crate) struct Run {
     /// Print the whole run, whether it succeeded or failed
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Orchestrate {
+    /// What is to be done; `-` reads standard input
+    #[arg(short, long, value_name = "TASK")]
+    pub(crate) task: String,
+
+    /// The orchestrator: a name from agents/, or a file
+    #[arg(long, value_name = "AGENT", default_value = "orchestrator")]
+    pub(crate) agent: String,
+
+    /// The schema that the summary has to satisfy: a file, or the name of one in schemas/
+    #[arg(long, value_name = "FILE|NAME")]
+    pub(crate) schema: Option<String>,
+
+    /// The backend to use, whatever the agents' tiers
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+
+    /// The session to go on with
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+
+    /// The coordinator to run it at; FORMWORK_URL says the same. In this process where there is none
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
+    /// Print {"result", "receipt"}: the result and how it came about
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) receipt: bool,
+
+    /// Print the whole run, whether it succeeded or failed
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl From<Orchestrate> for Run {
+    fn from(given: Orchestrate) -> Run {
+        Run {
+            agent: given.agent,
+            prompt: Some(given.task),
+            schema: given.schema,
+            backend: given.backend,
+            session: given.session,
+            server: given.server,
+            receipt: given.receipt,
+            json: given.json,
+            ..Run::default()
+        }
+    }
 }
 
 impl Run {

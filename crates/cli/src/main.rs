@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Check(check) if check.jsonl.is_some() => jsonl::run(&check),
         Command::Check(check) => check::run(&check),
         Command::Run(run) => run::run(&run),
+        Command::Orchestrate(orchestrate) => run::run(&orchestrate.into()),
         Command::Agents(agents) => agents::run(&agents),
         Command::Model(model) => model::run(&model),
         Command::Probe(probe) => probe::run(&probe),

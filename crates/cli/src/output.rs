@@ -42,6 +42,35 @@ pub(crate) fn progress(text: &str) {
     let _ = write!(io::stderr().lock(), "\r{}\x1b[K", harmless(text).replace('\n', " "));
 }
 
+/// Overwrites what was drawn last on a terminal, which had `drawn` lines below its first; how many it has now.
+pub(crate) fn redraw(lines: &[String], drawn: usize) -> usize {
+    let mut text = String::new();
+    if drawn > 0 {
+        text.push_str(&format!("\x1b[{drawn}A"));
+    }
+    text.push_str("\r\x1b[J");
+    for (index, line) in lines.iter().enumerate() {
+        if index > 0 {
+            text.push_str("\r\n");
+        }
+        text.push_str(&harmless(line).replace('\n', " "));
+    }
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    lines.len().saturating_sub(1)
+}
+
+/// How many characters fit beside each other on stderr.
+pub(crate) fn width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    rustix::termios::tcgetwinsize(io::stderr())
+        .ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|width| *width > 0)
+        .or(columns)
+        .unwrap_or(80)
+}
+
 /// A text without what would command a terminal: models, servers and programs have their words in it.
 fn harmless(text: &str) -> Cow<'_, str> {
     let commands = |character: char| character.is_control() && !matches!(character, '\n' | '\t');

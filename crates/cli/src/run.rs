@@ -6,6 +6,7 @@ mod here;
 mod line;
 mod report;
 mod there;
+mod tree;
 
 use std::path::Path;
 

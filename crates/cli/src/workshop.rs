@@ -48,7 +48,7 @@ impl Workshop {
         let (session_id, run_id) = (SessionId::from_random([0; 6]), RunId::from_random([0; 6]));
         let (session_id, run_id) = (&session_id, &run_id);
         fill(blueprint, &Surroundings { parameters, session_id, run_id, environment: &environment })?;
-        if blueprint.kind == AgentType::Autonomous {
+        if blueprint.kind != AgentType::Procedural {
             self.ladder(blueprint).await?;
         }
         Ok(())
@@ -66,7 +66,7 @@ impl Workshop {
         )?;
         let ladder = match blueprint.kind {
             AgentType::Procedural => Vec::new(),
-            AgentType::Autonomous => self.ladder(&blueprint).await?,
+            AgentType::Autonomous | AgentType::Orchestrator => self.ladder(&blueprint).await?,
         };
         let named = blueprint.env.iter().filter_map(|name| Some((name.clone(), environment(name)?)));
         let named: Vec<(String, String)> = named.collect();

@@ -133,7 +133,9 @@ impl State {
         let Some(orchestra) = &mut self.orchestra else { return };
         let failed: Vec<String> = orchestra
             .failed()
-            .map(|(part, reason)| format!("{} ({}): {reason}", part.subtask.id, part.subtask.agent))
+            .map(|(part, reason)| {
+                format!("{} ({}): {}", part.subtask.id, part.subtask.agent, reason.replace("\n- ", "; "))
+            })
             .collect();
         orchestra.phase = Phase::Working;
         orchestra.plans += 1;

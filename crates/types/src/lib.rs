@@ -38,7 +38,7 @@ pub use ids::{RunId, SessionId, with_hex};
 pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage,
 };
-pub use orchestration::{Clarity, Subtask};
+pub use orchestration::{Clarity, EVERYBODY, Subtask};
 pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;

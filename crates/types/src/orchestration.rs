@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What stands for all agents of the project in an agent's list of others.
+pub const EVERYBODY: &str = "*";
+
 /// A part of a task that one agent does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subtask {

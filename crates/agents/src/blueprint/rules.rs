@@ -3,7 +3,7 @@
 //! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
 
 use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
-use formwork_types::{AgentType, OWN_TOOLS};
+use formwork_types::{AgentType, EVERYBODY, OWN_TOOLS};
 use serde_json::{Map, Value};
 
 use super::Findings;
@@ -14,15 +14,18 @@ type Definition = Map<String, Value>;
 
 pub(super) fn check(definition: &Definition, findings: &mut Findings) {
     names(definition, findings);
+    clarity(definition, findings);
     servers(definition, findings);
     schemas(definition, findings);
     let kind = match definition.get("type").and_then(Value::as_str) {
         Some("procedural") => AgentType::Procedural,
+        Some("orchestrator") => AgentType::Orchestrator,
         _ => AgentType::Autonomous,
     };
     match kind {
         AgentType::Procedural => procedural(definition, findings),
         AgentType::Autonomous => autonomous(definition, findings),
+        AgentType::Orchestrator => orchestrator(definition, findings),
     }
     placeholders::check(definition, findings);
 }
@@ -34,11 +37,24 @@ fn names(definition: &Definition, findings: &mut Findings) {
     }
     for (index, agent) in strings(definition, "agents").enumerate() {
         let path = format!("$.agents[{index}]");
-        if !agent.is_empty() && !is_name(agent) {
+        if !agent.is_empty() && !is_name(agent) && agent != EVERYBODY {
             findings.problem(path, format!("'{agent}' cannot be an agent's name; {}", names::RULE));
         } else if Some(agent) == name {
             findings.warning(path, "an agent cannot delegate to itself; remove it");
         }
+    }
+}
+
+/// Who scores has to be somebody else: an agent that is at work above cannot be started.
+fn clarity(definition: &Definition, findings: &mut Findings) {
+    let Some(wanted) = definition.get("clarity") else { return };
+    let scorer = wanted.get("agent").map_or(Some("clarity"), Value::as_str);
+    let name = definition.get("name").and_then(Value::as_str);
+    if let Some(scorer) = scorer.filter(|scorer| !is_name(scorer)) {
+        findings.problem("$.clarity.agent", format!("'{scorer}' cannot be an agent's name; {}", names::RULE));
+    } else if scorer.is_some() && scorer == name {
+        let message = "an agent cannot score its own answers; name another one as clarity.agent";
+        findings.problem("$.clarity", message);
     }
 }
 
@@ -161,6 +177,7 @@ fn procedural(definition: &Definition, findings: &mut Findings) {
         "agents",
         "mcp_servers",
         "cites",
+        "clarity",
         "tier",
         "escalation",
     ] {
@@ -170,11 +187,34 @@ fn procedural(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-fn autonomous(definition: &Definition, findings: &mut Findings) {
+/// An orchestrator's model plans and sums up; all else is done by others.
+fn orchestrator(definition: &Definition, findings: &mut Findings) {
+    no_program(definition, findings);
+    if strings(definition, "agents").next().is_none() {
+        let message = "an orchestrator needs agents to give subtasks to; name them, or say [\"*\"] for all of the project";
+        findings.problem("$.agents", message);
+    }
+    for key in ["protocol", "tools", "opening", "mcp_servers", "changes"] {
+        if definition.contains_key(key) {
+            let message =
+                "has no effect: an orchestrator gives subtasks to its agents, which have tools of their own";
+            findings.warning(format!("$.{key}"), message);
+        }
+    }
+}
+
+fn no_program(definition: &Definition, findings: &mut Findings) {
     if definition.contains_key("command") {
         let message = "only a procedural agent has a command; remove it, or say type: procedural";
         findings.problem("$.command", message);
     }
+    if definition.contains_key("parameters_as") {
+        findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");
+    }
+}
+
+fn autonomous(definition: &Definition, findings: &mut Findings) {
+    no_program(definition, findings);
     let tools: Vec<&str> = strings(definition, "tools").collect();
     let servers = definition.get("mcp_servers").and_then(Value::as_object);
     let is_listed = |name: &str| {
@@ -198,9 +238,6 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
             );
             findings.problem(format!("$.{key}[{index}]"), message);
         }
-    }
-    if definition.contains_key("parameters_as") {
-        findings.warning("$.parameters_as", "has no effect: only a procedural agent has a program");
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use formwork_agents::{Checked, load_one};
-use formwork_types::Blueprint;
+use formwork_types::{Blueprint, EVERYBODY};
 
 use crate::agents;
 
@@ -35,10 +35,13 @@ pub(super) fn check_family(project: &Path, root: &Blueprint) -> Result<()> {
     let mut seen = HashSet::from([root.name.clone()]);
     let mut pending = vec![root.clone()];
     while let Some(blueprint) = pending.pop() {
-        for (index, name) in blueprint.agents.iter().enumerate() {
+        let scorer = blueprint.clarity.as_ref().map(|clarity| ("clarity.agent".to_owned(), &clarity.agent));
+        let others = blueprint.agents.iter().enumerate();
+        let others = others.map(|(index, name)| (format!("agents[{index}]"), name));
+        for (place, name) in others.filter(|(_, name)| *name != EVERYBODY).chain(scorer) {
             if seen.insert(name.clone()) {
                 let (_, other) = find(project, name)
-                    .with_context(|| format!("the agent '{}', agents[{index}]", blueprint.name))?;
+                    .with_context(|| format!("the agent '{}', {place}", blueprint.name))?;
                 pending.push(other);
             }
         }

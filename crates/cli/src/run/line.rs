@@ -1,4 +1,4 @@
-//! The progress line: strategy, call, tokens, last error.
+//! The progress line: strategy, call, tokens, last error; above it, the subtasks of an orchestration.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,6 +7,7 @@ use formwork_model::{Error, Watch};
 use formwork_runner::{Claim, ModelCall, Progress};
 use formwork_types::Body;
 
+use super::tree::Tree;
 use crate::output;
 
 /// The line is drawn at most this often; more would only flicker.
@@ -28,6 +29,11 @@ struct Now {
     tokens: u64,
     error: String,
     drawn: Option<Instant>,
+    tree: Tree,
+    /// The agent whose subtasks they are.
+    leader: String,
+    /// Lines that stand below the first on the terminal.
+    below: usize,
 }
 
 impl Line {
@@ -38,7 +44,8 @@ impl Line {
     /// Takes the line away.
     pub(super) fn clear(&self) {
         if self.terminal {
-            output::progress("");
+            let mut now = self.now();
+            now.below = output::redraw(&[String::new()], now.below);
         }
     }
 
@@ -53,7 +60,14 @@ impl Line {
         }
         now.drawn = Some(Instant::now());
         let error = if now.error.is_empty() { String::new() } else { format!(" · {}", now.error) };
-        output::progress(&format!("{} · {} · {} tokens{error}", now.agent, now.call, now.tokens));
+        let line = format!("{} · {} · {} tokens{error}", now.agent, now.call, now.tokens);
+        if now.tree.is_empty() {
+            return output::progress(&line);
+        }
+        let width = output::width();
+        let mut lines = now.tree.lines(&now.leader, width);
+        lines.push(line.chars().take(width.saturating_sub(1)).collect());
+        now.below = output::redraw(&lines, now.below);
     }
 
     fn say(&self, agent: &str, text: &str) {
@@ -64,6 +78,9 @@ impl Line {
 
     /// Shows what happened to an agent's run.
     pub(super) fn event(&self, agent: &str, body: &Body) {
+        if let Some(text) = self.subtasks(agent, body) {
+            return self.say(agent, &text);
+        }
         let text = match body {
             Body::ValidationFailed { errors, consequence } => {
                 let more = errors.len().saturating_sub(1);
@@ -92,10 +109,27 @@ impl Line {
                 None => format!("{} has ended", end.agent_name),
                 Some(error) => format!("{} has failed: {}", end.agent_name, error.message),
             },
+            Body::ClarityScored { score, threshold, consequence, .. } => {
+                format!("clarity {score} of {threshold}; {consequence}")
+            }
             _ => return,
         };
         self.say(agent, &text);
         self.now().error = short(&text);
+    }
+
+    /// Shows what happened to an orchestration; nothing where it is about something else.
+    fn subtasks(&self, agent: &str, body: &Body) -> Option<String> {
+        let mut now = self.now();
+        if matches!(body, Body::PlanCreated { .. }) && now.leader.is_empty() {
+            agent.clone_into(&mut now.leader);
+        }
+        if now.leader != agent {
+            return None;
+        }
+        let text = now.tree.happened(body)?;
+        self.draw(&mut now, true);
+        Some(text)
     }
 }
 
@@ -129,10 +163,15 @@ impl Progress for Line {
         now.agent.clone_from(&claim.blueprint.name);
         now.call = format!("{} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
         now.tokens = 0;
+        now.tree.doing(&claim.session_id, &format!("{what} {} of {}", call.number, call.of));
         self.draw(&mut now, true);
     }
 
     fn happened(&self, claim: &Claim, body: &Body) {
+        if let Body::PreTool { tool_name, tool_input, .. } = body {
+            let what = short(&format!("{tool_name} {tool_input}"));
+            self.now().tree.doing(&claim.session_id, &what);
+        }
         self.event(&claim.blueprint.name, body);
     }
 }

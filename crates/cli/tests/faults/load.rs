@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::wait::until;
 
 /// What is asked for, in turns.
-const KINDS: [&str; 5] = ["plain", "looking", "leader", "caller", "strict"];
+const KINDS: [&str; 6] = ["plain", "looking", "leader", "caller", "team", "strict"];
 
 /// How often a client looks whether its run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

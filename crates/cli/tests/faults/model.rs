@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::wait::until;
 
 /// What an agent of the house does, and what it needs for that.
-pub(crate) const AGENTS: [(&str, &str); 6] = [
+pub(crate) const AGENTS: [(&str, &str); 7] = [
     (
         "plain",
         "name: plain\noutput_schema: {type: object, required: [task], properties: {task: {type: string}}}\n",
@@ -28,6 +28,7 @@ pub(crate) const AGENTS: [(&str, &str); 6] = [
     ("leader", "name: leader\nagents: [helper]\n"),
     ("caller", "name: caller\nagents: [helper]\n"),
     ("helper", "name: helper\n"),
+    ("team", "name: team\ntype: orchestrator\nagents: [helper]\n"),
 ];
 
 /// How often `looking` reads before it answers.
@@ -140,11 +141,28 @@ fn reply(task: &str, messages: &[Value], number: usize) -> (String, Vec<(String,
             (said, vec![("fs_read".to_owned(), json!({"path": format!("notes/{rounds}.txt")}))])
         }
         "leader" if role(last) == "user" => (said, vec![start(1, "sync")]),
+        "team" if !summed_up(messages) => (said, vec![plan(task)]),
+        "team" => (format!("{said} [s1] [s2] [s3]"), Vec::new()),
         "caller" if role(last) == "user" && !is_callback(last) => {
             (said, vec![start(1, "callback"), start(2, "callback")])
         }
         _ => (said, Vec::new()),
     }
+}
+
+/// Two subtasks at once, and one after them.
+fn plan(task: &str) -> (String, Value) {
+    let subtask = |number: usize, needed: &[&str]| {
+        let (id, description) = (format!("s{number}"), format!("[{task}/{number}] Help."));
+        json!({"id": id, "description": description, "agent": "helper", "dependencies": needed})
+    };
+    let subtasks = [subtask(1, &[]), subtask(2, &[]), subtask(3, &["s1", "s2"])];
+    ("create_execution_plan".to_owned(), json!({"subtasks": subtasks}))
+}
+
+/// Whether all subtasks are done.
+fn summed_up(messages: &[Value]) -> bool {
+    messages.iter().any(|message| message.to_string().contains("All subtasks are done."))
 }
 
 /// Whether the model was told what is wrong with its first answer.

@@ -82,6 +82,7 @@ fn family(task: &str) -> Vec<String> {
     let children = match task.split('-').next() {
         Some("leader") => 1,
         Some("caller") => 2,
+        Some("team") => 3,
         _ => 0,
     };
     let children = (1..=children).map(|number| format!("{task}/{number}"));

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use formwork_agents::{Checked, Problems, check, shipped, shipped_names};
+use formwork_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
 use formwork_api::{AgentView, Code, Error, Verdict};
 use formwork_store::{Named, Shelf};
-use formwork_types::{AgentCard, Blueprint, timestamp};
+use formwork_types::{AgentCard, AgentType, Blueprint, EVERYBODY, timestamp};
 use serde_json::{Value, json};
 
 use super::{App, errors, is_verb};
@@ -69,11 +69,11 @@ impl App {
     /// What an agent is told of those that it may delegate to. One that is gone by now is left out.
     pub(super) async fn cards(&self, blueprint: &Blueprint) -> Result<Vec<AgentCard>, Error> {
         let mut cards: Vec<AgentCard> = Vec::new();
-        for name in &blueprint.agents {
-            if *name == blueprint.name || cards.iter().any(|card| card.name == *name) {
+        for name in self.team(blueprint).await? {
+            if name == blueprint.name || cards.iter().any(|card| card.name == name) {
                 continue;
             }
-            match self.blueprint(name).await {
+            match self.blueprint(&name).await {
                 Ok(other) => cards.push(AgentCard {
                     name: other.name.clone(),
                     description: other.description.clone(),
@@ -85,6 +85,27 @@ impl App {
             }
         }
         Ok(cards)
+    }
+
+    /// The names of those that an agent may delegate to, with the project's where it names everybody.
+    async fn team(&self, blueprint: &Blueprint) -> Result<Vec<String>, Error> {
+        let mut team: Vec<String> = Vec::new();
+        for name in &blueprint.agents {
+            if name != EVERYBODY {
+                team.push(name.clone());
+                continue;
+            }
+            let own = self.agents().await?.into_iter().filter(|view| view.source != "shipped");
+            let takes_part = |view: &AgentView| {
+                let definition = view.blueprint.clone().unwrap_or_default();
+                let Ok(other) = serde_json::from_value::<Blueprint>(definition) else { return false };
+                // A team does not call another one by chance, nor anyone who cannot be told what to do in words.
+                let prompt = json!({"prompt": "Go."});
+                other.kind != AgentType::Orchestrator && parameters::check(&other, &prompt).is_ok()
+            };
+            team.extend(own.filter(takes_part).map(|view| view.name));
+        }
+        Ok(team)
     }
 
     /// Saves a new agent.
