@@ -37,6 +37,7 @@ mod act;
 mod acting;
 mod action;
 mod callable;
+mod check;
 mod cite;
 mod contract;
 mod conversation;

@@ -69,6 +69,10 @@ pub struct Blueprint {
     /// The places of a result, such as `$.filesModified[*].path`, that have to name files that the agent has changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+    /// The places of a result, such as `$.verification_data.checks[*]`, that report criteria: what `check:criteria` has
+    /// decided of them has to stand there as it was decided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// The tier of model it starts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
@@ -200,7 +204,7 @@ mod tests {
             "output_example": [1], "response_type": "planning", "protocol": "actions", "tools": ["fs:read"],
             "opening": [{"tool": "fs:read", "arguments": {"path": "a"}}], "agents": ["b"],
             "mcp_servers": {"docs": {"command": ["docs-mcp"]}, "wiki": {"url": "http://127.0.0.1:9000/mcp"}},
-            "cites": ["$[*]"], "changes": ["$[*]"], "tier": "small", "escalation": ["small", "large"],
+            "cites": ["$[*]"], "changes": ["$[*]"], "checks": ["$[*]"], "tier": "small", "escalation": ["small", "large"],
             "limits": {"max_steps": 1, "max_tool_calls": 2, "timeout_seconds": 3, "max_tokens": 4},
             "env": ["HOME"],
         });
