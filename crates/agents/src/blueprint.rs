@@ -4,7 +4,7 @@ mod rules;
 
 use std::sync::LazyLock;
 
-use formwork_schema::{Schema, Segment, json_path};
+use formwork_schema::{Schema, Segment, json_path, shipped};
 use formwork_types::Blueprint;
 use serde_json::{Map, Value};
 
@@ -90,6 +90,7 @@ pub(crate) fn examine(
     findings: &mut Findings,
 ) -> Option<Blueprint> {
     normalise(&mut definition);
+    take_shipped(&mut definition, findings);
     if let Some(name) = fallback_name.filter(|_| !definition.contains_key("name")) {
         definition.insert("name".to_owned(), name.into());
     }
@@ -124,6 +125,24 @@ fn normalise(definition: &mut Map<String, Value>) {
             {
                 *value = Value::from(whole as u64);
             }
+        }
+    }
+}
+
+/// Puts the schemas that come with the program in the place of their names.
+fn take_shipped(definition: &mut Map<String, Value>, findings: &mut Findings) {
+    for key in ["output_schema", "default_output_schema"] {
+        let Some(Value::String(name)) = definition.get(key) else { continue };
+        if let Some(known) = shipped().iter().find(|known| known.name == name) {
+            definition.insert(key.to_owned(), known.schema.source().clone());
+        } else {
+            let known: Vec<&str> = shipped().iter().map(|known| known.name).collect();
+            let message = format!(
+                "no schema '{name}' comes with the program; write the schema itself, or one of: {}",
+                known.join(", ")
+            );
+            findings.problem(format!("$.{key}"), message);
+            definition.remove(key);
         }
     }
 }
@@ -202,7 +221,7 @@ mod tests {
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
             "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {}, "output_schema": {}, "default_output_schema": {},
             "default_output_schema_options": options, "output_example": 1, "response_type": "planning", "protocol": "actions",
-            "tools": ["t"], "opening": [{"tool": "t"}], "agents": ["b"], "mcp_servers": {"m": {"url": "http://x"}}, "cites": ["$"], "changes": ["$"], "tier": "small",
+            "tools": ["t"], "opening": [{"tool": "t"}], "agents": ["b"], "mcp_servers": {"m": {"url": "http://x"}}, "cites": ["$"], "changes": ["$"], "clarity": {}, "checks": ["$"], "tier": "small",
             "escalation": ["small"], "limits": limits, "env": ["E"],
         }))
         .unwrap();

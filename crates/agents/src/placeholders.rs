@@ -3,7 +3,11 @@
 //! They may stand in the texts of a blueprint: title, description, system prompt, command, the
 //! arguments of opening calls and the addresses of MCP servers. Schemas, examples and names are left alone. `$${` is a `${` that is meant
 //! as it stands. What is filled in is not looked at again, so a parameter cannot bring placeholders.
+//!
+//! In an argument of an opening call that is nothing but a placeholder, a parameter keeps its type. An opening call that
+//! names a parameter which the run does not have is left out.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use formwork_schema::{Additional, Schema, Segment, json_path};
@@ -78,8 +82,13 @@ fn fill_all(
     for (index, text) in filled.command.iter_mut().enumerate() {
         fill(format!("$.command[{index}]"), text);
     }
-    for (index, call) in filled.opening.iter_mut().enumerate() {
-        fill_texts(&mut call.arguments, &format!("$.opening[{index}].arguments"), &mut fill);
+    for (index, mut call) in std::mem::take(&mut filled.opening).into_iter().enumerate() {
+        if lacks_parameter(&call.arguments, surroundings.parameters) {
+            continue;
+        }
+        let path = format!("$.opening[{index}].arguments");
+        fill_texts(&mut call.arguments, &path, surroundings.parameters, &mut fill);
+        filled.opening.push(call);
     }
     for (name, server) in &mut filled.mcp_servers {
         let place =
@@ -103,19 +112,52 @@ fn fill_all(
     }
 }
 
-/// Fills the texts inside a value.
-fn fill_texts(value: &mut Value, path: &str, fill: &mut impl FnMut(String, &mut String)) {
+/// Whether a parameter that a value names is not given in this run: what is called with it has nothing to do.
+fn lacks_parameter(value: &Value, parameters: &Value) -> bool {
     match value {
-        Value::String(text) => fill(path.to_owned(), text),
+        Value::String(text) => {
+            let lacks = Cell::new(false);
+            // Whatever else is wrong is told when the text is filled in.
+            let _ = replace(text, |name| {
+                if let Ok(Placeholder::Parameter(path)) = Placeholder::read(name) {
+                    lacks.set(lacks.get() || parameter(path, parameters).is_none());
+                }
+                Ok(String::new())
+            });
+            lacks.get()
+        }
+        Value::Array(items) => items.iter().any(|item| lacks_parameter(item, parameters)),
+        Value::Object(members) => members.values().any(|member| lacks_parameter(member, parameters)),
+        _ => false,
+    }
+}
+
+/// The parameter that a text stands for which is one placeholder and nothing else. It keeps its type.
+fn whole_parameter<'p>(text: &str, parameters: &'p Value) -> Option<&'p Value> {
+    let name = text.strip_prefix("${")?.strip_suffix('}').filter(|name| !name.contains(['}', '\n']))?;
+    match Placeholder::read(name.trim()) {
+        Ok(Placeholder::Parameter(path)) => parameter(path, parameters),
+        _ => None,
+    }
+}
+
+/// Fills the texts inside a value.
+fn fill_texts(value: &mut Value, path: &str, parameters: &Value, fill: &mut impl FnMut(String, &mut String)) {
+    match value {
+        Value::String(text) => match whole_parameter(text, parameters) {
+            Some(given) => *value = given.clone(),
+            None => fill(path.to_owned(), text),
+        },
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                fill_texts(item, &format!("{path}[{index}]"), fill);
+                fill_texts(item, &format!("{path}[{index}]"), parameters, fill);
             }
         }
         Value::Object(members) => {
             for (key, member) in members {
                 let segment = json_path(&[Segment::Key(key.clone())]);
-                fill_texts(member, &format!("{path}{}", segment.trim_start_matches('$')), fill);
+                let path = format!("{path}{}", segment.trim_start_matches('$'));
+                fill_texts(member, &path, parameters, fill);
             }
         }
         _ => {}
@@ -134,18 +176,20 @@ fn value_of(name: &str, blueprint: &Blueprint, surroundings: &Surroundings<'_>) 
                 format!("${{{name}}} has no value: the environment variable {variable} is not set")
             })
         }
-        Placeholder::Parameter(path) => {
-            let found = path.split('.').try_fold(surroundings.parameters, |value, step| match value {
-                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-                other => other.get(step),
-            });
-            match found {
-                Some(Value::String(text)) => Ok(text.clone()),
-                Some(value) => Ok(value.to_string()),
-                None => Err(format!("${{{name}}} has no value: the run has no parameter '{path}'")),
-            }
-        }
+        Placeholder::Parameter(path) => match parameter(path, surroundings.parameters) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(value) => Ok(value.to_string()),
+            None => Err(format!("${{{name}}} has no value: the run has no parameter '{path}'")),
+        },
     }
+}
+
+/// The parameter at a path of names and positions.
+fn parameter<'p>(path: &str, parameters: &'p Value) -> Option<&'p Value> {
+    path.split('.').try_fold(parameters, |value, step| match value {
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+        other => other.get(step),
+    })
 }
 
 /// Reports placeholders that could not stand for anything in any run.

@@ -6,11 +6,17 @@ use crate::document::Format;
 use crate::load::{Loaded, parse};
 
 /// Each by its name, with its file.
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 11] = [
     ("researcher", include_str!("../../../agents/researcher.yaml")),
     ("implementer", include_str!("../../../agents/implementer.yaml")),
     ("reviewer", include_str!("../../../agents/reviewer.yaml")),
     ("tester", include_str!("../../../agents/tester.yaml")),
+    ("planning", include_str!("../../../agents/planning.yaml")),
+    ("answer", include_str!("../../../agents/answer.yaml")),
+    ("verification", include_str!("../../../agents/verification.yaml")),
+    ("clarity", include_str!("../../../agents/clarity.yaml")),
+    ("research", include_str!("../../../agents/research.yaml")),
+    ("custom", include_str!("../../../agents/custom.yaml")),
     ("orchestrator", include_str!("../../../agents/orchestrator.yaml")),
 ];
 

@@ -39,6 +39,17 @@ struct File {
     tiers: BTreeMap<String, String>,
     #[serde(default)]
     server: ServerSettings,
+    #[serde(default)]
+    tools: ToolSettings,
+}
+
+/// What tools may do in the project.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolSettings {
+    /// The commands that `check:criteria` may run, by their first words, such as `cargo test`.
+    #[serde(default)]
+    pub(crate) commands: Vec<String>,
 }
 
 /// How `formwork serve` works, where its arguments say nothing.
@@ -67,6 +78,7 @@ pub(crate) struct Settings {
     pub(crate) default_backend: String,
     tiers: BTreeMap<String, String>,
     pub(crate) server: ServerSettings,
+    pub(crate) tools: ToolSettings,
 }
 
 impl Settings {
@@ -104,7 +116,8 @@ impl Settings {
         backends
             .entry(EMBEDDED.to_owned())
             .or_insert_with(|| BackendConfig::new(EMBEDDED, BackendKind::Embedded));
-        let settings = Settings { backends, default_backend, tiers: file.tiers, server: file.server };
+        let settings =
+            Settings { backends, default_backend, tiers: file.tiers, server: file.server, tools: file.tools };
         settings.check()?;
         Ok(settings)
     }
@@ -113,6 +126,11 @@ impl Settings {
         if let Some(seconds) = self.server.lease_seconds.filter(|seconds| !LEASE_SECONDS.contains(seconds)) {
             let (shortest, longest) = LEASE_SECONDS.into_inner();
             bail!("{FILE}: server.lease_seconds is {seconds}; it has to be {shortest} to {longest}");
+        }
+        if self.tools.commands.iter().any(|command| command.trim().is_empty()) {
+            bail!(
+                "{FILE}: tools.commands has an empty one; name the first words of a command, such as \"cargo test\""
+            );
         }
         let problems: Vec<String> = self.backends.values().flat_map(BackendConfig::problems).collect();
         if !problems.is_empty() {
@@ -237,6 +255,8 @@ mod tests {
         assert!(broken.starts_with("formwork.toml, line 1:"), "{broken}");
         let missing = refusal("default_backend = \"b\"\n[backends.a]\nkind = \"openai\"\n");
         assert_eq!(missing, "default_backend: there is no backend 'b'; there are: a, embedded");
+        let command = refusal("[tools]\ncommands = [\"cargo test\", \" \"]\n");
+        assert!(command.starts_with("formwork.toml: tools.commands has an empty one"), "{command}");
         let tier = refusal("[backends.a]\nkind = \"openai\"\n[tiers]\nlarge = \"b\"\n");
         assert_eq!(tier, "tiers.large: there is no backend 'b'; there are: a, embedded");
     }
@@ -279,6 +299,7 @@ mod tests {
         let settings = settings(include_str!("../../../examples/formwork.toml"), &[]).unwrap();
         assert_eq!(settings.tier("large").unwrap().name, "claude");
         assert_eq!(settings.tier("medium").unwrap().name, "lmstudio");
+        assert_eq!(settings.tools.commands, ["cargo test"]);
         let documented = settings.backend("lmstudio").unwrap();
         let default = BackendConfig::new("lmstudio", BackendKind::OpenAi);
         assert_eq!(documented.timeout_seconds, default.timeout_seconds);

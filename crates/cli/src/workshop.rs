@@ -78,6 +78,7 @@ impl Workshop {
             project_dir: folder.to_string_lossy().into_owned(),
             ladder,
             environment: named.into(),
+            commands: self.settings.tools.commands.clone(),
             until: job.time_left.map(|left| Instant::now() + left),
             ..job.claim()
         })

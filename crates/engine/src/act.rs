@@ -1,12 +1,13 @@
 //! What follows from a reply that acts: tools are called, agents are started, and the loop goes on or ends.
 
 use formwork_types::{
-    Body, ChildEnd, ExecutionMode, KEY_REMOVED, Protocol, REDACTED, Repair, Reply, RunErrorType, SessionId,
-    Stop, Strategy, ToolCall,
+    Body, CHECKING_TOOL, ChildEnd, ExecutionMode, KEY_REMOVED, Protocol, REDACTED, Repair, Reply,
+    RunErrorType, SessionId, Stop, Strategy, ToolCall,
 };
 use serde_json::{Map, Value, json};
 
 use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
+use crate::check;
 use crate::cite;
 use crate::decide::{Trouble, no_answer};
 use crate::delegation::Known;
@@ -142,8 +143,12 @@ impl State {
         }
         let step =
             self.acting.step.as_mut().ok_or(Error::Journal("a tool answered that was never called"))?;
+        let is_opening = step.is_opening;
         let call = step.waiting(call_id).ok_or(Error::Journal("a tool answered that was never called"))?;
         call.answer = Some(answer(output, error));
+        if let (Work::Tool(input), CHECKING_TOOL) = (&call.work, tool) {
+            check::decide(&mut self.acting.decided, input, output, is_opening);
+        }
         cite::see(&mut self.acting.seen, tool, output);
         cite::write(&mut self.acting.written, tool, output);
         self.end_step_if_over();

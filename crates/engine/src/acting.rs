@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::action::{Child, ToolRun};
 use crate::callable::{Callables, Kind};
+use crate::check::Decided;
 use crate::contract::Enforced;
 use crate::conversation::Past;
 use crate::delegation::{Known, START, child};
@@ -76,6 +77,8 @@ pub(crate) struct Acting {
     pub(crate) seen: Vec<String>,
     /// Files that tools have written to, the newest first.
     pub(crate) written: Vec<String>,
+    /// Criteria that were decided.
+    pub(crate) decided: Vec<Decided>,
 }
 
 /// A step that is over.

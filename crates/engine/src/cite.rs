@@ -26,28 +26,35 @@ pub(crate) struct Cited {
 pub(crate) fn cited(patterns: &[String], value: &Value) -> Vec<Cited> {
     let mut found = Vec::new();
     for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
-        collect(value, &steps, &mut Vec::new(), &mut found);
+        visit(value, &steps, &mut Vec::new(), &mut |place, there| {
+            if let (Value::String(path), true) = (there, found.len() <= CITED_MAX) {
+                found.push(Cited { place: json_path(place), path: path.clone() });
+            }
+        });
     }
     found
 }
 
-fn collect(value: &Value, steps: &[Step], place: &mut Vec<Segment>, found: &mut Vec<Cited>) {
-    if found.len() > CITED_MAX {
-        return;
-    }
+/// Shows what stands at the places of a pattern, each with its place.
+pub(crate) fn visit(
+    value: &Value,
+    steps: &[Step],
+    place: &mut Vec<Segment>,
+    show: &mut impl FnMut(&[Segment], &Value),
+) {
     match (steps.split_first(), value) {
-        (None, Value::String(path)) => found.push(Cited { place: json_path(place), path: path.clone() }),
+        (None, there) => show(place, there),
         (Some((Step::Key(key), rest)), Value::Object(members)) => {
             if let Some(member) = members.get(key) {
                 place.push(Segment::Key(key.clone()));
-                collect(member, rest, place, found);
+                visit(member, rest, place, show);
                 place.pop();
             }
         }
         (Some((Step::Each, rest)), Value::Array(items)) => {
             for (index, item) in items.iter().enumerate() {
                 place.push(Segment::Index(index));
-                collect(item, rest, place, found);
+                visit(item, rest, place, show);
                 place.pop();
             }
         }

@@ -39,6 +39,7 @@ mod act;
 mod acting;
 mod action;
 mod callable;
+mod check;
 mod cite;
 mod clarity;
 mod contract;

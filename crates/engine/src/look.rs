@@ -1,9 +1,11 @@
-//! Results that name files: what they name has to be there, or to have been changed, before they are taken.
+//! Results that say what can be looked at: the files that they name have to be there, or to have been changed, and
+//! criteria have to be as they were found, before they are taken.
 
 use formwork_schema::{Violation, Violations};
 use formwork_types::{Blueprint, Protocol, Reply};
 use serde_json::Value;
 
+use crate::check::contradictions;
 use crate::cite::{CITED_MAX, Cited, cited};
 use crate::decide::Trouble;
 use crate::error::Error;
@@ -11,6 +13,12 @@ use crate::judge::Accepted;
 use crate::plan::Plan;
 use crate::prompt::Why;
 use crate::state::State;
+
+/// What is wrong with a result that names the wrong files.
+const WRONG_FILES: (Why, &str) = (Why::Citation, "Output named files that do not exist or were not changed");
+
+/// What is wrong with a result that says something else of a criterion than was found.
+const CONTRADICTED: (Why, &str) = (Why::Contradiction, "Output contradicted what was checked");
 
 /// A result that satisfies its contract and names files that nobody has seen.
 #[derive(Debug, Clone)]
@@ -24,12 +32,17 @@ pub(crate) struct Looking {
 }
 
 impl State {
-    /// Takes a result, unless it names files that are not there or that were not changed. Files that nobody has seen
-    /// are looked for first.
+    /// Takes a result, unless it contradicts what was checked, or names files that are not there or that were not
+    /// changed. Files that nobody has seen are looked for first.
     pub(crate) fn look_or_finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
-        let Some(Blueprint { cites, changes, .. }) = self.task.as_ref().map(|task| &*task.blueprint) else {
+        let Some(Blueprint { cites, changes, checks, .. }) = self.task.as_ref().map(|task| &*task.blueprint)
+        else {
             return self.take(plan, accepted, reply);
         };
+        let contradicted = contradictions(checks, &accepted.value, &self.acting.decided);
+        if !contradicted.is_empty() {
+            return self.refuse(plan, accepted.value, reply, contradicted, CONTRADICTED);
+        }
         let (cited, changed) = (cited(cites, &accepted.value), cited(changes, &accepted.value));
         let mut wrong: Vec<Violation> = Vec::new();
         if cited.len() > CITED_MAX || changed.len() > CITED_MAX {
@@ -40,7 +53,7 @@ impl State {
             wrong.push(violation(&it.place, message));
         }
         if !wrong.is_empty() {
-            return self.refuse_files(plan, accepted.value, reply, wrong);
+            return self.refuse(plan, accepted.value, reply, wrong, WRONG_FILES);
         }
         let mut paths: Vec<String> = cited.iter().map(|it| it.path.clone()).collect();
         paths.retain(|path| !self.acting.seen.contains(path));
@@ -67,20 +80,23 @@ impl State {
             .collect();
         match wrong.is_empty() {
             true => self.take(plan, accepted, &reply),
-            false => self.refuse_files(plan, accepted.value, &reply, wrong),
+            false => self.refuse(plan, accepted.value, &reply, wrong, WRONG_FILES),
         }
         Ok(())
     }
 
-    fn refuse_files(&mut self, plan: Plan, value: Value, reply: &Reply, list: Vec<Violation>) {
+    /// Asks again for a result that says what is not so.
+    fn refuse(
+        &mut self,
+        plan: Plan,
+        value: Value,
+        reply: &Reply,
+        list: Vec<Violation>,
+        (why, summary): (Why, &'static str),
+    ) {
         let violations = Violations { list, more: 0 };
         self.ledger.failed(&value, &violations);
-        let trouble = Trouble::unmet(
-            Why::Citation,
-            violations.lines(),
-            "Output named files that do not exist or were not changed",
-        );
-        self.correct(plan, reply, trouble);
+        self.correct(plan, reply, Trouble::unmet(why, violations.lines(), summary));
     }
 
     /// Asks for a result again that satisfies the schema and will not do all the same.
@@ -92,6 +108,6 @@ impl State {
     }
 }
 
-fn violation(path: &str, message: String) -> Violation {
+pub(crate) fn violation(path: &str, message: String) -> Violation {
     Violation { path: path.to_owned(), message, schema_path: String::new(), value: Value::Null }
 }

@@ -115,7 +115,12 @@ impl State {
         let done: Vec<String> = orchestra.done().map(|part| part.subtask.id.clone()).collect();
         let narrowed = subtasks::under_grammar(&orchestra.team, &done, orchestra.parts.len());
         let whole = &orchestra.whole;
-        let blueprint = Blueprint { cites: Vec::new(), changes: Vec::new(), ..(*whole.blueprint).clone() };
+        let blueprint = Blueprint {
+            cites: Vec::new(),
+            changes: Vec::new(),
+            checks: Vec::new(),
+            ..(*whole.blueprint).clone()
+        };
         let task = Task {
             blueprint: Arc::new(blueprint),
             contract: Some(Enforced::plan(&Arc::new(contract), done)?),

@@ -142,6 +142,8 @@ pub(crate) enum Why {
     Envelope,
     /// It cites what is not there.
     Citation,
+    /// It contradicts what was checked.
+    Contradiction,
 }
 
 impl Why {
@@ -153,6 +155,9 @@ impl Why {
             Why::Envelope => "Your response is not one valid action.",
             Why::Citation => {
                 "Your output names files that are not in the project, or that were not changed. Name only files that you have seen or changed."
+            }
+            Why::Contradiction => {
+                "Your output contradicts what was checked. Report every criterion as it was found, and conclude from that."
             }
             Why::Placeholder => {
                 "Your output matches the schema, but holds placeholders instead of content. Give the real content."

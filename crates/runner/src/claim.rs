@@ -46,6 +46,8 @@ pub struct Claim {
     pub command: Vec<String>,
     /// The blueprint's MCP servers, in the same way.
     pub mcp_servers: BTreeMap<String, McpServer>,
+    /// The commands that its checks may run, by their first words, such as `cargo test`.
+    pub commands: Vec<String>,
     /// When its time is up. Where nobody has said so, the blueprint's limit counts from when the run is driven.
     pub until: Option<Instant>,
     /// Its tools, once they are open.
@@ -78,6 +80,7 @@ impl Claim {
             ladder: Vec::new(),
             agents: Vec::new(),
             environment: Variables::default(),
+            commands: Vec::new(),
             until: None,
             tools: Arc::default(),
         }
@@ -123,7 +126,8 @@ impl Claim {
         environment.retain(|(name, _)| !named.iter().any(|(other, _)| other == name));
         environment.extend(named.iter().cloned());
         let folder = self.project_dir.clone().into();
-        let surroundings = Surroundings { folder, environment, limits: Limits::default() };
+        let surroundings =
+            Surroundings { folder, environment, limits: Limits::default(), commands: self.commands.clone() };
         let tools = &self.blueprint.tools;
         self.tools.get_or_try_init(|| Toolbox::open(tools, &self.mcp_servers, &surroundings)).await
     }

@@ -22,6 +22,9 @@ const ERROR: &str = "error";
 /// What only a verification can say of itself.
 const VERDICTS: [&str; 3] = ["PASS", "FAIL", "PARTIAL"];
 
+/// The most criteria that are named when a verdict does not fit; the rest is counted.
+const NAMED_MAX: usize = 5;
+
 /// A part of the form.
 struct Section {
     /// The type of the responses that it belongs to.
@@ -71,6 +74,8 @@ pub fn pairing(value: &Value, own: Option<&str>) -> Violations {
     found.extend(response.error_is_explained());
     found.extend(response.own_section());
     found.extend(SECTIONS.iter().flat_map(|section| response.members(section)));
+    found.extend(response.numbers());
+    found.extend(response.verdict());
     found.extend(response.questions());
     in_document_order(value, found)
 }
@@ -183,6 +188,50 @@ impl Response<'_> {
         found
     }
 
+    /// Steps are done in the order that they are written in, and numbered so.
+    fn numbers(&self) -> Vec<Found> {
+        let place =
+            |index| vec![key("planning_data"), key("steps"), Segment::Index(index), key("step_number")];
+        let steps = self.value["planning_data"]["steps"].as_array().map_or(0, Vec::len);
+        let number =
+            |index: usize| self.at(&place(index)).filter(|it| it.as_f64() != Some((index + 1) as f64));
+        let wrong = |index: usize, given: &Value| {
+            let message =
+                format!("must be {}, not {}: steps are numbered in order from 1", index + 1, show(given));
+            self.wrong(place(index), message)
+        };
+        (0..steps).filter_map(|index| Some(wrong(index, number(index)?))).collect()
+    }
+
+    /// A verdict follows from the checks.
+    fn verdict(&self) -> Option<Found> {
+        let status = self.status;
+        let checks = self.value["verification_data"]["checks"].as_array()?;
+        if self.kind != "verification" || !VERDICTS.contains(&status) {
+            return None;
+        }
+        let failed: Vec<&Value> = checks.iter().filter(|check| check["passed"] == false).collect();
+        let (is_any_passed, is_any_failed) = (failed.len() < checks.len(), !failed.is_empty());
+        let fitting = match (is_any_passed, is_any_failed) {
+            (false, false) => {
+                let message = format!(
+                    "'{status}' needs at least one check; add to verification_data.checks what was checked, or \
+                     say 'needs_clarification'"
+                );
+                return Some(self.wrong(vec![key("status")], message));
+            }
+            (true, false) => ["PASS"].as_slice(),
+            (true, true) => &["PARTIAL", "FAIL"],
+            (false, true) => &["FAIL"],
+        };
+        let reason = match failed.is_empty() {
+            true => "every check has passed".to_owned(),
+            false => format!("{} of {} checks failed: {}", failed.len(), checks.len(), criteria(&failed)),
+        };
+        let message = format!("must be '{}', not '{status}', since {reason}", fitting.join("' or '"));
+        (!fitting.contains(&status)).then(|| self.wrong(vec![key("status")], message))
+    }
+
     /// What is not clear has to be asked. The total decides; without it every score does.
     fn questions(&self) -> Option<Found> {
         let scores = self.value.get("clarity_data").filter(|_| self.kind == "clarity")?;
@@ -219,6 +268,16 @@ impl Response<'_> {
             Segment::Index(index) => value.get(index),
         })
     }
+}
+
+/// The criteria of some checks, in words.
+fn criteria(checks: &[&Value]) -> String {
+    let mut named: Vec<String> =
+        checks.iter().take(NAMED_MAX).map(|check| show(&check["criterion"])).collect();
+    if checks.len() > NAMED_MAX {
+        named.push(format!("and {} more", checks.len() - NAMED_MAX));
+    }
+    named.join(", ")
 }
 
 fn key(name: &str) -> Segment {

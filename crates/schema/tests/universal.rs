@@ -22,9 +22,20 @@ fn plan() -> Value {
 }
 
 fn verified(status: &str) -> Value {
+    let checks: &[bool] = match status {
+        "FAIL" => &[false],
+        "PARTIAL" => &[true, false],
+        _ => &[true],
+    };
+    judged(status, checks)
+}
+
+/// A verification with criteria that were met or not: `a`, `b` and so on.
+fn judged(status: &str, passed: &[bool]) -> Value {
+    let checks = ('a'..).zip(passed).map(|(name, passed)| json!({"criterion": name, "passed": passed}));
     json!({
         "response_type": "verification", "status": status, "message": "Checked.",
-        "verification_data": {"checks": [{"criterion": "it builds", "passed": true}]},
+        "verification_data": {"checks": checks.collect::<Vec<_>>()},
     })
 }
 
@@ -198,6 +209,62 @@ fn verdicts_come_from_verifications_alone() {
 }
 
 #[test]
+fn steps_are_numbered_in_order() {
+    let numbered = |numbers: &[f64]| {
+        let step = |number: &f64| json!({"step_number": number, "action": "a", "details": "d"});
+        with(plan(), "/planning_data/steps", numbers.iter().map(step).collect())
+    };
+    check(None, &numbered(&[]), &[]);
+    check(None, &numbered(&[1.0, 2.0, 3.0]), &[]);
+    check(
+        None,
+        &numbered(&[1.0, 3.0, 2.0, 4.0]),
+        &[
+            "$.planning_data.steps[1].step_number: must be 2, not 3.0: steps are numbered in order from 1",
+            "$.planning_data.steps[2].step_number: must be 3, not 2.0: steps are numbered in order from 1",
+        ],
+    );
+}
+
+#[test]
+fn a_verdict_follows_from_the_checks() {
+    for (status, passed, expected) in [
+        ("PASS", [true, true].as_slice(), ""),
+        ("PASS", &[true, false], "must be 'PARTIAL' or 'FAIL', not 'PASS', since 1 of 2 checks failed: 'b'"),
+        ("PASS", &[false, false], "must be 'FAIL', not 'PASS', since 2 of 2 checks failed: 'a', 'b'"),
+        ("FAIL", &[false], ""),
+        ("FAIL", &[true, false], ""),
+        ("FAIL", &[true, true], "must be 'PASS', not 'FAIL', since every check has passed"),
+        ("PARTIAL", &[true, false], ""),
+        ("PARTIAL", &[true], "must be 'PASS', not 'PARTIAL', since every check has passed"),
+        (
+            "PARTIAL",
+            &[false; 6],
+            "must be 'FAIL', not 'PARTIAL', since 6 of 6 checks failed: 'a', 'b', 'c', 'd', 'e', and 1 more",
+        ),
+        ("needs_clarification", &[false], ""),
+    ] {
+        let expected = Some(format!("$.status: {expected}")).filter(|_| !expected.is_empty());
+        check(None, &judged(status, passed), expected.as_deref().as_slice());
+    }
+    let alone = |status: &str| {
+        format!(
+            "$.status: '{status}' needs at least one check; add to verification_data.checks what was checked, or say \
+             'needs_clarification'"
+        )
+    };
+    for status in ["PASS", "FAIL", "PARTIAL"] {
+        check(None, &judged(status, &[]), &[&alone(status)]);
+    }
+    let error = json!({"response_type": "error", "status": "error", "message": "m", "error_details": {}});
+    check(
+        None,
+        &with(error, "/verification_data", judged("FAIL", &[false])["verification_data"].clone()),
+        &[],
+    );
+}
+
+#[test]
 fn what_is_not_clear_is_asked() {
     let asks = json!(["Which file?"]);
     check(None, &scored(json!({"total_score": 85})), &[]);
@@ -312,6 +379,8 @@ fn the_examples_fail_when_they_are_spoilt() {
         ("planning", "/planning_data", Value::Null, "$.planning_data"),
         ("planning", "/planning_data/summary", Value::Null, "$.planning_data.summary"),
         ("planning", "/planning_data/steps", Value::Null, "$.planning_data.steps"),
+        ("planning", "/planning_data/steps/1/step_number", json!(1), "$.planning_data.steps[1].step_number"),
+        ("verification", "/verification_data/checks/2/passed", json!(false), "$.status"),
         ("planning", "/planning_data/steps/4/details", Value::Null, "$.planning_data.steps[4].details"),
         ("answer", "/answer_data", Value::Null, "$.answer_data"),
         ("answer", "/answer_data/confidence", Value::Null, "$.answer_data.confidence"),

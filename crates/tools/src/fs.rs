@@ -18,6 +18,8 @@ use formwork_types::ToolDefinition;
 use crate::Tool;
 use crate::project::{Project, ProjectTool, Run};
 
+pub(crate) use read::text;
+
 /// How long a call may take. A search over a large project on a slow disk takes seconds; what takes longer is stopped
 /// and the model is told so.
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);

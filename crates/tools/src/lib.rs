@@ -8,6 +8,7 @@
 //! (`formwork-runner`).
 
 mod builtin;
+mod check;
 mod code;
 mod definition;
 mod error;

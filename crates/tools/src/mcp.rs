@@ -28,7 +28,7 @@ use crate::{Error, Tool};
 use connection::Connection;
 use tool::McpTool;
 
-/// What a server finds around it, and how much it may take.
+/// What servers and commands find around them, and how much they may take.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The folder that programs work in.
@@ -37,6 +37,8 @@ pub struct Surroundings {
     pub environment: Vec<(String, String)>,
     /// How much a server may take.
     pub limits: Limits,
+    /// The commands that `check:criteria` may run, by their first words, such as `cargo test`.
+    pub commands: Vec<String>,
 }
 
 /// Variables hold keys, so that only their names are shown.
@@ -48,6 +50,7 @@ impl std::fmt::Debug for Surroundings {
             .field("folder", &self.folder)
             .field("environment", &names)
             .field("limits", &self.limits)
+            .field("commands", &self.commands)
             .finish()
     }
 }

@@ -23,7 +23,7 @@ use crate::Error;
 use crate::code::Index;
 
 pub(crate) use arguments::arguments;
-pub(crate) use cancel::Cancel;
+pub(crate) use cancel::{Cancel, perform};
 pub(crate) use inside::{Inside, is_protected};
 pub(crate) use text::{cut, is_binary};
 pub(crate) use tool::{ProjectTool, Run};
@@ -79,6 +79,12 @@ impl Project {
     /// What stands at a path, links followed as long as they stay inside.
     pub(crate) fn metadata(&self, path: &Inside) -> Result<Metadata, Error> {
         self.dir.metadata(path.as_path()).map_err(|error| refusal(path, &error))
+    }
+
+    /// Whether there is nothing at a path, for certain.
+    pub(crate) fn lacks(&self, path: &Inside) -> bool {
+        let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        self.dir.metadata(path.as_path()).is_err_and(|error| missing.contains(&error.kind()))
     }
 
     /// Reads a regular file whole that a model names: not of `.git` or `.formwork`, where addresses with keys and the

@@ -7,8 +7,10 @@ use formwork_types::{McpServer, ToolDefinition};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::builtin::with_commands;
+use crate::check::Commands;
 use crate::mcp::{self, Surroundings};
-use crate::{Error, Project, Tool, builtin, builtin_names};
+use crate::{Error, Project, Tool, builtin_names};
 
 /// The server that a tool belongs to by its name.
 fn server_of<'s>(name: &str, servers: &'s BTreeMap<String, McpServer>) -> Option<&'s String> {
@@ -43,11 +45,12 @@ impl Toolbox {
             return Ok(Toolbox::default());
         }
         let project = Arc::new(Project::open(&surroundings.folder)?);
+        let commands = Commands::of(surroundings);
         let (own, foreign): (Vec<&String>, Vec<&String>) =
             names.iter().partition(|name| server_of(name, servers).is_none());
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for name in own {
-            let tool = builtin(name, &project).ok_or_else(|| {
+            let tool = with_commands(name, &project, &commands).ok_or_else(|| {
                 let known: Vec<&str> =
                     builtin_names().into_iter().chain(servers.keys().map(String::as_str)).collect();
                 Error::Unknown { name: name.clone(), known: known.join(", ") }

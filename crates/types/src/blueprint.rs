@@ -72,6 +72,10 @@ pub struct Blueprint {
     /// How clear its answers have to be before they are taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clarity: Option<Clarity>,
+    /// The places of a result, such as `$.verification_data.checks[*]`, that report criteria: what `check:criteria` has
+    /// decided of them has to stand there as it was decided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// The tier of model it starts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
@@ -206,7 +210,8 @@ mod tests {
             "opening": [{"tool": "fs:read", "arguments": {"path": "a"}}], "agents": ["b"],
             "mcp_servers": {"docs": {"command": ["docs-mcp"]}, "wiki": {"url": "http://127.0.0.1:9000/mcp"}},
             "cites": ["$[*]"], "changes": ["$[*]"],
-            "clarity": {"threshold": 90, "max_rounds": 3, "agent": "judge"}, "tier": "small", "escalation": ["small", "large"],
+            "clarity": {"threshold": 90, "max_rounds": 3, "agent": "judge"},
+            "checks": ["$[*]"], "tier": "small", "escalation": ["small", "large"],
             "limits": {"max_steps": 1, "max_tool_calls": 2, "timeout_seconds": 3, "max_tokens": 4},
             "env": ["HOME"],
         });

@@ -42,7 +42,7 @@ pub use orchestration::{Clarity, EVERYBODY, Subtask};
 pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;
-pub use tool::{OWN_TOOLS, ToolDefinition, WRITING_TOOLS};
+pub use tool::{CHECKING_TOOL, OWN_TOOLS, ToolDefinition, WRITING_TOOLS};
 pub use universal::{
     AnswerData, Check, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     ResponseStatus, ResponseType, UniversalResponse, VerificationData,

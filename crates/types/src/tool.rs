@@ -20,7 +20,10 @@ pub struct ToolDefinition {
 }
 
 /// What stands before the colon in the names of the tools that come with the program. They work on the project's files.
-pub const OWN_TOOLS: [&str; 3] = ["fs", "code", "mind"];
+pub const OWN_TOOLS: [&str; 4] = ["fs", "code", "mind", "check"];
 
 /// The tools that write to the path they answer with.
 pub const WRITING_TOOLS: [&str; 2] = ["fs:write", "fs:edit"];
+
+/// The tool that decides criteria.
+pub const CHECKING_TOOL: &str = "check:criteria";

@@ -3,7 +3,7 @@
 //! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
 
 use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
-use formwork_types::{AgentType, EVERYBODY, OWN_TOOLS};
+use formwork_types::{AgentType, CHECKING_TOOL, EVERYBODY, OWN_TOOLS};
 use serde_json::{Map, Value};
 
 use super::Findings;
@@ -177,6 +177,7 @@ fn procedural(definition: &Definition, findings: &mut Findings) {
         "agents",
         "mcp_servers",
         "cites",
+        "checks",
         "clarity",
         "tier",
         "escalation",
@@ -229,7 +230,7 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
             findings.problem(format!("$.opening[{index}].tool"), message);
         }
     }
-    for key in ["cites", "changes"] {
+    for key in ["cites", "changes", "checks"] {
         for (index, place) in
             strings(definition, key).enumerate().filter(|(_, place)| parse_pattern(place).is_none())
         {
@@ -238,6 +239,10 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
             );
             findings.problem(format!("$.{key}[{index}]"), message);
         }
+    }
+    if definition.contains_key("checks") && !tools.contains(&CHECKING_TOOL) {
+        let message = format!("has no effect: nothing is checked without the tool {CHECKING_TOOL}");
+        findings.warning("$.checks", message);
     }
 }
 

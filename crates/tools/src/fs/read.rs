@@ -111,7 +111,7 @@ pub(super) fn run(project: &Project, given: &Value, _cancel: &Cancel) -> Result<
 }
 
 /// A file's text, if it is text.
-pub(super) fn text(path: &Inside, bytes: Vec<u8>) -> Result<String, Error> {
+pub(crate) fn text(path: &Inside, bytes: Vec<u8>) -> Result<String, Error> {
     let size = bytes.len();
     if is_binary(&bytes) {
         return Err(path.refused(format!("is a binary file of {size} bytes; only text can be read")));

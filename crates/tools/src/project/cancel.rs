@@ -35,7 +35,7 @@ impl Drop for Guard {
 }
 
 /// Does blocking work on a thread for it, for as long as `limit` at most.
-pub(super) async fn perform<T: Send + 'static>(
+pub(crate) async fn perform<T: Send + 'static>(
     tool: &str,
     limit: Duration,
     work: impl FnOnce(&Cancel) -> Result<T, Error> + Send + 'static,

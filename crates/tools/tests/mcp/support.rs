@@ -36,6 +36,7 @@ pub(crate) fn surroundings() -> Surroundings {
         folder: servers(),
         environment: common_environment(&|name| std::env::var(name).ok()),
         limits: Limits { connect: WAIT_MAX, call: WAIT_MAX, ..Limits::default() },
+        commands: Vec::new(),
     }
 }
 
