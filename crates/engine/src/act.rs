@@ -148,6 +148,7 @@ impl State {
         call.answer = Some(answer(output, error));
         if let (Work::Tool(input), CHECKING_TOOL) = (&call.work, tool) {
             check::decide(&mut self.acting.decided, input, output, is_opening);
+            check::leave_open(&mut self.acting.undecided, output);
         }
         cite::see(&mut self.acting.seen, tool, output);
         cite::write(&mut self.acting.written, tool, output);

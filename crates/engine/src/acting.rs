@@ -79,6 +79,8 @@ pub(crate) struct Acting {
     pub(crate) written: Vec<String>,
     /// Criteria that were decided.
     pub(crate) decided: Vec<Decided>,
+    /// Criteria that nobody could decide by looking.
+    pub(crate) undecided: Vec<String>,
 }
 
 /// A step that is over.

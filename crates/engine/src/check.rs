@@ -3,6 +3,7 @@
 //! The agent's `checks` names the places of a result that report criteria. A model may decide what `check:criteria`
 //! leaves open, and nothing else.
 
+use formwork_schema::universal::Criterion;
 use formwork_schema::{PatternStep as Step, Violation, json_path, parse_pattern};
 use serde_json::Value;
 
@@ -37,6 +38,27 @@ pub(crate) fn decide(known: &mut Vec<Decided>, input: &Value, output: &Value, is
             None => known.push(now),
         }
     }
+}
+
+/// Notes what a call could not decide.
+pub(crate) fn leave_open(known: &mut Vec<String>, output: &Value) {
+    for check in output["checks"].as_array().into_iter().flatten() {
+        let criterion = check["criterion"].as_str().map(str::trim).filter(|_| check["passed"].is_null());
+        if let Some(criterion) = criterion.filter(|criterion| !known.iter().any(|it| it == criterion)) {
+            known.push(criterion.to_owned());
+        }
+    }
+}
+
+/// All criteria that are known, with what was decided.
+pub(crate) fn criteria(decided: &[Decided], undecided: &[String]) -> Vec<Criterion> {
+    let known =
+        decided.iter().map(|it| Criterion { criterion: it.criterion.clone(), passed: Some(it.passed) });
+    let open = undecided
+        .iter()
+        .filter(|criterion| !decided.iter().any(|it| it.is_of(criterion)))
+        .map(|criterion| Criterion { criterion: criterion.clone(), passed: None });
+    known.chain(open).collect()
 }
 
 /// What one call has decided. A criterion with several checks has passed when all of them have.

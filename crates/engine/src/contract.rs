@@ -74,6 +74,14 @@ impl Enforced {
         }
     }
 
+    /// The kind of the agent's own universal responses, where the contract is theirs.
+    pub(crate) fn own_response(&self) -> Option<ResponseType> {
+        match self.beyond {
+            Beyond::Universal(own) => own,
+            _ => None,
+        }
+    }
+
     pub(crate) fn options(&self) -> &ContractOptions {
         &self.contract.options
     }

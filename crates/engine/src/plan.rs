@@ -4,7 +4,7 @@ mod actions;
 
 use std::sync::{Arc, OnceLock};
 
-use formwork_schema::{Dialect, Lowered, lower, narrow};
+use formwork_schema::{Dialect, Lowered, lower, narrow, universal};
 use formwork_types::{
     BackendInfo, BackendKind, Blueprint, Format, Message, Protocol, Request, Support, Tool, ToolCall,
     ToolChoice,
@@ -12,6 +12,7 @@ use formwork_types::{
 use serde_json::Value;
 
 use crate::acting::Acting;
+use crate::check;
 use crate::cite;
 use crate::conversation::{Past, Writer};
 use crate::judge::SUBMIT;
@@ -231,14 +232,18 @@ fn has_to_look(scene: &Scene<'_>, plan: &Plan) -> bool {
 
 /// The schema with only known files in the places that cite them, for a grammar: there nothing else can be written.
 fn offered(scene: &Scene<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
-    if let (Way::Grammar, None, Some(narrowed)) = (plan.way, plan.parts(), &scene.task.under_grammar) {
-        return Some(narrowed.clone());
-    }
-    let Blueprint { cites, changes, .. } = &*scene.task.blueprint;
-    if plan.way != Way::Grammar || plan.parts().is_some() || (cites.is_empty() && changes.is_empty()) {
+    if plan.way != Way::Grammar || plan.parts().is_some() {
         return None;
     }
-    let mut narrowed = shown.clone();
+    let Blueprint { cites, changes, .. } = &*scene.task.blueprint;
+    let exact = scene.task.under_grammar.clone().or_else(|| {
+        let own = scene.task.contract.as_ref()?.own_response()?;
+        universal::exactly(own.name(), &check::criteria(&scene.acting.decided, &scene.acting.undecided))
+    });
+    if exact.is_none() && cites.is_empty() && changes.is_empty() {
+        return None;
+    }
+    let mut narrowed = exact.unwrap_or_else(|| shown.clone());
     cite::offer(&mut narrowed, cites, &scene.acting.seen);
     cite::offer(&mut narrowed, changes, &scene.acting.written);
     Some(narrowed)

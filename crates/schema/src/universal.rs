@@ -3,7 +3,11 @@
 //! Servers that enforce one schema for all requests make one form of every agent's response, with most of it optional.
 //! Which part belongs to which response is decided here, after the schema.
 
+mod exact;
+
 use serde_json::Value;
+
+pub use exact::{Criterion, exactly};
 
 use crate::explain::in_document_order;
 use crate::path::{Segment, json_path};

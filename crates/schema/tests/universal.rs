@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use formwork_schema::universal::Criterion;
 use formwork_schema::{Schema, shipped, universal};
 use serde_json::{Value, json};
 
@@ -402,5 +403,72 @@ fn the_examples_fail_when_they_are_spoilt() {
             found = universal::pairing(&spoilt, Some(kind));
         }
         assert!(found.list.iter().any(|violation| violation.path == path), "{pointer}: {:?}", found.lines());
+    }
+}
+
+/// Everything that a schema of [`universal::exactly`] allows satisfies the rules, as far as values made of it show.
+#[test]
+fn an_exact_schema_allows_nothing_that_the_rules_refuse() {
+    let criterion = |text: &str, passed: Option<bool>| Criterion { criterion: text.to_owned(), passed };
+    let known = [
+        vec![],
+        vec![criterion("a", None)],
+        vec![criterion("a", Some(true))],
+        vec![criterion("a", Some(false))],
+        vec![criterion("a", Some(true)), criterion("b", Some(false))],
+        vec![criterion("a", Some(true)), criterion("b", None)],
+        vec![criterion("a", Some(false)), criterion("b", None), criterion("c", None)],
+    ];
+    let mut verdicts = Vec::new();
+    for own in ["planning", "answer", "verification", "clarity", "research", "custom"] {
+        for criteria in &known {
+            let exact = universal::exactly(own, criteria).unwrap();
+            let several = exact["anyOf"].as_array().cloned();
+            for form in several.unwrap_or_else(|| vec![exact.clone()]) {
+                let compiled = Schema::compile(&form).unwrap();
+                for (least, bit) in [(true, false), (false, true), (true, true), (false, false)] {
+                    let value = made(&form, least, bit);
+                    assert_eq!(compiled.violations(&value).lines(), Vec::<String>::new(), "{own}: {value}");
+                    check(Some(own), &value, &[]);
+                    if own == "verification" {
+                        verdicts.push((criteria.len(), value["status"].as_str().unwrap().to_owned()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(verdicts.contains(&(0, "PARTIAL".to_owned())));
+    // One criterion alone is met or is not.
+    assert!(!verdicts.contains(&(1, "PARTIAL".to_owned())));
+    assert_eq!(universal::exactly("error", &[]), None);
+}
+
+/// A value of a schema that has nothing but what exact schemas have: the smallest, or the largest.
+fn made(schema: &Value, least: bool, bit: bool) -> Value {
+    if let Some(value) = schema.get("const") {
+        return value.clone();
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return if least { values[0].clone() } else { values[values.len() - 1].clone() };
+    }
+    match schema["type"].as_str().unwrap() {
+        "string" => "x".into(),
+        "boolean" => bit.into(),
+        "integer" => schema[if least { "minimum" } else { "maximum" }].clone(),
+        "array" => {
+            let fewest = schema["minItems"].as_u64().unwrap_or(0);
+            let count = if least { fewest } else { schema["maxItems"].as_u64().unwrap() };
+            let item = |index: u64| match schema["items"].get(index as usize) {
+                Some(own) => made(own, least, bit),
+                None => made(&schema["items"], least, bit),
+            };
+            (0..count).map(item).collect()
+        }
+        _ => match schema["properties"].as_object() {
+            Some(members) => {
+                members.iter().map(|(name, member)| (name.clone(), made(member, least, bit))).collect()
+            }
+            None => json!({"a": 1}),
+        },
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn under_grammar(team: &[AgentCard], done: &[String], known: usize) -
         "required": ["subtasks"],
         "additionalProperties": false,
         "properties": {"subtasks": {
-            "type": "array", "minItems": 1, "maxItems": items.len(), "prefixItems": items, "items": false,
+            "type": "array", "minItems": 1, "maxItems": items.len(), "items": items, "additionalItems": false,
         }},
     })
 }
