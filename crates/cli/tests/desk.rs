@@ -115,7 +115,7 @@ fn agents_of_a_coordinator_are_listed_with_what_is_wrong_with_them() {
     let project = Project::new("desk-elsewhere");
     let ran = project.run(&["agents", "list", "--server", &address]);
     assert_eq!(ran.status, 2, "{}", ran.all());
-    assert!(ran.stdout.contains("good         text              file     Is good."), "{}", ran.all());
+    assert!(ran.stdout.contains("good          text              file     Is good."), "{}", ran.all());
     assert!(ran.stdout.contains("shipped"), "{}", ran.all());
     assert!(ran.stderr.contains("bad.yaml: line 1: $.system_promt"), "{}", ran.all());
     let project = project.variable("FORMWORK_URL", &address);

@@ -1,6 +1,6 @@
 //! The agents that come with the program, with a model that knows what to say: what fits is the result, and what does
 //! not is told to the model.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod support;
 

@@ -94,7 +94,7 @@ impl State {
         list: Vec<Violation>,
         (why, summary): (Why, &'static str),
     ) {
-        let violations = Violations { list, more: 0 };
+        let violations = Violations::capped(list);
         self.ledger.failed(&value, &violations);
         self.correct(plan, reply, Trouble::unmet(why, violations.lines(), summary));
     }

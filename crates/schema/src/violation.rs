@@ -56,7 +56,8 @@ impl Violations {
         lines
     }
 
-    pub(crate) fn capped(mut all: Vec<Violation>) -> Violations {
+    /// The first of all that were found, and how many more there are.
+    pub fn capped(mut all: Vec<Violation>) -> Violations {
         let more = all.len().saturating_sub(VIOLATIONS_MAX);
         all.truncate(VIOLATIONS_MAX);
         Violations { list: all, more }

@@ -140,7 +140,8 @@ fn one_word(text: &str) -> Option<(String, bool)> {
     let text = text.trim();
     for quote in ['"', '\'', '`'] {
         let inner = text.strip_prefix(quote).and_then(|rest| rest.trim_end_matches('.').strip_suffix(quote));
-        if let Some(inner) = inner.filter(|inner| !inner.is_empty()) {
+        // 'a' and 'b' are two.
+        if let Some(inner) = inner.filter(|inner| !inner.is_empty() && !inner.contains(quote)) {
             return Some((inner.to_owned(), true));
         }
     }
@@ -170,6 +171,7 @@ mod tests {
             ("File Makefile contains \"run: all\"", holding("Makefile", "run: all")),
             ("`Makefile` contains 'a b'.", holding("Makefile", "a b")),
             ("a.txt does not contain todo", Look { absent: true, ..holding("a.txt", "todo") }),
+            ("a.txt contains 'a' and 'b'", Look { is_loose: true, ..holding("a.txt", "'a' and 'b'") }),
             ("a.txt contains two words", Look { is_loose: true, ..holding("a.txt", "two words") }),
         ] {
             assert_eq!(in_words(words), Task::Look(expected), "{words}");
