@@ -24,7 +24,7 @@ pub(crate) struct Enforced {
     /// object already.
     pub(crate) wrapped: Option<Schema>,
     /// Whether the schema is that of the universal response, whose rules go beyond it.
-    is_universal: bool,
+    pub(crate) is_universal: bool,
     /// The kind of the agent's universal responses, where it has one.
     own: Option<ResponseType>,
 }

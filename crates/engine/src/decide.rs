@@ -2,13 +2,14 @@
 
 use formwork_types::{
     BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Protocol, Repair, Reply,
-    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success, ToolCall,
+    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, StructuredOutput, Success, ToolCall,
+    UniversalResponse,
 };
 use serde_json::Value;
 
 use crate::acting::Bounds;
 use crate::envelope;
-use crate::judge::{Accepted, Asked, Flawed, SUBMIT, Verdict, judge, refusal};
+use crate::judge::{Accepted, Asked, Flawed, SUBMIT, Verdict, judge, message, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
@@ -153,13 +154,16 @@ impl State {
         if reply.stop == Stop::Length {
             return self.cut_off(plan, reply, None, Vec::new());
         }
-        if !reply.text.trim().is_empty() {
-            return self.succeed_with_text(reply.text.clone());
-        }
-        let reason = "it was empty";
+        let is_forced =
+            self.backend().is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
+        let said = if is_forced { message(&reply.text) } else { Ok(reply.text.clone()) };
+        let reason = match said {
+            Ok(text) if !text.trim().is_empty() => return self.succeed_with_text(text),
+            Ok(_) => "it was empty".to_owned(),
+            Err(error) => error,
+        };
         let trouble = Trouble::unmet(Why::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
-        let ask = Ask::Plain { reason: reason.to_owned() };
-        self.retry(trouble, Plan { ask, ..plan });
+        self.retry(trouble, Plan { ask: Ask::Plain { reason }, ..plan });
     }
 
     pub(crate) fn succeed_with_text(&mut self, text: String) {
@@ -378,26 +382,39 @@ impl State {
     }
 
     pub(crate) fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
-        let speaks = self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
+        let mut error = RunError {
+            kind,
+            message,
+            validation_errors,
+            last_output: self.ledger.replies.last().cloned(),
+            calls: self.ledger.calls,
+            retry_count: self.ledger.retries,
+            response: None,
+        };
+        error.response = self.response(&error);
         let failure = Failure {
-            error: RunError {
-                kind,
-                response: speaks.then(|| envelope::failure(&message)),
-                message,
-                validation_errors,
-                last_output: self.ledger.replies.last().cloned(),
-                calls: self.ledger.calls,
-                retry_count: self.ledger.retries,
-            },
+            error,
             salvage: self.ledger.salvage(self.contract()),
             receipt: self.ledger.receipt(self.ledger.strategy, self.contract(), Vec::new()),
         };
         self.outcome = Some(Outcome::Failed(Box::new(failure)));
     }
+
+    /// A failure in the form that whoever reads the result expects, where that is known.
+    fn response(&self, error: &RunError) -> Option<Value> {
+        if self.contract().is_some_and(|contract| contract.is_universal) {
+            return serde_json::to_value(UniversalResponse::of_error(error)).ok();
+        }
+        let speaks = self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
+        speaks.then(|| envelope::failure(&error.message))
+    }
 }
 
 pub(crate) fn no_answer(verdict: &Verdict) -> Trouble {
     let (kind, error, message) = match verdict {
+        Verdict::Withheld { error } => {
+            (RunErrorType::OutputSchemaValidationFailed, error.clone(), "Output held no result".to_owned())
+        }
         Verdict::NotSubmitted => (
             RunErrorType::ResultNotSubmitted,
             "no result was submitted".to_owned(),
@@ -420,7 +437,8 @@ pub(crate) fn no_answer(verdict: &Verdict) -> Trouble {
         ),
         _ => (RunErrorType::OutputSchemaValidationFailed, "no answer".to_owned(), "No answer".to_owned()),
     };
-    Trouble { kind, why: Why::NoAnswer, errors: vec![format!("$: {error}")], message }
+    let error = if error.starts_with('$') { error } else { format!("$: {error}") };
+    Trouble { kind, why: Why::NoAnswer, errors: vec![error], message }
 }
 
 /// The budget after a cut-off reply: twice as much, within what the backend can give.
