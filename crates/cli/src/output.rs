@@ -8,10 +8,36 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use crate::exit::Exit;
+use crate::pretty::{self, Look};
+
+/// The width of what is read elsewhere than on a terminal, in characters.
+const COLUMNS_UNKNOWN: usize = 80;
+
+/// The narrowest terminal that is cared for; on narrower ones lines break as they come.
+const COLUMNS_MIN: usize = 40;
+
+/// The longest line that is still read with ease.
+const COLUMNS_MAX: usize = 100;
 
 /// Prints data, indented, on stdout.
 pub(crate) fn data(value: &Value) -> Result<()> {
     text(&serde_json::to_string_pretty(value)?)
+}
+
+/// Prints data for people on stdout.
+pub(crate) fn pretty(value: &Value) -> Result<()> {
+    text(&pretty::value(value, look()))
+}
+
+/// What whoever reads stdout can see.
+fn look() -> Look {
+    let stdout = io::stdout();
+    let is_said = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_coloured = stdout.is_terminal() && !is_said("NO_COLOR") && !is_dumb;
+    let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    let width = if columns == 0 { COLUMNS_UNKNOWN } else { columns.clamp(COLUMNS_MIN, COLUMNS_MAX) };
+    Look { width, is_coloured }
 }
 
 /// Prints a text and a line end on stdout.
@@ -43,8 +69,13 @@ pub(crate) fn progress(text: &str) {
 }
 
 /// A text without what would command a terminal: models, servers and programs have their words in it.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let commands = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let commands = |character: char| match character {
+        '\n' | '\t' => false,
+        // They turn the order of what follows around, or end a line where nobody sees it.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => true,
+        character => character.is_control(),
+    };
     if !text.contains(commands) {
         return Cow::Borrowed(text);
     }
