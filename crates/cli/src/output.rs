@@ -1,6 +1,7 @@
 //! The only place that writes to the terminal.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
@@ -32,12 +33,16 @@ pub(crate) fn pretty(value: &Value) -> Result<()> {
 /// What whoever reads stdout can see.
 fn look() -> Look {
     let stdout = io::stdout();
-    let is_said = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let is_coloured = stdout.is_terminal() && !is_said("NO_COLOR") && !is_dumb;
     let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    look_of(stdout.is_terminal(), columns, |name| std::env::var_os(name))
+}
+
+/// The same by what is known: whether stdout is a terminal, its columns (0 where nobody knows), and the environment.
+fn look_of(is_terminal: bool, columns: usize, variable: impl Fn(&str) -> Option<OsString>) -> Look {
+    let is_declined = variable("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || variable("TERM").is_some_and(|term| term == "dumb");
     let width = if columns == 0 { COLUMNS_UNKNOWN } else { columns.clamp(COLUMNS_MIN, COLUMNS_MAX) };
-    Look { width, is_coloured }
+    Look { width, is_coloured: is_terminal && !is_declined }
 }
 
 /// Prints a text and a line end on stdout.
@@ -124,4 +129,29 @@ fn is_absent(_: &anyhow::Error) -> bool {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.use_stderr() { Exit::Usage.into() } else { Exit::Valid.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_whose_owners_want_them() {
+        let with = |is_terminal: bool, set: &[(&str, &str)]| {
+            let variable =
+                |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+            look_of(is_terminal, 0, variable).is_coloured
+        };
+        assert!(with(true, &[]));
+        assert!(with(true, &[("NO_COLOR", ""), ("TERM", "xterm")]));
+        assert!(!with(true, &[("NO_COLOR", "1")]));
+        assert!(!with(true, &[("TERM", "dumb")]));
+        assert!(!with(false, &[("TERM", "xterm")]));
+    }
+
+    #[test]
+    fn lines_are_as_long_as_the_terminal_within_reason() {
+        let widths = [0, 10, 72, 400].map(|columns| look_of(true, columns, |_| None).width);
+        assert_eq!(widths, [COLUMNS_UNKNOWN, COLUMNS_MIN, 72, COLUMNS_MAX]);
+    }
 }
