@@ -319,12 +319,17 @@ const BARE: &str = r#"{"response_type": "planning", "status": "success", "messag
 
 #[test]
 fn universal_responses_are_held_to_the_rules_beyond_their_schema() {
-    check("universal", &["check", "--schema", "universal-agent-response"], BARE, expect![[r#"
+    check(
+        "universal",
+        &["check", "--schema", "universal-agent-response"],
+        BARE,
+        expect![[r#"
         status 1
         --- stdout
         --- stderr
         $.planning_data: required property is missing, since response_type is 'planning' and status is 'success'; it needs summary and steps
-    "#]]);
+    "#]],
+    );
     let place = folder("universal-lines");
     let lines =
         [json!({"id": 1, "text": BARE}), json!({"id": 2, "text": BARE, "schema": {"type": "object"}})];

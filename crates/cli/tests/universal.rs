@@ -65,7 +65,8 @@ fn a_response_is_shown_to_people_by_its_kind() {
 
         Total: 20 min, and 1 step without an estimate
         --- stderr
-    "#]].assert_eq(&ran.all());
+    "#]]
+    .assert_eq(&ran.all());
     let listed = project.run(&["sessions", "list"]).stdout;
     let session = listed.split_whitespace().next().unwrap();
     let again = project.run(&["sessions", "result", session, "--pretty"]);
@@ -128,7 +129,8 @@ fn a_failure_is_a_response_too_in_every_form() {
         I will not.
 
         What to do: Reword the request, or run it with another model.
-    "#]].assert_eq(&pretty.stdout);
+    "#]]
+    .assert_eq(&pretty.stdout);
 }
 
 #[test]
