@@ -417,27 +417,26 @@ pub(crate) fn no_answer(verdict: &Verdict) -> Trouble {
         }
         Verdict::NotSubmitted => (
             RunErrorType::ResultNotSubmitted,
-            "no result was submitted".to_owned(),
+            "$: no result was submitted".to_owned(),
             "Agent did not call submit_result".to_owned(),
         ),
         Verdict::Empty { reasoned: true } => (
             RunErrorType::OutputSchemaValidationFailed,
-            "the response held only reasoning and no answer".to_owned(),
+            "$: the response held only reasoning and no answer".to_owned(),
             "Output held no answer".to_owned(),
         ),
         Verdict::Empty { reasoned: false } => (
             RunErrorType::OutputSchemaValidationFailed,
-            "the response was empty".to_owned(),
+            "$: the response was empty".to_owned(),
             "Output was empty".to_owned(),
         ),
         Verdict::NoJson { reason } => (
             RunErrorType::OutputSchemaValidationFailed,
-            format!("no JSON output found ({reason})"),
+            format!("$: no JSON output found ({reason})"),
             "Output held no JSON".to_owned(),
         ),
-        _ => (RunErrorType::OutputSchemaValidationFailed, "no answer".to_owned(), "No answer".to_owned()),
+        _ => (RunErrorType::OutputSchemaValidationFailed, "$: no answer".to_owned(), "No answer".to_owned()),
     };
-    let error = if error.starts_with('$') { error } else { format!("$: {error}") };
     Trouble { kind, why: Why::NoAnswer, errors: vec![error], message }
 }
 

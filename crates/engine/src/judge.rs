@@ -278,8 +278,9 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     if is_meant && matches!(direct, Verdict::Valid(_)) {
         return direct;
     }
-    if let Some(error) = carried.as_ref().and_then(reported_error) {
-        return Verdict::Withheld { error: format!("$: {error}") };
+    let withheld = |error: String| Verdict::Withheld { error: format!("$: {error}") };
+    if let Some(error) = carried.as_ref().map_or_else(|| nearly_reported(text, options), reported_error) {
+        return withheld(error);
     }
     if carried.is_some_and(|carrier| carrier.get("custom_fields").is_none()) {
         let error = "$.custom_fields: required property is missing; the result belongs there".to_owned();
@@ -292,6 +293,9 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     }));
     let Ok(carrier) = carrier else { return direct };
     let Outcome::Valid(extraction) = extract(text, Some(&carrier), options) else { return direct };
+    if let Some(error) = reported_error(&extraction.value) {
+        return withheld(error);
+    }
     let Extraction { value, repairs } = inside(extraction, "custom_fields");
     let fields = value.to_string();
     let mut inner = match &enforced.wrapped {
@@ -323,6 +327,12 @@ fn reported_error(response: &Value) -> Option<String> {
     let details = said(&response["error_details"]["error_message"]).or_else(|| said(&response["message"]));
     let details = details.unwrap_or_else(|| "it did not say which".to_owned());
     Some(format!("the model reported an error: {details}"))
+}
+
+/// The same of a document that says which kind of response it is, and is not quite one.
+fn nearly_reported(text: &str, options: &Options) -> Option<String> {
+    let Outcome::Valid(Extraction { value, .. }) = extract(text, None, options) else { return None };
+    value.get("response_type").and_then(|_| reported_error(&value))
 }
 
 /// The answer to a plain question, from a server that forces the universal response on every reply: its message. A text
