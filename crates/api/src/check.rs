@@ -29,7 +29,7 @@ pub struct CheckRequest {
 /// What was found in a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
-    /// Whether it satisfies the schema.
+    /// Whether it satisfies the schema, and where that is the universal response the rules beyond it.
     pub valid: bool,
     /// Whether there was any JSON.
     pub found: bool,

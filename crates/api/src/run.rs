@@ -130,7 +130,7 @@ pub struct RunView {
     /// How it stands.
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
-    /// What went wrong, if something did.
+    /// What went wrong, if something did. Where the contract is the universal response, its `response` is one.
     #[schema(value_type = Option<Object>)]
     pub error: Option<Value>,
     /// Model calls that repeated another for the contract.

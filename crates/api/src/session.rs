@@ -79,7 +79,7 @@ pub struct ResultView {
     /// How it came about.
     #[schema(value_type = Option<Object>)]
     pub receipt: Option<Value>,
-    /// What went wrong, if something did.
+    /// What went wrong, if something did. Where the contract is the universal response, its `response` is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub error: Option<Value>,

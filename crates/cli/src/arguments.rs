@@ -181,6 +181,10 @@ pub(crate) struct Run {
     /// Print the whole run, whether it succeeded or failed
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print the result for people: a universal response by its kind, anything else as an outline
+    #[arg(long, conflicts_with_all = ["json", "receipt"])]
+    pub(crate) pretty: bool,
 }
 
 #[derive(Debug, Args)]
@@ -503,6 +507,9 @@ pub(crate) enum SessionsCommand {
         /// Print it with receipt and validation, as JSON
         #[arg(long)]
         json: bool,
+        /// Print it for people: a universal response by its kind, anything else as an outline
+        #[arg(long, conflicts_with = "json")]
+        pretty: bool,
     },
     /// Print a session's journal
     Events {

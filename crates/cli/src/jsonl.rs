@@ -117,7 +117,8 @@ impl Checker {
             ),
             None => None,
         };
-        match extract(text, own.as_ref().or(self.default.as_ref()), &self.options) {
+        let schema = own.as_ref().or(self.default.as_ref());
+        match extract(text, schema, &self.options).beyond(schema) {
             Outcome::Valid(extraction) => Ok(json!({
                 "id": id, "valid": true, "value": extraction.value, "errors": [], "repairs": extraction.repairs,
             })),

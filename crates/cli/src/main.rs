@@ -17,6 +17,7 @@ mod model;
 #[path = "model/absent.rs"]
 mod model;
 mod output;
+mod pretty;
 mod probe;
 mod run;
 mod runner;

@@ -1,6 +1,7 @@
 //! The only place that writes to the terminal.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
@@ -8,10 +9,40 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use crate::exit::Exit;
+use crate::pretty::{self, Look};
+
+/// The width of what is read elsewhere than on a terminal, in characters.
+const COLUMNS_UNKNOWN: usize = 80;
+
+/// The narrowest terminal that is cared for; on narrower ones lines break as they come.
+const COLUMNS_MIN: usize = 40;
+
+/// The longest line that is still read with ease.
+const COLUMNS_MAX: usize = 100;
 
 /// Prints data, indented, on stdout.
 pub(crate) fn data(value: &Value) -> Result<()> {
     text(&serde_json::to_string_pretty(value)?)
+}
+
+/// Prints data for people on stdout.
+pub(crate) fn pretty(value: &Value) -> Result<()> {
+    text(&pretty::value(value, look()))
+}
+
+/// What whoever reads stdout can see.
+fn look() -> Look {
+    let stdout = io::stdout();
+    let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    look_of(stdout.is_terminal(), columns, |name| std::env::var_os(name))
+}
+
+/// The same by what is known: whether stdout is a terminal, its columns (0 where nobody knows), and the environment.
+fn look_of(is_terminal: bool, columns: usize, variable: impl Fn(&str) -> Option<OsString>) -> Look {
+    let is_declined = variable("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || variable("TERM").is_some_and(|term| term == "dumb");
+    let width = if columns == 0 { COLUMNS_UNKNOWN } else { columns.clamp(COLUMNS_MIN, COLUMNS_MAX) };
+    Look { width, is_coloured: is_terminal && !is_declined }
 }
 
 /// Prints a text and a line end on stdout.
@@ -72,8 +103,13 @@ pub(crate) fn width() -> usize {
 }
 
 /// A text without what would command a terminal: models, servers and programs have their words in it.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let commands = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let commands = |character: char| match character {
+        '\n' | '\t' => false,
+        // They turn the order of what follows around, or end a line where nobody sees it.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => true,
+        character => character.is_control(),
+    };
     if !text.contains(commands) {
         return Cow::Borrowed(text);
     }
@@ -122,4 +158,29 @@ fn is_absent(_: &anyhow::Error) -> bool {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.use_stderr() { Exit::Usage.into() } else { Exit::Valid.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_whose_owners_want_them() {
+        let with = |is_terminal: bool, set: &[(&str, &str)]| {
+            let variable =
+                |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+            look_of(is_terminal, 0, variable).is_coloured
+        };
+        assert!(with(true, &[]));
+        assert!(with(true, &[("NO_COLOR", ""), ("TERM", "xterm")]));
+        assert!(!with(true, &[("NO_COLOR", "1")]));
+        assert!(!with(true, &[("TERM", "dumb")]));
+        assert!(!with(false, &[("TERM", "xterm")]));
+    }
+
+    #[test]
+    fn lines_are_as_long_as_the_terminal_within_reason() {
+        let widths = [0, 10, 72, 400].map(|columns| look_of(true, columns, |_| None).width);
+        assert_eq!(widths, [COLUMNS_UNKNOWN, COLUMNS_MIN, 72, COLUMNS_MAX]);
+    }
 }

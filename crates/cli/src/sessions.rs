@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::{Sessions, SessionsCommand};
 use crate::desk::Desk;
 use crate::exit::Exit;
-use crate::{backends, output};
+use crate::{backends, output, pretty};
 
 pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
     backends::runtime()?.block_on(async {
@@ -17,7 +17,14 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
         match &arguments.command {
             SessionsCommand::List { limit, json } => list(&desk, usize::from(*limit), *json).await,
             SessionsCommand::Show { id, json } => show(&desk, &session(id)?, *json).await,
-            SessionsCommand::Result { id, json } => result(&desk, &session(id)?, *json).await,
+            SessionsCommand::Result { id, json, pretty } => {
+                let form = match (json, pretty) {
+                    (true, _) => Form::Whole,
+                    (_, true) => Form::Pretty,
+                    _ => Form::Data,
+                };
+                result(&desk, &session(id)?, form).await
+            }
             SessionsCommand::Events { id, after, json } => events(&desk, &session(id)?, *after, *json).await,
             SessionsCommand::Resume { id, prompt } => resume(&desk, session(id)?, prompt).await,
             SessionsCommand::Stop { id } => {
@@ -83,19 +90,39 @@ async fn show(desk: &Desk, session: &SessionId, as_json: bool) -> Result<Exit> {
     Ok(Exit::Valid)
 }
 
-async fn result(desk: &Desk, session: &SessionId, as_json: bool) -> Result<Exit> {
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// With all that is known of it, as JSON.
+    Whole,
+    /// For people.
+    Pretty,
+    /// By itself.
+    Data,
+}
+
+async fn result(desk: &Desk, session: &SessionId, form: Form) -> Result<Exit> {
     let result: ResultView = desk.result(session).await?;
     let failed = result.error.is_some();
-    if as_json {
+    let print = |value: &Value| match form {
+        Form::Pretty => output::pretty(value),
+        Form::Whole | Form::Data => output::data(value),
+    };
+    if form == Form::Whole {
         output::data(&serde_json::to_value(&result)?)?;
     } else if let Some(error) = &result.error {
+        // Whoever reads universal responses reads one, whatever happened.
+        if pretty::response(&error["response"]).is_some() {
+            print(&error["response"])?;
+        }
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
         output::lines([format!("formwork: {} ({})", text("message"), text("type"))]);
         let errors = error["validation_errors"].as_array().into_iter().flatten();
         output::lines(errors.filter_map(Value::as_str).map(str::to_owned));
     } else {
         match (&result.result_data, &result.result_text) {
-            (Some(data), _) => output::data(data)?,
+            (Some(data), _) => print(data)?,
+            (None, Some(text)) if form == Form::Pretty => print(&json!(text))?,
             (None, text) => output::text(text.as_deref().unwrap_or_default())?,
         }
     }
@@ -149,5 +176,5 @@ async fn resume(desk: &Desk, session: SessionId, prompt: &str) -> Result<Exit> {
             return crate::run::resume(&agent, &session, prompt).await;
         }
     }
-    result(desk, &session, false).await
+    result(desk, &session, Form::Data).await
 }

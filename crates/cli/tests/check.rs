@@ -313,3 +313,31 @@ fn help_is_enough_to_get_going() {
     let version = run(&folder("version"), &["--version"], b"").stdout;
     assert_eq!(version, format!("formwork {}\n", env!("CARGO_PKG_VERSION")));
 }
+
+/// A plan without a plan, which the schema of the universal response has nothing against.
+const BARE: &str = r#"{"response_type": "planning", "status": "success", "message": "A plan."}"#;
+
+#[test]
+fn universal_responses_are_held_to_the_rules_beyond_their_schema() {
+    check(
+        "universal",
+        &["check", "--schema", "universal-agent-response"],
+        BARE,
+        expect![[r#"
+        status 1
+        --- stdout
+        --- stderr
+        $.planning_data: required property is missing, since response_type is 'planning' and status is 'success'; it needs summary and steps
+    "#]],
+    );
+    let place = folder("universal-lines");
+    let lines =
+        [json!({"id": 1, "text": BARE}), json!({"id": 2, "text": BARE, "schema": {"type": "object"}})];
+    let input = lines.map(|line| line.to_string()).join("\n");
+    let arguments = ["check", "--jsonl", "-", "--schema", "universal-agent-response"];
+    let verdicts = run(&place, &arguments, input.as_bytes()).stdout;
+    let verdicts: Vec<Value> = verdicts.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&verdicts[0]["valid"], &verdicts[1]["valid"]), (&json!(false), &json!(true)));
+    let error = verdicts[0]["errors"][0].as_str().unwrap();
+    assert!(error.starts_with("$.planning_data: required property is missing"), "{error}");
+}

@@ -248,14 +248,32 @@ impl State {
                 }
             },
             Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
-            Verdict::Invalid(flawed) => {
-                let trouble = Trouble::unmet(Why::Envelope, flawed.violations.lines(), NO_ACTION);
-                self.correct_envelope(plan, reply, trouble);
-            }
             other => {
-                let trouble = Trouble { why: Why::Envelope, ..no_answer(&other, envelope.tool) };
+                if let Some(accepted) = self.outright(&plan, reply) {
+                    return self.accept(plan, accepted, reply);
+                }
+                let trouble = match &other {
+                    Verdict::Invalid(flawed) => {
+                        Trouble::unmet(Why::Envelope, flawed.violations.lines(), NO_ACTION)
+                    }
+                    other => Trouble { why: Why::Envelope, ..no_answer(other, envelope.tool) },
+                };
                 self.correct_envelope(plan, reply, trouble);
             }
+        }
+    }
+
+    /// A result in the form that the server forces on every reply: it needs no action to carry it.
+    fn outright(&self, plan: &Plan, reply: &Reply) -> Option<Accepted> {
+        let contract =
+            self.contract().filter(|contract| contract.is_universal() && plan.way == Way::Universal)?;
+        let asked = Asked { way: plan.way, text_counts: false, parts: None };
+        match judge(contract, &asked, reply) {
+            // What was meant as an action is not the result of an agent of one's own.
+            Verdict::Valid(accepted) if accepted.value["custom_fields"].get("action").is_none() => {
+                Some(accepted)
+            }
+            _ => None,
         }
     }
 

@@ -74,6 +74,11 @@ impl Enforced {
         }
     }
 
+    /// Whether what is wanted is a universal response.
+    pub(crate) fn is_universal(&self) -> bool {
+        matches!(self.beyond, Beyond::Universal(_))
+    }
+
     /// The kind of the agent's own universal responses, where the contract is theirs.
     pub(crate) fn own_response(&self) -> Option<ResponseType> {
         match self.beyond {

@@ -2,14 +2,16 @@
 
 use formwork_types::{
     BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Protocol, Repair, Reply,
-    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success, ToolCall,
+    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, StructuredOutput, Success, ToolCall,
+    UniversalResponse,
 };
 use serde_json::Value;
 
 use crate::acting::Bounds;
 use crate::clarity::Candidate;
+use crate::contract::Enforced;
 use crate::envelope;
-use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, refusal};
+use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, message, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
@@ -185,13 +187,16 @@ impl State {
         if reply.stop == Stop::Length {
             return self.cut_off(plan, reply, None, Vec::new());
         }
-        if !reply.text.trim().is_empty() {
-            return self.take_text(plan, reply.text.clone(), reply);
-        }
-        let reason = "it was empty";
+        let is_forced =
+            self.backend().is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
+        let said = if is_forced { message(&reply.text) } else { Ok(reply.text.clone()) };
+        let reason = match said {
+            Ok(text) if !text.trim().is_empty() => return self.take_text(plan, text, reply),
+            Ok(_) => "it was empty".to_owned(),
+            Err(error) => error,
+        };
         let trouble = Trouble::unmet(Why::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
-        let ask = Ask::Plain { reason: reason.to_owned() };
-        self.retry(trouble, Plan { ask, ..plan });
+        self.retry(trouble, Plan { ask: Ask::Plain { reason }, ..plan });
     }
 
     pub(crate) fn succeed_with_text(&mut self, text: String) {
@@ -411,50 +416,63 @@ impl State {
     }
 
     pub(crate) fn fail(&mut self, kind: RunErrorType, message: String, validation_errors: Vec<String>) {
-        let speaks = self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
+        let mut error = RunError {
+            kind,
+            message,
+            validation_errors,
+            last_output: self.ledger.replies.last().cloned(),
+            calls: self.ledger.calls,
+            retry_count: self.ledger.retries,
+            response: None,
+        };
+        error.response = self.response(&error);
         let failure = Failure {
-            error: RunError {
-                kind,
-                response: speaks.then(|| envelope::failure(&message)),
-                message,
-                validation_errors,
-                last_output: self.ledger.replies.last().cloned(),
-                calls: self.ledger.calls,
-                retry_count: self.ledger.retries,
-            },
+            error,
             salvage: self.ledger.salvage(self.contract()),
             receipt: self.ledger.receipt(self.ledger.strategy, self.contract(), Vec::new()),
         };
         self.outcome = Some(Outcome::Failed(Box::new(failure)));
+    }
+
+    /// A failure in the form that whoever reads the result expects, where that is known.
+    fn response(&self, error: &RunError) -> Option<Value> {
+        if self.contract().is_some_and(Enforced::is_universal) {
+            return serde_json::to_value(UniversalResponse::of_error(error)).ok();
+        }
+        let speaks = self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
+        speaks.then(|| envelope::failure(&error.message))
     }
 }
 
 /// What is wrong with a reply that is no result, where this tool was to be called.
 pub(crate) fn no_answer(verdict: &Verdict, tool: &str) -> Trouble {
     let (kind, error, message) = match verdict {
+        Verdict::Withheld { error } => {
+            (RunErrorType::OutputSchemaValidationFailed, error.clone(), "Output held no result".to_owned())
+        }
         Verdict::NotSubmitted => (
             RunErrorType::ResultNotSubmitted,
-            "no result was submitted".to_owned(),
+            "$: no result was submitted".to_owned(),
             format!("Agent did not call {tool}"),
         ),
         Verdict::Empty { reasoned: true } => (
             RunErrorType::OutputSchemaValidationFailed,
-            "the response held only reasoning and no answer".to_owned(),
+            "$: the response held only reasoning and no answer".to_owned(),
             "Output held no answer".to_owned(),
         ),
         Verdict::Empty { reasoned: false } => (
             RunErrorType::OutputSchemaValidationFailed,
-            "the response was empty".to_owned(),
+            "$: the response was empty".to_owned(),
             "Output was empty".to_owned(),
         ),
         Verdict::NoJson { reason } => (
             RunErrorType::OutputSchemaValidationFailed,
-            format!("no JSON output found ({reason})"),
+            format!("$: no JSON output found ({reason})"),
             "Output held no JSON".to_owned(),
         ),
-        _ => (RunErrorType::OutputSchemaValidationFailed, "no answer".to_owned(), "No answer".to_owned()),
+        _ => (RunErrorType::OutputSchemaValidationFailed, "$: no answer".to_owned(), "No answer".to_owned()),
     };
-    Trouble { kind, why: Why::NoAnswer, errors: vec![format!("$: {error}")], message }
+    Trouble { kind, why: Why::NoAnswer, errors: vec![error], message }
 }
 
 /// The budget after a cut-off reply: twice as much, within what the backend can give.

@@ -29,6 +29,11 @@ pub(crate) enum Verdict {
         /// Why not.
         reason: String,
     },
+    /// The universal response that was to carry the result carries none.
+    Withheld {
+        /// What it has instead, as `$.path: message`.
+        error: String,
+    },
     /// The tool was not called.
     NotSubmitted,
     /// The token budget ran out.
@@ -259,14 +264,27 @@ fn inside(mut extraction: Extraction, member: &str) -> Extraction {
     extraction
 }
 
-/// A result that travels in the `custom_fields` of the universal response.
+/// A result that travels in the `custom_fields` of the universal response, or is that response.
 fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     let direct = whole(enforced, Way::Universal, text, options);
-    // An undemanding contract is satisfied by the carrier itself; only where the contract knows the
-    // member can that be meant.
-    let knows_member = enforced.contract.schema["properties"].get("custom_fields").is_some();
-    if knows_member && matches!(direct, Verdict::Valid(_)) {
+    if enforced.is_universal() {
         return direct;
+    }
+    let carried = carried(text, options);
+    // An undemanding contract is satisfied by the carrier itself; only where the contract knows its
+    // members can that be meant.
+    let knows = |member: &str| enforced.contract.schema["properties"].get(member).is_some();
+    let is_meant = knows("custom_fields") && (carried.is_none() || knows("response_type"));
+    if is_meant && matches!(direct, Verdict::Valid(_)) {
+        return direct;
+    }
+    let withheld = |error: String| Verdict::Withheld { error: format!("$: {error}") };
+    if let Some(error) = carried.as_ref().map_or_else(|| nearly_reported(text, options), reported_error) {
+        return withheld(error);
+    }
+    if carried.is_some_and(|carrier| carrier.get("custom_fields").is_none()) {
+        let error = "$.custom_fields: required property is missing; the result belongs there".to_owned();
+        return Verdict::Withheld { error };
     }
     let carrier = Schema::compile(&json!({
         "type": "object",
@@ -274,10 +292,10 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
         "properties": {"custom_fields": {"type": "object"}},
     }));
     let Ok(carrier) = carrier else { return direct };
-    if let Some(message) = reported_error(text, options) {
-        return Verdict::NoJson { reason: message };
-    }
     let Outcome::Valid(extraction) = extract(text, Some(&carrier), options) else { return direct };
+    if let Some(error) = reported_error(&extraction.value) {
+        return withheld(error);
+    }
     let Extraction { value, repairs } = inside(extraction, "custom_fields");
     let fields = value.to_string();
     let mut inner = match &enforced.wrapped {
@@ -291,14 +309,40 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     inner
 }
 
+/// The universal response in a text, if there is one as it stands.
+fn carried(text: &str, options: &Options) -> Option<Value> {
+    let options = Options { mode: Mode::Strict, ..*options };
+    match extract(text, formwork_schema::universal::form(), &options) {
+        Outcome::Valid(extraction) => Some(extraction.value),
+        _ => None,
+    }
+}
+
 /// The error that a universal response reports instead of a result.
-fn reported_error(text: &str, options: &Options) -> Option<String> {
-    let Outcome::Valid(Extraction { value, .. }) = extract(text, None, options) else { return None };
-    if value["status"] != "error" && value["response_type"] != "error" {
+fn reported_error(response: &Value) -> Option<String> {
+    if response["status"] != "error" && response["response_type"] != "error" {
         return None;
     }
-    let details = value["error_details"]["error_message"].as_str().or_else(|| value["message"].as_str());
-    Some(format!("the model reported an error: {}", details.unwrap_or("it did not say which")))
+    let said = |text: &Value| text.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    let details = said(&response["error_details"]["error_message"]).or_else(|| said(&response["message"]));
+    let details = details.unwrap_or_else(|| "it did not say which".to_owned());
+    Some(format!("the model reported an error: {details}"))
+}
+
+/// The same of a document that says which kind of response it is, and is not quite one.
+fn nearly_reported(text: &str, options: &Options) -> Option<String> {
+    let Outcome::Valid(Extraction { value, .. }) = extract(text, None, options) else { return None };
+    value.get("response_type").and_then(|_| reported_error(&value))
+}
+
+/// The answer to a plain question, from a server that forces the universal response on every reply: its message. A text
+/// that is no such response is the answer as it stands.
+pub(crate) fn message(text: &str) -> Result<String, String> {
+    let Some(response) = carried(text, &Options::default()) else { return Ok(text.to_owned()) };
+    match reported_error(&response) {
+        Some(error) => Err(error),
+        None => Ok(response["message"].as_str().unwrap_or_default().to_owned()),
+    }
 }
 
 /// What had been written of a document when it was cut off, as far as that can be told.

@@ -6,14 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use formwork_schema::{Dialect, Lowered, lower, narrow, universal};
 use formwork_types::{
-    BackendInfo, BackendKind, Blueprint, Format, Message, Protocol, Request, Support, Tool, ToolCall,
-    ToolChoice,
+    BackendInfo, BackendKind, Blueprint, Format, Message, Protocol, Request, StructuredOutput, Support, Tool,
+    ToolCall, ToolChoice,
 };
 use serde_json::Value;
 
 use crate::acting::Acting;
 use crate::check;
 use crate::cite;
+use crate::contract::Enforced;
 use crate::conversation::{Past, Writer};
 use crate::judge::SUBMIT;
 use crate::orchestra::CREATE_PLAN;
@@ -152,9 +153,15 @@ fn prepare(scene: &Scene<'_>, plan: &Plan) -> Prepared {
         request.system = blueprint.system_prompt.clone();
     } else {
         let base = blueprint.system_prompt.as_deref();
-        request.system = Some(prompt::system(base, (plan.way, enforced.tool), plan.form, shown, example));
+        request.system = Some(prompt::system(
+            base,
+            (worded(enforced, plan.way), enforced.tool),
+            plan.form,
+            shown,
+            example,
+        ));
     }
-    request.messages = messages(scene, plan, shown, example);
+    request.messages = messages(scene, plan, worded(enforced, plan.way), shown, example);
     request.tools = scene.acting.callables.shown().collect();
     let offered = offered(scene, plan, shown);
     let shown = offered.as_ref().unwrap_or(shown);
@@ -162,6 +169,12 @@ fn prepare(scene: &Scene<'_>, plan: &Plan) -> Prepared {
     let unenforced = constrain(&mut request, &target, scene.backend, plan);
     choose(&mut request, scene, plan);
     Prepared { request: Arc::new(request), unenforced }
+}
+
+/// How a result is asked for in words. Where the contract is the one schema that the server forces, nothing has to
+/// travel inside it.
+fn worded(enforced: &Enforced, way: Way) -> Way {
+    if way == Way::Universal && enforced.is_universal() { Way::SystemPrompt } else { way }
 }
 
 /// What every request has.
@@ -186,12 +199,12 @@ fn plain(scene: &Scene<'_>, plan: &Plan) -> Prepared {
         _ => {}
     }
     messages.extend(reminder(scene, plan));
-    let mut request = Request {
-        system: scene.task.blueprint.system_prompt.clone(),
-        messages,
-        tools: scene.acting.callables.shown().collect(),
-        ..request(scene, plan)
-    };
+    let mut system = scene.task.blueprint.system_prompt.clone();
+    if scene.backend.structured_output == StructuredOutput::Universal {
+        prompt::add(system.get_or_insert_default(), prompt::MESSAGE_ALONE);
+    }
+    let mut request =
+        Request { system, messages, tools: scene.acting.callables.shown().collect(), ..request(scene, plan) };
     choose(&mut request, scene, plan);
     Prepared { request: Arc::new(request), unenforced: Vec::new() }
 }
@@ -268,7 +281,13 @@ fn reminder(scene: &Scene<'_>, plan: &Plan) -> Option<Message> {
 }
 
 /// The conversation. Retries do not make it grow: a correction stands for all that went before it in its step.
-fn messages(scene: &Scene<'_>, plan: &Plan, shown: &Value, example: Option<&Value>) -> Vec<Message> {
+fn messages(
+    scene: &Scene<'_>,
+    plan: &Plan,
+    way: Way,
+    shown: &Value,
+    example: Option<&Value>,
+) -> Vec<Message> {
     let input = &scene.task.input;
     let tool = scene.task.contract.as_ref().map_or(SUBMIT, |contract| contract.tool);
     // A correction shows the schema itself.
@@ -284,7 +303,7 @@ fn messages(scene: &Scene<'_>, plan: &Plan, shown: &Value, example: Option<&Valu
         Ask::Clarify { questions, previous } => list.extend(clarification(questions, previous)),
         Ask::Full { why, errors, previous } => list.push(Message::user(match plan.way {
             Way::Tool => prompt::tool_retry(*why, errors, tool),
-            _ => prompt::full_retry(*why, errors, previous, (plan.way, plan.form), shown),
+            _ => prompt::full_retry(*why, errors, previous, (way, plan.form), shown),
         })),
         Ask::Patch { why, errors, parts } => {
             list.push(Message::user(prompt::patch_retry(*why, errors, parts, plan.form, (plan.way, tool))));

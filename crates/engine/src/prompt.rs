@@ -19,6 +19,10 @@ const GRAMMAR_SKELETON_CHARACTERS_MAX: usize = 4_000;
 /// The longest previous response that a retry repeats to such a model.
 const GRAMMAR_PREVIOUS_CHARACTERS_MAX: usize = 1_500;
 
+/// What a model hears that is asked a plain question by way of a server that forces the universal response.
+pub(crate) const MESSAGE_ALONE: &str = "## Required Output Format\n\nYour response is a universal agent response. Set \
+     `response_type` to \"custom\", `status` to \"success\" and `message` to your whole answer; nothing else is read.";
+
 /// How the schema is shown; [`SchemaForm`] with the question of `auto` settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -174,7 +178,12 @@ pub(crate) fn full_retry(
     shown: (Way, Form),
     schema: &Value,
 ) -> String {
-    let please = "Please provide a corrected response that matches the schema exactly.";
+    let please = match shown.0 {
+        Way::Universal => {
+            "Please provide a corrected universal agent response, whose `custom_fields` match the schema exactly."
+        }
+        _ => "Please provide a corrected response that matches the schema exactly.",
+    };
     retry(opening(why, errors), previous, shown, schema, please)
 }
 

@@ -123,6 +123,12 @@ fn envelope_way(strategy: Strategy, backend: &BackendInfo) -> Way {
 /// The ways to try on a backend, in order. Never empty.
 fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<Way> {
     match strategy {
+        // Whatever is asked for, such a server answers in its one form.
+        _ if backend.structured_output == StructuredOutput::Universal
+            && backend.kind != BackendKind::Embedded =>
+        {
+            vec![Way::Universal]
+        }
         Strategy::Prompt => vec![Way::Prompt],
         Strategy::SystemPrompt => vec![Way::SystemPrompt],
         Strategy::Tool => vec![Way::Tool],

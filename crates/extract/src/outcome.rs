@@ -1,6 +1,6 @@
 //! How an extraction can end.
 
-use formwork_schema::{Violation, Violations};
+use formwork_schema::{Schema, Violation, Violations, universal};
 use serde_json::Value;
 
 use crate::repair::Repair;
@@ -46,6 +46,18 @@ impl Outcome {
         match self {
             Outcome::Valid(extraction) => Some(&extraction.value),
             _ => None,
+        }
+    }
+
+    /// The same, held to what goes beyond the schema that it was extracted by: universal responses have rules of their
+    /// own. Whose response it is cannot be told here, so that any kind will do.
+    #[must_use]
+    pub fn beyond(self, schema: Option<&Schema>) -> Outcome {
+        let (Outcome::Valid(candidate), Some(schema)) = (&self, schema) else { return self };
+        let violations = universal::beyond(schema, &candidate.value, None);
+        match self {
+            Outcome::Valid(candidate) if !violations.is_empty() => Outcome::Invalid { candidate, violations },
+            other => other,
         }
     }
 }

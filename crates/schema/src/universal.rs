@@ -50,7 +50,26 @@ const SECTIONS: [Section; 6] = [
 /// Whether a schema is that of the universal response. What it says decides, not the name that it was asked for by;
 /// nor its hash, which would let someone who sorts keys lose the rules without a word.
 pub fn is_universal(schema: &Schema) -> bool {
-    shipped().iter().any(|known| known.name == NAME && known.schema.source() == schema.source())
+    says_universal(schema.source())
+}
+
+/// The same of a schema that is not compiled.
+pub fn says_universal(source: &Value) -> bool {
+    form().is_some_and(|form| form.source() == source)
+}
+
+/// The schema of the universal response.
+pub fn form() -> Option<&'static Schema> {
+    shipped().iter().find(|known| known.name == NAME).map(|known| &known.schema)
+}
+
+/// What is wrong with a value that satisfies a schema: nothing, unless there are rules beyond that schema, as there are
+/// beyond the universal response's. `own` is the type of the agent's responses, where it has one.
+pub fn beyond(schema: &Schema, value: &Value, own: Option<&str>) -> Violations {
+    match is_universal(schema) {
+        true => pairing(value, own),
+        false => Violations::default(),
+    }
 }
 
 /// What is wrong with a value that satisfies the schema of the universal response. `own` is the type of the agent's

@@ -56,7 +56,8 @@ pub struct RunError {
     /// Requests that repeat another because its answer would not do.
     #[serde(default)]
     pub retry_count: u32,
-    /// The same in the form that callers of the action protocol read: an envelope with the error in `content`.
+    /// The same in the form that whoever reads results expects: a universal response where the contract is one, else
+    /// for callers of the action protocol an envelope with the error in `content`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
@@ -90,6 +91,21 @@ pub enum RunErrorType {
 }
 
 impl RunErrorType {
+    /// Every kind.
+    pub const ALL: [RunErrorType; 11] = [
+        RunErrorType::OutputSchemaValidationFailed,
+        RunErrorType::ResultNotSubmitted,
+        RunErrorType::OutputTruncated,
+        RunErrorType::Refused,
+        RunErrorType::BackendUnavailable,
+        RunErrorType::BackendRejected,
+        RunErrorType::ToolFailed,
+        RunErrorType::LimitExceeded,
+        RunErrorType::Timeout,
+        RunErrorType::Lost,
+        RunErrorType::Stopped,
+    ];
+
     /// The name in the journal and the API.
     pub fn name(self) -> &'static str {
         match self {
@@ -104,6 +120,37 @@ impl RunErrorType {
             RunErrorType::Timeout => "timeout",
             RunErrorType::Lost => "lost",
             RunErrorType::Stopped => "stopped",
+        }
+    }
+
+    /// What whoever asked can do about it.
+    pub fn suggested_action(self) -> &'static str {
+        match self {
+            RunErrorType::OutputSchemaValidationFailed => {
+                "Run it again with more retries or a stronger model, or say in the prompt what the errors name."
+            }
+            RunErrorType::ResultNotSubmitted => {
+                "Run it again with a model that calls tools, or with another strategy, such as 'prompt'."
+            }
+            RunErrorType::OutputTruncated => {
+                "Raise max_tokens of the agent or of the backend, or ask for less at once."
+            }
+            RunErrorType::Refused => "Reword the request, or run it with another model.",
+            RunErrorType::BackendUnavailable => {
+                "Check that the backend runs and can be reached at its base_url, then run it again."
+            }
+            RunErrorType::BackendRejected => {
+                "Check the backend's model, key and settings, then run it again."
+            }
+            RunErrorType::ToolFailed => {
+                "Check the tool or program that the message names, then run it again."
+            }
+            RunErrorType::LimitExceeded => {
+                "Raise the limit that the message names in the agent's file, or ask for less at once."
+            }
+            RunErrorType::Timeout => "Raise timeout_seconds in the agent's file, or ask for less at once.",
+            RunErrorType::Lost => "Check the runners and their memory, then run it again.",
+            RunErrorType::Stopped => "Run it again when it is wanted.",
         }
     }
 }

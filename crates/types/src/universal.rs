@@ -7,6 +7,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 
+use crate::RunError;
+
 /// A response in the form that all agents share. The form has no members but these; its sections keep in `more` what
 /// they do not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +41,33 @@ pub struct UniversalResponse {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_details: Option<ErrorDetails>,
+}
+
+impl UniversalResponse {
+    /// The response for whoever reads nothing else: a run that failed.
+    pub fn of_error(error: &RunError) -> UniversalResponse {
+        let mut told = error.message.clone();
+        if !error.validation_errors.is_empty() {
+            told = format!("{told}: {}", error.validation_errors.join("; "));
+        }
+        UniversalResponse {
+            response_type: ResponseType::Error,
+            status: ResponseStatus::Error,
+            message: error.message.clone(),
+            planning_data: None,
+            verification_data: None,
+            clarity_data: None,
+            research_data: None,
+            answer_data: None,
+            custom_fields: None,
+            error_details: Some(ErrorDetails {
+                error_code: Some(error.kind.name().to_owned()),
+                error_message: Some(told),
+                suggested_action: Some(error.kind.suggested_action().to_owned()),
+                more: Map::new(),
+            }),
+        }
+    }
 }
 
 /// Who responds.

@@ -1,10 +1,11 @@
 //! The universal response as a type, held against the examples of its specification, read in place.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use formwork_types::{Level, ResponseStatus, ResponseType, UniversalResponse};
+use formwork_types::{Level, ResponseStatus, ResponseType, RunError, RunErrorType, UniversalResponse};
 use serde_json::{Value, json};
 
 /// The example responses of the specification; none where it is not beside the checkout.
@@ -68,4 +69,36 @@ fn whole_numbers_are_whole_however_they_are_written() {
     for score in [json!(35.5), json!(-1), json!(300), json!(1e300), json!("35")] {
         assert!(scored(score.clone()).is_err(), "{score}");
     }
+}
+
+fn error(kind: RunErrorType, validation_errors: &[&str]) -> RunError {
+    let validation_errors: Vec<&str> = validation_errors.to_vec();
+    let error = json!({"type": kind, "message": "It failed", "validation_errors": validation_errors});
+    serde_json::from_value(error).unwrap()
+}
+
+#[test]
+fn every_failure_is_a_response_that_says_what_to_do() {
+    let mut actions = HashSet::new();
+    for kind in RunErrorType::ALL {
+        let response = UniversalResponse::of_error(&error(kind, &[]));
+        let action = response.error_details.as_ref().unwrap().suggested_action.clone().unwrap();
+        assert_eq!(
+            serde_json::to_value(response).unwrap(),
+            json!({
+                "response_type": "error", "status": "error", "message": "It failed",
+                "error_details": {
+                    "error_code": kind.name(), "error_message": "It failed", "suggested_action": action,
+                },
+            })
+        );
+        assert!(action.ends_with('.') && actions.insert(action), "{}", kind.name());
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_result_is_in_the_response() {
+    let error = error(RunErrorType::OutputSchemaValidationFailed, &["$.a: is bad", "$.b: is worse"]);
+    let details = UniversalResponse::of_error(&error).error_details.unwrap();
+    assert_eq!(details.error_message.unwrap(), "It failed: $.a: is bad; $.b: is worse");
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::arguments::Run;
 use crate::desk::{self, Desk};
 use crate::exit::Exit;
-use crate::output;
+use crate::{output, pretty};
 
 /// A run that has ended.
 pub(super) struct Ended {
@@ -36,13 +36,13 @@ impl Ended {
     }
 }
 
-/// Shows the result on stdout, or the failure on stderr.
+/// Shows the result on stdout, or the failure on stderr; where results are universal responses, on stdout as well.
 pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exit> {
     let error = ended.error()?;
     let shown = match &error {
         _ if arguments.json => output::data(&run_object(ended)?),
         None => result(arguments, &ended.result),
-        Some(_) => Ok(()),
+        Some(error) => failure(arguments, error, &ended.result),
     };
     if let Err(error) = shown {
         if output::is_closed(&error) {
@@ -68,9 +68,23 @@ fn result(arguments: &Run, result: &ResultView) -> Result<()> {
         return output::data(&json!({"result": value, "receipt": result.receipt}));
     }
     match (&result.result_data, &result.result_text) {
+        (Some(data), _) if arguments.pretty => output::pretty(data),
+        (None, Some(text)) if arguments.pretty => output::pretty(&json!(text)),
         (Some(data), _) => output::data(data),
         (None, Some(text)) => output::text(text),
         (None, None) => Ok(()),
+    }
+}
+
+/// Whoever reads universal responses reads one, whatever happened.
+fn failure(arguments: &Run, error: &RunError, result: &ResultView) -> Result<()> {
+    let Some(response) = error.response.as_ref().filter(|it| pretty::response(it).is_some()) else {
+        return Ok(());
+    };
+    match arguments {
+        Run { receipt: true, .. } => output::data(&json!({"result": response, "receipt": result.receipt})),
+        Run { pretty: true, .. } => output::pretty(response),
+        _ => output::data(response),
     }
 }
 

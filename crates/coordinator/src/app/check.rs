@@ -35,7 +35,10 @@ impl App {
         options.strict_json_only = asked.strict_json_only.unwrap_or(options.strict_json_only);
         // Large texts take a while, and others wait for the same thread.
         let text = request.text;
-        let outcome = tokio::task::spawn_blocking(move || extract(&text, schema.as_ref(), &options)).await;
+        let outcome = tokio::task::spawn_blocking(move || {
+            extract(&text, schema.as_ref(), &options).beyond(schema.as_ref())
+        })
+        .await;
         let outcome = outcome.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
         Ok(match outcome {
             Outcome::Valid(found) => CheckView {

@@ -7,7 +7,7 @@ use formwork_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
     Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
 };
-use formwork_schema::{Schema, Violations, universal};
+use formwork_schema::{Schema, universal};
 use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
 use formwork_types::{Body, Contract, ResponseType, RunId, RunStatus, with_hex};
 use serde_json::{Value, json};
@@ -359,10 +359,9 @@ fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Re
 }
 
 fn satisfies(schema: &Schema, own: Option<ResponseType>, data: &Value) -> Result<(), Error> {
-    let violations = match (schema.is_valid(data), universal::is_universal(schema)) {
-        (false, _) => schema.violations(data),
-        (true, true) => universal::pairing(data, own.map(ResponseType::name)),
-        (true, false) => Violations::default(),
+    let violations = match schema.is_valid(data) {
+        true => universal::beyond(schema, data, own.map(ResponseType::name)),
+        false => schema.violations(data),
     };
     if violations.is_empty() {
         return Ok(());

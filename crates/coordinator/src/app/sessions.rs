@@ -149,7 +149,7 @@ fn result_view(finished: Finished) -> Result<ResultView, Error> {
         validated_output: result_data.clone().filter(|_| contract.is_some()),
         schema_validation: validation.or_else(|| (!is_valid).then(without_contract)),
         receipt: receipt.map(|receipt| json!(receipt)),
-        error: error.map(|error| json!(error)),
+        error: error.map(|error| json!(views::answering(*error, contract.as_deref().map(|it| &it.schema)))),
         salvage: salvage.map(|salvage| *salvage),
         result_text,
         result_data,

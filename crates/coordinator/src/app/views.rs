@@ -1,19 +1,25 @@
 //! What is kept, as the API shows it.
 
 use formwork_api::{Code, Error, RunView, SessionView};
+use formwork_schema::universal;
 use formwork_store::{RunRecord, SessionRecord, StoredEvent};
-use formwork_types::timestamp;
-use serde_json::json;
+use formwork_types::{RunError, UniversalResponse, timestamp};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 pub(super) fn run(record: RunRecord) -> RunView {
+    let schema = record.contract.as_ref().map(|contract| &contract["schema"]);
+    let error = record.error.map(|error| match serde_json::from_value(error.clone()) {
+        Ok(read) => json!(answering(read, schema)),
+        Err(_) => error,
+    });
     RunView {
         run_id: record.run_id,
         session_id: record.session_id,
         agent_name: record.agent_name,
         run_type: record.run_type,
         status: record.status,
-        error: record.error,
+        error,
         retry_count: record.retry_count,
         attempts: record.attempts,
         contract: record.contract,
@@ -21,6 +27,15 @@ pub(super) fn run(record: RunRecord) -> RunView {
         started_at: record.started_at.map(timestamp),
         finished_at: record.finished_at.map(timestamp),
     }
+}
+
+/// A failure with a response for whoever reads universal responses and nothing else. The journals of runs that end while
+/// nobody works on them have none.
+pub(super) fn answering(mut error: RunError, schema: Option<&Value>) -> RunError {
+    if error.response.is_none() && schema.is_some_and(universal::says_universal) {
+        error.response = serde_json::to_value(UniversalResponse::of_error(&error)).ok();
+    }
+    error
 }
 
 pub(super) fn session(record: SessionRecord) -> SessionView {

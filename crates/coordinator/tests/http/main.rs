@@ -1,6 +1,7 @@
 //! The API over real sockets, with a real store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
 
+mod check;
 mod client;
 mod drain;
 mod house;

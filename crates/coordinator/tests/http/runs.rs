@@ -200,3 +200,25 @@ async fn two_keys_are_refused() {
     with("two").await.refused(400, "InvalidRequest");
     with("one").await.ok(201);
 }
+
+#[tokio::test]
+async fn a_failure_is_a_universal_response_where_the_contract_is_one_even_if_nobody_worked_on_it() {
+    let house = House::open().await;
+    let form = formwork_schema::universal::form().unwrap();
+    house.agent("planner", json!({"output_schema": form.source(), "response_type": "planning"})).await;
+    house.agent("writer", json!({})).await;
+    for (agent, is_universal) in [("planner", true), ("writer", false)] {
+        let (run, session) = house.submit(agent).await;
+        house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+        let result = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+        let view = house.get(&format!("/runs/{run}")).send().await.ok(200);
+        assert_eq!(result["error"], view["error"], "{agent}");
+        assert_eq!(view["error"]["type"], "stopped", "{agent}");
+        let response = &view["error"]["response"];
+        assert_eq!(!response.is_null(), is_universal, "{agent}");
+        if is_universal {
+            assert_eq!(form.violations(response).lines(), [""; 0]);
+            assert_eq!(response["error_details"]["error_code"], "stopped");
+        }
+    }
+}

@@ -13,6 +13,9 @@ use crate::envelope::{self, May};
 use crate::prompt::{self, Why};
 use crate::way::Way;
 
+/// What a model hears whose result is in the form that its server forces on every reply.
+const OUTRIGHT: &str = "Instead of that last action your response may be that object itself, without an action in its `custom_fields`.";
+
 pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Prepared {
     let contract = scene.task.contract.as_ref();
     let strict = envelope.schema.source();
@@ -28,6 +31,12 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Pr
     let mut input = scene.task.input.clone();
     match plan.way {
         Way::Universal => {
+            if let Some(result) = result {
+                prompt::add(&mut system, &format!("## Required Result\n\n{}", last(plan, result)));
+            }
+            if contract.is_some_and(Enforced::is_universal) {
+                prompt::add(&mut system, OUTRIGHT);
+            }
             system = prompt::system(Some(&system), (Way::Universal, envelope.tool), plan.form, strict, None);
         }
         Way::Prompt => {
@@ -72,17 +81,24 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Pr
 /// The last section: the contract where there is one, else the envelope.
 fn format(plan: &Plan, strict: &Value, result: Option<&Value>) -> String {
     match result {
-        Some(schema) => format!(
-            "The `parameters` of your last action, NORMAL_RESPONSE, MUST be an object conforming to this schema:\n\n{}\n\n\
-             Output ONLY the JSON object of your next action, no additional text.",
-            plan.form.show(plan.way, schema)
-        ),
+        Some(schema) => {
+            let last = last(plan, schema);
+            format!("{last}\n\nOutput ONLY the JSON object of your next action, no additional text.")
+        }
         None => format!(
             "Every response MUST be one JSON object conforming to this schema:\n\n{}\n\nOutput ONLY the JSON object of \
              your next action, no additional text.",
             plan.form.show(plan.way, strict)
         ),
     }
+}
+
+/// What the last action has to hold.
+fn last(plan: &Plan, schema: &Value) -> String {
+    format!(
+        "The `parameters` of your last action, NORMAL_RESPONSE, MUST be an object conforming to this schema:\n\n{}",
+        plan.form.show(plan.way, schema)
+    )
 }
 
 fn correction(

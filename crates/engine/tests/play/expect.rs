@@ -75,6 +75,7 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
             let messages = played.bodies.iter().filter(is_said);
             same("replies kept", &json!(messages.count()), &json!(failure.salvage.replies.len()))?;
             same("calls in the error", &json!(failure.receipt.calls), &json!(failure.error.calls))?;
+            ready(case, failure.error.response.as_ref())?;
             &failure.receipt
         }
     };
@@ -85,6 +86,19 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
     same("retries", &json!(retried(&played.bodies)), &json!(receipt.retries))?;
     let beyond = played.calls.iter().find(|call| call.number > call.of);
     beyond.map_or(Ok(()), |call| Err(format!("call {} of {}", call.number, call.of)))
+}
+
+/// Where the contract is the universal response, a failure comes with one that satisfies it.
+fn ready(case: &Case, response: Option<&Value>) -> Result<(), String> {
+    let Some(contract) = &case.contract else { return Ok(()) };
+    let schema = Schema::compile(&contract.schema).map_err(|error| error.to_string())?;
+    if !universal::is_universal(&schema) {
+        return Ok(());
+    }
+    let response = response.ok_or("a universal contract's failure without a response")?;
+    same("a response's violations", &json!([]), &json!(schema.violations(response).lines()))?;
+    let own = case.blueprint["response_type"].as_str();
+    same("an unpaired response", &json!([]), &json!(universal::pairing(response, own).lines()))
 }
 
 /// Whether it tells what came of a call, be it only the beginning of a reply.

@@ -33,7 +33,12 @@ impl Move {
                 Move::Submit(result) => Step::json(&result),
             };
         }
-        Step::json(&match self {
+        Step::json(&self.action())
+    }
+
+    /// The move as an action.
+    pub(crate) fn action(&self) -> Value {
+        match self {
             Move::Call(calls) => {
                 let [(tool, parameters)] = &calls[..] else { panic!("one call a turn") };
                 json!({
@@ -44,7 +49,7 @@ impl Move {
             Move::Submit(result) => json!({
                 "action": "NORMAL_RESPONSE", "reasoning": "Seen.", "content": "Done.", "parameters": result,
             }),
-        })
+        }
     }
 }
 

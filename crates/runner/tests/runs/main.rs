@@ -28,3 +28,4 @@ mod resume;
 mod servers;
 mod sessions;
 mod trees;
+mod universal;

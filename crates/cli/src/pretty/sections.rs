@@ -1,0 +1,187 @@
+//! The sections of a universal response.
+
+use formwork_types::{
+    AnswerData, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
+    VerificationData,
+};
+use serde_json::{Map, Value};
+
+use super::outline;
+use super::page::{Colour, Page, one_line};
+
+/// What each score weighs in the total, in per cent, where the total is not given.
+const COMPLETENESS_WEIGHT: u32 = 40;
+const CLARITY_WEIGHT: u32 = 35;
+const ACCURACY_WEIGHT: u32 = 25;
+
+/// How far what belongs to something stands in.
+const INDENT: usize = 2;
+
+pub(super) fn plan(page: &mut Page, plan: &PlanningData) {
+    page.gap();
+    page.text(0, &plan.summary);
+    page.gap();
+    for step in &plan.steps {
+        let minutes = step.estimated_minutes.map(|minutes| format!(" ({minutes} min)")).unwrap_or_default();
+        let number = format!("{}.", step.step_number);
+        page.item(INDENT, &number, None, &format!("{}{minutes}", one_line(&step.action)));
+        let below = INDENT + number.chars().count() + 1;
+        if !step.details.trim().is_empty() {
+            page.text(below, &step.details);
+        }
+        outline::members(page, below, &step.more);
+    }
+    page.gap();
+    if let Some(total) = minutes(&plan.steps) {
+        page.text(0, &total);
+    }
+    list(page, "Depends on", plan.dependencies.as_deref());
+    rest(page, &plan.more);
+}
+
+/// How long a plan takes, as far as that is known.
+fn minutes(steps: &[PlanStep]) -> Option<String> {
+    let known: Vec<i64> = steps.iter().filter_map(|step| step.estimated_minutes).collect();
+    let total = known.iter().fold(0_i64, |sum, minutes| sum.saturating_add(*minutes));
+    let unknown = match steps.len() - known.len() {
+        0 => String::new(),
+        more => format!(", and {} without an estimate", count(more, "step")),
+    };
+    (!known.is_empty()).then(|| format!("Total: {total} min{unknown}"))
+}
+
+pub(super) fn answer(page: &mut Page, answer: &AnswerData) {
+    list(page, "Sources", answer.sources.as_deref());
+    if let Some(is_needed) = answer.follow_up_needed {
+        page.gap();
+        page.text(0, if is_needed { "A follow-up is needed." } else { "No follow-up is needed." });
+    }
+    rest(page, &answer.more);
+}
+
+pub(super) fn verification(page: &mut Page, verification: &VerificationData) {
+    page.gap();
+    for check in &verification.checks {
+        let (mark, colour) = if check.passed { ("✓", Colour::Green) } else { ("✗", Colour::Red) };
+        page.item(INDENT, mark, Some(colour), &one_line(&check.criterion));
+        if let Some(note) = check.note.as_deref().filter(|note| !note.trim().is_empty()) {
+            page.text(INDENT + 2, note);
+        }
+        outline::members(page, INDENT + 2, &check.more);
+    }
+    list(page, "Suggestions", verification.suggestions.as_deref());
+    rest(page, &verification.more);
+}
+
+pub(super) fn clarity(page: &mut Page, clarity: &ClarityData) {
+    page.gap();
+    let scores = [
+        ("completeness", clarity.completeness_score),
+        ("clarity", clarity.clarity_score),
+        ("accuracy", clarity.accuracy_score),
+    ];
+    for (name, score) in scores {
+        if let Some(score) = score {
+            page.text(INDENT, &format!("{name:12}  {score:>3}"));
+        }
+    }
+    if let Some((total, is_given)) = total(clarity) {
+        let how = if is_given { "" } else { "  (weighted)" };
+        page.text(INDENT, &format!("{:12}  {total:>3}{how}", "total"));
+    }
+    let questions = clarity.follow_up_questions.as_deref().unwrap_or_default();
+    if !questions.is_empty() {
+        page.title("Questions", None);
+    }
+    for (index, question) in questions.iter().enumerate() {
+        page.item(INDENT, &format!("{}.", index + 1), None, question);
+    }
+    rest(page, &clarity.more);
+}
+
+/// The total of the scores, and whether it was given; none where it neither was nor can be told.
+pub(super) fn total(clarity: &ClarityData) -> Option<(u32, bool)> {
+    if let Some(total) = clarity.total_score {
+        return Some((total.into(), true));
+    }
+    let completeness = u32::from(clarity.completeness_score?) * COMPLETENESS_WEIGHT;
+    let clearness = u32::from(clarity.clarity_score?) * CLARITY_WEIGHT;
+    let accuracy = u32::from(clarity.accuracy_score?) * ACCURACY_WEIGHT;
+    Some(((completeness + clearness + accuracy + 50) / 100, false))
+}
+
+pub(super) fn research(page: &mut Page, research: &ResearchData) {
+    let levels = [
+        (Some(Level::High), "High relevance"),
+        (Some(Level::Medium), "Medium relevance"),
+        (Some(Level::Low), "Low relevance"),
+        (None, "Of unknown relevance"),
+    ];
+    for (relevance, title) in levels {
+        let found = research.findings.iter().filter(|finding| finding.relevance == relevance);
+        for (index, finding) in found.enumerate() {
+            if index == 0 {
+                page.title(title, None);
+            }
+            self::finding(page, finding);
+        }
+    }
+    list(page, "Sources", research.sources.as_deref());
+    rest(page, &research.more);
+}
+
+fn finding(page: &mut Page, finding: &Finding) {
+    let source = finding.source_file.as_deref().map(|file| format!(" ({})", one_line(file)));
+    let topic = format!("{}{}", one_line(&finding.topic), source.unwrap_or_default());
+    page.item(INDENT, "-", None, &topic);
+    page.text(INDENT + 2, &finding.description);
+    outline::members(page, INDENT + 2, &finding.more);
+}
+
+pub(super) fn custom(page: &mut Page, fields: &Map<String, Value>) {
+    rest(page, fields);
+}
+
+pub(super) fn error(page: &mut Page, details: &ErrorDetails, message: &str) {
+    page.gap();
+    if let Some(told) = details.error_message.as_deref().filter(|told| *told != message) {
+        page.text(0, told);
+    }
+    if let Some(action) = &details.suggested_action {
+        page.gap();
+        page.item(0, "What to do:", None, action);
+    }
+    rest(page, &details.more);
+}
+
+/// What people call a level.
+pub(super) fn level(level: Level) -> &'static str {
+    match level {
+        Level::High => "high",
+        Level::Medium => "medium",
+        Level::Low => "low",
+    }
+}
+
+/// So many of something.
+pub(super) fn count(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn list(page: &mut Page, title: &str, items: Option<&[String]>) {
+    let items = items.unwrap_or_default();
+    if !items.is_empty() {
+        page.title(title, None);
+    }
+    for item in items {
+        page.item(INDENT, "-", None, item);
+    }
+}
+
+/// Members that the form does not know.
+fn rest(page: &mut Page, members: &Map<String, Value>) {
+    if !members.is_empty() {
+        page.gap();
+        outline::members(page, 0, members);
+    }
+}

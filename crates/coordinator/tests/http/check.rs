@@ -1,0 +1,26 @@
+//! Texts held against schemas, without a model.
+
+use serde_json::json;
+
+use crate::house::House;
+
+#[tokio::test]
+async fn universal_responses_are_held_to_their_rules_however_the_schema_is_given() {
+    let house = House::open().await;
+    let schema = formwork_schema::universal::form().unwrap().source();
+    let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});
+    let asked = json!({"response_type": "planning", "status": "needs_clarification", "message": "Which?"});
+    for how in [json!({"schema": schema}), json!({"schema_name": "universal-agent-response"})] {
+        let check = |text: String| {
+            let mut request = how.clone();
+            request["text"] = json!(text);
+            house.post("/check", &request).send()
+        };
+        let view = check(bare.to_string()).await.ok(200);
+        assert_eq!((&view["valid"], &view["found"], &view["value"]), (&json!(false), &json!(true), &bare));
+        let error = view["errors"][0].as_str().unwrap();
+        assert!(error.starts_with("$.planning_data: required property is missing"), "{error}");
+        let view = check(asked.to_string()).await.ok(200);
+        assert_eq!((&view["valid"], &view["value"], &view["errors"]), (&json!(true), &asked, &json!([])));
+    }
+}
