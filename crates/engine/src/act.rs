@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
 use crate::cite;
-use crate::decide::{Trouble, no_answer};
+use crate::decide::Trouble;
 use crate::delegation::Known;
 use crate::envelope::{self, Wanted, wanted};
 use crate::error::Error;
@@ -234,7 +234,7 @@ impl State {
                 self.correct_envelope(plan, reply, trouble);
             }
             other => {
-                let trouble = Trouble { why: Why::Envelope, ..no_answer(&other) };
+                let trouble = Trouble { why: Why::Envelope, ..self.no_answer(&other) };
                 self.correct_envelope(plan, reply, trouble);
             }
         }
@@ -284,7 +284,10 @@ impl State {
                     Trouble::unmet(Why::Mismatch, flawed.violations.lines(), "Output did not match schema");
                 self.correct_envelope(plan, reply, trouble);
             }
-            other => self.correct_envelope(plan, reply, no_answer(&other)),
+            other => {
+                let trouble = self.no_answer(&other);
+                self.correct_envelope(plan, reply, trouble);
+            }
         }
     }
 

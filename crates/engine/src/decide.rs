@@ -1,8 +1,8 @@
 //! What follows from a reply: a result, another call, the next rung, or a typed failure.
 
 use formwork_types::{
-    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Protocol, Repair, Reply,
-    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success, ToolCall,
+    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, NOT_SUBMITTED, Outcome, Protocol,
+    Repair, Reply, RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, Success, ToolCall,
 };
 use serde_json::Value;
 
@@ -108,7 +108,7 @@ impl State {
                 self.cut_off(plan, reply, candidate, repairs);
             }
             other => {
-                let trouble = no_answer(&other);
+                let trouble = self.no_answer(&other);
                 self.ask_again(plan, reply, trouble, None);
             }
         }
@@ -394,33 +394,39 @@ impl State {
         };
         self.outcome = Some(Outcome::Failed(Box::new(failure)));
     }
+
+    /// What is wrong with a reply that holds no answer. Whoever looks after agents wants to know how many never submit.
+    pub(crate) fn no_answer(&mut self, verdict: &Verdict) -> Trouble {
+        self.ledger.missing_submits += u32::from(*verdict == Verdict::NotSubmitted);
+        no_answer(verdict)
+    }
 }
 
-pub(crate) fn no_answer(verdict: &Verdict) -> Trouble {
+fn no_answer(verdict: &Verdict) -> Trouble {
     let (kind, error, message) = match verdict {
         Verdict::NotSubmitted => (
             RunErrorType::ResultNotSubmitted,
-            "no result was submitted".to_owned(),
+            NOT_SUBMITTED.to_owned(),
             "Agent did not call submit_result".to_owned(),
         ),
         Verdict::Empty { reasoned: true } => (
             RunErrorType::OutputSchemaValidationFailed,
-            "the response held only reasoning and no answer".to_owned(),
+            "$: the response held only reasoning and no answer".to_owned(),
             "Output held no answer".to_owned(),
         ),
         Verdict::Empty { reasoned: false } => (
             RunErrorType::OutputSchemaValidationFailed,
-            "the response was empty".to_owned(),
+            "$: the response was empty".to_owned(),
             "Output was empty".to_owned(),
         ),
         Verdict::NoJson { reason } => (
             RunErrorType::OutputSchemaValidationFailed,
-            format!("no JSON output found ({reason})"),
+            format!("$: no JSON output found ({reason})"),
             "Output held no JSON".to_owned(),
         ),
-        _ => (RunErrorType::OutputSchemaValidationFailed, "no answer".to_owned(), "No answer".to_owned()),
+        _ => (RunErrorType::OutputSchemaValidationFailed, "$: no answer".to_owned(), "No answer".to_owned()),
     };
-    Trouble { kind, why: Why::NoAnswer, errors: vec![format!("$: {error}")], message }
+    Trouble { kind, why: Why::NoAnswer, errors: vec![error], message }
 }
 
 /// The budget after a cut-off reply: twice as much, within what the backend can give.

@@ -37,7 +37,7 @@ pub use ids::{RunId, SessionId, with_hex};
 pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage,
 };
-pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
+pub use outcome::{Failure, NOT_SUBMITTED, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;
 pub use tool::{OWN_TOOLS, ToolDefinition, WRITING_TOOLS};
