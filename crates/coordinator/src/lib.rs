@@ -17,7 +17,7 @@ mod sweeper;
 mod tail;
 
 pub use app::{App, AppOptions, IssuedToken, Scope};
-pub use formwork_store::{Error as StoreError, Page, Retention, RunFilter};
+pub use formwork_store::{Error as StoreError, FiguresFilter, Page, Retention, RunFilter};
 pub use registry::Registry;
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Following, Tail};

@@ -1,12 +1,17 @@
 //! The end of a run, and what follows from it.
 
-use formwork_types::{Body, ChildEnd, ExecutionMode, RunError, RunErrorType, RunId, RunStatus, Salvage};
+use formwork_types::{
+    Body, ChildEnd, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
+};
 
 use super::names::{from_json, read_status, texts, to_json};
 use super::run::Run;
 use super::{journal, run, stop, turn};
 use crate::error::Error;
 use crate::tx::Tx;
+
+/// The most that is counted of anything in one run. Runners may say what they like, and a sum over all runs has to fit.
+const COUNT_MAX: u64 = 1_000_000_000_000;
 
 /// Ends a run with its last events: children that it waited for are to stop, its parent hears of it, and sessions go on
 /// with what waits for them. Gives the number of the last event. `texts` are the bodies as JSON; with `appends` the
@@ -58,29 +63,39 @@ async fn close(
     end_seq: Option<i64>,
     appends: Option<i64>,
 ) -> Result<(), Error> {
-    let (mut ended, mut error, mut retries) = (RunStatus::Failed, None, None);
+    let (mut ended, mut error, mut retries, mut account) = (RunStatus::Failed, None, None, None);
     for body in bodies {
         match body {
-            Body::Result { receipt, .. } => retries = Some(receipt.retries),
-            Body::RunCompleted { status, error: why, .. } => {
+            Body::Result { receipt, .. } => account = Some(receipt),
+            Body::RunCompleted { status, error: why, receipt, .. } => {
                 ended = *status;
-                retries = retries.or(why.as_ref().map(|error| error.retry_count));
+                account = account.or(receipt.as_ref());
+                retries = why.as_ref().map(|error| error.retry_count);
                 error = why.as_ref().map(to_json).transpose()?;
             }
             _ => {}
         }
     }
+    let retries = account.map(|receipt| receipt.retries).or(retries).unwrap_or(0);
+    let backend = account.and_then(|receipt| receipt.rungs.last()).map(|rung| rung.backend.as_str());
+    let count = |of: fn(&Receipt) -> u64| account.map(|receipt| of(receipt).min(COUNT_MAX) as i64);
     tx.execute_all(&[(
         "UPDATE runs SET status = $2, error = $3, retry_count = $4, end_seq = $5, finished_at = {now},
-            available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends)
+            available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends),
+            backend = $7, escalations = $8, missing_submits = $9, input_tokens = $10, output_tokens = $11
          WHERE run_id = $1",
         vec![
             run.as_str().into(),
             ended.name().into(),
             error.as_deref().into(),
-            i64::from(retries.unwrap_or(0)).into(),
+            i64::from(retries).into(),
             end_seq.into(),
             appends.into(),
+            backend.into(),
+            count(|receipt| receipt.rungs.len().saturating_sub(1) as u64).into(),
+            count(|receipt| receipt.missing_submits.into()).into(),
+            count(|receipt| receipt.tokens.input).into(),
+            count(|receipt| receipt.tokens.output).into(),
         ],
     )])
     .await

@@ -229,6 +229,11 @@ pub(crate) async fn last_position(tx: &mut Tx) -> Result<Position, Error> {
 }
 
 fn event(mut row: Row) -> Result<StoredEvent, Error> {
+    read_event(&mut row)
+}
+
+/// The event that a row begins with.
+pub(crate) fn read_event(row: &mut Row) -> Result<StoredEvent, Error> {
     Ok(StoredEvent {
         position: Position { transaction: row.integer()?, event: row.integer()? },
         seq: row.integer()?,
