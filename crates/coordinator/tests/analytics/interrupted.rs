@@ -76,26 +76,22 @@ pub(crate) async fn sessions_that_were_deleted_are_no_trouble(world: &World) {
 }
 
 pub(crate) async fn two_that_write_at_once_write_once(world: &World) {
-    let writers = (0..4).map(|_| async {
+    let mut writers = Vec::new();
+    for _ in 0..4 {
         let store = Store::open(&world.address, &Options::default()).await.unwrap();
-        let analytics = Analytics::new(store, &world.folder(), &world.address);
-        tokio::spawn(async move {
-            for _ in 0..20 {
-                analytics.catch_up().await;
-            }
-        })
-    });
-    let mut writing = Vec::new();
-    for writer in writers {
-        writing.push(writer.await);
+        writers.push(Analytics::new(store, &world.folder(), &world.address));
     }
     for _ in 0..10 {
-        world.completed("writer").await;
+        for _ in 0..3 {
+            world.completed("writer").await;
+        }
+        let mut writing = tokio::task::JoinSet::new();
+        for writer in writers.clone() {
+            writing.spawn(async move { writer.catch_up().await });
+        }
+        writing.join_all().await;
     }
-    for writer in writing {
-        writer.await.unwrap();
-    }
-    world.written(10).await;
+    world.written(30).await;
 }
 
 pub(crate) async fn a_folder_that_cannot_be_written_hurts_nobody(world: &World) {
