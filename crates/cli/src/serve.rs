@@ -29,9 +29,6 @@ const SLOTS: usize = 4;
 /// How long a day is, for what is kept by age.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// How long it takes at most to write what was not written when the server goes down. The next one writes the rest.
-const LAST_LINES: Duration = Duration::from_secs(3);
-
 pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::INFO)?;
     busy_runtime()?.block_on(serve(arguments))
@@ -97,8 +94,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let _ = server.await;
     helpers.abort();
     if let Some(analytics) = analytics {
-        // A database that is away is not waited for.
-        let _ = tokio::time::timeout(LAST_LINES, analytics.catch_up()).await;
+        analytics.catch_up().await;
     }
     Ok(Exit::Valid)
 }

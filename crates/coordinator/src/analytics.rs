@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use formwork_store::Store;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use folder::Folder;
 use line::lines;
 
-/// The most events that are read at once.
-const BATCH: usize = 2_000;
+/// The most events that are read at once. Lines of each such batch wait for the disk once.
+const BATCH: usize = 5_000;
 
 /// How often it is looked for news at most, so that a busy store is read seldom.
 const EVERY: Duration = Duration::from_secs(1);
@@ -29,10 +29,10 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked without news: what was committed may become visible later.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// How long whoever is about to go waits for another that writes. What is left then is for the next one.
-const WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long whoever is about to go writes, or waits for another that does. What is left then is for the next one.
+const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
-/// How soon it is tried again meanwhile.
+/// How soon it is tried again where another writes.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// Writes the files of a project. Cloning it gives another handle to the same.
@@ -80,12 +80,14 @@ impl Analytics {
         }
     }
 
-    /// Writes what there is. Where another is at it, he is waited for; but not for long.
+    /// Writes what there is, for whoever is about to go: not for long, whatever there is to write or to wait for.
     pub async fn catch_up(&self) {
-        let begun = Instant::now();
-        while !self.attempt().await && begun.elapsed() < WAIT_MAX {
-            sleep(WAIT).await;
-        }
+        let writing = async {
+            while !self.attempt().await {
+                sleep(WAIT).await;
+            }
+        };
+        let _ = timeout(CATCH_UP_MAX, writing).await;
     }
 
     /// Writes what there is, unless another is at it. That nothing can be written is said once, and hurts nobody.

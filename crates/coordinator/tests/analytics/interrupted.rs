@@ -27,7 +27,7 @@ pub(crate) async fn a_position_that_is_lost_doubles_nothing(world: &World) {
     // More events than are read at once: what is known has to be known to the end.
     for _ in 0..2 {
         world.completed("writer").await;
-        world.run("writer", vec![said(); 1_500], success(0)).await;
+        world.run("writer", vec![said(); 3_000], success(0)).await;
     }
     world.written(4).await;
     let written = fs::read(world.file()).unwrap();
