@@ -4,6 +4,7 @@ use formwork_types::{
     Body, ChildEnd, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
 };
 
+use super::journal::Said;
 use super::names::{from_json, read_status, texts, to_json};
 use super::run::Run;
 use super::{journal, run, stop, turn};
@@ -181,35 +182,30 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
 }
 
 /// The last events of a run that was stopped while nobody worked on it.
-pub(crate) fn stopped(replies: Vec<String>) -> Vec<Body> {
-    let error = failure(RunErrorType::Stopped, "the run was stopped".to_owned(), &replies);
-    vec![Body::StopRequested { partial: None }, completed(RunStatus::Stopped, error, replies)]
+pub(crate) fn stopped(said: Said) -> Vec<Body> {
+    let end = completed(RunStatus::Stopped, RunErrorType::Stopped, "the run was stopped".to_owned(), said);
+    vec![Body::StopRequested { partial: None }, end]
 }
 
 /// The last event of a run whose runners died too often.
-pub(crate) fn lost(losses: i64, replies: Vec<String>) -> Body {
-    let error = failure(RunErrorType::Lost, format!("its runners died {losses} times"), &replies);
-    completed(RunStatus::Failed, error, replies)
+pub(crate) fn lost(losses: i64, said: Said) -> Body {
+    completed(RunStatus::Failed, RunErrorType::Lost, format!("its runners died {losses} times"), said)
 }
 
-fn failure(kind: RunErrorType, message: String, replies: &[String]) -> RunError {
-    RunError {
+/// An end that no engine has decided on: it has what was said, and knows nothing of tiers and retries.
+fn completed(status: RunStatus, kind: RunErrorType, message: String, said: Said) -> Body {
+    let Said { replies, tokens } = said;
+    let calls = u32::try_from(replies.len()).unwrap_or(u32::MAX);
+    let error = RunError {
         kind,
         message,
         validation_errors: Vec::new(),
         last_output: replies.last().cloned(),
-        calls: u32::try_from(replies.len()).unwrap_or(u32::MAX),
+        calls,
         retry_count: 0,
         response: None,
-    }
-}
-
-fn completed(status: RunStatus, error: RunError, replies: Vec<String>) -> Body {
+    };
+    let receipt = (calls > 0).then(|| Box::new(Receipt { calls, tokens, ..Receipt::default() }));
     let salvage = Salvage { replies, ..Salvage::default() };
-    Body::RunCompleted {
-        status,
-        error: Some(Box::new(error)),
-        salvage: Some(Box::new(salvage)),
-        receipt: None,
-    }
+    Body::RunCompleted { status, error: Some(Box::new(error)), salvage: Some(Box::new(salvage)), receipt }
 }

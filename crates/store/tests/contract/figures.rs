@@ -1,9 +1,11 @@
 //! How runs did.
 
-use formwork_store::{Figures, FiguresFilter, Milestone, Position, RunFacts};
-use formwork_types::{Body, ExecutionMode, Receipt, RunError, RunErrorType, RunStatus, Rung, Tokens};
+use formwork_store::{Figures, FiguresFilter, Milestone, Position, RunFacts, SweepLimits};
+use formwork_types::{
+    Body, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType, RunStatus, Rung, Tokens, Usage,
+};
 
-use crate::world::{World, message, until};
+use crate::world::{LONG, World, body, message, until};
 
 fn receipt(backends: &[&str], retries: u32, missing_submits: u32) -> Box<Receipt> {
     let rung = |backend: &&str| Rung { tier: "t".to_owned(), backend: (*backend).to_owned(), calls: 1 };
@@ -93,6 +95,26 @@ pub(crate) async fn runs_that_nobody_accounts_for_are_counted(world: &World) {
     let figures = world.store.figures(FiguresFilter::default()).await.unwrap();
     let agent_name = "writer".to_owned();
     assert_eq!(figures, [Figures { agent_name, runs: 1, ..Figures::default() }]);
+}
+
+pub(crate) async fn what_a_lost_run_has_used_is_counted(world: &World) {
+    let submitted = world.submit("writer").await;
+    let fence = world.claim().await.fence;
+    for number in 1..=2 {
+        let usage = Usage { input: 30, output: 10, estimated: false };
+        let reply = Box::new(Reply { usage, ..Reply::default() });
+        let said = Body::Message { role: Role::Assistant, content: "so far".to_owned(), reply, asked: None };
+        world.append(&fence, number, vec![said]).await.unwrap();
+    }
+    world.store.release(fence).await.unwrap().unwrap();
+    world.claim_as("runner", 1, 1).await;
+    let limits = SweepLimits { losses_max: 1, stop_wait_ms: LONG, batch: 100 };
+    until("it is lost", || async { world.store.sweep(limits).await.unwrap().lost == 1 }).await;
+    let end = world.journal(&submitted.session_id).await.pop().unwrap();
+    assert_eq!(body(&end)["receipt"]["calls"], 2);
+    let counted = figures(world, FiguresFilter::default()).await;
+    let agent_name = "writer".to_owned();
+    assert_eq!(counted, [Figures { agent_name, runs: 1, tokens: 80, ..Figures::default() }]);
 }
 
 pub(crate) async fn counts_that_nobody_believes_spoil_no_sum(world: &World) {

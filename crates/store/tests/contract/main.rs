@@ -136,6 +136,7 @@ contract! {
     figures:
         figures_are_kept_for_each_agent_and_backend
         runs_that_nobody_accounts_for_are_counted
+        what_a_lost_run_has_used_is_counted
         counts_that_nobody_believes_spoil_no_sum
         milestones_have_places_and_few_bodies;
     interleaving:
