@@ -127,3 +127,42 @@ impl Day {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(seq: i64) -> Line {
+        let payload = json!({"session_id": "ses_0123456789ab", "seq": seq});
+        Line { kind: "agent.escalated", ts: "2000-02-29T00:00:00.007Z".to_owned(), payload }
+    }
+
+    fn write(path: &Path, events: &[i64]) -> Folder {
+        let mut folder = Folder::open(path, "sqlite:x").unwrap().unwrap();
+        let position = Position { transaction: 0, event: *events.last().unwrap() };
+        folder.write(events.iter().map(|seq| line(*seq)).collect(), position).unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_is_there_stays_known_until_everything_was_read() {
+        let path = std::env::temp_dir().join(format!("formwork-folder-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        write(&path, &[1, 2, 3]).settle().unwrap();
+        let file = path.join("2000-02-29.jsonl");
+        let written = fs::read(&file).unwrap();
+        fs::remove_file(kept::path(&path, "sqlite:x")).unwrap();
+        // Somebody who is interrupted after a part of it settles nothing.
+        drop(write(&path, &[1]));
+        let folder = write(&path, &[2, 3]);
+        assert_eq!(folder.position(), Position { transaction: 0, event: 3 });
+        assert!(Folder::open(&path, "sqlite:x").unwrap().is_none(), "one at a time");
+        assert_eq!(fs::read(&file).unwrap(), written);
+        fs::remove_dir_all(&path).unwrap();
+    }
+}
