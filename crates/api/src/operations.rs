@@ -74,17 +74,36 @@ pub struct BackendView {
     pub runners: Vec<String>,
 }
 
-/// How an agent did.
+/// How an agent did on a backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatsRow {
     /// The agent.
     pub agent_name: String,
+    /// The backend that its runs ended on; null where no model was asked, or the run ended without an account of it.
+    pub backend: Option<String>,
     /// Its runs that have ended.
     pub runs: i64,
     /// Those with a result.
     pub completed: i64,
-    /// Those with a result that needed no retry.
+    /// The share of runs with a result, from 0 to 1.
+    pub success_rate: f64,
+    /// Those with a result that needed no retry and no other tier.
     pub first_pass: i64,
+    /// The share of results that needed no retry and no other tier, from 0 to 1; null where there is no result.
+    pub first_pass_rate: Option<f64>,
     /// Model calls that repeated another for the contract.
     pub retries: i64,
+    /// Replies that were to call `submit_result` and did not.
+    pub missing_submits: i64,
+    /// Steps from a tier to the next.
+    pub escalations: i64,
+    /// Tokens that models read and wrote, for results and for failures.
+    pub tokens: i64,
+    /// What a result costs, failures included; null where there is no result.
+    pub tokens_per_valid_result: Option<f64>,
+    /// How long half of the runs took at most, in milliseconds from the first claim to the end; null where nobody
+    /// claimed them.
+    pub p50_ms: Option<i64>,
+    /// How long 95 of a hundred runs took at most.
+    pub p95_ms: Option<i64>,
 }

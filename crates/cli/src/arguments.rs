@@ -70,6 +70,16 @@ Examples:
 Backends and keys are those of this machine (formwork.toml and the environment). FORMWORK_TOKEN is shown to the
 coordinator; it needs the scope 'runner'.";
 
+const STATS_EXAMPLES: &str = "\
+Examples:
+  formwork stats                                           this project's runs that have ended
+  formwork stats --agent reviewer --json                   the same for programs, as GET /stats gives it
+
+success        runs with a valid result
+first pass     results that needed no retry and no other tier
+tokens/result  tokens of all runs, failures included, for each valid result
+p50, p95       how long half, and 95 of a hundred, runs took at most, from the first claim to the end";
+
 /// Agents whose output is guaranteed: JSON that satisfies its schema, or a clear failure.
 #[derive(Debug, Parser)]
 #[command(name = "formwork", version, propagate_version = true)]
@@ -97,6 +107,9 @@ pub(crate) enum Command {
     Sessions(Sessions),
     /// Look at pieces of requested work, stop them
     Runs(Runs),
+    /// Show how agents do on each backend: success, retries, tokens, durations
+    #[command(after_help = STATS_EXAMPLES)]
+    Stats(Stats),
     /// Serve the API, with a runner in the same process
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
@@ -549,6 +562,19 @@ pub(crate) struct Runs {
     pub(crate) server: Option<String>,
     #[command(subcommand)]
     pub(crate) command: RunsCommand,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// Only those of an agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The coordinator to ask; FORMWORK_URL says the same. This project's own runs where there is none
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

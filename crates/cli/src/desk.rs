@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result, bail};
 use formwork_agents::contract::EnvironmentDefaults;
 use formwork_api::{
     Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest,
-    SchemaView, SessionPage, SessionView,
+    SchemaView, SessionPage, SessionView, StatsRow,
 };
-use formwork_coordinator::{App, AppOptions, Page, Registry, RunFilter};
+use formwork_coordinator::{App, AppOptions, FiguresFilter, Page, Registry, RunFilter};
 use formwork_types::{RunId, SessionId};
 use tokio::time::Instant;
 
@@ -142,6 +142,16 @@ impl Desk {
         Ok(match self {
             Desk::Here(app) => app.stop_run(run).await?,
             Desk::There(client) => client.post(&format!("runs/{run}/stop"), &()).await?,
+        })
+    }
+
+    pub(crate) async fn stats(&self, agent: Option<String>) -> Result<Vec<StatsRow>> {
+        Ok(match self {
+            Desk::Here(app) => app.stats(FiguresFilter { agent_name: agent, since: None }).await?,
+            Desk::There(client) => {
+                let query = agent.map(|agent| format!("?agent={}", encoded(&agent))).unwrap_or_default();
+                client.get(&format!("stats{query}")).await?
+            }
         })
     }
 

@@ -4,6 +4,7 @@
 //! 2 bad usage, config, agent or schema, 3 backend unreachable, 4 no JSON found, 130 interrupted.
 
 mod agents;
+mod analytics;
 mod arguments;
 mod backends;
 mod check;
@@ -28,6 +29,7 @@ mod sessions;
 mod settings;
 mod signals;
 mod source;
+mod stats;
 mod token;
 mod workshop;
 
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Schemas(schemas) => schemas::run(&schemas),
         Command::Sessions(sessions) => sessions::run(&sessions),
         Command::Runs(runs) => runs::run(&runs),
+        Command::Stats(stats) => stats::run(&stats),
         Command::Serve(serve) => serve::run(&serve),
         Command::Runner(runner) => runner::run(&runner),
         Command::Token(token) => token::run(&token),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_coordinator::http::{Server, ServerOptions};
-use formwork_coordinator::{App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
+use formwork_coordinator::{Analytics, App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
 use formwork_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -18,7 +18,7 @@ use crate::backends::{busy_runtime, environment};
 use crate::exit::Exit;
 use crate::settings::{ServerSettings, Settings};
 use crate::workshop::Workshop;
-use crate::{desk, logging, output, signals};
+use crate::{analytics, desk, logging, output, signals};
 
 /// Where it listens unless told otherwise.
 const LISTEN: &str = "127.0.0.1:8765";
@@ -61,11 +61,8 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         sessions_max: settings.server.retention_sessions.map(|count| count as usize),
     };
     let sweeper = Sweeper::new(app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
-    let helpers = app.clone();
-    let mut helpers =
-        tokio::spawn(
-            async move { tokio::join!(helpers.tail().run(), helpers.registry().watch(), sweeper.run()) },
-        );
+    let analytics = analytics::about(&app, &database, &project, &settings.analytics);
+    let mut helpers = tokio::spawn(look_after(app.clone(), sweeper, analytics.clone()));
     let (close, closing) = watch::channel(false);
     let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
     let worker = (!arguments.no_runner).then(|| {
@@ -96,7 +93,21 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     }
     let _ = server.await;
     helpers.abort();
+    if let Some(analytics) = analytics {
+        analytics.catch_up().await;
+    }
     Ok(Exit::Valid)
+}
+
+/// Does what has to be done besides answering, for as long as it is polled.
+async fn look_after(app: App, sweeper: Sweeper, analytics: Option<Analytics>) {
+    let writing = async {
+        match analytics {
+            Some(analytics) => analytics.run().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::join!(app.tail().run(), app.registry().watch(), sweeper.run(), writing);
 }
 
 type Working = JoinHandle<Result<(), formwork_runner::Error>>;

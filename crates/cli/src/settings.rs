@@ -41,6 +41,8 @@ struct File {
     server: ServerSettings,
     #[serde(default)]
     tools: ToolSettings,
+    #[serde(default)]
+    analytics: AnalyticsSettings,
 }
 
 /// What tools may do in the project.
@@ -50,6 +52,20 @@ pub(crate) struct ToolSettings {
     /// The commands that `check:criteria` may run, by their first words, such as `cargo test`.
     #[serde(default)]
     pub(crate) commands: Vec<String>,
+}
+
+/// The files for those who count.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AnalyticsSettings {
+    /// Whether they are written.
+    pub(crate) enabled: bool,
+}
+
+impl Default for AnalyticsSettings {
+    fn default() -> Self {
+        AnalyticsSettings { enabled: true }
+    }
 }
 
 /// How `formwork serve` works, where its arguments say nothing.
@@ -79,6 +95,7 @@ pub(crate) struct Settings {
     tiers: BTreeMap<String, String>,
     pub(crate) server: ServerSettings,
     pub(crate) tools: ToolSettings,
+    pub(crate) analytics: AnalyticsSettings,
 }
 
 impl Settings {
@@ -116,8 +133,8 @@ impl Settings {
         backends
             .entry(EMBEDDED.to_owned())
             .or_insert_with(|| BackendConfig::new(EMBEDDED, BackendKind::Embedded));
-        let settings =
-            Settings { backends, default_backend, tiers: file.tiers, server: file.server, tools: file.tools };
+        let File { tiers, server, tools, analytics, .. } = file;
+        let settings = Settings { backends, default_backend, tiers, server, tools, analytics };
         settings.check()?;
         Ok(settings)
     }
@@ -275,6 +292,14 @@ mod tests {
         assert_eq!(of(&[("ANTHROPIC_API_KEY", "k")]), owned("anthropic", "", "claude-haiku-4-5"));
         assert_eq!(of(&[("OLLAMA_HOST", "0.0.0.0")]), owned("ollama", "http://127.0.0.1:11434/v1", ""));
         assert_eq!(of(&[("OLLAMA_HOST", "https://gpu:9")]), owned("ollama", "https://gpu:9/v1", ""));
+    }
+
+    #[test]
+    fn analytics_are_written_unless_nobody_wants_them() {
+        let enabled = |text: &str| settings(text, &[]).unwrap().analytics.enabled;
+        assert!(enabled("") && enabled("[analytics]\n") && !enabled("[analytics]\nenabled = false\n"));
+        let unknown = refusal("[analytics]\nenable = false\n");
+        assert!(unknown.starts_with("formwork.toml, line 2: unknown field `enable`"), "{unknown}");
     }
 
     #[test]

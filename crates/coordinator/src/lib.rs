@@ -5,10 +5,12 @@
 //! - [`Registry`] knows the agents and schemas of a project's files, and watches them.
 //! - [`Tail`] tells what was committed to whoever follows a journal.
 //! - [`http`] is the API: the verbs, for everyone else.
+//! - [`Analytics`] writes files for those who count.
 //! - [`Sweeper`] puts back what runners lost, and deletes what is too old.
 //!
 //! It never runs anything itself, and knows no model, no tool and no engine.
 
+mod analytics;
 mod app;
 pub mod http;
 mod metrics;
@@ -16,8 +18,9 @@ mod registry;
 mod sweeper;
 mod tail;
 
+pub use analytics::Analytics;
 pub use app::{App, AppOptions, IssuedToken, Scope};
-pub use formwork_store::{Error as StoreError, Page, Retention, RunFilter};
+pub use formwork_store::{Error as StoreError, FiguresFilter, Page, Retention, RunFilter};
 pub use registry::Registry;
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Following, Tail};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
 use crate::check;
 use crate::cite;
-use crate::decide::{Trouble, no_answer};
+use crate::decide::Trouble;
 use crate::delegation::Known;
 use crate::envelope::{self, Wanted, wanted};
 use crate::error::Error;
@@ -256,7 +256,7 @@ impl State {
                     Verdict::Invalid(flawed) => {
                         Trouble::unmet(Why::Envelope, flawed.violations.lines(), NO_ACTION)
                     }
-                    other => Trouble { why: Why::Envelope, ..no_answer(other, envelope.tool) },
+                    other => Trouble { why: Why::Envelope, ..self.no_answer(other, envelope.tool) },
                 };
                 self.correct_envelope(plan, reply, trouble);
             }
@@ -322,7 +322,8 @@ impl State {
                 self.correct_envelope(plan, reply, trouble);
             }
             other => {
-                let trouble = no_answer(&other, contract.tool);
+                let tool = contract.tool;
+                let trouble = self.no_answer(&other, tool);
                 self.correct_envelope(plan, reply, trouble);
             }
         }

@@ -1,9 +1,9 @@
 //! What follows from a reply: a result, another call, the next rung, or a typed failure.
 
 use formwork_types::{
-    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, Outcome, Protocol, Repair, Reply,
-    RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, StructuredOutput, Success, ToolCall,
-    UniversalResponse,
+    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, NOT_SUBMITTED, Outcome, Protocol,
+    Repair, Reply, RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, StructuredOutput,
+    Success, ToolCall, UniversalResponse,
 };
 use serde_json::Value;
 
@@ -119,7 +119,8 @@ impl State {
                 self.cut_off(plan, reply, candidate, repairs);
             }
             other => {
-                let trouble = no_answer(&other, contract.tool);
+                let tool = contract.tool;
+                let trouble = self.no_answer(&other, tool);
                 self.ask_again(plan, reply, trouble, None);
             }
         }
@@ -442,19 +443,23 @@ impl State {
         let speaks = self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
         speaks.then(|| envelope::failure(&error.message))
     }
+
+    /// What is wrong with a reply that holds no answer, where this tool was to be called. Whoever looks after agents
+    /// wants to know how many never submit.
+    pub(crate) fn no_answer(&mut self, verdict: &Verdict, tool: &str) -> Trouble {
+        self.ledger.missing_submits += u32::from(*verdict == Verdict::NotSubmitted);
+        no_answer(verdict, tool)
+    }
 }
 
-/// What is wrong with a reply that is no result, where this tool was to be called.
-pub(crate) fn no_answer(verdict: &Verdict, tool: &str) -> Trouble {
+fn no_answer(verdict: &Verdict, tool: &str) -> Trouble {
     let (kind, error, message) = match verdict {
         Verdict::Withheld { error } => {
             (RunErrorType::OutputSchemaValidationFailed, error.clone(), "Output held no result".to_owned())
         }
-        Verdict::NotSubmitted => (
-            RunErrorType::ResultNotSubmitted,
-            "$: no result was submitted".to_owned(),
-            format!("Agent did not call {tool}"),
-        ),
+        Verdict::NotSubmitted => {
+            (RunErrorType::ResultNotSubmitted, NOT_SUBMITTED.to_owned(), format!("Agent did not call {tool}"))
+        }
         Verdict::Empty { reasoned: true } => (
             RunErrorType::OutputSchemaValidationFailed,
             "$: the response held only reasoning and no answer".to_owned(),

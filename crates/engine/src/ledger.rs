@@ -12,6 +12,8 @@ use crate::patch::remove;
 pub(crate) struct Ledger {
     pub(crate) calls: u32,
     pub(crate) retries: u32,
+    /// Replies that were to call `submit_result` and did not.
+    pub(crate) missing_submits: u32,
     pub(crate) tokens: Tokens,
     /// How the latest call asked; none before the first.
     pub(crate) strategy: Option<&'static str>,
@@ -93,6 +95,7 @@ impl Ledger {
             strategy: strategy.map(str::to_owned),
             calls: self.calls,
             retries: self.retries,
+            missing_submits: self.missing_submits,
             repairs,
             rungs: self.rungs.clone(),
             tokens: self.tokens,

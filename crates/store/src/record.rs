@@ -426,19 +426,70 @@ pub struct RunnerRecord {
     pub working_on: i64,
 }
 
-/// How an agent did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentFigures {
+/// Which runs figures are wanted of.
+#[derive(Debug, Clone, Default)]
+pub struct FiguresFilter {
+    /// Those of an agent.
+    pub agent_name: Option<String>,
+    /// Those that have ended since.
+    pub since: Option<Millis>,
+}
+
+/// How an agent did on a backend.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
     /// The agent.
     pub agent_name: String,
+    /// The backend that its runs ended on; none where no model was asked, or nobody noted which.
+    pub backend: Option<String>,
     /// Its runs that have ended.
     pub runs: i64,
     /// Those with a result.
     pub completed: i64,
-    /// Those with a result that needed no retry.
+    /// Those with a result that needed no retry and no other tier.
     pub first_pass: i64,
     /// Model calls that repeated another for the contract.
     pub retries: i64,
+    /// Replies that were to call `submit_result` and did not.
+    pub missing_submits: i64,
+    /// Steps from a tier to the next.
+    pub escalations: i64,
+    /// Tokens that models read and wrote, for results and for failures.
+    pub tokens: i64,
+    /// How long half of the runs took at most, from the first claim to the end.
+    pub p50_ms: Option<Millis>,
+    /// How long 95 of a hundred runs took at most.
+    pub p95_ms: Option<Millis>,
+}
+
+/// An event that says how a run goes, or that it is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Milestone {
+    /// The event; its body is empty where it is none of those that were asked for.
+    pub event: StoredEvent,
+    /// The run as it stands now, where the event is one of those that were asked for.
+    pub run: Option<RunFacts>,
+}
+
+/// What a run's row says of how it did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFacts {
+    /// The agent.
+    pub agent_name: String,
+    /// The session that it works for.
+    pub parent_session_id: Option<SessionId>,
+    /// The backend that it ended on.
+    pub backend: Option<String>,
+    /// Model calls that repeated another for the contract.
+    pub retries: i64,
+    /// Replies that were to call `submit_result` and did not.
+    pub missing_submits: i64,
+    /// Steps from a tier to the next.
+    pub escalations: i64,
+    /// Tokens that models read and wrote.
+    pub tokens: i64,
+    /// How long it took from its first claim to its end; none where nobody claimed it, or it has not ended.
+    pub duration_ms: Option<Millis>,
 }
 
 /// How many runs stand how.

@@ -5,8 +5,14 @@ use crate::error::Error;
 /// What makes each version out of the one before, from version 1 on.
 pub(crate) type Migrations = &'static [&'static str];
 
-pub(crate) const MIGRATIONS_SQLITE: Migrations = &[include_str!("../migrations/sqlite/0001_first.sql")];
-pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[include_str!("../migrations/postgres/0001_first.sql")];
+pub(crate) const MIGRATIONS_SQLITE: Migrations = &[
+    include_str!("../migrations/sqlite/0001_first.sql"),
+    include_str!("../migrations/sqlite/0002_figures.sql"),
+];
+pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
+    include_str!("../migrations/postgres/0001_first.sql"),
+    include_str!("../migrations/postgres/0002_figures.sql"),
+];
 
 /// Where the version stands.
 pub(crate) const VERSION_TABLE: &str =

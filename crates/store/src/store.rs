@@ -11,9 +11,10 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
-    AgentFigures, Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Finished, Listed, Millis,
-    Named, NewRun, Page, ParentCall, Parked, Position, Refusal, Retention, RunFilter, RunRecord,
-    RunnerRecord, SessionRecord, Shelf, Stale, StoredEvent, Submitted, SweepLimits, Swept, TokenRecord,
+    Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Figures, FiguresFilter, Finished, Listed,
+    Milestone, Millis, Named, NewRun, Page, ParentCall, Parked, Position, Refusal, Retention, RunFilter,
+    RunRecord, RunnerRecord, SessionRecord, Shelf, Stale, StoredEvent, Submitted, SweepLimits, Swept,
+    TokenRecord,
 };
 use crate::sqlite::Sqlite;
 use crate::tx::Perform;
@@ -21,8 +22,8 @@ use crate::verb::claim::{Absence, Adoption, Renewal};
 use crate::verb::shelf::Item;
 use crate::verb::sweep::Done;
 use crate::verb::{
-    append, check, claim, delete, journal, names, park, retain, runner, runs, sessions, shelf, stop, submit,
-    sweep, token,
+    append, check, claim, delete, figures, journal, milestones, names, park, retain, runner, runs, sessions,
+    shelf, stop, submit, sweep, token,
 };
 
 /// Failures in a row after which a database that does not answer is left alone: each may have taken its time.
@@ -262,6 +263,12 @@ impl Store {
             .await
     }
 
+    /// The same for whoever wants to know how runs go and nothing else: each event has its place, and only ends, failed
+    /// validations and escalations have a body.
+    pub async fn milestones(&self, after: Position, limit: usize) -> Result<Vec<Milestone>, Error> {
+        self.read((after, limit), |tx, (after, limit)| Box::pin(milestones::after(tx, *after, *limit))).await
+    }
+
     /// The position of the last event: where a stream begins that wants only what is new.
     pub async fn last_position(&self) -> Result<Position, Error> {
         self.read((), |tx, ()| Box::pin(journal::last_position(tx))).await
@@ -326,9 +333,9 @@ impl Store {
         self.read((), |tx, ()| Box::pin(runs::counts(tx))).await
     }
 
-    /// How the agents did whose runs have ended, by name.
-    pub async fn figures(&self) -> Result<Vec<AgentFigures>, Error> {
-        self.read((), |tx, ()| Box::pin(runs::figures(tx))).await
+    /// How the agents did whose runs have ended, by name and backend.
+    pub async fn figures(&self, filter: FiguresFilter) -> Result<Vec<Figures>, Error> {
+        self.read(filter, |tx, filter| Box::pin(figures::figures(tx, filter))).await
     }
 
     /// Checks the whole database, as far as it can check itself; what it finds.

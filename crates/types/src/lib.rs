@@ -39,7 +39,7 @@ pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage,
 };
 pub use orchestration::{Clarity, EVERYBODY, Subtask};
-pub use outcome::{Failure, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
+pub use outcome::{Failure, NOT_SUBMITTED, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;
 pub use tool::{CHECKING_TOOL, OWN_TOOLS, ToolDefinition, WRITING_TOOLS};

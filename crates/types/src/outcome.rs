@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::Receipt;
 
+/// What is said to be wrong with a reply that was to call `submit_result` and did not.
+pub const NOT_SUBMITTED: &str = "$: no result was submitted";
+
 /// How a run ended: with a result or with a typed failure, never in between.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {

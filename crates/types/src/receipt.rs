@@ -12,6 +12,9 @@ pub struct Receipt {
     pub calls: u32,
     /// Requests that repeat another because its answer would not do.
     pub retries: u32,
+    /// Replies that were to call `submit_result` and did not.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub missing_submits: u32,
     /// Every change between the model's text and the result.
     pub repairs: Vec<Repair>,
     /// The tiers that were tried, in order.
@@ -24,6 +27,11 @@ pub struct Receipt {
     pub unenforced: Vec<String>,
     /// What else is worth knowing about the result.
     pub flags: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references out")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// One change between the text and the result.

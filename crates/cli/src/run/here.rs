@@ -19,7 +19,7 @@ use crate::desk::{self, Desk};
 use crate::exit::Exit;
 use crate::settings::Settings;
 use crate::workshop::Workshop;
-use crate::{output, signals, source};
+use crate::{analytics, output, signals, source};
 
 /// Runs that are worked on at the same time. A parked run is none of them.
 const SLOTS: usize = 4;
@@ -88,6 +88,8 @@ struct Place {
     app: App,
     runner_id: String,
     project: PathBuf,
+    /// Whether there is something to read when the process has ended.
+    is_kept: bool,
 }
 
 impl Place {
@@ -97,15 +99,15 @@ impl Place {
         let runner_id = format!("command_{}_{:08x}", std::process::id(), u32::from_be_bytes(bytes));
         let options =
             AppOptions { heartbeat: HEARTBEAT, pinned_to: Some(runner_id.clone()), ..desk::options()? };
-        let app = match writable(project, registry.clone(), options.clone()).await {
-            Ok(app) => app,
+        let (app, is_kept) = match writable(project, registry.clone(), options.clone()).await {
+            Ok(app) => (app, true),
             // A folder that cannot be written to is no reason not to run.
             Err(error) => {
                 output::lines([format!("formwork: this run will not be kept: {error}")]);
-                App::open("sqlite::memory:", false, registry, options).await?
+                (App::open("sqlite::memory:", false, registry, options).await?, false)
             }
         };
-        Ok(Place { app, runner_id, project: project.to_owned() })
+        Ok(Place { app, runner_id, project: project.to_owned(), is_kept })
     }
 
     /// Goes on with a session. Its agent is what it was when the session began, whatever its file says by now.
@@ -158,6 +160,10 @@ impl Place {
         helpers.abort();
         let run = settled?;
         let ended = report::Ended::of(&desk, run).await?;
-        report::show(arguments, &ended, &self.project)
+        let shown = report::show(arguments, &ended, &self.project);
+        if self.is_kept {
+            analytics::catch_up(&self.app, &self.project).await;
+        }
+        shown
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use formwork_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
+use formwork_store::FiguresFilter;
 use formwork_types::timestamp;
 use tokio::time::Instant;
 
-use super::{App, errors};
+use super::{App, errors, views};
 use crate::registry::FromFile;
 
 /// How long ago a runner may have been heard of.
@@ -93,20 +94,13 @@ impl App {
         Ok(backends.into_iter().map(view).collect())
     }
 
-    /// How the agents did whose runs have ended.
+    /// How the agents did whose runs have ended, on each backend.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn stats(&self) -> Result<Vec<StatsRow>, Error> {
-        let figures = self.store().figures().await.map_err(errors::store)?;
-        let row = |figures: formwork_store::AgentFigures| StatsRow {
-            agent_name: figures.agent_name,
-            runs: figures.runs,
-            completed: figures.completed,
-            first_pass: figures.first_pass,
-            retries: figures.retries,
-        };
-        Ok(figures.into_iter().map(row).collect())
+    pub async fn stats(&self, filter: FiguresFilter) -> Result<Vec<StatsRow>, Error> {
+        let figures = self.store().figures(filter).await.map_err(errors::store)?;
+        Ok(figures.into_iter().map(views::stats).collect())
     }
 
     /// What a monitoring system reads.

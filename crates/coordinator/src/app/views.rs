@@ -1,8 +1,8 @@
 //! What is kept, as the API shows it.
 
-use formwork_api::{Code, Error, RunView, SessionView};
+use formwork_api::{Code, Error, RunView, SessionView, StatsRow};
 use formwork_schema::universal;
-use formwork_store::{RunRecord, SessionRecord, StoredEvent};
+use formwork_store::{Figures, RunRecord, SessionRecord, StoredEvent};
 use formwork_types::{RunError, UniversalResponse, timestamp};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -50,6 +50,26 @@ pub(super) fn session(record: SessionRecord) -> SessionView {
         last_seq: record.last_seq,
         created_at: timestamp(record.created_at),
         updated_at: timestamp(record.updated_at),
+    }
+}
+
+pub(super) fn stats(figures: Figures) -> StatsRow {
+    let share = |part: i64, whole: i64| (whole > 0).then(|| part as f64 / whole as f64);
+    StatsRow {
+        success_rate: share(figures.completed, figures.runs).unwrap_or_default(),
+        first_pass_rate: share(figures.first_pass, figures.completed),
+        tokens_per_valid_result: share(figures.tokens, figures.completed),
+        agent_name: figures.agent_name,
+        backend: figures.backend,
+        runs: figures.runs,
+        completed: figures.completed,
+        first_pass: figures.first_pass,
+        retries: figures.retries,
+        missing_submits: figures.missing_submits,
+        escalations: figures.escalations,
+        tokens: figures.tokens,
+        p50_ms: figures.p50_ms,
+        p95_ms: figures.p95_ms,
     }
 }
 

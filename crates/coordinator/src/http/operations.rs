@@ -5,9 +5,13 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
 use formwork_api::{BackendView, Health, Readiness, RunnerView, StatsRow};
+use formwork_store::FiguresFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::context::Shared;
 use super::errors::Refused;
+use super::extract::Asked;
 use super::guard::Visitor;
 
 /// How Prometheus calls its text.
@@ -55,11 +59,24 @@ pub(super) async fn backends(State(context): Shared) -> Result<Json<Vec<BackendV
     Ok(Json(context.app.backends().await?))
 }
 
+/// Whose figures are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct StatsQuery {
+    /// Those of an agent.
+    agent: Option<String>,
+}
+
 /// How the agents did whose runs have ended.
-#[utoipa::path(get, path = "/stats", tag = "operations",
-    responses((status = 200, description = "A row for each agent.", body = Vec<StatsRow>)))]
-pub(super) async fn stats(State(context): Shared) -> Result<Json<Vec<StatsRow>>, Refused> {
-    Ok(Json(context.app.stats().await?))
+#[utoipa::path(get, path = "/stats", tag = "operations", params(StatsQuery),
+    responses((status = 200, description = "A row for each agent and backend.", body = Vec<StatsRow>)))]
+pub(super) async fn stats(
+    State(context): Shared,
+    Asked(query): Asked<StatsQuery>,
+) -> Result<Json<Vec<StatsRow>>, Refused> {
+    let filter = FiguresFilter { agent_name: query.agent, since: None };
+    Ok(Json(context.app.stats(filter).await?))
 }
 
 /// Figures for a monitoring system.

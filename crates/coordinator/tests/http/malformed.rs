@@ -83,7 +83,7 @@ async fn queries_that_are_not_understood_are_refused() {
     }
     let unknown = house.get("/runs?agent=writer").send().await.refused(400, "InvalidRequest");
     assert!(unknown.contains("unknown field `agent`"), "{unknown}");
-    for path in ["/sessions?x=1", "/events/stream?x=1"] {
+    for path in ["/sessions?x=1", "/events/stream?x=1", "/stats?x=1", "/stats?agent_name=writer"] {
         house.get(path).send().await.refused(400, "InvalidRequest");
     }
     house.get("/sessions?limit=0").send().await.refused(400, "InvalidRequest");
@@ -94,6 +94,7 @@ async fn queries_that_are_not_understood_are_refused() {
         house.get(&format!("/sessions/{session}/events?{query}")).send().await.refused(400, "InvalidRequest");
     }
     house.get("/runs?agent_name=a%00b").send().await.refused(400, "InvalidRequest");
+    house.get("/stats?agent=a%00b").send().await.refused(400, "InvalidRequest");
     let body =
         json!({"type": "start_session", "agent_name": "writer", "prompt": "x", "project_dir": "a\u{0}b"});
     house.post("/runs", &body).send().await.refused(400, "InvalidRequest");

@@ -1,7 +1,7 @@
 //! Operations.
 
 use formwork_coordinator::Scope;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::house::{House, completed, result};
 
@@ -41,6 +41,48 @@ async fn what_is_repeated_is_counted_once() {
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");
     }
+}
+
+#[tokio::test]
+async fn agents_have_figures_on_each_backend() {
+    let house = House::open().await;
+    assert_eq!(house.get("/stats").send().await.ok(200), json!([]));
+    house.agent("writer", json!({})).await;
+    house.agent("tester", json!({})).await;
+    for (agent, backend, retries) in [("writer", "large", 0), ("writer", "small", 2), ("tester", "small", 0)]
+    {
+        house.submit(agent).await;
+        let mut work = house.claim(&house.runner().await).await;
+        let mut end = result(json!({"result_text": "Done."}));
+        end["receipt"]["retries"] = json!(retries);
+        end["receipt"]["tokens"] = json!({"input": 30, "output": 10});
+        end["receipt"]["rungs"] = json!([{"tier": "t", "backend": backend, "calls": 1}]);
+        house.post("/runner/finish", &work.message(&json!([end, completed()]))).send().await.ok(200);
+    }
+    let (stopped, _) = house.submit("writer").await;
+    house.post(&format!("/runs/{stopped}/stop"), &json!({})).send().await.ok(200);
+
+    let mut rows = house.get("/stats?agent=writer").send().await.ok(200);
+    for row in rows.as_array_mut().unwrap().iter_mut().skip(1) {
+        assert!(row["p50_ms"].as_i64() >= Some(0) && row["p95_ms"].as_i64() >= Some(0), "{row}");
+        row["p50_ms"] = json!(null);
+        row["p95_ms"] = json!(null);
+    }
+    let row = |backend: Option<&str>, more: Value| {
+        let mut row = json!({
+            "agent_name": "writer", "backend": backend, "runs": 1, "completed": 1, "success_rate": 1.0,
+            "first_pass": 1, "first_pass_rate": 1.0, "retries": 0, "missing_submits": 0, "escalations": 0,
+            "tokens": 40, "tokens_per_valid_result": 40.0, "p50_ms": null, "p95_ms": null,
+        });
+        row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        row
+    };
+    let nothing = json!({"completed": 0, "success_rate": 0.0, "first_pass": 0, "first_pass_rate": null,
+        "tokens": 0, "tokens_per_valid_result": null});
+    let retried = json!({"first_pass": 0, "first_pass_rate": 0.0, "retries": 2});
+    assert_eq!(rows, json!([row(None, nothing), row(Some("large"), json!({})), row(Some("small"), retried)]));
+    let agents = house.get("/stats").send().await.ok(200);
+    assert_eq!(agents.as_array().unwrap().len(), 4);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use formwork_engine::{ModelCall, State};
 use formwork_schema::{Schema, universal};
-use formwork_types::{Body, Outcome, Role};
+use formwork_types::{Body, NOT_SUBMITTED, Outcome, Role, RunErrorType};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -84,6 +84,7 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
     let on_rungs: u32 = receipt.rungs.iter().map(|rung| rung.calls).sum();
     same("calls on the rungs", &json!(calls), &json!(on_rungs))?;
     same("retries", &json!(retried(&played.bodies)), &json!(receipt.retries))?;
+    same("missing submits", &json!(unsubmitted(played)), &json!(receipt.missing_submits))?;
     let beyond = played.calls.iter().find(|call| call.number > call.of);
     beyond.map_or(Ok(()), |call| Err(format!("call {} of {}", call.number, call.of)))
 }
@@ -128,6 +129,17 @@ fn retried(bodies: &[Body]) -> usize {
         }
     }
     count
+}
+
+/// The replies that were to submit a result and did not, as the journal tells of them.
+fn unsubmitted(played: &Played) -> usize {
+    let is_told = |body: &&Body| match body {
+        Body::ValidationFailed { errors, .. } => errors.iter().any(|error| error == NOT_SUBMITTED),
+        Body::Escalated { reason, .. } => reason == NOT_SUBMITTED,
+        _ => false,
+    };
+    let was_last = matches!(&played.outcome, Outcome::Failed(failure) if failure.error.kind == RunErrorType::ResultNotSubmitted);
+    played.bodies.iter().filter(is_told).count() + usize::from(was_last)
 }
 
 pub(crate) fn check(expect: &Expect, played: &Played) -> Result<(), String> {

@@ -1,12 +1,18 @@
 //! The end of a run, and what follows from it.
 
-use formwork_types::{Body, ChildEnd, ExecutionMode, RunError, RunErrorType, RunId, RunStatus, Salvage};
+use formwork_types::{
+    Body, ChildEnd, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
+};
 
+use super::journal::Said;
 use super::names::{from_json, read_status, texts, to_json};
 use super::run::Run;
 use super::{journal, run, stop, turn};
 use crate::error::Error;
 use crate::tx::Tx;
+
+/// The most that is counted of anything in one run. Runners may say what they like, and a sum over all runs has to fit.
+const COUNT_MAX: u64 = 1_000_000_000_000;
 
 /// Ends a run with its last events: children that it waited for are to stop, its parent hears of it, and sessions go on
 /// with what waits for them. Gives the number of the last event. `texts` are the bodies as JSON; with `appends` the
@@ -58,29 +64,39 @@ async fn close(
     end_seq: Option<i64>,
     appends: Option<i64>,
 ) -> Result<(), Error> {
-    let (mut ended, mut error, mut retries) = (RunStatus::Failed, None, None);
+    let (mut ended, mut error, mut retries, mut account) = (RunStatus::Failed, None, None, None);
     for body in bodies {
         match body {
-            Body::Result { receipt, .. } => retries = Some(receipt.retries),
-            Body::RunCompleted { status, error: why, .. } => {
+            Body::Result { receipt, .. } => account = Some(receipt),
+            Body::RunCompleted { status, error: why, receipt, .. } => {
                 ended = *status;
-                retries = retries.or(why.as_ref().map(|error| error.retry_count));
+                account = account.or(receipt.as_ref());
+                retries = why.as_ref().map(|error| error.retry_count);
                 error = why.as_ref().map(to_json).transpose()?;
             }
             _ => {}
         }
     }
+    let retries = account.map(|receipt| receipt.retries).or(retries).unwrap_or(0);
+    let backend = account.and_then(|receipt| receipt.rungs.last()).map(|rung| rung.backend.as_str());
+    let count = |of: fn(&Receipt) -> u64| account.map(|receipt| of(receipt).min(COUNT_MAX) as i64);
     tx.execute_all(&[(
         "UPDATE runs SET status = $2, error = $3, retry_count = $4, end_seq = $5, finished_at = {now},
-            available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends)
+            available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends),
+            backend = $7, escalations = $8, missing_submits = $9, input_tokens = $10, output_tokens = $11
          WHERE run_id = $1",
         vec![
             run.as_str().into(),
             ended.name().into(),
             error.as_deref().into(),
-            i64::from(retries.unwrap_or(0)).into(),
+            i64::from(retries).into(),
             end_seq.into(),
             appends.into(),
+            backend.into(),
+            count(|receipt| receipt.rungs.len().saturating_sub(1) as u64).into(),
+            count(|receipt| receipt.missing_submits.into()).into(),
+            count(|receipt| receipt.tokens.input).into(),
+            count(|receipt| receipt.tokens.output).into(),
         ],
     )])
     .await
@@ -166,35 +182,30 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
 }
 
 /// The last events of a run that was stopped while nobody worked on it.
-pub(crate) fn stopped(replies: Vec<String>) -> Vec<Body> {
-    let error = failure(RunErrorType::Stopped, "the run was stopped".to_owned(), &replies);
-    vec![Body::StopRequested { partial: None }, completed(RunStatus::Stopped, error, replies)]
+pub(crate) fn stopped(said: Said) -> Vec<Body> {
+    let end = completed(RunStatus::Stopped, RunErrorType::Stopped, "the run was stopped".to_owned(), said);
+    vec![Body::StopRequested { partial: None }, end]
 }
 
 /// The last event of a run whose runners died too often.
-pub(crate) fn lost(losses: i64, replies: Vec<String>) -> Body {
-    let error = failure(RunErrorType::Lost, format!("its runners died {losses} times"), &replies);
-    completed(RunStatus::Failed, error, replies)
+pub(crate) fn lost(losses: i64, said: Said) -> Body {
+    completed(RunStatus::Failed, RunErrorType::Lost, format!("its runners died {losses} times"), said)
 }
 
-fn failure(kind: RunErrorType, message: String, replies: &[String]) -> RunError {
-    RunError {
+/// An end that no engine has decided on: it has what was said, and knows nothing of tiers and retries.
+fn completed(status: RunStatus, kind: RunErrorType, message: String, said: Said) -> Body {
+    let Said { replies, tokens } = said;
+    let calls = u32::try_from(replies.len()).unwrap_or(u32::MAX);
+    let error = RunError {
         kind,
         message,
         validation_errors: Vec::new(),
         last_output: replies.last().cloned(),
-        calls: u32::try_from(replies.len()).unwrap_or(u32::MAX),
+        calls,
         retry_count: 0,
         response: None,
-    }
-}
-
-fn completed(status: RunStatus, error: RunError, replies: Vec<String>) -> Body {
+    };
+    let receipt = (calls > 0).then(|| Box::new(Receipt { calls, tokens, ..Receipt::default() }));
     let salvage = Salvage { replies, ..Salvage::default() };
-    Body::RunCompleted {
-        status,
-        error: Some(Box::new(error)),
-        salvage: Some(Box::new(salvage)),
-        receipt: None,
-    }
+    Body::RunCompleted { status, error: Some(Box::new(error)), salvage: Some(Box::new(salvage)), receipt }
 }

@@ -1,6 +1,6 @@
 //! Journals: writing and reading events.
 
-use formwork_types::{Body, RunId, SessionId};
+use formwork_types::{Body, RunId, SessionId, Tokens};
 
 use super::names::texts;
 use crate::error::Error;
@@ -183,8 +183,17 @@ pub(crate) async fn result_of(
     tx.query_one(sql, &[session.as_str().into(), run.as_str().into()]).await?.map(event).transpose()
 }
 
-/// The texts of a run's model replies, oldest first.
-pub(crate) async fn replies_of(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<Vec<String>, Error> {
+/// What models said in a run.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Every reply, oldest first.
+    pub(crate) replies: Vec<String>,
+    /// What they consumed.
+    pub(crate) tokens: Tokens,
+}
+
+/// What models said in a run.
+pub(crate) async fn said_in(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<Said, Error> {
     let rows = tx
         .query(
             "SELECT body FROM events WHERE session_id = $1 AND run_id = $2
@@ -192,11 +201,15 @@ pub(crate) async fn replies_of(tx: &mut Tx, session: &SessionId, run: &RunId) ->
             &[session.as_str().into(), run.as_str().into()],
         )
         .await?;
-    let content = |mut row: Row| {
+    let mut said = Said::default();
+    for mut row in rows {
         let body: serde_json::Value = super::names::from_json(&row.text()?)?;
-        Ok(body["content"].as_str().unwrap_or_default().to_owned())
-    };
-    rows.into_iter().map(content).collect()
+        let count = |of: &str| body["reply"]["usage"][of].as_u64().unwrap_or_default();
+        said.replies.push(body["content"].as_str().unwrap_or_default().to_owned());
+        said.tokens.input = said.tokens.input.saturating_add(count("input"));
+        said.tokens.output = said.tokens.output.saturating_add(count("output"));
+    }
+    Ok(said)
 }
 
 /// Events of all sessions after a position.
@@ -229,6 +242,11 @@ pub(crate) async fn last_position(tx: &mut Tx) -> Result<Position, Error> {
 }
 
 fn event(mut row: Row) -> Result<StoredEvent, Error> {
+    read_event(&mut row)
+}
+
+/// The event that a row begins with.
+pub(crate) fn read_event(row: &mut Row) -> Result<StoredEvent, Error> {
     Ok(StoredEvent {
         position: Position { transaction: row.integer()?, event: row.integer()? },
         seq: row.integer()?,

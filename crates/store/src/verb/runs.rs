@@ -6,9 +6,7 @@ use serde_json::Value;
 use super::journal;
 use super::names::{from_json, read_run_type, read_status};
 use crate::error::Error;
-use crate::record::{
-    AgentFigures, Counts, Finished, Listed, Page, Position, RunFilter, RunRecord, StoredEvent,
-};
+use crate::record::{Counts, Finished, Listed, Page, Position, RunFilter, RunRecord, StoredEvent};
 use crate::tx::{Param, Row, Tx};
 
 /// The most items of a page.
@@ -165,28 +163,4 @@ pub(crate) async fn counts(tx: &mut Tx) -> Result<Counts, Error> {
         (counts.queue_depth, counts.oldest_wait_ms) = (row.integer()?, row.optional_integer()?);
     }
     Ok(counts)
-}
-
-/// How the agents did whose runs have ended.
-pub(crate) async fn figures(tx: &mut Tx) -> Result<Vec<AgentFigures>, Error> {
-    let rows = tx
-        .query(
-            "SELECT agent_name, count(*),
-                CAST(sum(CASE WHEN status = 'completed' THEN 1 ELSE 0 END) AS BIGINT),
-                CAST(sum(CASE WHEN status = 'completed' AND retry_count = 0 THEN 1 ELSE 0 END) AS BIGINT),
-                CAST(sum(retry_count) AS BIGINT)
-             FROM runs WHERE finished_at IS NOT NULL GROUP BY agent_name ORDER BY agent_name",
-            &[],
-        )
-        .await?;
-    let figures = |mut row: Row| {
-        Ok(AgentFigures {
-            agent_name: row.text()?,
-            runs: row.integer()?,
-            completed: row.integer()?,
-            first_pass: row.integer()?,
-            retries: row.integer()?,
-        })
-    };
-    rows.into_iter().map(figures).collect()
 }

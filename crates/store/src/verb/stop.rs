@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use formwork_types::{RunId, RunStatus};
 
+use super::journal::Said;
 use super::run::Run;
 use super::{end, run, runs};
 use crate::error::Error;
@@ -46,9 +47,9 @@ async fn stop_all(tx: &mut Tx, mut waiting: VecDeque<RunId>) -> Result<(), Error
 
 async fn stop_one(tx: &mut Tx, run: &Run) -> Result<(), Error> {
     match run.status {
-        _ if run.is_queued => end::end_queued(tx, run, &end::stopped(Vec::new())).await,
+        _ if run.is_queued => end::end_queued(tx, run, &end::stopped(Said::default())).await,
         RunStatus::Pending if run.attempts == 0 => {
-            end::end_unattended(tx, run, &end::stopped(Vec::new())).await
+            end::end_unattended(tx, run, &end::stopped(Said::default())).await
         }
         RunStatus::Stopping => Ok(()),
         status => {

@@ -60,8 +60,8 @@ pub(crate) async fn sweep(tx: &mut Tx, id: &RunId, limits: &SweepLimits) -> Resu
     }
     let asked_at = run.stop_asked_at.map(|moment| moment.saturating_add(limits.stop_wait_ms));
     if run.status == RunStatus::Stopping && run.lease_until.is_none() && is_past(asked_at) {
-        let replies = journal::replies_of(tx, &run.session_id, &run.run_id).await?;
-        end::end_unattended(tx, &run, &end::stopped(replies)).await?;
+        let said = journal::said_in(tx, &run.session_id, &run.run_id).await?;
+        end::end_unattended(tx, &run, &end::stopped(said)).await?;
         return Ok(Done::Stopped);
     }
     if run.status == RunStatus::Waiting && is_past(run.deadline_at) {
@@ -78,8 +78,8 @@ async fn lose(tx: &mut Tx, run: &Run, limits: &SweepLimits) -> Result<Done, Erro
     tx.execute("UPDATE runs SET losses = $2 WHERE run_id = $1", &[run.run_id.as_str().into(), losses.into()])
         .await?;
     if losses >= limits.losses_max {
-        let replies = journal::replies_of(tx, &run.session_id, &run.run_id).await?;
-        end::end_unattended(tx, run, &[expired, end::lost(losses, replies)]).await?;
+        let said = journal::said_in(tx, &run.session_id, &run.run_id).await?;
+        end::end_unattended(tx, run, &[expired, end::lost(losses, said)]).await?;
         return Ok(Done::Lost);
     }
     journal::write(tx, &run.session_id, &run.run_id, &[expired]).await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use formwork_types::{Blueprint, Body, Callback, Contract, ExecutionMode, RunId, RunType, SessionId};
 use serde_json::json;
 
+use super::journal::Said;
 use super::names::{from_json, to_json};
 use super::{end, journal, submit};
 use crate::error::Error;
@@ -59,7 +60,7 @@ async fn next_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> Resu
 
 /// The turn of a run that was stopped while it waited: now its end can be told in the journal.
 async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<(), Error> {
-    let last_seq = journal::write(tx, session, run, &end::stopped(Vec::new())).await?;
+    let last_seq = journal::write(tx, session, run, &end::stopped(Said::default())).await?;
     tx.execute(
         "UPDATE runs SET end_seq = $2, available_at = NULL WHERE run_id = $1",
         &[run.as_str().into(), last_seq.into()],

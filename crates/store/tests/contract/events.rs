@@ -127,7 +127,9 @@ async fn finish_late<'a>(world: &'a World, session: &SessionId, append: Append) 
     let store = world.store.clone();
     let finish = async move { store.finish(append).await.unwrap().unwrap() };
     if !world.address.starts_with("postgres") {
-        return Box::pin(async { drop(finish.await) });
+        return Box::pin(async {
+            finish.await;
+        });
     }
     let (client, _) = connect(&world.address).await;
     let hold = format!("BEGIN; SELECT 1 FROM sessions WHERE session_id = '{session}' FOR UPDATE");
@@ -139,7 +141,7 @@ async fn finish_late<'a>(world: &'a World, session: &SessionId, append: Append) 
     until("the end waits", is_waiting).await;
     Box::pin(async move {
         client.batch_execute("COMMIT").await.unwrap();
-        drop(finishing.await.unwrap());
+        finishing.await.unwrap();
     })
 }
 

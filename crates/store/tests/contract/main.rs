@@ -11,10 +11,12 @@ mod callback;
 mod claim;
 mod events;
 mod family;
+mod figures;
 mod finish;
 mod interleaving;
 mod keep;
 mod listing;
+mod migration;
 mod park;
 mod stop;
 mod submit;
@@ -131,6 +133,12 @@ contract! {
         a_session_is_told_in_order_whoever_began_first
         news_comes_with_every_commit
         a_sound_database_has_no_findings;
+    figures:
+        figures_are_kept_for_each_agent_and_backend
+        runs_that_nobody_accounts_for_are_counted
+        what_a_lost_run_has_used_is_counted
+        counts_that_nobody_believes_spoil_no_sum
+        milestones_have_places_and_few_bodies;
     interleaving:
         whatever_happens_every_run_ends_once;
     listing:

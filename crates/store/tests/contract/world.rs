@@ -1,6 +1,6 @@
 //! A database of one's own, and short ways to say what happens to it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -56,12 +56,25 @@ impl World {
     }
 
     pub(crate) async fn sqlite() -> World {
+        World::sqlite_after(|_| {}).await
+    }
+
+    /// One that somebody else has worked on before it is opened.
+    pub(crate) async fn sqlite_after(prepare: impl FnOnce(&Path)) -> World {
         let folder = std::env::temp_dir().join(format!("formwork-store-{:x}", unique()));
-        let address = format!("sqlite:{}", folder.join("deep/formwork.db").display());
-        World::open(address, Some(folder), None).await
+        let file = folder.join("deep/formwork.db");
+        prepare(&file);
+        World::open(format!("sqlite:{}", file.display()), Some(folder), None).await
     }
 
     pub(crate) async fn postgres() -> Option<World> {
+        World::postgres_after(|_| async {}).await
+    }
+
+    /// One that somebody else has worked on before it is opened.
+    pub(crate) async fn postgres_after<F: Future<Output = ()>>(
+        prepare: impl FnOnce(String) -> F,
+    ) -> Option<World> {
         let Ok(server) = std::env::var("FORMWORK_TEST_POSTGRES") else {
             println!("SKIPPED: FORMWORK_TEST_POSTGRES is not set");
             return None;
@@ -69,7 +82,9 @@ impl World {
         let name = format!("formwork_{:x}", unique());
         administer(&server, &format!("CREATE DATABASE {name}")).await;
         let (host, _) = server.rsplit_once('/').expect("the address names a database");
-        Some(World::open(format!("{host}/{name}"), None, Some(server)).await)
+        let address = format!("{host}/{name}");
+        prepare(address.clone()).await;
+        Some(World::open(address, None, Some(server)).await)
     }
 
     async fn open(address: String, folder: Option<PathBuf>, server: Option<String>) -> World {

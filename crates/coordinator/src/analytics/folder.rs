@@ -1,0 +1,168 @@
+//! Files of lines, one a day.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use formwork_store::Position;
+
+use super::kept::{self, Kept};
+use super::line::{Identity, Line};
+
+/// A folder that nobody else writes to.
+pub(super) struct Folder {
+    path: PathBuf,
+    kept_at: PathBuf,
+    kept: Kept,
+    days: HashMap<String, Day>,
+    #[expect(dead_code, reason = "the lock lasts as long as the file is open")]
+    lock: File,
+}
+
+/// A file that is written to.
+struct Day {
+    file: File,
+    length: u64,
+    /// Where that begins which may be said again.
+    settled: u64,
+    /// What was said there.
+    known: HashSet<Identity>,
+}
+
+impl Folder {
+    /// Opens or makes a folder; none where somebody else writes to it now.
+    pub(super) fn open(path: &Path, database: &str) -> io::Result<Option<Folder>> {
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(path)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(".lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let kept_at = kept::path(path, database);
+        let kept = Kept::read(&kept_at)?;
+        Ok(Some(Folder { path: path.to_owned(), kept_at, kept, days: HashMap::new(), lock }))
+    }
+
+    /// How far the lines go.
+    pub(super) fn position(&self) -> Position {
+        self.kept.position()
+    }
+
+    /// Begins with the first event. What the files hold is not said again.
+    pub(super) fn begin_anew(&mut self) {
+        self.kept = Kept::default();
+    }
+
+    /// Appends what is not there yet, and then notes how far that goes.
+    pub(super) fn write(&mut self, lines: Vec<Line>, position: Position) -> io::Result<()> {
+        let mut by_day: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+        for line in lines {
+            by_day.entry(format!("{}.jsonl", line.day())).or_default().push(line);
+        }
+        for (name, lines) in by_day {
+            if !self.days.contains_key(&name) {
+                let settled = self.kept.lengths.get(&name).copied().unwrap_or_default();
+                self.days.insert(name.clone(), Day::open(&self.path.join(&name), settled)?);
+            }
+            if let Some(day) = self.days.get_mut(&name) {
+                day.append(&lines)?;
+                self.kept.lengths.insert(name, day.settled);
+            }
+        }
+        self.kept.advance(position);
+        self.kept.write(&self.kept_at)
+    }
+
+    /// Notes that everything was read: what was not said again by now is not going to be.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        let mut has_changed = false;
+        for (name, day) in &mut self.days {
+            has_changed |= day.settled < day.length;
+            day.known.clear();
+            day.settled = day.length;
+            self.kept.lengths.insert(name.clone(), day.length);
+        }
+        if has_changed { self.kept.write(&self.kept_at) } else { Ok(()) }
+    }
+}
+
+impl Day {
+    /// Opens a file, takes a torn last line away, and learns what was said beyond what is settled.
+    fn open(path: &Path, settled: u64) -> io::Result<Day> {
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        let settled = settled.min(file.metadata()?.len());
+        file.seek(SeekFrom::Start(settled))?;
+        let (mut length, mut known) = (settled, HashSet::new());
+        let (mut reader, mut line) = (BufReader::new(&file), Vec::new());
+        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            length += line.len() as u64;
+            known.extend(Identity::read(&line));
+            line.clear();
+        }
+        if !line.is_empty() {
+            file.set_len(length)?;
+        }
+        Ok(Day { file, length, settled, known })
+    }
+
+    fn append(&mut self, lines: &[Line]) -> io::Result<()> {
+        let mut text = Vec::new();
+        for line in lines.iter().filter(|line| !self.known.remove(&line.identity())) {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        if !text.is_empty() {
+            self.file.write_all(&text)?;
+            self.file.sync_data()?;
+        }
+        self.length += text.len() as u64;
+        if self.known.is_empty() {
+            self.settled = self.length;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(seq: i64) -> Line {
+        let payload = json!({"session_id": "ses_0123456789ab", "seq": seq});
+        Line { kind: "agent.escalated", ts: "2000-02-29T00:00:00.007Z".to_owned(), payload }
+    }
+
+    fn write(path: &Path, events: &[i64]) -> Folder {
+        let mut folder = Folder::open(path, "sqlite:x").unwrap().unwrap();
+        let position = Position { transaction: 0, event: *events.last().unwrap() };
+        folder.write(events.iter().map(|seq| line(*seq)).collect(), position).unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_is_there_stays_known_until_everything_was_read() {
+        let path = std::env::temp_dir().join(format!("formwork-folder-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        write(&path, &[1, 2, 3]).settle().unwrap();
+        let file = path.join("2000-02-29.jsonl");
+        let written = fs::read(&file).unwrap();
+        fs::remove_file(kept::path(&path, "sqlite:x")).unwrap();
+        // Somebody who is interrupted after a part of it settles nothing.
+        drop(write(&path, &[1]));
+        let folder = write(&path, &[2, 3]);
+        assert_eq!(folder.position(), Position { transaction: 0, event: 3 });
+        assert!(Folder::open(&path, "sqlite:x").unwrap().is_none(), "one at a time");
+        assert_eq!(fs::read(&file).unwrap(), written);
+        fs::remove_dir_all(&path).unwrap();
+    }
+}

@@ -1,0 +1,51 @@
+//! How runs did that have ended.
+
+use crate::error::Error;
+use crate::record::{Figures, FiguresFilter};
+use crate::tx::{Row, Tx};
+
+/// The figures of each agent on each backend: `$1` is an agent and `$2` a moment, each of which may be left open.
+///
+/// A percentile is the nearest rank: the shortest duration that so many of a hundred do not exceed. Runs that ended
+/// before anybody claimed them have no duration, and come last.
+const FIGURES: &str = "WITH ended AS (
+        SELECT agent_name, backend, status, retry_count, COALESCE(missing_submits, 0) AS missing_submits,
+            COALESCE(escalations, 0) AS escalations,
+            COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0) AS tokens, finished_at - started_at AS duration
+        FROM runs
+        WHERE finished_at IS NOT NULL AND ($1 IS NULL OR agent_name = $1) AND ($2 IS NULL OR finished_at >= $2)
+     ), ranked AS (
+        SELECT ended.*, count(duration) OVER (PARTITION BY agent_name, backend) AS measured,
+            row_number() OVER (PARTITION BY agent_name, backend ORDER BY duration NULLS LAST) AS place
+        FROM ended
+     )
+     SELECT agent_name, backend, count(*),
+        CAST(sum(CASE WHEN status = 'completed' THEN 1 ELSE 0 END) AS BIGINT),
+        CAST(sum(CASE WHEN status = 'completed' AND retry_count = 0 AND escalations = 0 THEN 1 ELSE 0 END) AS BIGINT),
+        CAST(sum(retry_count) AS BIGINT), CAST(sum(missing_submits) AS BIGINT), CAST(sum(escalations) AS BIGINT),
+        CAST(sum(tokens) AS BIGINT),
+        min(CASE WHEN place = (measured * 50 + 99) / 100 THEN duration END),
+        min(CASE WHEN place = (measured * 95 + 99) / 100 THEN duration END)
+     FROM ranked GROUP BY agent_name, backend ORDER BY agent_name, backend NULLS FIRST";
+
+/// How the agents did whose runs have ended.
+pub(crate) async fn figures(tx: &mut Tx, filter: &FiguresFilter) -> Result<Vec<Figures>, Error> {
+    let rows = tx.query(FIGURES, &[filter.agent_name.as_deref().into(), filter.since.into()]).await?;
+    rows.into_iter().map(read).collect()
+}
+
+fn read(mut row: Row) -> Result<Figures, Error> {
+    Ok(Figures {
+        agent_name: row.text()?,
+        backend: row.optional_text()?,
+        runs: row.integer()?,
+        completed: row.integer()?,
+        first_pass: row.integer()?,
+        retries: row.integer()?,
+        missing_submits: row.integer()?,
+        escalations: row.integer()?,
+        tokens: row.integer()?,
+        p50_ms: row.optional_integer()?,
+        p95_ms: row.optional_integer()?,
+    })
+}

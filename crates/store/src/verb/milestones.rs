@@ -1,0 +1,66 @@
+//! How runs go, told without what was said in them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use formwork_types::RunId;
+
+use super::journal;
+use super::names::to_json;
+use crate::error::Error;
+use crate::record::{Milestone, Position, RunFacts, StoredEvent};
+use crate::tx::{Row, Tx};
+
+/// The most events that are looked at at once.
+const EVENTS_MAX: usize = 10_000;
+
+/// Bodies are left where they are unless they are wanted: most of them are prompts and replies. Events without one are
+/// told all the same, since whoever reads on needs to know how far he is.
+const EVENTS: &str = r#"SELECT {transaction}, position, seq, session_id, run_id, at,
+        CASE WHEN body LIKE '{"event_type":"run_completed"%'
+            OR body LIKE '{"event_type":"validation_failed"%'
+            OR body LIKE '{"event_type":"escalated"%' THEN body ELSE '' END
+     FROM events WHERE {after} AND {settled} ORDER BY {order} LIMIT $3"#;
+
+const FACTS: &str = "SELECT run_id, agent_name, parent_session_id, backend, retry_count, COALESCE(missing_submits, 0),
+        COALESCE(escalations, 0), COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0), finished_at - started_at
+     FROM runs WHERE run_id IN ({each})";
+
+/// Events of all sessions after a position.
+pub(crate) async fn after(tx: &mut Tx, after: Position, limit: usize) -> Result<Vec<Milestone>, Error> {
+    let limit = limit.min(EVENTS_MAX) as i64;
+    let rows = tx.query(EVENTS, &[after.transaction.into(), after.event.into(), limit.into()]).await?;
+    let events = rows.into_iter().map(|mut row| journal::read_event(&mut row));
+    let events = events.collect::<Result<Vec<_>, _>>()?;
+    let runs = facts(tx, &events).await?;
+    let milestone = |event: StoredEvent| {
+        let run = runs.get(&event.run_id).filter(|_| !event.body.is_empty()).cloned();
+        Milestone { event, run }
+    };
+    Ok(events.into_iter().map(milestone).collect())
+}
+
+/// The runs of events that have a body. They are asked for by their ids: joined, a database may read all runs there are.
+async fn facts(tx: &mut Tx, events: &[StoredEvent]) -> Result<HashMap<RunId, RunFacts>, Error> {
+    let wanted = events.iter().filter(|event| !event.body.is_empty());
+    let ids: BTreeSet<&str> = wanted.map(|event| event.run_id.as_str()).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = tx.query(FACTS, &[(&to_json(&ids)?).into()]).await?;
+    rows.into_iter().map(read).collect()
+}
+
+fn read(mut row: Row) -> Result<(RunId, RunFacts), Error> {
+    let run_id = row.id()?;
+    let facts = RunFacts {
+        agent_name: row.text()?,
+        parent_session_id: row.optional_id()?,
+        backend: row.optional_text()?,
+        retries: row.integer()?,
+        missing_submits: row.integer()?,
+        escalations: row.integer()?,
+        tokens: row.integer()?,
+        duration_ms: row.optional_integer()?,
+    };
+    Ok((run_id, facts))
+}

@@ -1,0 +1,73 @@
+//! Databases that an older Formwork has made.
+
+use std::path::Path;
+
+use formwork_store::{Figures, FiguresFilter, Millis};
+
+use crate::world::{World, connect};
+
+const VERSION_1: &str =
+    "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);";
+
+/// Twenty runs of 1 to 20 ms, the last of which failed, one that nobody claimed, and one that goes on.
+fn data() -> String {
+    let session = "INSERT INTO sessions (session_id, agent_name, root_session_id, line, last_seq, last_run_id, created_at,
+        updated_at) VALUES ('ses_000000000001', 'writer', 'ses_000000000001', '[]', 0, 'run_000000000001', 0, 0);";
+    let run = |number: Millis, status: &str, started: &str, finished: &str| {
+        format!(
+            "INSERT INTO runs (run_id, session_id, agent_name, type, status, retry_count, mode, created_at, started_at,
+                finished_at) VALUES ('run_{number:012}', 'ses_000000000001', 'writer', 'start_session', '{status}',
+                {}, 'async_poll', 0, {started}, {finished});",
+            number % 2
+        )
+    };
+    let ended = (1..=20).map(|number| {
+        let status = if number == 20 { "failed" } else { "completed" };
+        run(number, status, "1000", &(1_000 + number).to_string())
+    });
+    let others = [run(21, "stopped", "NULL", "5000"), run(22, "running", "1000", "NULL")];
+    std::iter::once(session.to_owned()).chain(ended).chain(others).collect()
+}
+
+async fn assert_brought_up_to_date(world: &World) {
+    let counted = Figures {
+        agent_name: "writer".to_owned(),
+        runs: 21,
+        completed: 19,
+        first_pass: 9,
+        retries: 11,
+        p50_ms: Some(10),
+        p95_ms: Some(19),
+        ..Figures::default()
+    };
+    assert_eq!(world.store.figures(FiguresFilter::default()).await.unwrap(), [counted]);
+    let since = FiguresFilter { agent_name: None, since: Some(1_018) };
+    let late = world.store.figures(since).await.unwrap();
+    assert_eq!((late[0].runs, late[0].p50_ms, late[0].p95_ms), (4, Some(19), Some(20)));
+    world.submit("tester").await;
+    world.claim().await;
+    assert!(world.store.check().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sqlite_database_of_version_1_is_brought_up_to_date() {
+    let make = |path: &Path| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let connection = rusqlite::Connection::open(path).unwrap();
+        let first = include_str!("../../migrations/sqlite/0001_first.sql");
+        connection.execute_batch(&format!("{VERSION_1}{first}{}", data())).unwrap();
+    };
+    assert_brought_up_to_date(&World::sqlite_after(make).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_postgres_database_of_version_1_is_brought_up_to_date() {
+    let make = |address: String| async move {
+        let (client, _connection) = connect(&address).await;
+        let first = include_str!("../../migrations/postgres/0001_first.sql");
+        client.batch_execute(&format!("{VERSION_1}{first}{}", data())).await.unwrap();
+    };
+    let Some(world) = World::postgres_after(make).await else { return };
+    assert_brought_up_to_date(&world).await;
+    world.tear_down().await;
+}
