@@ -1,6 +1,6 @@
-//! Files of lines, one a day.
+//! The file of lines. There is one: whoever reads `*.jsonl` with common tools gets its lines and no names of files.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,21 @@ use formwork_store::Position;
 use super::kept::{self, Kept};
 use super::line::{Identity, Line};
 
+/// Its name.
+const FILE: &str = "events.jsonl";
+
 /// A folder that nobody else writes to.
 pub(super) struct Folder {
     path: PathBuf,
     kept_at: PathBuf,
     kept: Kept,
-    days: HashMap<String, Day>,
+    written: Option<Written>,
     #[expect(dead_code, reason = "the lock lasts as long as the file is open")]
     lock: File,
 }
 
-/// A file that is written to.
-struct Day {
+/// The file, while it is written to.
+struct Written {
     file: File,
     length: u64,
     /// Where that begins which may be said again.
@@ -45,7 +48,7 @@ impl Folder {
         }
         let kept_at = kept::path(path, database);
         let kept = Kept::read(&kept_at)?;
-        Ok(Some(Folder { path: path.to_owned(), kept_at, kept, days: HashMap::new(), lock }))
+        Ok(Some(Folder { path: path.to_owned(), kept_at, kept, written: None, lock }))
     }
 
     /// How far the lines go.
@@ -60,19 +63,13 @@ impl Folder {
 
     /// Appends what is not there yet, and then notes how far that goes.
     pub(super) fn write(&mut self, lines: Vec<Line>, position: Position) -> io::Result<()> {
-        let mut by_day: BTreeMap<String, Vec<Line>> = BTreeMap::new();
-        for line in lines {
-            by_day.entry(format!("{}.jsonl", line.day())).or_default().push(line);
-        }
-        for (name, lines) in by_day {
-            if !self.days.contains_key(&name) {
-                let settled = self.kept.lengths.get(&name).copied().unwrap_or_default();
-                self.days.insert(name.clone(), Day::open(&self.path.join(&name), settled)?);
-            }
-            if let Some(day) = self.days.get_mut(&name) {
-                day.append(&lines)?;
-                self.kept.lengths.insert(name, day.settled);
-            }
+        if !lines.is_empty() {
+            let written = match &mut self.written {
+                Some(written) => written,
+                None => self.written.insert(Written::open(&self.path.join(FILE), self.kept.length)?),
+            };
+            written.append(&lines)?;
+            self.kept.length = written.settled;
         }
         self.kept.advance(position);
         self.kept.write(&self.kept_at)
@@ -80,20 +77,19 @@ impl Folder {
 
     /// Notes that everything was read: what was not said again by now is not going to be.
     pub(super) fn settle(&mut self) -> io::Result<()> {
-        let mut has_changed = false;
-        for (name, day) in &mut self.days {
-            has_changed |= day.settled < day.length;
-            day.known.clear();
-            day.settled = day.length;
-            self.kept.lengths.insert(name.clone(), day.length);
-        }
-        if has_changed { self.kept.write(&self.kept_at) } else { Ok(()) }
+        let Some(written) = self.written.as_mut().filter(|written| written.settled < written.length) else {
+            return Ok(());
+        };
+        written.known.clear();
+        written.settled = written.length;
+        self.kept.length = written.length;
+        self.kept.write(&self.kept_at)
     }
 }
 
-impl Day {
+impl Written {
     /// Opens a file, takes a torn last line away, and learns what was said beyond what is settled.
-    fn open(path: &Path, settled: u64) -> io::Result<Day> {
+    fn open(path: &Path, settled: u64) -> io::Result<Written> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let settled = settled.min(file.metadata()?.len());
         file.seek(SeekFrom::Start(settled))?;
@@ -107,7 +103,7 @@ impl Day {
         if !line.is_empty() {
             file.set_len(length)?;
         }
-        Ok(Day { file, length, settled, known })
+        Ok(Written { file, length, settled, known })
     }
 
     fn append(&mut self, lines: &[Line]) -> io::Result<()> {
@@ -154,7 +150,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("formwork-folder-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         write(&path, &[1, 2, 3]).settle().unwrap();
-        let file = path.join("2000-02-29.jsonl");
+        let file = path.join(FILE);
         let written = fs::read(&file).unwrap();
         fs::remove_file(kept::path(&path, "sqlite:x")).unwrap();
         // Somebody who is interrupted after a part of it settles nothing.

@@ -1,6 +1,5 @@
 //! How far the lines of a database go.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 pub(super) struct Kept {
     transaction: i64,
     event: i64,
-    /// How long each file was by then: what is beyond may be said again.
-    pub(super) lengths: BTreeMap<String, u64>,
+    /// How long the file was by then: what is beyond may be said again.
+    pub(super) length: u64,
 }
 
 impl Kept {

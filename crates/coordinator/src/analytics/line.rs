@@ -14,6 +14,9 @@ const SUBMIT_MISSING: &str = "agent.submit.missing";
 /// A reply did not satisfy the contract.
 const VALIDATION_FAILED: &str = "agent.validation.failed";
 
+/// An orchestrator took its task apart.
+const PLAN_CREATED: &str = "orchestrator.plan.created";
+
 /// The next tier went on.
 const ESCALATED: &str = "agent.escalated";
 
@@ -35,11 +38,6 @@ pub(super) struct Identity {
 }
 
 impl Line {
-    /// The day that it belongs to, in UTC.
-    pub(super) fn day(&self) -> &str {
-        self.ts.split('T').next().unwrap_or_default()
-    }
-
     pub(super) fn identity(&self) -> Identity {
         Identity {
             session_id: self.payload["session_id"].as_str().unwrap_or_default().to_owned(),
@@ -78,19 +76,32 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
             vec![line(SUBMIT_MISSING, not_submitted())]
         }
         Body::ValidationFailed { errors, .. } => {
-            let message = format!("Verification failed: {}", errors.join("; "));
-            vec![line(VALIDATION_FAILED, json!({"message": message}))]
+            vec![line(VALIDATION_FAILED, not_verified(errors))]
         }
         Body::Escalated { from, to, reason } => {
             let escalated = line(ESCALATED, json!({"from": from, "to": to, "reason": reason}));
             let missing = (reason == NOT_SUBMITTED).then(|| line(SUBMIT_MISSING, not_submitted()));
             missing.into_iter().chain([escalated]).collect()
         }
+        Body::PlanCreated { round, subtasks, .. } => {
+            let agents: Vec<&str> = subtasks.iter().map(|subtask| subtask.agent.as_str()).collect();
+            vec![line(
+                PLAN_CREATED,
+                json!({"round": round, "subtasks": subtasks.len(), "specialists": agents}),
+            )]
+        }
         Body::RunCompleted { status, error, .. } => {
             let error = error.as_deref();
-            let is_missing = error.is_some_and(|error| error.kind == RunErrorType::ResultNotSubmitted);
-            let missing = is_missing.then(|| line(SUBMIT_MISSING, not_submitted()));
-            missing.into_iter().chain([line(COMPLETED, completed(run, *status, error))]).collect()
+            // What a last reply lacked is told with the end alone.
+            let lacked = match error.map(|error| error.kind) {
+                Some(RunErrorType::ResultNotSubmitted) => Some(line(SUBMIT_MISSING, not_submitted())),
+                Some(RunErrorType::OutputSchemaValidationFailed) => {
+                    let errors = error.map(|error| error.validation_errors.as_slice()).unwrap_or_default();
+                    Some(line(VALIDATION_FAILED, not_verified(errors)))
+                }
+                _ => None,
+            };
+            lacked.into_iter().chain([line(COMPLETED, completed(run, *status, error))]).collect()
         }
         _ => Vec::new(),
     }
@@ -111,6 +122,10 @@ fn line(kind: &'static str, event: &StoredEvent, run: &RunFacts, more: Value) ->
 
 fn not_submitted() -> Value {
     json!({"message": "Agent did not call submit_result tool"})
+}
+
+fn not_verified(errors: &[String]) -> Value {
+    json!({"message": format!("Verification failed: {}", errors.join("; "))})
 }
 
 /// How a run has ended. What went wrong has a code here and no words: whoever searches for words finds each thing once.
@@ -166,7 +181,7 @@ mod tests {
             let text = serde_json::to_string(line).unwrap();
             assert_eq!(Identity::read(text.as_bytes()), Some(line.identity()));
         }
-        let told = said.iter().map(|line| format!("{} {} {}\n", line.day(), line.kind, line.payload));
+        let told = said.iter().map(|line| format!("{} {} {}\n", line.ts, line.kind, line.payload));
         expected.assert_eq(&told.collect::<String>());
     }
 
@@ -177,28 +192,28 @@ mod tests {
         check(
             &noted("$.summary: \"summary\" is required"),
             &expect![[r#"
-            2000-02-29 agent.validation.failed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Verification failed: $.summary: \"summary\" is required"}
-        "#]],
+                2000-02-29T00:00:00.007Z agent.validation.failed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Verification failed: $.summary: \"summary\" is required"}
+            "#]],
         );
         check(
             &noted(NOT_SUBMITTED),
             &expect![[r#"
-            2000-02-29 agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
-        "#]],
+                2000-02-29T00:00:00.007Z agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
+            "#]],
         );
         let escalated = |reason: &str| json!({"event_type": "escalated", "from": "small", "to": "large", "reason": reason});
         check(
             &escalated("$: no"),
             &expect![[r#"
-            2000-02-29 agent.escalated {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"from":"small","to":"large","reason":"$: no"}
-        "#]],
+                2000-02-29T00:00:00.007Z agent.escalated {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"from":"small","to":"large","reason":"$: no"}
+            "#]],
         );
         check(
             &escalated(NOT_SUBMITTED),
             &expect![[r#"
-            2000-02-29 agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
-            2000-02-29 agent.escalated {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"from":"small","to":"large","reason":"$: no result was submitted"}
-        "#]],
+                2000-02-29T00:00:00.007Z agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
+                2000-02-29T00:00:00.007Z agent.escalated {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"from":"small","to":"large","reason":"$: no result was submitted"}
+            "#]],
         );
     }
 
@@ -207,8 +222,8 @@ mod tests {
         check(
             &json!({"event_type": "run_completed", "status": "completed"}),
             &expect![[r#"
-            2000-02-29 orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":true,"status":"completed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12}
-        "#]],
+                2000-02-29T00:00:00.007Z orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":true,"status":"completed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12}
+            "#]],
         );
         let failed = |kind: &str| {
             let error = json!({"type": kind, "message": "Verification failed", "last_output": "secret"});
@@ -217,16 +232,35 @@ mod tests {
         check(
             &failed("timeout"),
             &expect![[r#"
-            2000-02-29 orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":false,"status":"failed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12,"error_code":"timeout"}
-        "#]],
+                2000-02-29T00:00:00.007Z orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":false,"status":"failed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12,"error_code":"timeout"}
+            "#]],
         );
         check(
             &failed("result_not_submitted"),
             &expect![[r#"
-            2000-02-29 agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
-            2000-02-29 orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":false,"status":"failed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12,"error_code":"result_not_submitted"}
-        "#]],
+                2000-02-29T00:00:00.007Z agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
+                2000-02-29T00:00:00.007Z orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":false,"status":"failed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12,"error_code":"result_not_submitted"}
+            "#]],
         );
+    }
+
+    #[test]
+    fn what_a_last_reply_lacked_is_told_with_the_end() {
+        let errors = json!(["$.summary: required property is missing"]);
+        let error =
+            json!({"type": "output_schema_validation_failed", "message": "m", "validation_errors": errors});
+        check(&json!({"event_type": "run_completed", "status": "failed", "error": error}), &expect![[r#"
+            2000-02-29T00:00:00.007Z agent.validation.failed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Verification failed: $.summary: required property is missing"}
+            2000-02-29T00:00:00.007Z orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":false,"status":"failed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12,"error_code":"output_schema_validation_failed"}
+        "#]]);
+    }
+
+    #[test]
+    fn a_plan_is_told_without_its_words() {
+        let subtask = json!({"id": "t1", "description": "secret", "agent": "researcher", "priority": 1});
+        check(&json!({"event_type": "plan_created", "round": 1, "subtasks": [subtask]}), &expect![[r#"
+            2000-02-29T00:00:00.007Z orchestrator.plan.created {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"round":1,"subtasks":1,"specialists":["researcher"]}
+        "#]]);
     }
 
     #[test]

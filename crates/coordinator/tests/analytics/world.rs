@@ -81,7 +81,7 @@ impl World {
         Analytics::new(self.store.clone(), &self.folder(), &self.address)
     }
 
-    /// The only file. Tests at midnight would have two, and there is nothing to be learned from that.
+    /// The only file.
     pub(crate) fn file(&self) -> PathBuf {
         files(&self.folder(), "jsonl").pop().expect("a file")
     }

@@ -18,6 +18,7 @@ const EVENTS_MAX: usize = 10_000;
 const EVENTS: &str = r#"SELECT {transaction}, position, seq, session_id, run_id, at,
         CASE WHEN body LIKE '{"event_type":"run_completed"%'
             OR body LIKE '{"event_type":"validation_failed"%'
+            OR body LIKE '{"event_type":"plan_created"%'
             OR body LIKE '{"event_type":"escalated"%' THEN body ELSE '' END
      FROM events WHERE {after} AND {settled} ORDER BY {order} LIMIT $3"#;
 
