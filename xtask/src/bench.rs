@@ -44,12 +44,24 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
     }
 }
 
-/// Valid results on a real model, beside the peers on the same tasks, server and seed.
+/// Valid results on a real model: of the agents that ship, and beside the peers on the same tasks, server and seed.
+/// With `shipped` only the former.
 fn conformance(rest: &[String]) -> Result<()> {
     let folder = install_conformance()?;
     let model = model()?;
     let python = folder.join("venv/bin/python");
     let scripts = root().join("benches/conformance");
+    let (only_shipped, rest) = match rest {
+        [first, rest @ ..] if first == "shipped" => (true, rest),
+        rest => (false, rest),
+    };
+    let mut shipped = Command::new(&python);
+    shipped.current_dir(&scripts).arg("shipped.py").arg("--out").arg(folder.join("shipped.jsonl"));
+    shipped.env("FORMWORK_MODEL", &model).args(if only_shipped { rest } else { &[] });
+    shell::run("bench conformance: the agents that ship", &mut shipped)?;
+    if only_shipped {
+        return Ok(());
+    }
     let out = folder.join("rows.jsonl");
     let mut script = Command::new(python);
     script.current_dir(&scripts).arg("bench.py").arg("--model").arg(&model).arg("--out").arg(out);

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use formwork_embedded::weights;
-use formwork_schema::Schema;
+use formwork_schema::{Schema, universal};
 use serde_json::{Value, json};
 use support::{Project, REVIEWER};
 
@@ -193,11 +193,43 @@ fn every_shipped_agent_ends_validly_on_the_smallest_model() {
         ("reviewer", "Review src/colour.rs"),
         ("implementer", "Add a function that mixes three colours to src/colour.rs"),
         ("tester", "Write a test for src/retry.rs"),
+        ("planning", "Mix three colours."),
+        ("answer", "How are colours mixed?"),
+        ("clarity", "Question: Which colour? Reply: One of them."),
+        ("research", "Where is something tried again?"),
+        ("custom", "List the fruits: milk, apples, bread, pears."),
     ] {
-        let shown = project.run(&["agents", "show", agent, "--json"]).json();
-        let ran = project.run(&["run", agent, "-p", task]);
-        assert_eq!(ran.status, 0, "{agent}: {}", ran.all());
-        let schema = Schema::compile(schema_of(&shown)).unwrap();
-        assert_eq!(schema.violations(&ran.json()).lines(), Vec::<String>::new(), "{agent}");
+        ends_validly(&project, agent, &["-p", task]);
     }
+    let criteria =
+        r#"criteria=["File src/colour.rs exists", "File src/paint.rs exists", "Colours are mixed well"]"#;
+    let verified = ends_validly(&project, "verification", &["--param", criteria]);
+    let checks = &verified["verification_data"]["checks"];
+    assert_eq!((&checks[0]["passed"], &checks[1]["passed"]), (&json!(true), &json!(false)), "{verified}");
+    assert_ne!(verified["status"], "PASS", "{verified}");
+}
+
+/// A result that satisfies everything that the agent's results have to.
+fn ends_validly(project: &Project, agent: &str, given: &[&str]) -> Value {
+    let shown = project.run(&["agents", "show", agent, "--json"]).json();
+    let ran = project.run(&[&["run", agent], given].concat());
+    assert_eq!(ran.status, 0, "{agent}: {}", ran.all());
+    let (schema, value) = (Schema::compile(schema_of(&shown)).unwrap(), ran.json());
+    let mut wrong = schema.violations(&value);
+    if wrong.is_empty() {
+        wrong = universal::beyond(&schema, &value, shown["response_type"].as_str());
+    }
+    assert_eq!(wrong.lines(), Vec::<String>::new(), "{agent}: {value}");
+    value
+}
+
+#[test]
+fn a_team_of_the_smallest_models_comes_to_an_end() {
+    let Some(project) = project("embedded-team") else { return };
+    let project = with_code(project);
+    let ran = project.run(&["orchestrate", "-t", "Find out how colours are mixed.", "--json"]);
+    let run = ran.json();
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    // Whether the model names its sources or not, they are there.
+    assert!(run["result_text"].as_str().is_some_and(|text| text.contains("[t1]")), "{run}");
 }

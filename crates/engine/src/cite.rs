@@ -104,9 +104,9 @@ pub(crate) fn write(written: &mut Vec<String>, tool: &str, output: &Value) {
     }
 }
 
-/// A schema under which only known paths can be named, and none where none is known. Where a place leads through a
-/// reference the schema stays as it is: the result is checked all the same.
-pub(crate) fn offer(schema: &mut Value, patterns: &[String], known: &[String]) {
+/// A schema under which only known paths can be named, and none where none is known, as far as the contract allows that.
+/// Where a place leads through a reference the schema stays as it is: the result is checked all the same.
+pub(crate) fn offer(schema: &mut Value, contract: &Value, patterns: &[String], known: &[String]) {
     let paths: Vec<&String> = known.iter().take(OFFERED_MAX).collect();
     for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
         let last = steps.iter().rposition(|step| *step == Step::Each);
@@ -115,7 +115,9 @@ pub(crate) fn offer(schema: &mut Value, patterns: &[String], known: &[String]) {
         {
             few(list, depth + 1 == steps.len(), paths.len());
         }
-        if let (false, Some(keywords)) = (paths.is_empty(), place(schema, &steps)) {
+        if let (true, [above @ .., Step::Key(name)]) = (paths.is_empty(), steps.as_slice()) {
+            leave_out(schema, contract, above, name);
+        } else if let (false, Some(keywords)) = (paths.is_empty(), place(schema, &steps)) {
             let mut only = Map::new();
             only.extend(keywords.get("description").map(|text| ("description".to_owned(), text.clone())));
             only.insert("type".to_owned(), json!("string"));
@@ -123,6 +125,24 @@ pub(crate) fn offer(schema: &mut Value, patterns: &[String], known: &[String]) {
             *keywords = only;
         }
     }
+}
+
+/// Takes a member away that the contract does not need.
+fn leave_out(schema: &mut Value, contract: &Value, above: &[Step], name: &str) {
+    let mut contract = contract.clone();
+    let is_needed = place(&mut contract, above).is_none_or(|keywords| requires(keywords, name));
+    let Some(keywords) = place(schema, above).filter(|_| !is_needed) else { return };
+    if let Some(members) = keywords.get_mut("properties").and_then(Value::as_object_mut) {
+        members.remove(name);
+    }
+    if let Some(required) = keywords.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|needed| needed != name);
+    }
+    keywords.insert("additionalProperties".to_owned(), json!(false));
+}
+
+fn requires(keywords: &Map<String, Value>, name: &str) -> bool {
+    keywords.get("required").and_then(Value::as_array).into_iter().flatten().any(|needed| needed == name)
 }
 
 /// Keeps a list short, and empty where there is nothing to name. A list of paths names each once, and at least one:
@@ -205,12 +225,19 @@ mod tests {
         });
         let offered = |known: &[String]| {
             let mut narrowed = schema.clone();
-            offer(&mut narrowed, &patterns(), known);
+            offer(&mut narrowed, &schema, &patterns(), known);
             narrowed
         };
         let nothing = offered(&[]);
         assert_eq!(nothing["properties"]["findings"]["items"]["properties"]["files"]["maxItems"], json!(0));
-        assert_eq!(nothing["properties"]["main"], schema["properties"]["main"]);
+        assert_eq!(nothing["properties"].get("main"), None);
+        assert_eq!(nothing["additionalProperties"], json!(false));
+        // What the contract needs stays, whatever is known.
+        let mut needed = schema.clone();
+        needed["required"] = json!(["main"]);
+        let contract = needed.clone();
+        offer(&mut needed, &contract, &patterns(), &[]);
+        assert_eq!(needed["properties"]["main"], schema["properties"]["main"]);
         let narrowed = offered(&["a".to_owned()]);
         let files = &narrowed["properties"]["findings"]["items"]["properties"]["files"];
         assert_eq!((&files["minItems"], &files["maxItems"]), (&json!(1), &json!(4)));

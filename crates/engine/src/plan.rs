@@ -147,7 +147,9 @@ fn prepare(scene: &Scene<'_>, plan: &Plan) -> Prepared {
         _ => enforced.schema.source(),
     };
     let shown = plan.parts().map_or(whole, |parts| parts.schema.source());
-    let example = enforced.contract.example.as_ref().filter(|_| plan.parts().is_none());
+    // A model that needs a grammar copies what it is shown, and has the form without that.
+    let is_shown = plan.parts().is_none() && plan.way != Way::Grammar;
+    let example = enforced.contract.example.as_ref().filter(|_| is_shown);
     let mut request = request(scene, plan);
     if plan.way == Way::Prompt {
         request.system = blueprint.system_prompt.clone();
@@ -257,8 +259,8 @@ fn offered(scene: &Scene<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
         return None;
     }
     let mut narrowed = exact.unwrap_or_else(|| shown.clone());
-    cite::offer(&mut narrowed, cites, &scene.acting.seen);
-    cite::offer(&mut narrowed, changes, &scene.acting.written);
+    cite::offer(&mut narrowed, shown, cites, &scene.acting.seen);
+    cite::offer(&mut narrowed, shown, changes, &scene.acting.written);
     Some(narrowed)
 }
 

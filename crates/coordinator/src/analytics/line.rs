@@ -249,18 +249,24 @@ mod tests {
         let errors = json!(["$.summary: required property is missing"]);
         let error =
             json!({"type": "output_schema_validation_failed", "message": "m", "validation_errors": errors});
-        check(&json!({"event_type": "run_completed", "status": "failed", "error": error}), &expect![[r#"
+        check(
+            &json!({"event_type": "run_completed", "status": "failed", "error": error}),
+            &expect![[r#"
             2000-02-29T00:00:00.007Z agent.validation.failed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Verification failed: $.summary: required property is missing"}
             2000-02-29T00:00:00.007Z orchestrator.specialist.completed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"success":false,"status":"failed","backend":"small","first_pass":false,"retries":1,"missing_submits":0,"escalations":0,"tokens":40,"duration_ms":12,"error_code":"output_schema_validation_failed"}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn a_plan_is_told_without_its_words() {
         let subtask = json!({"id": "t1", "description": "secret", "agent": "researcher", "priority": 1});
-        check(&json!({"event_type": "plan_created", "round": 1, "subtasks": [subtask]}), &expect![[r#"
+        check(
+            &json!({"event_type": "plan_created", "round": 1, "subtasks": [subtask]}),
+            &expect![[r#"
             2000-02-29T00:00:00.007Z orchestrator.plan.created {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"round":1,"subtasks":1,"specialists":["researcher"]}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

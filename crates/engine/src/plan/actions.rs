@@ -22,7 +22,8 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Pr
     let result = contract.map(|contract| contract.wrapped.as_ref().unwrap_or(&contract.schema).source());
     let mut system = scene.task.blueprint.system_prompt.as_deref().unwrap_or_default().trim_end().to_owned();
     prompt::add(&mut system, &envelope::section(&scene.acting.callables, contract.is_some(), plan.form));
-    let example = contract.and_then(|contract| contract.contract.example.as_ref());
+    let example = contract.filter(|_| plan.way != Way::Grammar);
+    let example = example.and_then(|contract| contract.contract.example.as_ref());
     if let Some(example) = example {
         let example = serde_json::to_string_pretty(example).unwrap_or_default();
         prompt::add(&mut system, &format!("## Example Result\n\n```json\n{example}\n```"));
