@@ -1,13 +1,16 @@
 //! Answers that have to be clear: another agent scores them, and what it asks goes back to their author.
 
-use formwork_schema::{Violation, Violations, universal};
+use formwork_schema::{Violations, universal};
 use formwork_types::{Body, ChildEnd, Clarity, Reply, RunErrorType};
 use serde_json::{Value, json};
 
+use crate::conversation::Past;
 use crate::decide::Trouble;
+use crate::hire::{HIRED_MAX, no_more};
 use crate::judge::Accepted;
+use crate::look::violation;
 use crate::plan::{Ask, Plan};
-use crate::prompt::Why;
+use crate::prompt::{self, Why};
 use crate::state::State;
 
 /// How often scoring one answer is tried.
@@ -25,6 +28,8 @@ pub(crate) struct Clearing {
     asked: u32,
     /// How often this answer was given to someone to score.
     tries: u32,
+    /// What was asked at first, and the turns of the session before that, once the author was asked back.
+    begun: Option<(String, usize)>,
     scoring: Option<Box<Scoring>>,
 }
 
@@ -53,6 +58,11 @@ impl Candidate {
         }
     }
 
+    /// Whether it reports an error: there is nothing in it to be asked about.
+    fn is_error(&self) -> bool {
+        matches!(self, Candidate::Data(accepted) if universal::reports_error(&accepted.value))
+    }
+
     fn value(&self) -> Value {
         match self {
             Candidate::Data(accepted) => accepted.value.clone(),
@@ -72,7 +82,7 @@ impl State {
     /// Ends the run with an answer, once it is as clear as the agent wants it.
     pub(crate) fn clear_or_finish(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {
         self.clearing.tries = 0;
-        match self.wanted_clarity() {
+        match self.wanted_clarity().filter(|_| !candidate.is_error()) {
             None => self.conclude(plan, candidate, reply),
             Some(wanted) => self.ask_for_score(&wanted, plan, candidate, reply.clone()),
         }
@@ -83,10 +93,17 @@ impl State {
     }
 
     fn ask_for_score(&mut self, wanted: &Clarity, plan: Plan, candidate: Candidate, reply: Reply) {
-        let question = match (&self.orchestra, &self.task) {
-            (Some(orchestra), _) => orchestra.input().clone(),
-            (None, task) => task.as_ref().map(|task| task.input.clone()).unwrap_or_default(),
+        if self.hires >= HIRED_MAX {
+            self.keep_unclear(&candidate, &no_more());
+            return self
+                .end(RunErrorType::LimitExceeded, format!("the answer could not be scored: {}", no_more()));
+        }
+        let question = match (&self.orchestra, &self.clearing.begun, &self.task) {
+            (Some(orchestra), ..) => orchestra.input().clone(),
+            (None, Some((question, _)), _) => question.clone(),
+            (None, None, task) => task.as_ref().map(|task| task.input.clone()).unwrap_or_default(),
         };
+        let question = if question.trim().is_empty() { "(nothing)".to_owned() } else { question };
         self.clearing.asked += 1;
         self.clearing.tries += 1;
         let call_id = format!("clarity-{}", self.clearing.asked);
@@ -145,22 +162,35 @@ impl State {
                 false => self.fail(kind, message, errors),
             };
         }
+        self.ask_back(plan, &asked, &candidate);
+    }
+
+    /// Asks the author: what was said so far is a turn of the conversation, and the questions are the next one.
+    fn ask_back(&mut self, plan: Plan, questions: &[String], answer: &Candidate) {
         // Whoever is asked something new has not failed at what was asked before.
         (self.rung.retries, self.rung.patched, self.rung.reminded) = (0, false, false);
         let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
-        let ask = Ask::Clarify { questions: asked, previous: candidate.text() };
-        self.plan = Some(Plan { ask, narrow: None, is_retry: false, budget, ..plan }.into());
+        let Some(task) = &mut self.task else { return };
+        let input = std::mem::replace(&mut task.input, prompt::clarify(questions));
+        let turns = std::mem::take(&mut self.acting.turns);
+        self.clearing.begun.get_or_insert_with(|| (input.clone(), self.past.len()));
+        self.past.push(Past { input, turns, answer: answer.text() });
+        self.plan = Some(Plan { ask: Ask::First, narrow: None, is_retry: false, budget, ..plan }.into());
+    }
+
+    /// Lets another model begin with the question, and not with what was asked back.
+    pub(crate) fn forget_clearing(&mut self) {
+        self.clearing.round = 0;
+        if let (Some((input, turns)), Some(task)) = (self.clearing.begun.take(), &mut self.task) {
+            task.input = input;
+            self.past.truncate(turns);
+        }
     }
 
     /// An answer that was not clear may be all that there is in the end.
     fn keep_unclear(&mut self, candidate: &Candidate, reason: &str) {
-        let violation = Violation {
-            path: "$".to_owned(),
-            message: reason.trim_start_matches("$: ").to_owned(),
-            schema_path: String::new(),
-            value: Value::Null,
-        };
-        self.ledger.failed(&candidate.value(), &Violations { list: vec![violation], more: 0 });
+        let wrong = violation("$", reason.trim_start_matches("$: ").to_owned());
+        self.ledger.failed(&candidate.value(), &Violations { list: vec![wrong], more: 0 });
     }
 
     fn conclude(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {

@@ -11,7 +11,7 @@ use crate::acting::Bounds;
 use crate::clarity::Candidate;
 use crate::contract::Enforced;
 use crate::envelope;
-use crate::judge::{Accepted, Asked, Flawed, Verdict, judge, message, refusal};
+use crate::judge::{Accepted, Asked, Flawed, SUBMIT, Verdict, judge, message, refusal};
 use crate::ledger::words;
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
@@ -155,7 +155,7 @@ impl State {
     pub(crate) fn take_text(&mut self, plan: Plan, text: String, reply: &Reply) {
         match self.uncited(&text) {
             Some(trouble) if self.rung.retries < self.retries_max() => {
-                let ask = Ask::Plain { reason: trouble.errors[0].clone() };
+                let ask = Ask::Plain { reason: trouble.errors[0].trim_start_matches("$: ").to_owned() };
                 self.retry(trouble, Plan { ask, ..plan });
             }
             Some(_) => {
@@ -372,7 +372,8 @@ impl State {
         }
         self.rung.retries += 1;
         let consequence = format!("retry {} of {most}: {}", self.rung.retries, plan.describe());
-        self.notes.push_back(Body::ValidationFailed { errors: trouble.errors, consequence });
+        let (errors, cause) = (trouble.errors, Some(trouble.kind));
+        self.notes.push_back(Body::ValidationFailed { errors, consequence, cause });
         self.plan = Some(Plan { is_retry: true, ..plan }.into());
     }
 
@@ -382,8 +383,9 @@ impl State {
         if let Some(to) = self.ladder.get(next) {
             let from = self.ladder[self.rung.index].tier.clone();
             let reason = trouble.errors.first().map_or_else(|| trouble.message.clone(), Clone::clone);
-            self.notes.push_back(Body::Escalated { from, to: to.tier.clone(), reason });
-            self.clearing.round = 0;
+            let (to, cause) = (to.tier.clone(), Some(trouble.kind));
+            self.notes.push_back(Body::Escalated { from, to, reason, cause });
+            self.forget_clearing();
             return self.climb(next);
         }
         let retries = self.ledger.retries;
@@ -427,17 +429,28 @@ impl State {
             response: None,
         };
         error.response = self.response(&error);
-        let failure = Failure {
-            error,
-            salvage: self.ledger.salvage(self.contract()),
-            receipt: self.ledger.receipt(self.ledger.strategy, self.contract(), Vec::new()),
-        };
+        let mut salvage = self.ledger.salvage(self.promised());
+        // What a team has done is not lost with the rest.
+        if let Some(report) = self.orchestra.as_ref().and_then(|orchestra| orchestra.report()) {
+            salvage.best_candidate = Some(report);
+            salvage.valid_parts = None;
+        }
+        let receipt = self.ledger.receipt(self.ledger.strategy, self.promised(), Vec::new());
+        let failure = Failure { error, salvage, receipt };
         self.outcome = Some(Outcome::Failed(Box::new(failure)));
+    }
+
+    /// What the result has to satisfy in the end, whatever is asked for now.
+    fn promised(&self) -> Option<&Enforced> {
+        match &self.orchestra {
+            Some(orchestra) => orchestra.contract(),
+            None => self.contract(),
+        }
     }
 
     /// A failure in the form that whoever reads the result expects, where that is known.
     fn response(&self, error: &RunError) -> Option<Value> {
-        if self.contract().is_some_and(Enforced::is_universal) {
+        if self.promised().is_some_and(Enforced::is_universal) {
             return serde_json::to_value(UniversalResponse::of_error(error)).ok();
         }
         let speaks = self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
@@ -447,7 +460,8 @@ impl State {
     /// What is wrong with a reply that holds no answer, where this tool was to be called. Whoever looks after agents
     /// wants to know how many never submit.
     pub(crate) fn no_answer(&mut self, verdict: &Verdict, tool: &str) -> Trouble {
-        self.ledger.missing_submits += u32::from(*verdict == Verdict::NotSubmitted);
+        let is_missing = *verdict == Verdict::NotSubmitted && tool == SUBMIT;
+        self.ledger.missing_submits += u32::from(is_missing);
         no_answer(verdict, tool)
     }
 }
@@ -458,7 +472,9 @@ fn no_answer(verdict: &Verdict, tool: &str) -> Trouble {
             (RunErrorType::OutputSchemaValidationFailed, error.clone(), "Output held no result".to_owned())
         }
         Verdict::NotSubmitted => {
-            (RunErrorType::ResultNotSubmitted, NOT_SUBMITTED.to_owned(), format!("Agent did not call {tool}"))
+            let error =
+                if tool == SUBMIT { NOT_SUBMITTED.to_owned() } else { format!("$: {tool} was not called") };
+            (RunErrorType::ResultNotSubmitted, error, format!("Agent did not call {tool}"))
         }
         Verdict::Empty { reasoned: true } => (
             RunErrorType::OutputSchemaValidationFailed,

@@ -6,6 +6,14 @@ use serde_json::Value;
 use crate::action::{Child, ChildTask};
 use crate::state::State;
 
+/// The most agents of one run. No coordinator starts more for one.
+pub(crate) const HIRED_MAX: u32 = 16;
+
+/// Why there is no other.
+pub(crate) fn no_more() -> String {
+    format!("one run may start no more than {HIRED_MAX} agents")
+}
+
 /// An agent that is to start, or that works.
 #[derive(Debug, Clone)]
 pub(crate) struct Hired {
@@ -26,6 +34,7 @@ impl State {
             output_schema: None,
             output_schema_name: None,
         };
+        self.hires += 1;
         self.hired.push(Hired { child, session_id: None });
     }
 

@@ -68,6 +68,12 @@ impl Ledger {
         }
     }
 
+    /// Lets go of documents that were about something else.
+    pub(crate) fn begin_anew(&mut self) {
+        self.candidates.clear();
+        self.best = None;
+    }
+
     /// What a backend said of the answer that is accepted; of all answers where it was put together of several.
     pub(crate) fn flag_as_said(&mut self, reply: &Reply, together: bool) {
         let said = if together { std::mem::take(&mut self.said) } else { reply.flags.clone() };

@@ -8,7 +8,7 @@ mod words;
 
 use std::sync::Arc;
 
-use formwork_schema::{Violation, Violations};
+use formwork_schema::universal;
 use formwork_types::{
     AgentCard, Blueprint, Body, ChildEnd, Contract, ContractOptions, ContractSource, RunErrorType,
 };
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::contract::{Enforced, hash};
 use crate::decide::Trouble;
 use crate::error::Error;
+use crate::hire::{HIRED_MAX, no_more};
 use crate::prompt::Why;
 use crate::state::{State, Task};
 
@@ -31,9 +32,6 @@ const TRIES_MAX: u32 = 2;
 /// The most plans of a run.
 const PLANS_MAX: u32 = 3;
 
-/// The most agents of a run. No coordinator starts more for one.
-const STARTS_MAX: u32 = 16;
-
 /// The team's work.
 #[derive(Debug, Clone)]
 pub(crate) struct Orchestra {
@@ -43,8 +41,6 @@ pub(crate) struct Orchestra {
     phase: Phase,
     /// Plans that were made.
     plans: u32,
-    /// Agents that were started.
-    starts: u32,
     parts: Vec<Part>,
 }
 
@@ -59,6 +55,18 @@ impl Orchestra {
     /// What was asked for, in words.
     pub(crate) fn input(&self) -> &String {
         &self.whole.input
+    }
+
+    /// What the result has to satisfy in the end.
+    pub(crate) fn contract(&self) -> Option<&Enforced> {
+        self.whole.contract.as_ref()
+    }
+
+    /// The subtasks and what came of them, for whoever has to make do with that: nothing before there are any, nor when
+    /// there is a summary to look at.
+    pub(crate) fn report(&self) -> Option<Value> {
+        let parts: Vec<Value> = self.parts.iter().map(Part::report).collect();
+        (!parts.is_empty() && self.phase != Phase::SummingUp).then(|| json!({"subtasks": parts}))
     }
 
     fn done(&self) -> impl Iterator<Item = &Part> {
@@ -94,7 +102,6 @@ impl State {
             team: team.to_vec(),
             phase: Phase::Planning,
             plans: 0,
-            starts: 0,
             parts: Vec::new(),
         }));
         self.ask_for_plan()
@@ -136,6 +143,8 @@ impl State {
     /// A plan is there: what can begin begins.
     pub(crate) fn carry_out(&mut self, plan: &Value) {
         let Some(orchestra) = &mut self.orchestra else { return };
+        // What was wrong with a plan is of no interest to whoever reads the result.
+        self.ledger.begin_anew();
         let failed: Vec<String> = orchestra
             .failed()
             .map(|(part, reason)| {
@@ -154,18 +163,19 @@ impl State {
 
     /// Starts what can begin, and draws the consequences where nothing works any more.
     fn go_on(&mut self) {
+        let most = HIRED_MAX.saturating_sub(self.scorings());
         let Some(orchestra) = &mut self.orchestra else { return };
+        let mut starts = self.hires;
         let mut ready: Vec<usize> =
             (0..orchestra.parts.len()).filter(|index| is_ready(&orchestra.parts, *index)).collect();
         ready.sort_by_key(|index| orchestra.parts[*index].subtask.priority);
         let mut asked = Vec::new();
         for index in ready {
-            if orchestra.starts >= STARTS_MAX {
-                let reason = format!("one run may start no more than {STARTS_MAX} agents");
-                orchestra.parts[index].stand = Stand::Failed(reason);
+            if starts >= most {
+                orchestra.parts[index].stand = Stand::Failed(no_more());
                 continue;
             }
-            orchestra.starts += 1;
+            starts += 1;
             let prompt = words::subtask(&orchestra.whole.input, &orchestra.parts, index);
             let part = &mut orchestra.parts[index];
             part.tries += 1;
@@ -187,8 +197,8 @@ impl State {
         let Some(orchestra) = &mut self.orchestra else { return };
         let is_it = |part: &&mut Part| matches!(&part.stand, Stand::Working(call) if call == call_id);
         let Some(part) = orchestra.parts.iter_mut().find(is_it) else { return };
-        part.stand = match end {
-            Ok(end) => Stand::Done(end.result()),
+        part.stand = match end.and_then(done) {
+            Ok(result) => Stand::Done(result),
             Err(reason) if part.tries < TRIES_MAX => Stand::Waiting(Some(reason)),
             Err(reason) => Stand::Failed(reason),
         };
@@ -201,7 +211,7 @@ impl State {
         if orchestra.failed().next().is_none() {
             return self.sum_up();
         }
-        let may_plan = orchestra.plans < PLANS_MAX && orchestra.starts < STARTS_MAX;
+        let may_plan = orchestra.plans < PLANS_MAX && self.hires + self.scorings() < HIRED_MAX;
         if may_plan {
             if let Err(error) = self.ask_for_plan() {
                 self.end(RunErrorType::ToolFailed, error.to_string());
@@ -217,16 +227,6 @@ impl State {
         let names: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
         let message = format!("{} failed, and {} plans did not help", names.join(" and "), orchestra.plans);
         let errors = failed.iter().map(|(name, reason)| format!("$: {name}: {reason}")).collect();
-        // What was done is not lost with the rest.
-        let done: Vec<Value> = orchestra.parts.iter().map(Part::report).collect();
-        let violation = Violation {
-            path: "$.subtasks".to_owned(),
-            message: message.clone(),
-            schema_path: String::new(),
-            value: Value::Null,
-        };
-        self.task = Some(orchestra.whole.clone());
-        self.ledger.failed(&json!({"subtasks": done}), &Violations { list: vec![violation], more: 0 });
         self.fail(RunErrorType::ToolFailed, message, errors);
     }
 
@@ -237,8 +237,17 @@ impl State {
         orchestra.phase = Phase::SummingUp;
         let whole = &orchestra.whole;
         let input = words::summary(&whole.input, &orchestra.parts, whole.contract.is_none(), is_small);
-        self.task = Some(Task { input, ..whole.clone() });
+        // Whoever sums up has changed nothing: that is for the others to report.
+        let blueprint = Blueprint { changes: Vec::new(), ..(*whole.blueprint).clone() };
+        self.task = Some(Task { input, blueprint: Arc::new(blueprint), ..whole.clone() });
         self.climb(self.rung.index);
+    }
+
+    /// Agents that have to be left for scoring the answer.
+    fn scorings(&self) -> u32 {
+        let clarity =
+            self.orchestra.as_ref().and_then(|orchestra| orchestra.whole.blueprint.clarity.as_ref());
+        clarity.map_or(0, |clarity| clarity.max_rounds.into())
     }
 
     /// What is wrong with a summary that does not say which subtask its statements come from.
@@ -246,6 +255,7 @@ impl State {
         let orchestra = self.orchestra.as_ref().filter(|it| it.phase == Phase::SummingUp)?;
         let ids: Vec<&str> = orchestra.done().map(|part| part.subtask.id.as_str()).collect();
         let error = words::citations(text, &ids)?;
+        let error = format!("$: {error}");
         Some(Trouble::unmet(
             Why::NoAnswer,
             vec![error],
@@ -256,8 +266,21 @@ impl State {
     /// The same summary with the subtasks below it, for a model that does not name them.
     pub(crate) fn with_sources(&mut self, text: String) -> String {
         let Some(orchestra) = &self.orchestra else { return text };
+        let ids: Vec<&str> = orchestra.done().map(|part| part.subtask.id.as_str()).collect();
+        let text = words::without_made_up(&text, &ids);
         let listed = words::sources(orchestra.done());
         self.ledger.flag("sources_added");
         format!("{}\n\n{listed}", text.trim_end())
+    }
+}
+
+/// The result of a subtask. An agent that reports an error has given none, however well formed its report is.
+fn done(end: &ChildEnd) -> Result<String, String> {
+    match end.result_data.as_ref().filter(|data| universal::reports_error(data)) {
+        None => Ok(end.result()),
+        Some(response) => {
+            let told = response["error_details"]["error_message"].as_str().or(response["message"].as_str());
+            Err(format!("it reported an error: {}", told.unwrap_or("it did not say which")))
+        }
     }
 }

@@ -83,8 +83,6 @@ pub(crate) enum Ask {
     Reminder { content: String },
     /// A word to a model that did not answer a plain question.
     Plain { reason: String },
-    /// Questions about an answer that is not clear.
-    Clarify { questions: Vec<String>, previous: String },
 }
 
 impl Plan {
@@ -117,7 +115,6 @@ impl Plan {
             Ask::Full { .. } | Ask::ToolResult { .. } | Ask::Plain { .. } | Ask::CallAgain => ", correction",
             Ask::Patch { .. } => ", patch correction",
             Ask::Reminder { .. } => ", reminder",
-            Ask::Clarify { .. } => ", clarification",
         };
         let form =
             if self.way == Way::Plain { String::new() } else { format!(", {} form", self.form.name()) };
@@ -197,7 +194,6 @@ fn plain(scene: &Scene<'_>, plan: &Plan) -> Prepared {
     match &plan.ask {
         Ask::Plain { reason } => messages.push(Message::user(prompt::plain_retry(reason))),
         Ask::CallAgain => messages.push(Message::user(prompt::call_again())),
-        Ask::Clarify { questions, previous } => messages.extend(clarification(questions, previous)),
         _ => {}
     }
     messages.extend(reminder(scene, plan));
@@ -302,7 +298,6 @@ fn messages(
     match &plan.ask {
         Ask::First | Ask::Plain { .. } => list.extend(reminder(scene, plan)),
         Ask::CallAgain => list.push(Message::user(prompt::call_again())),
-        Ask::Clarify { questions, previous } => list.extend(clarification(questions, previous)),
         Ask::Full { why, errors, previous } => list.push(Message::user(match plan.way {
             Way::Tool => prompt::tool_retry(*why, errors, tool),
             _ => prompt::full_retry(*why, errors, previous, (way, plan.form), shown),
@@ -323,11 +318,6 @@ fn messages(
         }
     }
     list
-}
-
-/// An answer and what is asked about it.
-fn clarification(questions: &[String], previous: &str) -> [Message; 2] {
-    [Message::assistant(previous, Vec::new()), Message::user(prompt::clarify(questions))]
 }
 
 /// What a backend is asked to keep to.

@@ -44,6 +44,8 @@ pub struct State {
     pub(crate) clearing: Clearing,
     /// Agents that the engine itself has work for, and not the model.
     pub(crate) hired: Vec<Hired>,
+    /// All of them that there ever were.
+    pub(crate) hires: u32,
     /// A result that names files, before it is known whether they are there.
     pub(crate) looking: Option<Box<Looking>>,
     /// The program that is to be run, for procedural agents.

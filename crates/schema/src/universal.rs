@@ -131,6 +131,11 @@ pub fn score(response: &Value) -> Option<u8> {
     total.map(|total| total.round() as u8)
 }
 
+/// Whether a universal response reports an error instead of what was asked for.
+pub fn reports_error(value: &Value) -> bool {
+    value["response_type"] == ERROR && value["status"] == ERROR
+}
+
 /// A violation and where it is.
 type Found = (Vec<Segment>, Violation);
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentCard, Blueprint, ChildEnd, Contract, ExecutionMode, Receipt, Reply, Role, RunError, RunId,
-    RunStatus, Salvage, SessionId, Subtask, TierBackend, ToolDefinition,
+    AgentCard, Blueprint, ChildEnd, Contract, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType,
+    RunId, RunStatus, Salvage, SessionId, Subtask, TierBackend, ToolDefinition,
 };
 
 /// One event of a session's journal.
@@ -153,6 +153,9 @@ pub enum Body {
         errors: Vec<String>,
         /// What is done about it.
         consequence: String,
+        /// The kind of failure that it would be without that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<RunErrorType>,
     },
     /// The next tier goes on.
     Escalated {
@@ -162,6 +165,9 @@ pub enum Body {
         to: String,
         /// Why.
         reason: String,
+        /// The kind of failure that it would be without that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<RunErrorType>,
     },
     /// A runner was not heard of for too long: the run goes back to the queue.
     LeaseExpired {

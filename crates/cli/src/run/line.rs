@@ -82,12 +82,12 @@ impl Line {
             return self.say(agent, &text);
         }
         let text = match body {
-            Body::ValidationFailed { errors, consequence } => {
+            Body::ValidationFailed { errors, consequence, .. } => {
                 let more = errors.len().saturating_sub(1);
                 let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
                 format!("{}{more}; {consequence}", errors.first().map(String::as_str).unwrap_or_default())
             }
-            Body::Escalated { from, to, reason } => format!("{reason}; escalating from {from} to {to}"),
+            Body::Escalated { from, to, reason, .. } => format!("{reason}; escalating from {from} to {to}"),
             Body::PreTool { tool_name, tool_input, .. } => {
                 let words = tool_input["argv"].as_array();
                 let text = match words.map(|words| words.iter().filter_map(|word| word.as_str())) {

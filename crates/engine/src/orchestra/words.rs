@@ -9,8 +9,14 @@ use crate::conversation::fit;
 /// The longest result that others are shown, in characters.
 const RESULT_CHARACTERS_MAX: usize = 20_000;
 
-/// The longest of all results together for a small model.
+/// The longest of all results together.
+const RESULTS_CHARACTERS_MAX: usize = 100_000;
+
+/// The same for a small model.
 const SMALL_CHARACTERS_MAX: usize = 3_000;
+
+/// The longest reason of a failure.
+const REASON_CHARACTERS_MAX: usize = 2_000;
 
 /// The question to whoever plans.
 pub(super) fn planning(task: &str, team: &[AgentCard], parts: &[Part]) -> String {
@@ -47,7 +53,8 @@ fn standing(part: &Part) -> String {
             format!("## {id} ({agent}) is done\n\n{}", fit(result, RESULT_CHARACTERS_MAX / 10))
         }
         Stand::Failed(reason) => {
-            format!("## {id} ({agent}) failed\n\n{}\n\nIt was: {}", reason, part.subtask.description)
+            let reason = fit(reason, REASON_CHARACTERS_MAX);
+            format!("## {id} ({agent}) failed\n\n{reason}\n\nIt was: {}", part.subtask.description)
         }
         Stand::Waiting(_) | Stand::Working(_) => format!("## {id} ({agent}) was not begun"),
     }
@@ -64,6 +71,7 @@ pub(super) fn subtask(task: &str, parts: &[Part], index: usize) -> String {
         text.push_str(&format!("\n\n# Results To Build On\n\n{}", results.join("\n\n")));
     }
     if let Stand::Waiting(Some(reason)) = &part.stand {
+        let reason = fit(reason, REASON_CHARACTERS_MAX);
         text.push_str(&format!("\n\n# An Earlier Attempt Failed\n\n{reason}"));
     }
     text
@@ -71,10 +79,8 @@ pub(super) fn subtask(task: &str, parts: &[Part], index: usize) -> String {
 
 /// The question to whoever sums up.
 pub(super) fn summary(task: &str, parts: &[Part], is_text: bool, is_small: bool) -> String {
-    let each = match is_small {
-        true => SMALL_CHARACTERS_MAX / parts.len().max(1),
-        false => RESULT_CHARACTERS_MAX,
-    };
+    let all = if is_small { SMALL_CHARACTERS_MAX } else { RESULTS_CHARACTERS_MAX };
+    let each = (all / parts.len().max(1)).min(RESULT_CHARACTERS_MAX);
     let results: Vec<String> = parts.iter().filter_map(|part| result(part, each)).collect();
     let cite = match is_text {
         true => {
@@ -106,13 +112,24 @@ pub(super) fn citations(text: &str, ids: &[&str]) -> Option<String> {
             known.join(", ")
         ));
     }
-    // A number in brackets may be anything; what looks like the name of a subtask is meant as one.
-    let looks_meant = |cited: &str| {
-        let stem = stem(cited);
-        !stem.is_empty() && stem.len() < cited.len() && ids.iter().any(|id| self::stem(id) == stem)
-    };
-    let made_up = cited.iter().find(|cited| looks_meant(cited) && !ids.contains(*cited))?;
+    let made_up = cited.iter().find(|cited| is_made_up(cited, ids))?;
     Some(format!("it names [{made_up}], and there is no such subtask"))
+}
+
+/// Whether something in brackets is meant as a subtask that there is not. A number may be anything; what looks like the
+/// name of a subtask is meant as one.
+fn is_made_up(cited: &str, ids: &[&str]) -> bool {
+    let own = stem(cited);
+    let looks_meant = !own.is_empty() && own.len() < cited.len() && ids.iter().any(|id| stem(id) == own);
+    looks_meant && !ids.contains(&cited)
+}
+
+/// A summary without the names of subtasks that there are not.
+pub(super) fn without_made_up(text: &str, ids: &[&str]) -> String {
+    let made_up: Vec<&str> = bracketed(text).filter(|cited| is_made_up(cited, ids)).collect();
+    made_up.iter().fold(text.to_owned(), |text, cited| {
+        text.replace(&format!(" [{cited}]"), "").replace(&format!("[{cited}]"), "")
+    })
 }
 
 /// A name without its number.

@@ -56,10 +56,6 @@ pub(super) fn prepare(scene: &Scene<'_>, plan: &Plan, envelope: &Enforced) -> Pr
             let errors = (*why, errors.as_slice(), previous.as_str());
             request.messages.push(Message::user(correction(plan, errors, strict, result)));
         }
-        Ask::Clarify { questions, previous } => {
-            request.messages.push(Message::assistant(previous, Vec::new()));
-            request.messages.push(Message::user(prompt::clarify(questions)));
-        }
         // Executors with sessions of their own are told the last message alone: the answer has to be in it.
         _ => {
             if let (Some(last), Some(reminder)) = (request.messages.last_mut(), reminder(scene, plan)) {

@@ -186,10 +186,10 @@ fn check_notes(expected: &[String], bodies: &[Body]) -> Result<(), String> {
     let notes: Vec<String> = bodies
         .iter()
         .filter_map(|body| match body {
-            Body::ValidationFailed { errors, consequence } => {
+            Body::ValidationFailed { errors, consequence, .. } => {
                 Some(format!("{} -> {consequence}", errors.join("; ")))
             }
-            Body::Escalated { from, to, reason } => Some(format!("{from} to {to}: {reason}")),
+            Body::Escalated { from, to, reason, .. } => Some(format!("{from} to {to}: {reason}")),
             Body::PostTool { tool_name, error: Some(error), .. } => Some(format!("{tool_name}: {error}")),
             Body::ClarityScored { round, score, threshold, consequence, .. } => {
                 Some(format!("{score} of {threshold}, round {round}: {consequence}"))
