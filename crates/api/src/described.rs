@@ -163,6 +163,10 @@ pub enum EventTypeName {
     ChildCompleted,
     /// It was looked whether files that a result names are there.
     PathsChecked,
+    /// A task was taken apart.
+    PlanCreated,
+    /// An answer was scored.
+    ClarityScored,
     /// A reply did not satisfy the contract.
     ValidationFailed,
     /// The next tier goes on.

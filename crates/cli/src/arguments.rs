@@ -198,6 +198,10 @@ pub(crate) struct Run {
     /// Print the result for people: a universal response by its kind, anything else as an outline
     #[arg(long, conflicts_with_all = ["json", "receipt"])]
     pub(crate) pretty: bool,
+
+    /// Whether the agent has to be an orchestrator.
+    #[arg(skip)]
+    pub(crate) needs_team: bool,
 }
 
 #[derive(Debug, Args)]
@@ -233,11 +237,16 @@ pub(crate) struct Orchestrate {
     /// Print the whole run, whether it succeeded or failed
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print a structured summary for people
+    #[arg(long, conflicts_with_all = ["json", "receipt"])]
+    pub(crate) pretty: bool,
 }
 
 impl From<Orchestrate> for Run {
     fn from(given: Orchestrate) -> Run {
         Run {
+            needs_team: true,
             agent: given.agent,
             prompt: Some(given.task),
             schema: given.schema,
@@ -246,6 +255,7 @@ impl From<Orchestrate> for Run {
             server: given.server,
             receipt: given.receipt,
             json: given.json,
+            pretty: given.pretty,
             ..Run::default()
         }
     }

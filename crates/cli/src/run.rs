@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use formwork_api::RunRequest;
-use formwork_types::SessionId;
+use formwork_types::{AgentType, Blueprint, SessionId};
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -39,6 +39,17 @@ pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Re
         ..Run::default()
     };
     here::run(&arguments).await
+}
+
+/// Refuses an agent that leads nobody where a team is asked for.
+fn check_team(arguments: &Run, blueprint: &Blueprint) -> Result<()> {
+    if arguments.needs_team && blueprint.kind != AgentType::Orchestrator {
+        bail!(
+            "the agent '{name}' leads no team; run it with `formwork run {name}`, or say type: orchestrator in its file",
+            name = blueprint.name
+        );
+    }
+    Ok(())
 }
 
 /// The schema that the command line asks for.

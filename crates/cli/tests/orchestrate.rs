@@ -307,6 +307,9 @@ fn nobody_to_plan_with_is_told_before_anything_begins() {
         "{}",
         ran.stderr
     );
+    let ran = project.run(&["orchestrate", "-t", "Go.", "--agent", "researcher"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("the agent 'researcher' leads no team"), "{}", ran.stderr);
     let ran = project.run(&["orchestrate", "-t", "Go.", "--agent", "other"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("the agent 'other', agents[0]"), "{}", ran.stderr);

@@ -1,6 +1,6 @@
 //! Files for those who count: a line for each run that ended, and for each thing that went wrong on the way.
 //!
-//! They are written from the journal and hold nothing that it does not, so that they can be deleted: they are written anew.
+//! They are written from the journal and hold nothing that it does not, so that the folder can be deleted: it is written anew.
 //! Whoever is interrupted goes on where it was; a line that is there already is known by its event.
 
 mod folder;

@@ -375,6 +375,9 @@ fn submit_tool(
         parameters,
         strict,
     });
-    request.tool_choice = ToolChoice::Named(name.to_owned());
+    request.tool_choice = match backend.capabilities.forced_tools {
+        Support::Refused if name == CREATE_PLAN => ToolChoice::Auto,
+        _ => ToolChoice::Named(name.to_owned()),
+    };
     lost
 }

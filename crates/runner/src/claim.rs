@@ -117,7 +117,7 @@ impl Claim {
 
     /// Opens the tools, or gives those that are open already.
     pub(crate) async fn toolbox(&self) -> Result<&Toolbox, Error> {
-        if self.blueprint.kind == AgentType::Procedural {
+        if self.blueprint.kind != AgentType::Autonomous {
             return self.tools.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
         }
         // Servers are installed by package managers and started through them: they need to find those.

@@ -406,6 +406,13 @@ fn the_examples_fail_when_they_are_spoilt() {
     }
 }
 
+#[test]
+fn a_success_of_a_verification_is_as_good_as_a_pass_and_no_better() {
+    check(None, &judged("success", &[true, true]), &[]);
+    let told = "$.status: must be 'PARTIAL' or 'FAIL', not 'success', since 1 of 2 checks failed: 'b'";
+    check(None, &judged("success", &[true, false]), &[told]);
+}
+
 /// Everything that a schema of [`universal::exactly`] allows satisfies the rules, as far as values made of it show.
 #[test]
 fn an_exact_schema_allows_nothing_that_the_rules_refuse() {

@@ -263,8 +263,8 @@ impl Store {
             .await
     }
 
-    /// The same for whoever wants to know how runs go and nothing else: each event has its place, and only ends, failed
-    /// validations and escalations have a body.
+    /// The same for whoever wants to know how runs go and nothing else: each event has its place, and only ends, plans,
+    /// failed validations and escalations have a body.
     pub async fn milestones(&self, after: Position, limit: usize) -> Result<Vec<Milestone>, Error> {
         self.read((after, limit), |tx, (after, limit)| Box::pin(milestones::after(tx, *after, *limit))).await
     }

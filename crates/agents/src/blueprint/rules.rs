@@ -195,11 +195,26 @@ fn orchestrator(definition: &Definition, findings: &mut Findings) {
         let message = "an orchestrator needs agents to give subtasks to; name them, or say [\"*\"] for all of the project";
         findings.problem("$.agents", message);
     }
-    for key in ["protocol", "tools", "opening", "mcp_servers", "changes"] {
+    places(definition, findings);
+    for key in ["protocol", "tools", "opening", "mcp_servers", "changes", "checks"] {
         if definition.contains_key(key) {
             let message =
                 "has no effect: an orchestrator gives subtasks to its agents, which have tools of their own";
             findings.warning(format!("$.{key}"), message);
+        }
+    }
+}
+
+/// The places of a result that are looked at can be looked at.
+fn places(definition: &Definition, findings: &mut Findings) {
+    for key in ["cites", "changes", "checks"] {
+        for (index, place) in
+            strings(definition, key).enumerate().filter(|(_, place)| parse_pattern(place).is_none())
+        {
+            let message = format!(
+                "'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]"
+            );
+            findings.problem(format!("$.{key}[{index}]"), message);
         }
     }
 }
@@ -230,16 +245,7 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
             findings.problem(format!("$.opening[{index}].tool"), message);
         }
     }
-    for key in ["cites", "changes", "checks"] {
-        for (index, place) in
-            strings(definition, key).enumerate().filter(|(_, place)| parse_pattern(place).is_none())
-        {
-            let message = format!(
-                "'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]"
-            );
-            findings.problem(format!("$.{key}[{index}]"), message);
-        }
-    }
+    places(definition, findings);
     if definition.contains_key("checks") && !tools.contains(&CHECKING_TOOL) {
         let message = format!("has no effect: nothing is checked without the tool {CHECKING_TOOL}");
         findings.warning("$.checks", message);

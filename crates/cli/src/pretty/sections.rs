@@ -1,18 +1,14 @@
 //! The sections of a universal response.
 
+use formwork_schema::universal;
 use formwork_types::{
     AnswerData, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     VerificationData,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::outline;
 use super::page::{Colour, Page, one_line};
-
-/// What each score weighs in the total, in per cent, where the total is not given.
-const COMPLETENESS_WEIGHT: u32 = 40;
-const CLARITY_WEIGHT: u32 = 35;
-const ACCURACY_WEIGHT: u32 = 25;
 
 /// How far what belongs to something stands in.
 const INDENT: usize = 2;
@@ -101,13 +97,8 @@ pub(super) fn clarity(page: &mut Page, clarity: &ClarityData) {
 
 /// The total of the scores, and whether it was given; none where it neither was nor can be told.
 pub(super) fn total(clarity: &ClarityData) -> Option<(u32, bool)> {
-    if let Some(total) = clarity.total_score {
-        return Some((total.into(), true));
-    }
-    let completeness = u32::from(clarity.completeness_score?) * COMPLETENESS_WEIGHT;
-    let clearness = u32::from(clarity.clarity_score?) * CLARITY_WEIGHT;
-    let accuracy = u32::from(clarity.accuracy_score?) * ACCURACY_WEIGHT;
-    Some(((completeness + clearness + accuracy + 50) / 100, false))
+    let response = json!({"response_type": "clarity", "clarity_data": clarity});
+    Some((universal::score(&response)?.into(), clarity.total_score.is_some()))
 }
 
 pub(super) fn research(page: &mut Page, research: &ResearchData) {

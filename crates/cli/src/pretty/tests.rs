@@ -252,7 +252,7 @@ fn checks_that_fail_are_marked_and_suggestions_listed() {
 }
 
 #[test]
-fn a_total_is_weighted_only_where_all_scores_are_there() {
+fn a_total_that_is_not_given_is_weighted_from_the_scores_that_are() {
     let scored = |clarity_data: Value| json!({"response_type": "clarity", "status": "success", "message": "Clear.", "clarity_data": clarity_data});
     let all = json!({"completeness_score": 100, "clarity_score": 90, "accuracy_score": 86});
     check(
@@ -271,12 +271,13 @@ fn a_total_is_weighted_only_where_all_scores_are_there() {
     check(
         &scored(json!({"clarity_score": 90})),
         &expect![[r#"
-        Clarity
+            Clarity: 90 of 100
 
-        Clear.
+            Clear.
 
-          clarity        90
-    "#]],
+              clarity        90
+              total          90  (weighted)
+        "#]],
     );
 }
 
@@ -320,19 +321,24 @@ fn findings_of_any_order_are_sorted_and_minutes_that_are_missing_are_counted() {
     check(
         &plan,
         &expect![[r#"
-        Plan
-
-        A plan.
-
-        In short.
-
-          1. Look (5 min)
-          10. Leap
-              First line.
-              Second line.
-
-        Total: 5 min, and 1 step without an estimate
-    "#]],
+            response_type: planning
+            status: success
+            message: A plan.
+            planning_data:
+              summary: In short.
+              steps:
+                1.
+                  step_number: 1
+                  action: Look
+                  details: (empty)
+                  estimated_minutes: 5
+                2.
+                  step_number: 10
+                  action: Leap
+                  details:
+                    First line.
+                    Second line.
+        "#]],
     );
 }
 

@@ -12,7 +12,7 @@ use formwork_runner::{Progress, Worker, WorkerOptions};
 use formwork_types::SessionId;
 
 use super::line::Line;
-use super::{Wanted, agent, given, report, request};
+use super::{Wanted, agent, check_team, given, report, request};
 use crate::arguments::Run;
 use crate::backends::environment;
 use crate::desk::{self, Desk};
@@ -42,6 +42,7 @@ pub(super) async fn run(arguments: &Run) -> Result<Exit> {
         return place.resume(arguments, workshop, session).await;
     }
     let (path, blueprint) = agent::find(&project, &arguments.agent)?;
+    check_team(arguments, &blueprint)?;
     let parameters = given::parameters(arguments, &blueprint)?;
     if let Err(invalid) = parameters::check(&blueprint, &parameters) {
         return Ok(report::invalid_parameters(arguments, &invalid));

@@ -7,7 +7,7 @@ use formwork_api::{AgentView, Client, EventStream};
 use formwork_types::{Blueprint, Event, SessionId};
 
 use super::line::Line;
-use super::{Wanted, given, report, request};
+use super::{Wanted, check_team, given, report, request};
 use crate::arguments::Run;
 use crate::desk::Desk;
 use crate::exit::Exit;
@@ -25,6 +25,7 @@ pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
     }
     let agent: AgentView = client.get(&format!("agents/{name}")).await?;
     let blueprint: Blueprint = serde_json::from_value(agent.blueprint.unwrap_or_default())?;
+    check_team(arguments, &blueprint)?;
     let parameters = given::parameters(arguments, &blueprint)?;
     let request = request(arguments, name.clone(), parameters, Wanted::read(arguments)?)?;
     let desk = Desk::There(client.clone());

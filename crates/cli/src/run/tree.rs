@@ -63,6 +63,12 @@ impl Tree {
                 (branch.stand, branch.note) = (Stand::Working, String::new());
                 Some(format!("{id} ({}) begins ({child_session_id})", branch.subtask.agent))
             }
+            Body::PostTool { call_id, error: Some(error), .. } => {
+                let id = subtask_of(call_id)?;
+                let branch = self.branch(id)?;
+                (branch.stand, branch.note) = (Stand::Failed, error.clone());
+                Some(format!("{id} ({}) cannot begin: {error}", branch.subtask.agent))
+            }
             Body::ChildCompleted(end) => {
                 let id = self.sessions.get(&end.child_session_id)?.clone();
                 let branch = self.branch(&id)?;

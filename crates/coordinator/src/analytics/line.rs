@@ -71,17 +71,15 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
     let Milestone { event, run: Some(run) } = milestone else { return Vec::new() };
     let Ok(body) = serde_json::from_str::<Body>(&event.body) else { return Vec::new() };
     let line = |kind, more| line(kind, event, run, more);
+    let line_of = |(kind, more)| line(kind, more);
     match &body {
-        Body::ValidationFailed { errors, .. } if errors.iter().any(|error| error == NOT_SUBMITTED) => {
-            vec![line(SUBMIT_MISSING, not_submitted())]
+        Body::ValidationFailed { errors, cause, .. } => {
+            lacked(*cause, errors).map(line_of).into_iter().collect()
         }
-        Body::ValidationFailed { errors, .. } => {
-            vec![line(VALIDATION_FAILED, not_verified(errors))]
-        }
-        Body::Escalated { from, to, reason } => {
+        Body::Escalated { from, to, reason, cause } => {
             let escalated = line(ESCALATED, json!({"from": from, "to": to, "reason": reason}));
-            let missing = (reason == NOT_SUBMITTED).then(|| line(SUBMIT_MISSING, not_submitted()));
-            missing.into_iter().chain([escalated]).collect()
+            let lacked = lacked(*cause, std::slice::from_ref(reason)).map(line_of);
+            lacked.into_iter().chain([escalated]).collect()
         }
         Body::PlanCreated { round, subtasks, .. } => {
             let agents: Vec<&str> = subtasks.iter().map(|subtask| subtask.agent.as_str()).collect();
@@ -93,15 +91,8 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
         Body::RunCompleted { status, error, .. } => {
             let error = error.as_deref();
             // What a last reply lacked is told with the end alone.
-            let lacked = match error.map(|error| error.kind) {
-                Some(RunErrorType::ResultNotSubmitted) => Some(line(SUBMIT_MISSING, not_submitted())),
-                Some(RunErrorType::OutputSchemaValidationFailed) => {
-                    let errors = error.map(|error| error.validation_errors.as_slice()).unwrap_or_default();
-                    Some(line(VALIDATION_FAILED, not_verified(errors)))
-                }
-                _ => None,
-            };
-            lacked.into_iter().chain([line(COMPLETED, completed(run, *status, error))]).collect()
+            let last = error.and_then(|error| lacked(Some(error.kind), &error.validation_errors));
+            last.map(line_of).into_iter().chain([line(COMPLETED, completed(run, *status, error))]).collect()
         }
         _ => Vec::new(),
     }
@@ -120,12 +111,23 @@ fn line(kind: &'static str, event: &StoredEvent, run: &RunFacts, more: Value) ->
     Line { kind, ts: timestamp(event.at), payload }
 }
 
-fn not_submitted() -> Value {
-    json!({"message": "Agent did not call submit_result tool"})
-}
-
-fn not_verified(errors: &[String]) -> Value {
-    json!({"message": format!("Verification failed: {}", errors.join("; "))})
+/// What a reply lacked, by the kind of failure that it would be; nothing where that is not about its content. Journals of
+/// earlier versions do not name the kind of what was tried again.
+fn lacked(cause: Option<RunErrorType>, errors: &[String]) -> Option<(&'static str, Value)> {
+    let is_missing = errors.iter().any(|error| error == NOT_SUBMITTED);
+    match cause {
+        _ if is_missing => {
+            Some((SUBMIT_MISSING, json!({"message": "Agent did not call submit_result tool"})))
+        }
+        Some(RunErrorType::ResultNotSubmitted) if errors.is_empty() => {
+            lacked(cause, &[NOT_SUBMITTED.to_owned()])
+        }
+        None | Some(RunErrorType::OutputSchemaValidationFailed | RunErrorType::OutputTruncated) => {
+            let message = format!("Verification failed: {}", errors.join("; "));
+            Some((VALIDATION_FAILED, json!({"message": message})))
+        }
+        Some(_) => None,
+    }
 }
 
 /// How a run has ended. What went wrong has a code here and no words: whoever searches for words finds each thing once.
@@ -187,8 +189,10 @@ mod tests {
 
     #[test]
     fn each_thing_is_said_once() {
-        let noted =
-            |error: &str| json!({"event_type": "validation_failed", "errors": [error], "consequence": "c"});
+        let noted = |error: &str| {
+            json!({"event_type": "validation_failed", "errors": [error], "consequence": "c",
+                "cause": "output_schema_validation_failed"})
+        };
         check(
             &noted("$.summary: \"summary\" is required"),
             &expect![[r#"
@@ -201,15 +205,22 @@ mod tests {
                 2000-02-29T00:00:00.007Z agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
             "#]],
         );
-        let escalated = |reason: &str| json!({"event_type": "escalated", "from": "small", "to": "large", "reason": reason});
+        let escalated = |reason: &str, cause: &str| json!({"event_type": "escalated", "from": "small", "to": "large", "reason": reason, "cause": cause});
         check(
-            &escalated("$: no"),
+            &escalated("$.a: no", "output_schema_validation_failed"),
+            &expect![[r#"
+            2000-02-29T00:00:00.007Z agent.validation.failed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Verification failed: $.a: no"}
+            2000-02-29T00:00:00.007Z agent.escalated {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"from":"small","to":"large","reason":"$.a: no"}
+        "#]],
+        );
+        check(
+            &escalated("$: no", "backend_unavailable"),
             &expect![[r#"
                 2000-02-29T00:00:00.007Z agent.escalated {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"from":"small","to":"large","reason":"$: no"}
             "#]],
         );
         check(
-            &escalated(NOT_SUBMITTED),
+            &escalated(NOT_SUBMITTED, "result_not_submitted"),
             &expect![[r#"
                 2000-02-29T00:00:00.007Z agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
                 2000-02-29T00:00:00.007Z agent.escalated {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"from":"small","to":"large","reason":"$: no result was submitted"}

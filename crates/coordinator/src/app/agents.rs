@@ -74,6 +74,8 @@ impl App {
                 continue;
             }
             match self.blueprint(&name).await {
+                // Whoever plans can give others nothing but a prompt.
+                Ok(other) if blueprint.kind == AgentType::Orchestrator && !takes_prompt(&other) => {}
                 Ok(other) => cards.push(AgentCard {
                     name: other.name.clone(),
                     description: other.description.clone(),
@@ -100,8 +102,7 @@ impl App {
                 let definition = view.blueprint.clone().unwrap_or_default();
                 let Ok(other) = serde_json::from_value::<Blueprint>(definition) else { return false };
                 // A team does not call another one by chance, nor anyone who cannot be told what to do in words.
-                let prompt = json!({"prompt": "Go."});
-                other.kind != AgentType::Orchestrator && parameters::check(&other, &prompt).is_ok()
+                other.kind != AgentType::Orchestrator && takes_prompt(&other)
             };
             team.extend(own.filter(takes_part).map(|view| view.name));
         }
@@ -218,6 +219,11 @@ impl App {
         let known: Vec<String> = self.agents().await?.into_iter().map(|view| view.name).collect();
         Ok(errors::no_agent(name, &known))
     }
+}
+
+/// Whether a prompt alone is enough to start an agent.
+fn takes_prompt(blueprint: &Blueprint) -> bool {
+    parameters::check(blueprint, &json!({"prompt": "Go."})).is_ok()
 }
 
 fn text_of(blueprint: &Blueprint) -> Result<String, Error> {

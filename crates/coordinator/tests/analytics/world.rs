@@ -149,6 +149,7 @@ impl World {
             from: "small".to_owned(),
             to: "large".to_owned(),
             reason: NOT_SUBMITTED.to_owned(),
+            cause: Some(RunErrorType::ResultNotSubmitted),
         };
         self.run("writer", vec![said(), escalated], success(0)).await;
         self.run("tester", vec![said(), unmet(NOT_SUBMITTED)], never_submitted()).await;
@@ -210,7 +211,12 @@ pub(crate) fn said() -> Body {
 }
 
 fn unmet(error: &str) -> Body {
-    Body::ValidationFailed { errors: vec![error.to_owned()], consequence: "retry 1 of 3".to_owned() }
+    let cause = match error == NOT_SUBMITTED {
+        true => RunErrorType::ResultNotSubmitted,
+        false => RunErrorType::OutputSchemaValidationFailed,
+    };
+    let (errors, consequence) = (vec![error.to_owned()], "retry 1 of 3".to_owned());
+    Body::ValidationFailed { errors, consequence, cause: Some(cause) }
 }
 
 fn receipt(retries: u32) -> Box<Receipt> {

@@ -131,7 +131,7 @@ pub(crate) async fn milestones_have_places_and_few_bodies(world: &World) {
     world.delegate(&parent, "writer", ExecutionMode::AsyncPoll).await;
     let fence = world.claim().await.fence;
     let (errors, consequence) = (vec!["$: no".to_owned()], "retry 1 of 3".to_owned());
-    let noted = Body::ValidationFailed { errors, consequence };
+    let noted = Body::ValidationFailed { errors, consequence, cause: None };
     world.append(&fence, 1, vec![message("draft"), noted]).await.unwrap();
     world.finish(&fence, 2, completed(receipt(&["small"], 1, 0))).await.unwrap();
 

@@ -127,8 +127,12 @@ fn content(words: &str) -> Option<Look> {
     if !(is_file || is_quoted || path.contains(['/', '.'])) {
         return None;
     }
+    // A plain word may describe what is there, and need not stand there.
     let (text, is_loose) = match one_word(text) {
-        Some((text, _)) => (text, false),
+        Some((text, is_quoted)) => {
+            let is_plain = text.chars().all(|letter| letter.is_lowercase() || letter == '.');
+            (text, !is_quoted && is_plain)
+        }
         None => (text.trim().to_owned(), true),
     };
     let has_text = !text.is_empty();
@@ -167,10 +171,11 @@ mod tests {
             ("File src/a.rs exists", Look { kind: Kind::File, ..look("src/a.rs") }),
             ("  FILE `my notes.md` exists. ", Look { kind: Kind::File, ..look("my notes.md") }),
             ("folder src/ exists", Look { kind: Kind::Folder, ..look("src/") }),
-            ("src/a.rs contains main", holding("src/a.rs", "main")),
+            ("src/a.rs contains main()", holding("src/a.rs", "main()")),
+            ("src/a.rs contains loops", Look { is_loose: true, ..holding("src/a.rs", "loops") }),
             ("File Makefile contains \"run: all\"", holding("Makefile", "run: all")),
             ("`Makefile` contains 'a b'.", holding("Makefile", "a b")),
-            ("a.txt does not contain todo", Look { absent: true, ..holding("a.txt", "todo") }),
+            ("a.txt does not contain TODO", Look { absent: true, ..holding("a.txt", "TODO") }),
             ("a.txt contains 'a' and 'b'", Look { is_loose: true, ..holding("a.txt", "'a' and 'b'") }),
             ("a.txt contains two words", Look { is_loose: true, ..holding("a.txt", "two words") }),
         ] {

@@ -21,7 +21,10 @@ const LINE_CHARACTERS_MAX: usize = 160;
 /// Whether what is looked for is there, and what was seen. What cannot be looked at decides nothing.
 pub(super) fn look(project: &Project, look: &Look) -> Seen {
     let (found, note) = match find(project, look) {
-        Ok(seen) => seen,
+        Ok(Seeing::Is(found, note)) => (found, note),
+        // Nobody can tell what is not in a file that is not there.
+        Ok(Seeing::Nowhere(note)) if look.absent => return (None, format!("not decided: {note}")),
+        Ok(Seeing::Nowhere(note)) => (false, note),
         Err(reason) => return (None, format!("not decided: {reason}")),
     };
     if look.is_loose && !found {
@@ -30,35 +33,45 @@ pub(super) fn look(project: &Project, look: &Look) -> Seen {
     (Some(found != look.absent), note)
 }
 
-/// Whether it is there, turned round or not.
-fn find(project: &Project, look: &Look) -> Result<(bool, String), Error> {
+/// What there is to see.
+enum Seeing {
+    /// Whether it is there, and what was seen.
+    Is(bool, String),
+    /// The file is not there that it would have to be in.
+    Nowhere(String),
+}
+
+/// Looks, whether it is to be there or not.
+fn find(project: &Project, look: &Look) -> Result<Seeing, Error> {
+    let has_content = look.contains.is_some() || look.matches.is_some();
     let path = project.locate(&look.path)?;
     if path.is_protected() {
         return Err(path.refused("is not one of the project's files"));
     }
     let shown = path.shown();
     if project.lacks(&path) {
-        return Ok((false, format!("{shown} does not exist")));
+        let note = format!("{shown} does not exist");
+        return Ok(if has_content { Seeing::Nowhere(note) } else { Seeing::Is(false, note) });
     }
     let metadata = project.metadata(&path)?;
     let kind = if metadata.is_dir() { "folder" } else { "file" };
-    if look.contains.is_none() && look.matches.is_none() {
+    if !has_content {
         let is_meant = match look.kind {
             Kind::Any => true,
             Kind::File => metadata.is_file(),
             Kind::Folder => metadata.is_dir(),
         };
-        return Ok((is_meant, format!("{shown} is a {kind}")));
+        return Ok(Seeing::Is(is_meant, format!("{shown} is a {kind}")));
     }
     let content = text(&path, project.read(&path)?)?;
     let mut seen = None;
     for (place, description) in places(look, &content)? {
         match place {
             Some(place) => seen = Some(at(&path, &content, place)),
-            None => return Ok((false, format!("{shown} does not {description}"))),
+            None => return Ok(Seeing::Is(false, format!("{shown} does not {description}"))),
         }
     }
-    Ok((true, seen.unwrap_or_default()))
+    Ok(Seeing::Is(true, seen.unwrap_or_default()))
 }
 
 /// Where each thing that is looked for begins in a text, and what it is.

@@ -73,6 +73,8 @@ async fn what_cannot_be_decided_is_left_open_and_says_why() {
     let tree = Tree::new(&[("a.txt", "a\n"), (".git/config", "secret\n"), ("binary", "a\0b")]);
     for (given, words) in [
         (json!("It is easy to read"), "not decided: look at the files"),
+        (json!("a.txt contains words"), "does not contain 'words' word by word"),
+        (json!("gone.txt does not contain TODO"), "gone.txt does not exist"),
         (json!("a.txt contains what it should"), "does not contain 'what it should' word by word"),
         (json!({"criterion": "c", "contains": "a"}), "need the path of a file"),
         (json!({"criterion": "c", "path": "a.txt", "matches": "("}), "the pattern '(' cannot be used"),
