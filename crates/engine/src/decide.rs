@@ -17,7 +17,7 @@ use crate::patch::Parts;
 use crate::placeholder::placeholders;
 use crate::plan::{Ask, Plan};
 use crate::prompt::{Form, Why};
-use crate::state::{Rung, State};
+use crate::state::{RETRIES_WITHOUT_CONTRACT, Rung, State};
 use crate::way::{Route, Way, planning_routes, routes};
 
 /// The budget that follows a cut-off reply where neither agent nor backend names one, in tokens.
@@ -145,16 +145,19 @@ impl State {
 
     /// Takes a result that is held against everything: a plan is carried out, an answer has to be clear.
     pub(crate) fn take(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
-        match self.is_planning() {
-            true => self.carry_out(&accepted.value),
-            false => self.clear_or_finish(plan, Candidate::Data(accepted), reply),
+        if self.is_planning() {
+            return self.carry_out(&accepted.value);
+        }
+        match self.summary_in(&accepted.value) {
+            Some(text) => self.take_text(plan, text, reply),
+            None => self.clear_or_finish(plan, Candidate::Data(accepted), reply),
         }
     }
 
     /// The same with a text.
     pub(crate) fn take_text(&mut self, plan: Plan, text: String, reply: &Reply) {
         match self.uncited(&text) {
-            Some(trouble) if self.rung.retries < self.retries_max() => {
+            Some(trouble) if self.rung.retries < RETRIES_WITHOUT_CONTRACT => {
                 let ask = Ask::Plain { reason: trouble.errors[0].trim_start_matches("$: ").to_owned() };
                 self.retry(trouble, Plan { ask, ..plan });
             }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use formwork_schema::universal;
 use formwork_types::{
-    AgentCard, Blueprint, Body, ChildEnd, Contract, ContractOptions, ContractSource, RunErrorType,
+    AgentCard, BackendKind, Blueprint, Body, ChildEnd, Contract, ContractOptions, ContractSource,
+    RunErrorType,
 };
 use serde_json::{Value, json};
 
@@ -25,6 +26,12 @@ use subtasks::{Part, Stand, is_ready, read};
 
 /// The name of the tool that a plan is handed in with.
 pub(crate) const CREATE_PLAN: &str = "create_execution_plan";
+
+/// The member that holds a summary where it has to be JSON.
+const SUMMARY: &str = "summary";
+
+/// The longest such summary, in characters.
+const SUMMARY_CHARACTERS_MAX: usize = 900;
 
 /// How often a subtask is tried before the plan is given up.
 const TRIES_MAX: u32 = 2;
@@ -233,14 +240,25 @@ impl State {
     /// Asks for the answer to all of it.
     fn sum_up(&mut self) {
         let is_small = self.backend().is_some_and(|backend| backend.small);
+        let is_embedded = self.backend().is_some_and(|backend| backend.kind == BackendKind::Embedded);
         let Some(orchestra) = &mut self.orchestra else { return };
         orchestra.phase = Phase::SummingUp;
         let whole = &orchestra.whole;
         let input = words::summary(&whole.input, &orchestra.parts, whole.contract.is_none(), is_small);
         // Whoever sums up has changed nothing: that is for the others to report.
         let blueprint = Blueprint { changes: Vec::new(), ..(*whole.blueprint).clone() };
-        self.task = Some(Task { input, blueprint: Arc::new(blueprint), ..whole.clone() });
+        let mut task = Task { input, blueprint: Arc::new(blueprint), ..whole.clone() };
+        if task.contract.is_none() && is_embedded {
+            task.contract = bounded_text();
+        }
+        self.task = Some(task);
         self.climb(self.rung.index);
+    }
+
+    /// The text of a summary that was asked for as JSON, so that it comes to an end.
+    pub(crate) fn summary_in(&self, value: &Value) -> Option<String> {
+        let orchestra = self.orchestra.as_ref().filter(|it| it.phase == Phase::SummingUp)?;
+        orchestra.contract().is_none().then(|| value[SUMMARY].as_str().unwrap_or_default().to_owned())
     }
 
     /// Agents that have to be left for scoring the answer.
@@ -272,6 +290,19 @@ impl State {
         self.ledger.flag("sources_added");
         format!("{}\n\n{listed}", text.trim_end())
     }
+}
+
+/// A contract for a text that a grammar brings to an end: left alone, a model that needs one goes on until it is cut off.
+fn bounded_text() -> Option<Enforced> {
+    let schema = json!({
+        "type": "object",
+        "required": [SUMMARY],
+        "properties": {SUMMARY: {"type": "string", "minLength": 1, "maxLength": SUMMARY_CHARACTERS_MAX}},
+    });
+    let (hash, options) = (hash(&schema).ok()?, ContractOptions::default());
+    let source = ContractSource::Blueprint;
+    let contract = Contract { source, schema_name: None, schema, hash, options, example: None };
+    Enforced::compile(&Arc::new(contract), None).ok()
 }
 
 /// The result of a subtask. An agent that reports an error has given none, however well formed its report is.

@@ -315,29 +315,24 @@ fn findings_of_any_order_are_sorted_and_minutes_that_are_missing_are_counted() {
         "response_type": "planning", "status": "success", "message": "A plan.",
         "planning_data": {"summary": "In short.", "steps": [
             {"step_number": 1, "action": "Look", "details": "", "estimated_minutes": 5},
-            {"step_number": 10, "action": "Leap", "details": "First line.\nSecond line."},
+            {"step_number": 2, "action": "Leap", "details": "First line.\nSecond line."},
         ]},
     });
     check(
         &plan,
         &expect![[r#"
-            response_type: planning
-            status: success
-            message: A plan.
-            planning_data:
-              summary: In short.
-              steps:
-                1.
-                  step_number: 1
-                  action: Look
-                  details: (empty)
-                  estimated_minutes: 5
-                2.
-                  step_number: 10
-                  action: Leap
-                  details:
-                    First line.
-                    Second line.
+            Plan
+
+            A plan.
+
+            In short.
+
+              1. Look (5 min)
+              2. Leap
+                 First line.
+                 Second line.
+
+            Total: 5 min, and 1 step without an estimate
         "#]],
     );
 }
