@@ -175,7 +175,21 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) reject_placeholders: bool,
 
-    /// The backend to use, whatever the agent's tier
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+
+    /// Whether the agent has to be an orchestrator.
+    #[arg(skip)]
+    pub(crate) needs_team: bool,
+}
+
+/// Where a run is, and on what.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Place {
+    /// The backend to use, whatever the tier says
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
 
@@ -186,7 +200,11 @@ pub(crate) struct Run {
     /// The coordinator to run it at; FORMWORK_URL says the same. In this process where there is none
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
+}
 
+/// How its end is printed.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Printing {
     /// Print {"result", "receipt"}: the result and how it came about
     #[arg(long, conflicts_with = "json")]
     pub(crate) receipt: bool,
@@ -198,10 +216,6 @@ pub(crate) struct Run {
     /// Print the result for people: a universal response by its kind, anything else as an outline
     #[arg(long, conflicts_with_all = ["json", "receipt"])]
     pub(crate) pretty: bool,
-
-    /// Whether the agent has to be an orchestrator.
-    #[arg(skip)]
-    pub(crate) needs_team: bool,
 }
 
 #[derive(Debug, Args)]
@@ -218,29 +232,11 @@ pub(crate) struct Orchestrate {
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) schema: Option<String>,
 
-    /// The backend to use, whatever the agents' tiers
-    #[arg(long, value_name = "NAME")]
-    pub(crate) backend: Option<String>,
+    #[command(flatten)]
+    pub(crate) place: Place,
 
-    /// The session to go on with
-    #[arg(long, value_name = "ID")]
-    pub(crate) session: Option<String>,
-
-    /// The coordinator to run it at; FORMWORK_URL says the same. In this process where there is none
-    #[arg(long, value_name = "URL")]
-    pub(crate) server: Option<String>,
-
-    /// Print {"result", "receipt"}: the result and how it came about
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) receipt: bool,
-
-    /// Print the whole run, whether it succeeded or failed
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Print a structured summary for people
-    #[arg(long, conflicts_with_all = ["json", "receipt"])]
-    pub(crate) pretty: bool,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
 }
 
 impl From<Orchestrate> for Run {
@@ -250,12 +246,8 @@ impl From<Orchestrate> for Run {
             agent: given.agent,
             prompt: Some(given.task),
             schema: given.schema,
-            backend: given.backend,
-            session: given.session,
-            server: given.server,
-            receipt: given.receipt,
-            json: given.json,
-            pretty: given.pretty,
+            place: given.place,
+            printing: given.printing,
             ..Run::default()
         }
     }

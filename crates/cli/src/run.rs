@@ -16,14 +16,14 @@ use formwork_types::{AgentType, Blueprint, SessionId};
 use serde_json::Value;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::Run;
+use crate::arguments::{Place, Run};
 use crate::exit::Exit;
 use crate::{backends, desk, logging, source};
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::OFF)?;
     backends::runtime()?.block_on(async {
-        match desk::client(arguments.server.as_deref())? {
+        match desk::client(arguments.place.server.as_deref())? {
             Some(client) => there::run(arguments, client).await,
             None => here::run(arguments).await,
         }
@@ -35,7 +35,7 @@ pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Re
     let arguments = Run {
         agent: agent.to_owned(),
         prompt: Some(prompt.to_owned()),
-        session: Some(session.to_string()),
+        place: Place { session: Some(session.to_string()), ..Place::default() },
         ..Run::default()
     };
     here::run(&arguments).await
@@ -76,7 +76,7 @@ fn request(
     parameters: Value,
     schema: Option<Wanted>,
 ) -> Result<RunRequest> {
-    let request = match &arguments.session {
+    let request = match &arguments.place.session {
         None => RunRequest::start(agent_name),
         Some(text) => match text.parse() {
             Ok(session) => RunRequest::resume(session),

@@ -3,11 +3,9 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::process::{Child, Stdio};
 
-use support::Project;
+use support::{Project, serve};
 
 /// Checks that a command is refused with this status, and with these words on stderr.
 #[track_caller]
@@ -85,33 +83,12 @@ fn the_schema_that_comes_with_the_program_is_exported_as_it_stands() {
     assert!(ran.status == 2 && ran.stderr.contains("comes with the program"), "{}", ran.all());
 }
 
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Serves a project, on a port that is free.
-fn serve(project: &Project) -> (Server, String) {
-    let mut command = project.command(&["serve", "--no-runner", "--listen", "127.0.0.1:0"]);
-    let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-    let line = lines.find(|line| line.as_ref().unwrap().contains("listening on")).unwrap().unwrap();
-    // Somebody has to read what else it says.
-    std::thread::spawn(move || lines.for_each(drop));
-    let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
-    (Server(process), address)
-}
-
 #[test]
 fn agents_of_a_coordinator_are_listed_with_what_is_wrong_with_them() {
     let served = Project::new("desk-served")
         .file("agents/good.yaml", "description: Is good.\nsystem_prompt: Be brief.\n")
         .file("agents/bad.yaml", "system_promt: Be brief.\n");
-    let (_server, address) = serve(&served);
+    let (_server, address) = serve(&served, &["--no-runner"]);
     let project = Project::new("desk-elsewhere");
     let ran = project.run(&["agents", "list", "--server", &address]);
     assert_eq!(ran.status, 2, "{}", ran.all());

@@ -4,12 +4,11 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use formwork_testkit::{ScriptedServer, Step};
 use serde_json::{Value, json};
-use support::{Project, REVIEWER};
+use support::{Project, REVIEWER, serve};
 
 const GOOD: &str = r#"{"summary": "Fine.", "severity": "low"}"#;
 const BAD: &str = r#"{"summary": "Fine.", "severity": "critical"}"#;
@@ -27,28 +26,6 @@ fn lines(project: &Project) -> Vec<String> {
     let text: String = paths.into_iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     let kind = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned();
     text.lines().map(kind).collect()
-}
-
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Serves a project, on a port that is free.
-fn serve(project: &Project, more: &[&str]) -> (Server, String) {
-    let mut command = project.command(&["serve", "--listen", "127.0.0.1:0"]);
-    command.args(more);
-    let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-    let line = lines.find(|line| line.as_ref().unwrap().contains("listening on")).unwrap().unwrap();
-    // Somebody has to read what else it says.
-    std::thread::spawn(move || lines.for_each(drop));
-    let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
-    (Server(process), address)
 }
 
 #[test]

@@ -33,10 +33,10 @@ const CLAIM_WAIT: Duration = Duration::from_secs(4);
 pub(super) async fn run(arguments: &Run) -> Result<Exit> {
     let project = std::env::current_dir().context("the current folder cannot be read")?;
     let settings = Settings::read(&project, &environment)?;
-    let workshop = Workshop::new(project.clone(), settings, arguments.backend.clone());
+    let workshop = Workshop::new(project.clone(), settings, arguments.place.backend.clone());
     // Files are read once: what an agent writes meanwhile changes none of those at work.
     let registry = Arc::new(Registry::read(&project));
-    if let Some(session) = &arguments.session {
+    if let Some(session) = &arguments.place.session {
         let session = session.parse().context("--session")?;
         let place = Place::open(&project, registry).await?;
         return place.resume(arguments, workshop, session).await;

@@ -9,7 +9,7 @@ use formwork_api::{ResultView, RunView};
 use formwork_types::{RunError, RunErrorType, SessionId};
 use serde_json::{Value, json};
 
-use crate::arguments::Run;
+use crate::arguments::{Printing, Run};
 use crate::desk::{self, Desk};
 use crate::exit::Exit;
 use crate::{output, pretty};
@@ -40,7 +40,7 @@ impl Ended {
 pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exit> {
     let error = ended.error()?;
     let shown = match &error {
-        _ if arguments.json => output::data(&run_object(ended)?),
+        _ if arguments.printing.json => output::data(&run_object(ended)?),
         None => result(arguments, &ended.result),
         Some(error) => failure(arguments, error, &ended.result),
     };
@@ -56,20 +56,20 @@ pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exi
     let Some(error) = error else { return Ok(Exit::Valid) };
     explain(&error);
     let has_replies = ended.result.salvage.as_ref().is_some_and(|salvage| !salvage.replies.is_empty());
-    if !arguments.json && has_replies {
+    if !arguments.printing.json && has_replies {
         keep(ended, project);
     }
     Ok(exit(error.kind))
 }
 
 fn result(arguments: &Run, result: &ResultView) -> Result<()> {
-    if arguments.receipt {
+    if arguments.printing.receipt {
         let value = result.result_data.clone().or_else(|| result.result_text.clone().map(Value::String));
         return output::data(&json!({"result": value, "receipt": result.receipt}));
     }
     match (&result.result_data, &result.result_text) {
-        (Some(data), _) if arguments.pretty => output::pretty(data),
-        (None, Some(text)) if arguments.pretty => output::pretty(&json!(text)),
+        (Some(data), _) if arguments.printing.pretty => output::pretty(data),
+        (None, Some(text)) if arguments.printing.pretty => output::pretty(&json!(text)),
         (Some(data), _) => output::data(data),
         (None, Some(text)) => output::text(text),
         (None, None) => Ok(()),
@@ -81,9 +81,11 @@ fn failure(arguments: &Run, error: &RunError, result: &ResultView) -> Result<()>
     let Some(response) = error.response.as_ref().filter(|it| pretty::response(it).is_some()) else {
         return Ok(());
     };
-    match arguments {
-        Run { receipt: true, .. } => output::data(&json!({"result": response, "receipt": result.receipt})),
-        Run { pretty: true, .. } => output::pretty(response),
+    match &arguments.printing {
+        Printing { receipt: true, .. } => {
+            output::data(&json!({"result": response, "receipt": result.receipt}))
+        }
+        Printing { pretty: true, .. } => output::pretty(response),
         _ => output::data(response),
     }
 }
@@ -139,7 +141,7 @@ fn run_object(ended: &Ended) -> Result<Value> {
 
 /// Says what is wrong with the parameters, each with its path.
 pub(super) fn invalid_parameters(arguments: &Run, invalid: &InvalidParameters) -> Exit {
-    if arguments.json {
+    if arguments.printing.json {
         let _ = output::data(&json!({
             "error": "InvalidParameters",
             "message": invalid.to_string(),

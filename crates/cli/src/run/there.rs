@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::{output, signals};
 
 pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
-    if arguments.backend.is_some() {
+    if arguments.place.backend.is_some() {
         bail!("--backend is for runs in this process: a coordinator's runners have their own backends");
     }
     let name = &arguments.agent;

@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -117,6 +117,29 @@ impl Project {
         }
         text
     }
+}
+
+/// A coordinator of a project, for as long as this lives.
+pub(crate) struct Server(pub(crate) Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Serves a project on a port that is free; the address.
+pub(crate) fn serve(project: &Project, more: &[&str]) -> (Server, String) {
+    let mut command = project.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.args(more);
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let line = lines.find(|line| line.as_ref().unwrap().contains("listening on")).unwrap().unwrap();
+    // Somebody has to read what else it says.
+    std::thread::spawn(move || lines.for_each(drop));
+    let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+    (Server(process), address)
 }
 
 /// An agent with a contract.
