@@ -91,15 +91,11 @@ pub(crate) fn redraw(lines: &[String], drawn: usize) -> usize {
     lines.len().saturating_sub(1)
 }
 
-/// How many characters fit beside each other on stderr.
-pub(crate) fn width() -> usize {
-    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    rustix::termios::tcgetwinsize(io::stderr())
-        .ok()
-        .map(|size| usize::from(size.ws_col))
-        .filter(|width| *width > 0)
-        .or(columns)
-        .unwrap_or(80)
+/// How many characters fit beside each other on stderr, and how many lines below each other.
+pub(crate) fn size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
+    let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    size.filter(|(width, height)| *width > 0 && *height > 0).unwrap_or((80, 24))
 }
 
 /// A text without what would command a terminal: models, servers and programs have their words in it.

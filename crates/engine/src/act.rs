@@ -194,7 +194,7 @@ impl State {
             return Ok(());
         }
         if let Some(hired) = self.dismiss(|hired| hired.session_id.as_ref() == Some(&end.child_session_id)) {
-            self.hired_ended(&hired, if end.is_completed() { Ok(end) } else { Err(end.failure()) });
+            self.hired_ended(&hired, Ok(end));
             return Ok(());
         }
         let step = self.acting.step.as_mut().ok_or(Error::Journal("an agent ended that nobody waits for"))?;

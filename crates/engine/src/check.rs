@@ -3,7 +3,7 @@
 //! The agent's `checks` names the places of a result that report criteria. A model may decide what `check:criteria`
 //! leaves open, and nothing else.
 
-use formwork_schema::universal::Criterion;
+use formwork_schema::universal::{self, Criterion};
 use formwork_schema::{PatternStep as Step, Violation, json_path, parse_pattern};
 use serde_json::Value;
 
@@ -86,14 +86,16 @@ fn decisions(input: &Value, output: &Value, is_opening: bool) -> Vec<Decided> {
     found
 }
 
-/// Where a value says something else of a criterion than was decided, or leaves one out. A value without the list that
-/// reports them reports nothing, and claims nothing.
+/// Where a value says something else of a criterion than was decided, or leaves one out. A report of an error claims
+/// nothing.
 pub(crate) fn contradictions(patterns: &[String], value: &Value, decided: &[Decided]) -> Vec<Violation> {
     let mut wrong = Vec::new();
     let mut is_reported = vec![false; decided.len()];
     let mut list = None;
+    let mut wanted = None;
     for steps in patterns.iter().filter_map(|pattern| parse_pattern(pattern)) {
         let depth = steps.iter().rposition(|step| *step == Step::Each).unwrap_or(steps.len());
+        wanted.get_or_insert_with(|| named(&steps[..depth]));
         crate::cite::visit(value, &steps[..depth], &mut Vec::new(), &mut |place, _| {
             list.get_or_insert_with(|| json_path(place));
         });
@@ -109,6 +111,8 @@ pub(crate) fn contradictions(patterns: &[String], value: &Value, decided: &[Deci
         });
     }
     let missing = decided.iter().zip(is_reported).filter(|(_, is_reported)| !is_reported);
+    // Whoever reports an error reports nothing else.
+    let list = list.or_else(|| wanted.filter(|_| !universal::reports_error(value)));
     if let Some(list) = list {
         wrong.extend(missing.map(|(Decided { criterion, passed, note, .. }, _)| {
             let message = format!(
@@ -118,6 +122,14 @@ pub(crate) fn contradictions(patterns: &[String], value: &Value, decided: &[Deci
         }));
     }
     wrong
+}
+
+/// A place without lists in it, in words.
+fn named(steps: &[Step]) -> String {
+    steps.iter().fold("$".to_owned(), |path, step| match step {
+        Step::Key(key) => format!("{path}.{key}"),
+        Step::Each => format!("{path}[*]"),
+    })
 }
 
 #[cfg(test)]

@@ -119,6 +119,9 @@ impl State {
         };
         let Scoring { plan, candidate, reply, .. } = *scoring;
         let score = end.and_then(|end| {
+            if !end.is_completed() {
+                return Err(end.failure());
+            }
             let response = end.result_data.as_ref().unwrap_or(&Value::Null);
             let score = universal::score(response).map(|score| (score, questions(response)));
             score.ok_or_else(|| format!("the agent '{}' gave no score: {}", wanted.agent, end.result()))

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use formwork_extract::{Mode, Options};
 use formwork_schema::{Cache, Schema, Violations, needs_wrapping, universal, wrap_root};
-use formwork_types::{Contract, ContractOptions, ResponseType, ValidationMode};
+use formwork_types::{Contract, ContractOptions, ResponseType, Subtask, ValidationMode};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -37,7 +37,7 @@ enum Beyond {
     /// The rules of the universal response, with the kind of the agent's own where it has one.
     Universal(Option<ResponseType>),
     /// The rules of plans, with the subtasks that are done already.
-    Plan(Vec<String>),
+    Plan(Vec<Subtask>),
 }
 
 impl Enforced {
@@ -54,7 +54,7 @@ impl Enforced {
     }
 
     /// The contract of a plan, beside what is done already.
-    pub(crate) fn plan(contract: &Arc<Contract>, done: Vec<String>) -> Result<Enforced, Error> {
+    pub(crate) fn plan(contract: &Arc<Contract>, done: Vec<Subtask>) -> Result<Enforced, Error> {
         let enforced = Enforced::compile(contract, None)?;
         Ok(Enforced { tool: CREATE_PLAN, beyond: Beyond::Plan(done), ..enforced })
     }

@@ -8,6 +8,7 @@ use formwork_types::{
 use serde_json::Value;
 
 use crate::acting::Bounds;
+use crate::check;
 use crate::clarity::Candidate;
 use crate::contract::Enforced;
 use crate::envelope;
@@ -173,6 +174,11 @@ impl State {
     pub(crate) fn finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
         for flag in &accepted.flags {
             self.ledger.flag(flag);
+        }
+        if check::criteria(&self.acting.decided, &self.acting.undecided).iter().any(|it| it.passed.is_none())
+        {
+            // What nobody could look at is the model's word.
+            self.ledger.flag("undecided_criteria");
         }
         self.ledger.flag_as_said(reply, accepted.flags.contains(&"patched"));
         if plan.narrow.is_some() {

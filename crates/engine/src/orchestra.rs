@@ -11,7 +11,7 @@ use std::sync::Arc;
 use formwork_schema::universal;
 use formwork_types::{
     AgentCard, BackendKind, Blueprint, Body, ChildEnd, Contract, ContractOptions, ContractSource,
-    RunErrorType,
+    RunErrorType, RunStatus, Subtask,
 };
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ impl State {
             return Err(Error::Journal("an attempt has no run or no backend"));
         };
         if team.is_empty() {
-            let message = "there is nobody to give subtasks to: `agents` names no agent that there is";
+            let message = "there is nobody to give subtasks to: `agents` names no agent that there is and that takes a prompt";
             self.cut_short(RunErrorType::ToolFailed, message.to_owned());
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl State {
             options: ContractOptions::default(),
             example: None,
         };
-        let done: Vec<String> = orchestra.done().map(|part| part.subtask.id.clone()).collect();
+        let done: Vec<Subtask> = orchestra.done().map(|part| part.subtask.clone()).collect();
         let narrowed = subtasks::under_grammar(&orchestra.team, &done, orchestra.parts.len());
         let whole = &orchestra.whole;
         let blueprint = Blueprint {
@@ -161,7 +161,9 @@ impl State {
         orchestra.phase = Phase::Working;
         orchestra.plans += 1;
         orchestra.parts.retain(|part| matches!(part.stand, Stand::Done(_)));
-        let subtasks = read(plan);
+        let mut subtasks = read(plan);
+        // What is done already and planned once more stays done.
+        subtasks.retain(|subtask| !orchestra.parts.iter().any(|part| part.subtask.id == subtask.id));
         orchestra.parts.extend(subtasks.iter().cloned().map(Part::new));
         let reason = (!failed.is_empty()).then(|| failed.join("; "));
         self.notes.push_back(Body::PlanCreated { round: orchestra.plans, reason, subtasks });
@@ -204,8 +206,11 @@ impl State {
         let Some(orchestra) = &mut self.orchestra else { return };
         let is_it = |part: &&mut Part| matches!(&part.stand, Stand::Working(call) if call == call_id);
         let Some(part) = orchestra.parts.iter_mut().find(is_it) else { return };
+        // Whoever was stopped on purpose is not sent again.
+        let is_stopped = matches!(end, Ok(end) if end.status == RunStatus::Stopped);
         part.stand = match end.and_then(done) {
             Ok(result) => Stand::Done(result),
+            Err(reason) if is_stopped => Stand::Failed(reason),
             Err(reason) if part.tries < TRIES_MAX => Stand::Waiting(Some(reason)),
             Err(reason) => Stand::Failed(reason),
         };
@@ -232,7 +237,14 @@ impl State {
             })
             .collect();
         let names: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
-        let message = format!("{} failed, and {} plans did not help", names.join(" and "), orchestra.plans);
+        let plans = match orchestra.plans {
+            1 => "1 plan".to_owned(),
+            plans => format!("{plans} plans"),
+        };
+        let message = match orchestra.failed().all(|(_, reason)| reason == no_more()) {
+            true => format!("{} could not begin: {}", names.join(", "), no_more()),
+            false => format!("{} failed, and {plans} did not help", names.join(", ")),
+        };
         let errors = failed.iter().map(|(name, reason)| format!("$: {name}: {reason}")).collect();
         self.fail(RunErrorType::ToolFailed, message, errors);
     }
@@ -307,11 +319,9 @@ fn bounded_text() -> Option<Enforced> {
 
 /// The result of a subtask. An agent that reports an error has given none, however well formed its report is.
 fn done(end: &ChildEnd) -> Result<String, String> {
-    match end.result_data.as_ref().filter(|data| universal::reports_error(data)) {
-        None => Ok(end.result()),
-        Some(response) => {
-            let told = response["error_details"]["error_message"].as_str().or(response["message"].as_str());
-            Err(format!("it reported an error: {}", told.unwrap_or("it did not say which")))
-        }
+    if !end.is_completed() {
+        return Err(end.failure());
     }
+    let error = end.result_data.as_ref().and_then(universal::reported_error);
+    error.map_or_else(|| Ok(end.result()), |error| Err(format!("it reported an error: {error}")))
 }

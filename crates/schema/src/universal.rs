@@ -107,8 +107,8 @@ pub fn pairing(value: &Value, own: Option<&str>) -> Violations {
 const SCORES: [(&str, f64); 3] =
     [("completeness_score", 0.40), ("clarity_score", 0.35), ("accuracy_score", 0.25)];
 
-/// How clear the reply is that a clarity response is about, of 100: the total, or else the scores by their weights. None
-/// where the response has no score, or reports an error.
+/// How clear the reply is that a clarity response is about, of 100: the total, or else all scores by their weights. None
+/// where the response has neither, or reports an error.
 ///
 /// ```
 /// use formwork_schema::universal;
@@ -121,19 +121,20 @@ const SCORES: [(&str, f64); 3] =
 pub fn score(response: &Value) -> Option<u8> {
     let data = response.get("clarity_data").filter(|_| response["response_type"] == "clarity")?;
     let given = |name: &str| data[name].as_f64().filter(|score| (0.0..=100.0).contains(score));
-    let total = given("total_score").or_else(|| {
-        let given: Vec<(f64, f64)> =
-            SCORES.iter().filter_map(|(name, weight)| Some((given(name)?, *weight))).collect();
-        let weights: f64 = given.iter().map(|(_, weight)| weight).sum();
-        let sum: f64 = given.iter().map(|(score, weight)| score * weight).sum();
-        (!given.is_empty()).then(|| sum / weights)
-    });
+    let total = given("total_score")
+        .or_else(|| SCORES.iter().try_fold(0.0, |sum, (name, weight)| Some(sum + given(name)? * weight)));
     total.map(|total| total.round() as u8)
 }
 
 /// Whether a universal response reports an error instead of what was asked for.
 pub fn reports_error(value: &Value) -> bool {
     value["response_type"] == ERROR && value["status"] == ERROR
+}
+
+/// The error that a universal response reports, if it reports one.
+pub fn reported_error(value: &Value) -> Option<String> {
+    let told = value["error_details"]["error_message"].as_str().or(value["message"].as_str());
+    reports_error(value).then(|| told.unwrap_or("it did not say which").to_owned())
 }
 
 /// A violation and where it is.

@@ -252,7 +252,7 @@ fn checks_that_fail_are_marked_and_suggestions_listed() {
 }
 
 #[test]
-fn a_total_that_is_not_given_is_weighted_from_the_scores_that_are() {
+fn a_total_is_weighted_only_where_all_scores_are_there() {
     let scored = |clarity_data: Value| json!({"response_type": "clarity", "status": "success", "message": "Clear.", "clarity_data": clarity_data});
     let all = json!({"completeness_score": 100, "clarity_score": 90, "accuracy_score": 86});
     check(
@@ -271,12 +271,11 @@ fn a_total_that_is_not_given_is_weighted_from_the_scores_that_are() {
     check(
         &scored(json!({"clarity_score": 90})),
         &expect![[r#"
-            Clarity: 90 of 100
+            Clarity
 
             Clear.
 
               clarity        90
-              total          90  (weighted)
         "#]],
     );
 }

@@ -64,8 +64,8 @@ impl Line {
         if now.tree.is_empty() {
             return output::progress(&line);
         }
-        let width = output::width();
-        let mut lines = now.tree.lines(&now.leader, width);
+        let (width, height) = output::size();
+        let mut lines = now.tree.lines(&now.leader, (width, height.saturating_sub(2)));
         lines.push(line.chars().take(width.saturating_sub(1)).collect());
         now.below = output::redraw(&lines, now.below);
     }

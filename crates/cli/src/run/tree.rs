@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use formwork_schema::universal;
 use formwork_types::{Body, SessionId, Subtask};
 
 /// The subtasks of a run.
@@ -73,13 +74,17 @@ impl Tree {
                 let id = self.sessions.get(&end.child_session_id)?.clone();
                 let branch = self.branch(&id)?;
                 let agent = branch.subtask.agent.clone();
-                match end.is_completed() {
-                    true => {
+                let reported = end.result_data.as_ref().and_then(universal::reported_error);
+                let failure = match (end.is_completed(), reported) {
+                    (false, _) => Some(end.failure().replace("\n- ", "; ")),
+                    (true, reported) => reported.map(|error| format!("it reported an error: {error}")),
+                };
+                match failure {
+                    None => {
                         (branch.stand, branch.note) = (Stand::Done, String::new());
                         Some(format!("{id} ({agent}) is done"))
                     }
-                    false => {
-                        let failure = end.failure().replace("\n- ", "; ");
+                    Some(failure) => {
                         (branch.stand, branch.note) = (Stand::Failed, failure.clone());
                         Some(format!("{id} ({agent}) has failed: {failure}"))
                     }
@@ -103,13 +108,14 @@ impl Tree {
         self.branches.is_empty()
     }
 
-    /// The tree below its agent, a line each, none longer than this.
-    pub(super) fn lines(&self, agent: &str, width: usize) -> Vec<String> {
+    /// The tree below its agent, a line each, none longer than this and no more than fit below each other.
+    pub(super) fn lines(&self, agent: &str, (width, height): (usize, usize)) -> Vec<String> {
         let done = self.branches.iter().filter(|branch| branch.stand == Stand::Done).count();
         let plan = if self.round > 1 { format!(", plan {}", self.round) } else { String::new() };
         let mut lines = vec![format!("{agent} · {done} of {} subtasks are done{plan}", self.branches.len())];
-        for (index, branch) in self.branches.iter().enumerate() {
-            let twig = if index + 1 == self.branches.len() { "└─" } else { "├─" };
+        let shown = self.shown(height.saturating_sub(1).max(1));
+        for (index, branch) in shown.iter().enumerate() {
+            let twig = if index + 1 == shown.len() { "└─" } else { "├─" };
             let Subtask { id, agent, description, dependencies, .. } = &branch.subtask;
             let is_open = |id: &&String| {
                 self.branches.iter().any(|other| other.subtask.id == **id && other.stand != Stand::Done)
@@ -128,6 +134,19 @@ impl Tree {
             lines.push(head + &note);
         }
         lines.into_iter().map(|line| cut(&line, width.saturating_sub(1))).collect()
+    }
+
+    /// As many subtasks as there is room for: what is over is left out first.
+    fn shown(&self, room: usize) -> Vec<&Branch> {
+        let mut surplus = self.branches.len().saturating_sub(room);
+        let mut shown: Vec<&Branch> = self.branches.iter().collect();
+        shown.retain(|branch| {
+            let is_left_out = surplus > 0 && matches!(branch.stand, Stand::Done | Stand::Failed);
+            surplus -= usize::from(is_left_out);
+            !is_left_out
+        });
+        shown.truncate(room);
+        shown
     }
 
     fn branch(&mut self, id: &str) -> Option<&mut Branch> {
@@ -198,7 +217,7 @@ mod tests {
             "validation_errors": [], "last_output": null, "calls": 1, "retry_count": 0}});
         assert_eq!(tree.happened(&event(end)).unwrap(), "t3 (reviewer) has failed: too slow (timeout)");
         assert_eq!(
-            tree.lines("orchestrator", 60),
+            tree.lines("orchestrator", (60, 24)),
             [
                 "orchestrator · 0 of 3 subtasks are done",
                 "├─ ▸ t1 researcher: Find the events · fs:read src/main.rs",
@@ -206,9 +225,12 @@ mod tests {
                 "└─ ✗ t3 reviewer: Look · too slow (timeout)",
             ]
         );
-        let narrow = tree.lines("orchestrator", 24);
+        let narrow = tree.lines("orchestrator", (24, 24));
         assert!(narrow.iter().all(|line| line.chars().count() < 24), "{narrow:?}");
         assert_eq!(narrow[1], "├─ ▸ t1 res… · fs:read…");
+        let low = tree.lines("orchestrator", (60, 3));
+        let marks: Vec<char> = low[1..].iter().filter_map(|line| line.chars().nth(3)).collect();
+        assert_eq!(marks, ['▸', '·']);
     }
 
     #[test]
@@ -225,7 +247,7 @@ mod tests {
         tree.happened(&event(end));
         assert_eq!(tree.happened(&plan(2, "b")).unwrap(), "plan 2 (since b failed): b (a)");
         assert_eq!(
-            tree.lines("lead", 80),
+            tree.lines("lead", (80, 24)),
             ["lead · 1 of 2 subtasks are done, plan 2", "├─ ✓ a a: Do it", "└─ · b a: Do it"]
         );
         // A child that belongs to no subtask is somebody else's.

@@ -122,7 +122,12 @@ fn lacked(cause: Option<RunErrorType>, errors: &[String]) -> Option<(&'static st
         Some(RunErrorType::ResultNotSubmitted) if errors.is_empty() => {
             lacked(cause, &[NOT_SUBMITTED.to_owned()])
         }
-        None | Some(RunErrorType::OutputSchemaValidationFailed | RunErrorType::OutputTruncated) => {
+        None
+        | Some(
+            RunErrorType::OutputSchemaValidationFailed
+            | RunErrorType::OutputTruncated
+            | RunErrorType::ResultNotSubmitted,
+        ) => {
             let message = format!("Verification failed: {}", errors.join("; "));
             Some((VALIDATION_FAILED, json!({"message": message})))
         }

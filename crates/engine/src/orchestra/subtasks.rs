@@ -71,7 +71,7 @@ pub(crate) fn schema(team: &[AgentCard]) -> Value {
                     "required": ["id", "description", "agent"],
                     "properties": {
                         "id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$", "description": "A short name such as t1"},
-                        "description": {"type": "string", "minLength": 1, "description": "What to do, with all that the agent has to know"},
+                        "description": {"type": "string", "minLength": 1, "pattern": "\\S", "description": "What to do, with all that the agent has to know"},
                         "agent": {"enum": names, "description": "Who does it"},
                         "dependencies": {"type": "array", "items": {"type": "string"}, "description": "The ids of the subtasks whose results it needs"},
                         "priority": {
@@ -86,9 +86,9 @@ pub(crate) fn schema(team: &[AgentCard]) -> Value {
 }
 
 /// The same for a model that can write nothing else: names and dependencies leave nothing to get wrong.
-pub(crate) fn under_grammar(team: &[AgentCard], done: &[String], known: usize) -> Value {
+pub(crate) fn under_grammar(team: &[AgentCard], done: &[Subtask], known: usize) -> Value {
     let names: Vec<&str> = team.iter().map(|agent| agent.name.as_str()).collect();
-    let mut before: Vec<String> = done.to_vec();
+    let mut before: Vec<String> = done.iter().map(|subtask| subtask.id.clone()).collect();
     let mut items = Vec::new();
     for number in (known + 1..).take(SUBTASKS_UNDER_GRAMMAR) {
         let id = (number..).map(|number| format!("t{number}")).find(|id| !before.contains(id));
@@ -122,7 +122,7 @@ pub(crate) fn under_grammar(team: &[AgentCard], done: &[String], known: usize) -
 }
 
 /// What is wrong with a plan that satisfies the schema, beside what is done already.
-pub(crate) fn violations(plan: &Value, done: &[String]) -> Violations {
+pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
     let subtasks = read(plan);
     let mut list = Vec::new();
     let mut wrong = |path: String, message: String| {
@@ -137,7 +137,8 @@ pub(crate) fn violations(plan: &Value, done: &[String]) -> Violations {
                 format!("'{id}' is the id of $.subtasks[{first}] already; give each subtask its own"),
             );
         }
-        if done.contains(id) {
+        // The same once more is what is done; another's work cannot have its name.
+        if done.iter().any(|other| other.id == *id && other.agent != subtask.agent) {
             wrong(
                 format!("{at}.id"),
                 format!(
@@ -149,7 +150,9 @@ pub(crate) fn violations(plan: &Value, done: &[String]) -> Violations {
             let path = format!("{at}.dependencies[{place}]");
             if needed == id {
                 wrong(path, format!("'{id}' cannot wait for itself; remove it"));
-            } else if !done.contains(needed) && !subtasks.iter().any(|other| other.id == *needed) {
+            } else if !done.iter().any(|other| other.id == *needed)
+                && !subtasks.iter().any(|other| other.id == *needed)
+            {
                 let known: Vec<String> = subtasks.iter().map(|other| format!("'{}'", other.id)).collect();
                 wrong(path, format!("there is no subtask '{needed}'; the ids are {}", known.join(", ")));
             }

@@ -105,7 +105,7 @@ fn result(part: &Part, characters: usize) -> Option<String> {
 /// What is wrong with a summary's citations, if something is.
 pub(super) fn citations(text: &str, ids: &[&str]) -> Option<String> {
     let cited: Vec<&str> = bracketed(text).collect();
-    if !cited.iter().any(|cited| ids.contains(cited)) {
+    if !cited.iter().any(|cited| ids.iter().any(|id| id.eq_ignore_ascii_case(cited))) {
         let known: Vec<String> = ids.iter().map(|id| format!("[{id}]")).collect();
         return Some(format!(
             "it does not say which subtask its statements come from: name them as {}",
@@ -121,7 +121,7 @@ pub(super) fn citations(text: &str, ids: &[&str]) -> Option<String> {
 fn is_made_up(cited: &str, ids: &[&str]) -> bool {
     let own = stem(cited);
     let looks_meant = !own.is_empty() && own.len() < cited.len() && ids.iter().any(|id| stem(id) == own);
-    looks_meant && !ids.contains(&cited)
+    looks_meant && !ids.iter().any(|id| id.eq_ignore_ascii_case(cited))
 }
 
 /// A summary without the names of subtasks that there are not.

@@ -87,7 +87,18 @@ pub(crate) async fn adopt(tx: &mut Tx, adoption: &Adoption) -> Result<Vec<Claime
     );
     // When a runner was heard of is known only so exactly.
     let silence_ms = adoption.silence_ms.saturating_add(runner::SEEN_EVERY_MS);
-    give(tx, &picking, &adoption.request, silence_ms).await
+    let claimed = give(tx, &picking, &adoption.request, silence_ms).await?;
+    let ids: Vec<&str> = claimed.iter().map(|run| run.fence.run_id.as_str()).collect();
+    if !ids.is_empty() {
+        // Whoever they were kept for is gone: what else was kept for it need not wait once more.
+        tx.execute(
+            "UPDATE runs SET pinned_to = NULL WHERE finished_at IS NULL
+                AND pinned_to IN (SELECT r.pinned_to FROM runs r WHERE r.run_id IN ({each}))",
+            &[(&to_json(&ids)?).into()],
+        )
+        .await?;
+    }
+    Ok(claimed)
 }
 
 async fn give(

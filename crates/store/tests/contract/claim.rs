@@ -59,6 +59,27 @@ pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(world: &Wo
     assert_eq!(world.claim().await.fence.run_id, free.run_id);
 }
 
+pub(crate) async fn what_was_adopted_is_not_kept_for_the_dead_any_more(world: &World) {
+    let pin = || NewRun { pinned_to: Some("never there".to_owned()), ..task("writer") };
+    let first = world.store.submit(pin()).await.unwrap().unwrap();
+    let second = world.store.submit(pin()).await.unwrap().unwrap();
+    let theirs =
+        ClaimRequest { runner_id: "theirs".to_owned(), slots: 1, lease_ms: LONG, only_pinned: false };
+    let adopted = Mutex::new(None);
+    until("one of them is adopted", || async {
+        *adopted.lock().unwrap() = world.store.adopt(theirs.clone(), 0).await.unwrap().pop();
+        adopted.lock().unwrap().is_some()
+    })
+    .await;
+    let adopted = adopted.into_inner().unwrap().unwrap();
+    assert_eq!(adopted.fence.run_id, first.run_id);
+    // Both are anybody's now: the one that goes back, and the one that waited with it.
+    world.store.release(adopted.fence).await.unwrap().unwrap();
+    let mut claimed = [world.claim().await.fence.run_id, world.claim().await.fence.run_id];
+    claimed.sort_by_key(|run| *run != first.run_id);
+    assert_eq!(claimed, [first.run_id, second.run_id]);
+}
+
 pub(crate) async fn a_run_is_claimed_once_however_many_ask(world: &World) {
     for _ in 0..60 {
         world.submit("writer").await;

@@ -74,6 +74,7 @@ contract! {
         the_longest_waiting_is_claimed_first
         a_pinned_run_waits_for_its_runner
         what_is_kept_for_a_runner_that_is_gone_is_adopted
+        what_was_adopted_is_not_kept_for_the_dead_any_more
         a_run_is_claimed_once_however_many_ask
         time_begins_with_the_first_claim
         a_child_has_no_more_time_than_its_parent

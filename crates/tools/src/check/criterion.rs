@@ -101,17 +101,24 @@ fn in_words(words: &str) -> Task {
     existence(words).or_else(|| content(words)).map_or_else(|| Task::Leave(LEFT.to_owned()), Task::Look)
 }
 
-/// `File X exists`, `Folder X exists`.
+/// `File X exists`, `Folder X exists`, `X exists`, with or without an article.
 fn existence(words: &str) -> Option<Look> {
-    let (first, rest) = words.split_once(char::is_whitespace)?;
+    let words = words.trim_end_matches('.').strip_suffix("exists")?.strip_suffix(char::is_whitespace)?;
+    let (first, rest) = words.split_once(char::is_whitespace).unwrap_or(("", words));
+    let (first, rest) = match first.to_lowercase().as_str() {
+        "the" | "a" => rest.split_once(char::is_whitespace).unwrap_or(("", rest)),
+        _ => (first, rest),
+    };
     let kind = match first.to_lowercase().as_str() {
         "file" => Kind::File,
         "folder" | "directory" => Kind::Folder,
+        "" => Kind::Any,
         _ => return None,
     };
-    let path = rest.trim_end_matches('.').strip_suffix("exists")?;
-    let (path, _) = one_word(path.strip_suffix(char::is_whitespace)?)?;
-    Some(Look { path, kind, ..Look::default() })
+    let (path, is_quoted) = one_word(rest)?;
+    // "The function exists" is not about a file of that name.
+    let looks_like_path = is_quoted || path.contains(['/', '.']);
+    (kind != Kind::Any || looks_like_path).then(|| Look { path, kind, ..Look::default() })
 }
 
 /// `X contains Y`, `X does not contain Y`, with or without `File` before them.
