@@ -166,7 +166,8 @@ fn finish(connection: &Connection, Ids { run, session }: &Ids, bodies: &Bodies) 
     event(connection, run, session, number + 2, &bodies.finish[1])?;
     let sql = format!(
         "UPDATE runs SET status = 'completed', appends = ?2, retry_count = 0, end_seq = ?3, finished_at = {NOW},
-            lease_until = NULL, runner_id = NULL WHERE run_id = ?1"
+            lease_until = NULL, runner_id = NULL, backend = NULL, escalations = 0, missing_submits = 0,
+            input_tokens = 0, output_tokens = 0 WHERE run_id = ?1"
     );
     connection.prepare_cached(&sql)?.execute(params![run, number, number + 2])?;
     Ok(())

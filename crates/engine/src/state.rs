@@ -131,24 +131,10 @@ impl State {
                 self.child_started(call_id, agent_name, child_session_id, *execution_mode)
             }
             Body::ChildCompleted(end) => self.child_completed(end),
-            // Whoever stopped the run may have come before the runner's last word on it.
             Body::ValidationFailed { .. }
             | Body::Escalated { .. }
             | Body::PlanCreated { .. }
-            | Body::ClarityScored { .. }
-                if self.was_cut_short() =>
-            {
-                self.noted(body);
-                Ok(())
-            }
-            Body::ValidationFailed { .. }
-            | Body::Escalated { .. }
-            | Body::PlanCreated { .. }
-            | Body::ClarityScored { .. } => self
-                .notes
-                .pop_front()
-                .map(|_| ())
-                .ok_or(Error::Journal("a decision was noted that was never made")),
+            | Body::ClarityScored { .. } => self.decided(body),
             Body::DeadlineReached { partial } => {
                 self.interrupted(partial.as_deref());
                 let limit = self.task.as_ref().and_then(|task| task.blueprint.limits.timeout_seconds);
@@ -168,6 +154,17 @@ impl State {
                 Ok(())
             }
         }
+    }
+
+    /// A decision is in the journal.
+    fn decided(&mut self, body: &Body) -> Result<(), Error> {
+        if self.was_cut_short() {
+            // Whoever stopped the run may have come before the runner's last word on it.
+            self.noted(body);
+            return Ok(());
+        }
+        let note = self.notes.pop_front();
+        note.map(|_| ()).ok_or(Error::Journal("a decision was noted that was never made"))
     }
 
     /// A decision that was waiting to be noted, and now is.
