@@ -14,6 +14,9 @@ use crate::pretty::{self, Look};
 /// The width of what is read elsewhere than on a terminal, in characters.
 const COLUMNS_UNKNOWN: usize = 80;
 
+/// The lines of a terminal that does not say how many it has.
+const LINES_UNKNOWN: usize = 24;
+
 /// The narrowest terminal that is cared for; on narrower ones lines break as they come.
 const COLUMNS_MIN: usize = 40;
 
@@ -95,7 +98,7 @@ pub(crate) fn redraw(lines: &[String], drawn: usize) -> usize {
 pub(crate) fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
     let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
-    size.filter(|(width, height)| *width > 0 && *height > 0).unwrap_or((80, 24))
+    size.filter(|(width, height)| *width > 0 && *height > 0).unwrap_or((COLUMNS_UNKNOWN, LINES_UNKNOWN))
 }
 
 /// A text without what would command a terminal: models, servers and programs have their words in it.

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use formwork_extract::{Mode, Options};
 use formwork_schema::{Cache, Schema, Violations, needs_wrapping, universal, wrap_root};
-use formwork_types::{Contract, ContractOptions, ResponseType, Subtask, ValidationMode};
+use formwork_types::{Contract, ContractOptions, ContractSource, ResponseType, Subtask, ValidationMode};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -53,9 +53,22 @@ impl Enforced {
         Ok(Enforced { contract: contract.clone(), schema, wrapped, tool: SUBMIT, beyond })
     }
 
+    /// A contract of the engine's own, for what a run needs on its way.
+    pub(crate) fn ours(name: &str, schema: Value, options: ContractOptions) -> Result<Enforced, Error> {
+        let contract = Contract {
+            source: ContractSource::Blueprint,
+            schema_name: Some(name.to_owned()),
+            hash: COMPILED.compile(&schema)?.hash().to_owned(),
+            schema,
+            options,
+            example: None,
+        };
+        Enforced::compile(&Arc::new(contract), None)
+    }
+
     /// The contract of a plan, beside what is done already.
-    pub(crate) fn plan(contract: &Arc<Contract>, done: Vec<Subtask>) -> Result<Enforced, Error> {
-        let enforced = Enforced::compile(contract, None)?;
+    pub(crate) fn plan(schema: Value, done: Vec<Subtask>) -> Result<Enforced, Error> {
+        let enforced = Enforced::ours(CREATE_PLAN, schema, ContractOptions::default())?;
         Ok(Enforced { tool: CREATE_PLAN, beyond: Beyond::Plan(done), ..enforced })
     }
 
@@ -116,9 +129,4 @@ impl Enforced {
             .collect();
         if clean.is_empty() { "result".to_owned() } else { clean }
     }
-}
-
-/// The hash of a schema that is ours, as contracts carry it.
-pub(crate) fn hash(schema: &Value) -> Result<String, Error> {
-    Ok(COMPILED.compile(schema)?.hash().to_owned())
 }

@@ -1,9 +1,7 @@
 //! The action protocol: tools and delegation for models that know neither, in one JSON object a turn.
 
-use std::sync::Arc;
-
 use formwork_schema::compact;
-use formwork_types::{AgentCard, Contract, ContractOptions, ContractSource, ToolCall};
+use formwork_types::{AgentCard, ContractOptions, ToolCall};
 use serde_json::{Map, Value, json};
 
 use crate::acting::Answered;
@@ -38,15 +36,7 @@ pub(crate) enum Wanted {
 pub(crate) fn enforced(callables: &Callables, contract: Option<&Enforced>) -> Result<Enforced, Error> {
     let schema = strict(callables);
     let options = contract.map_or_else(ContractOptions::default, |contract| contract.options().clone());
-    let contract = Contract {
-        source: ContractSource::Blueprint,
-        schema_name: Some("action".to_owned()),
-        hash: crate::contract::hash(&schema)?,
-        schema,
-        options,
-        example: None,
-    };
-    Enforced::compile(&Arc::new(contract), None)
+    Enforced::ours("action", schema, options)
 }
 
 /// The seed's envelope with what each action needs.

@@ -8,14 +8,12 @@ mod words;
 
 use std::sync::Arc;
 
-use formwork_schema::universal;
 use formwork_types::{
-    AgentCard, BackendKind, Blueprint, Body, ChildEnd, Contract, ContractOptions, ContractSource,
-    RunErrorType, RunStatus, Subtask,
+    AgentCard, BackendKind, Blueprint, Body, ChildEnd, ContractOptions, RunErrorType, RunStatus, Subtask,
 };
 use serde_json::{Value, json};
 
-use crate::contract::{Enforced, hash};
+use crate::contract::Enforced;
 use crate::decide::Trouble;
 use crate::error::Error;
 use crate::hire::{HIRED_MAX, no_more};
@@ -80,6 +78,10 @@ impl Orchestra {
         self.parts.iter().filter(|part| matches!(part.stand, Stand::Done(_)))
     }
 
+    fn done_ids(&self) -> Vec<&str> {
+        self.done().map(|part| part.subtask.id.as_str()).collect()
+    }
+
     /// The subtasks that failed, with the reasons.
     fn failed(&self) -> impl Iterator<Item = (&Part, &str)> {
         self.parts.iter().filter_map(|part| match &part.stand {
@@ -117,15 +119,6 @@ impl State {
     fn ask_for_plan(&mut self) -> Result<(), Error> {
         let Some(orchestra) = &mut self.orchestra else { return Ok(()) };
         orchestra.phase = Phase::Planning;
-        let schema = subtasks::schema(&orchestra.team);
-        let contract = Contract {
-            source: ContractSource::Blueprint,
-            schema_name: Some(CREATE_PLAN.to_owned()),
-            hash: hash(&schema)?,
-            schema,
-            options: ContractOptions::default(),
-            example: None,
-        };
         let done: Vec<Subtask> = orchestra.done().map(|part| part.subtask.clone()).collect();
         let narrowed = subtasks::under_grammar(&orchestra.team, &done, orchestra.parts.len());
         let whole = &orchestra.whole;
@@ -137,7 +130,7 @@ impl State {
         };
         let task = Task {
             blueprint: Arc::new(blueprint),
-            contract: Some(Enforced::plan(&Arc::new(contract), done)?),
+            contract: Some(Enforced::plan(subtasks::schema(&orchestra.team), done)?),
             parameters: whole.parameters.clone(),
             input: words::planning(&whole.input, &orchestra.team, &orchestra.parts),
             under_grammar: Some(narrowed),
@@ -208,7 +201,7 @@ impl State {
         let Some(part) = orchestra.parts.iter_mut().find(is_it) else { return };
         // Whoever was stopped on purpose is not sent again.
         let is_stopped = matches!(end, Ok(end) if end.status == RunStatus::Stopped);
-        part.stand = match end.and_then(done) {
+        part.stand = match end.and_then(ChildEnd::done) {
             Ok(result) => Stand::Done(result),
             Err(reason) if is_stopped => Stand::Failed(reason),
             Err(reason) if part.tries < TRIES_MAX => Stand::Waiting(Some(reason)),
@@ -283,9 +276,7 @@ impl State {
     /// What is wrong with a summary that does not say which subtask its statements come from.
     pub(crate) fn uncited(&self, text: &str) -> Option<Trouble> {
         let orchestra = self.orchestra.as_ref().filter(|it| it.phase == Phase::SummingUp)?;
-        let ids: Vec<&str> = orchestra.done().map(|part| part.subtask.id.as_str()).collect();
-        let error = words::citations(text, &ids)?;
-        let error = format!("$: {error}");
+        let error = format!("$: {}", words::citations(text, &orchestra.done_ids())?);
         Some(Trouble::unmet(
             Why::NoAnswer,
             vec![error],
@@ -296,8 +287,7 @@ impl State {
     /// The same summary with the subtasks below it, for a model that does not name them.
     pub(crate) fn with_sources(&mut self, text: String) -> String {
         let Some(orchestra) = &self.orchestra else { return text };
-        let ids: Vec<&str> = orchestra.done().map(|part| part.subtask.id.as_str()).collect();
-        let text = words::without_made_up(&text, &ids);
+        let text = words::without_made_up(&text, &orchestra.done_ids());
         let listed = words::sources(orchestra.done());
         self.ledger.flag("sources_added");
         format!("{}\n\n{listed}", text.trim_end())
@@ -311,17 +301,5 @@ fn bounded_text() -> Option<Enforced> {
         "required": [SUMMARY],
         "properties": {SUMMARY: {"type": "string", "minLength": 1, "maxLength": SUMMARY_CHARACTERS_MAX}},
     });
-    let (hash, options) = (hash(&schema).ok()?, ContractOptions::default());
-    let source = ContractSource::Blueprint;
-    let contract = Contract { source, schema_name: None, schema, hash, options, example: None };
-    Enforced::compile(&Arc::new(contract), None).ok()
-}
-
-/// The result of a subtask. An agent that reports an error has given none, however well formed its report is.
-fn done(end: &ChildEnd) -> Result<String, String> {
-    if !end.is_completed() {
-        return Err(end.failure());
-    }
-    let error = end.result_data.as_ref().and_then(universal::reported_error);
-    error.map_or_else(|| Ok(end.result()), |error| Err(format!("it reported an error: {error}")))
+    Enforced::ours(SUMMARY, schema, ContractOptions::default()).ok()
 }

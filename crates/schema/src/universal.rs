@@ -131,12 +131,6 @@ pub fn reports_error(value: &Value) -> bool {
     value["response_type"] == ERROR && value["status"] == ERROR
 }
 
-/// The error that a universal response reports, if it reports one.
-pub fn reported_error(value: &Value) -> Option<String> {
-    let told = value["error_details"]["error_message"].as_str().or(value["message"].as_str());
-    reports_error(value).then(|| told.unwrap_or("it did not say which").to_owned())
-}
-
 /// A violation and where it is.
 type Found = (Vec<Segment>, Violation);
 

@@ -104,6 +104,19 @@ impl ChildEnd {
         }
     }
 
+    /// The result, or why there is none. A universal response that reports an error is none, however well formed it is.
+    pub fn done(&self) -> Result<String, String> {
+        if !self.is_completed() {
+            return Err(self.failure());
+        }
+        let data = self.result_data.as_ref().unwrap_or(&Value::Null);
+        if data["response_type"] != "error" || data["status"] != "error" {
+            return Ok(self.result());
+        }
+        let told = data["error_details"]["error_message"].as_str().or(data["message"].as_str());
+        Err(format!("it reported an error: {}", told.unwrap_or("it did not say which")))
+    }
+
     fn section(&self) -> String {
         let section = match self.is_completed() {
             true => format!("## Child Result\n\n{}", self.result()),

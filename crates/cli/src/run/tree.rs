@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use formwork_schema::universal;
 use formwork_types::{Body, SessionId, Subtask};
 
 /// The subtasks of a run.
@@ -74,17 +73,13 @@ impl Tree {
                 let id = self.sessions.get(&end.child_session_id)?.clone();
                 let branch = self.branch(&id)?;
                 let agent = branch.subtask.agent.clone();
-                let reported = end.result_data.as_ref().and_then(universal::reported_error);
-                let failure = match (end.is_completed(), reported) {
-                    (false, _) => Some(end.failure().replace("\n- ", "; ")),
-                    (true, reported) => reported.map(|error| format!("it reported an error: {error}")),
-                };
-                match failure {
-                    None => {
+                match end.done() {
+                    Ok(_) => {
                         (branch.stand, branch.note) = (Stand::Done, String::new());
                         Some(format!("{id} ({agent}) is done"))
                     }
-                    Some(failure) => {
+                    Err(failure) => {
+                        let failure = failure.replace("\n- ", "; ");
                         (branch.stand, branch.note) = (Stand::Failed, failure.clone());
                         Some(format!("{id} ({agent}) has failed: {failure}"))
                     }

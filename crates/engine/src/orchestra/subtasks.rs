@@ -1,8 +1,10 @@
 //! Plans: what they look like, what has to hold between their subtasks, and which can begin.
 
-use formwork_schema::{Violation, Violations};
+use formwork_schema::Violations;
 use formwork_types::{AgentCard, Subtask};
 use serde_json::{Value, json};
+
+use crate::look::violation;
 
 /// The most subtasks of a plan. There has to be room for those that are tried again.
 const SUBTASKS_MAX: usize = 10;
@@ -125,9 +127,7 @@ pub(crate) fn under_grammar(team: &[AgentCard], done: &[Subtask], known: usize) 
 pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
     let subtasks = read(plan);
     let mut list = Vec::new();
-    let mut wrong = |path: String, message: String| {
-        list.push(Violation { path, message, schema_path: String::new(), value: Value::Null });
-    };
+    let mut wrong = |path: String, message: String| list.push(violation(&path, message));
     for (index, subtask) in subtasks.iter().enumerate() {
         let id = &subtask.id;
         let at = format!("$.subtasks[{index}]");
@@ -168,7 +168,7 @@ pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
             way.join(" → ")
         );
         let path = format!("$.subtasks[{index}].dependencies");
-        list.push(Violation { path, message, schema_path: String::new(), value: Value::Null });
+        list.push(violation(&path, message));
     }
     Violations { list, more: 0 }
 }
