@@ -1,13 +1,10 @@
 //! The agents that come with the program, with a model that knows what to say: what fits is the result, and what does
 //! not is told to the model.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
-use std::fs;
-use std::path::Path;
-
-use formwork_testkit::{ScriptedServer, Step};
+use formwork_testkit::{ScriptedServer, Step, universal_examples};
 use serde_json::{Value, json};
 use support::{Project, Ran};
 
@@ -74,22 +71,9 @@ fn with(mut value: Value, pointer: &str, member: Value) -> Value {
     value
 }
 
-/// The responses in the specification's blocks; none where it is not beside the checkout.
-fn examples() -> Option<Vec<Value>> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds/universal-agent-response.md");
-    let Ok(text) = fs::read_to_string(&path) else {
-        println!("SKIPPED: the specification is not beside this checkout ({})", path.display());
-        return None;
-    };
-    let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let values = blocks.filter_map(|block| serde_json::from_str::<Value>(block).ok());
-    Some(values.filter(|value| value["response_type"].is_string()).collect())
-}
-
 #[test]
 fn every_role_gives_the_specifications_example() {
-    let Some(examples) = examples() else { return };
+    let Some(examples) = universal_examples() else { return };
     let criteria = json!([
         "File src/auth/jwt.ts exists",
         "Function generateToken() is exported",

@@ -1,11 +1,9 @@
 //! The pairing rules of the universal response: one test a rule, and the examples of the specification, read in place.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
-
-use std::fs;
-use std::path::Path;
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use formwork_schema::universal::Criterion;
 use formwork_schema::{Schema, shipped, universal};
+use formwork_testkit::universal_specification;
 use serde_json::{Value, json};
 
 /// A response that satisfies the schema, held against the rules.
@@ -332,17 +330,6 @@ fn the_schema_is_recognised_by_what_it_says() {
     assert!(!universal::is_universal(&Schema::compile(&other).unwrap()));
 }
 
-/// The specification; none where it is not beside the checkout.
-fn specification() -> Option<String> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds/universal-agent-response.md");
-    let text = fs::read_to_string(&path).ok();
-    if text.is_none() {
-        println!("SKIPPED: the specification is not beside this checkout ({})", path.display());
-    }
-    text
-}
-
 /// Every response in a fenced block of the specification, those below a line of prompt too.
 fn examples(specification: &str) -> Vec<Value> {
     let blocks = specification.split("```").skip(1).step_by(2);
@@ -353,7 +340,7 @@ fn examples(specification: &str) -> Vec<Value> {
 
 #[test]
 fn the_shipped_schema_is_the_specification_byte_for_byte() {
-    let Some(specification) = specification() else { return };
+    let Some(specification) = universal_specification() else { return };
     let block = specification.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(Some(shipped()[0].text), block);
     assert_eq!(shipped()[0].name, "universal-agent-response");
@@ -361,7 +348,7 @@ fn the_shipped_schema_is_the_specification_byte_for_byte() {
 
 #[test]
 fn every_example_of_the_specification_passes() {
-    let Some(specification) = specification() else { return };
+    let Some(specification) = universal_specification() else { return };
     let examples = examples(&specification);
     assert_eq!(examples.len(), 9, "seven examples and two prompts with one");
     for example in examples {
@@ -371,7 +358,7 @@ fn every_example_of_the_specification_passes() {
 
 #[test]
 fn the_examples_fail_when_they_are_spoilt() {
-    let Some(specification) = specification() else { return };
+    let Some(specification) = universal_specification() else { return };
     let examples = examples(&specification);
     for (kind, pointer, member, path) in [
         ("planning", "/response_type", json!("research"), "$.response_type"),

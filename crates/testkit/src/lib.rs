@@ -26,7 +26,7 @@
 //! completions, legacy completions or messages; `events` makes a stream of it, `reply` a whole HTTP
 //! reply; `delivery` sends that with the faults asked for, by way of `wire`'s framing; `connection` reads requests;
 //! `state` is what the thread and the test share; [`ScriptedServer`] owns the thread. [`fixtures`] are agents with an
-//! input and a valid reply.
+//! input and a valid reply; [`universal_examples`] are the responses of the specification.
 //!
 //! HTTP is read and written by hand, because a fault is a matter of bytes and of when they are sent.
 //!
@@ -44,6 +44,7 @@ mod recorded;
 mod reply;
 mod script;
 mod server;
+mod specification;
 mod state;
 mod step;
 mod wire;
@@ -53,4 +54,5 @@ pub use protocol::Protocol;
 pub use recorded::Recorded;
 pub use script::Script;
 pub use server::ScriptedServer;
+pub use specification::{universal_examples, universal_specification};
 pub use step::{Arguments, Step};

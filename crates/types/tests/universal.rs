@@ -1,27 +1,11 @@
 //! The universal response as a type, held against the examples of its specification, read in place.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashSet;
-use std::fs;
-use std::path::Path;
 
+use formwork_testkit::universal_examples;
 use formwork_types::{Level, ResponseStatus, ResponseType, RunError, RunErrorType, UniversalResponse};
 use serde_json::{Value, json};
-
-/// The example responses of the specification; none where it is not beside the checkout.
-fn examples() -> Vec<Value> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds/universal-agent-response.md");
-    let Ok(text) = fs::read_to_string(&path) else {
-        println!("SKIPPED: the specification is not beside this checkout ({})", path.display());
-        return Vec::new();
-    };
-    let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split_once("```"));
-    let values = blocks.map(|(block, _)| serde_json::from_str(block).unwrap());
-    let found: Vec<Value> = values.filter(|value: &Value| value.get("response_type").is_some()).collect();
-    assert_eq!(found.len(), 7, "one for each kind of response");
-    found
-}
 
 fn read(value: Value) -> UniversalResponse {
     serde_json::from_value(value).unwrap()
@@ -29,7 +13,7 @@ fn read(value: Value) -> UniversalResponse {
 
 #[test]
 fn every_example_is_read_and_written_without_loss() {
-    for example in examples() {
+    for example in universal_examples().into_iter().flatten() {
         let response = read(example.clone());
         assert_eq!(response.response_type.name(), example["response_type"]);
         assert!(response.planning_data.iter().flat_map(|plan| &plan.steps).all(|step| step.more.is_empty()));

@@ -1,10 +1,7 @@
 //! What people see of every example of the specification, read in place, and of text that means harm.
-#![allow(clippy::print_stdout, reason = "tests")]
-
-use std::fs;
-use std::path::Path;
 
 use expect_test::{Expect, expect};
+use formwork_testkit::universal_examples;
 use serde_json::{Value, json};
 
 use super::{Look, value};
@@ -17,15 +14,7 @@ fn check(given: &Value, expected: &Expect) {
 
 /// The example of a kind; none where the specification is not beside the checkout.
 fn example(kind: &str) -> Option<Value> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds/universal-agent-response.md");
-    let Ok(text) = fs::read_to_string(&path) else {
-        println!("SKIPPED: the specification is not beside this checkout ({})", path.display());
-        return None;
-    };
-    let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split_once("```"));
-    let mut values = blocks.map(|(block, _)| serde_json::from_str::<Value>(block).unwrap());
-    Some(values.find(|value| value["response_type"] == kind).unwrap())
+    universal_examples()?.into_iter().find(|value| value["response_type"] == kind)
 }
 
 fn check_example(kind: &str, expected: &Expect) {
