@@ -33,9 +33,10 @@ pub struct Surroundings<'a> {
 /// A blueprint whose placeholders are filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filled {
-    /// What may be written down. Variables in its command and in its MCP servers, where keys stand, are still
-    /// placeholders.
+    /// The agent as its model meets it. Variables in its command and in its MCP servers are still placeholders.
     pub blueprint: Blueprint,
+    /// The agent as it may be written down: all variables are still placeholders, since their values may be keys.
+    pub journaled: Blueprint,
     /// The command with their values.
     pub command: Vec<String>,
     /// The MCP servers with their values.
@@ -47,23 +48,34 @@ pub struct Filled {
 /// # Errors
 /// When a placeholder stands for nothing: all of them, each with its place.
 pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Filled, Error> {
-    let Blueprint { command, mcp_servers, .. } = fill_all(blueprint, surroundings, false)?;
-    Ok(Filled { blueprint: fill_all(blueprint, surroundings, true)?, command, mcp_servers })
+    let Blueprint { command, mcp_servers, .. } = fill_all(blueprint, surroundings, Variables::Filled)?;
+    let journaled = fill_all(blueprint, surroundings, Variables::Kept)?;
+    let blueprint = fill_all(blueprint, surroundings, Variables::KeptInPrograms)?;
+    Ok(Filled { blueprint, journaled, command, mcp_servers })
+}
+
+/// Which placeholders of variables stay as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Variables {
+    Filled,
+    /// Those of commands and of MCP servers stay.
+    KeptInPrograms,
+    Kept,
 }
 
 fn fill_all(
     blueprint: &Blueprint,
     surroundings: &Surroundings<'_>,
-    keeps_variables: bool,
+    variables: Variables,
 ) -> Result<Blueprint, Error> {
     let mut filled = blueprint.clone();
     let mut problems = Vec::new();
     let mut fill = |path: String, text: &mut String| {
-        let holds_keys = path.starts_with("$.command") || path.starts_with("$.mcp_servers");
+        let is_of_program = path.starts_with("$.command") || path.starts_with("$.mcp_servers");
+        let is_kept =
+            variables == Variables::Kept || (variables == Variables::KeptInPrograms && is_of_program);
         let resolve = |name: &str| match (value_of(name, blueprint, surroundings), Placeholder::read(name)) {
-            (Ok(_), Ok(Placeholder::Environment(_))) if keeps_variables && holds_keys => {
-                Ok(format!("${{{name}}}"))
-            }
+            (Ok(_), Ok(Placeholder::Environment(_))) if is_kept => Ok(format!("${{{name}}}")),
             (value, _) => value,
         };
         match replace(text, resolve) {

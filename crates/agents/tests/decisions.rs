@@ -104,13 +104,15 @@ fn filled_placeholders() {
         };
         match (placeholders::fill(blueprint, &surroundings), case.get("errors")) {
             (Ok(filled), None) => {
-                // What is written down holds no value of a variable where keys stand.
-                let kept = serde_json::to_value(&filled.blueprint).unwrap();
+                // The journal holds no value of a variable, and the live blueprint none where keys stand.
                 let secret = "hunter2";
+                let journaled = serde_json::to_string(&filled.journaled).unwrap();
+                same(&json!(false), &json!(journaled.contains(secret)))?;
+                let kept = serde_json::to_value(&filled.blueprint).unwrap();
                 let holds =
                     ["command", "mcp_servers"].iter().any(|key| kept[key].to_string().contains(secret));
                 same(&json!(false), &json!(holds))?;
-                let placeholders::Filled { blueprint, command, mcp_servers } = filled;
+                let placeholders::Filled { blueprint, command, mcp_servers, .. } = filled;
                 let used = formwork_types::Blueprint { command, mcp_servers, ..blueprint };
                 let used = serde_json::to_value(used).unwrap();
                 case["filled"]

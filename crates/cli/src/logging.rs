@@ -8,6 +8,7 @@ use tracing_subscriber::{Layer as _, fmt};
 
 use crate::backends::environment;
 use crate::output;
+use crate::secrets::RedactedStderr;
 
 /// The variable with the least that is said: `off`, `error`, `warn`, `info`, `debug` or `trace`.
 const VARIABLE: &str = "FORMWORK_LOG";
@@ -27,7 +28,7 @@ pub(crate) fn start(level: LevelFilter) -> Result<Logging> {
             Err(_) => bail!("{VARIABLE} is '{level}'; it must be off, error, warn, info, debug or trace"),
         },
     };
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(output::is_terminal());
+    let lines = fmt::layer().with_writer(RedactedStderr).with_target(false).with_ansi(output::is_terminal());
     let subscriber = tracing_subscriber::registry().with(lines.with_filter(level));
     #[cfg(feature = "otel")]
     {

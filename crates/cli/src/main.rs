@@ -3,6 +3,7 @@
 //! Data goes to stdout, everything else to stderr, and the exit status is typed: 0 valid, 1 not valid,
 //! 2 bad usage, config, agent or schema, 3 backend unreachable, 4 no JSON found, 130 interrupted.
 
+mod admin_token;
 mod agents;
 mod analytics;
 mod arguments;
@@ -24,6 +25,7 @@ mod run;
 mod runner;
 mod runs;
 mod schemas;
+mod secrets;
 mod serve;
 mod sessions;
 mod settings;
@@ -33,6 +35,7 @@ mod stats;
 mod token;
 mod workshop;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
@@ -43,6 +46,8 @@ use clap::Parser as _;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    hide_memory();
+    secrets::remember(secrets::collect(&BTreeMap::new()));
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
@@ -66,5 +71,16 @@ fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(error) => output::failure(&error),
+    }
+}
+
+/// Keeps other processes of the same user from reading this one's memory and environment, where keys are. Programs that
+/// agents start are such processes.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // Old kernels and sandboxes may refuse; nothing else depends on it.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::exit::Exit;
 use crate::pretty::{self, Look};
+use crate::secrets;
 
 /// The width of what is read elsewhere than on a terminal, in characters.
 const COLUMNS_UNKNOWN: usize = 80;
@@ -67,13 +68,17 @@ pub(crate) fn is_terminal() -> bool {
 pub(crate) fn lines(lines: impl IntoIterator<Item = String>) {
     let mut stderr = io::stderr().lock();
     for line in lines {
-        let _ = writeln!(stderr, "{}", harmless(&line));
+        let _ = writeln!(stderr, "{}", harmless(&secrets::redact(line)));
     }
 }
 
 /// Overwrites the last line on a terminal.
 pub(crate) fn progress(text: &str) {
-    let _ = write!(io::stderr().lock(), "\r{}\x1b[K", harmless(text).replace('\n', " "));
+    let _ = write!(
+        io::stderr().lock(),
+        "\r{}\x1b[K",
+        harmless(&secrets::redact(text.to_owned())).replace('\n', " ")
+    );
 }
 
 /// Overwrites what was drawn last on a terminal, which had `drawn` lines below its first; how many it has now.
@@ -87,7 +92,7 @@ pub(crate) fn redraw(lines: &[String], drawn: usize) -> usize {
         if index > 0 {
             text.push_str("\r\n");
         }
-        text.push_str(&harmless(line).replace('\n', " "));
+        text.push_str(&harmless(&secrets::redact(line.clone())).replace('\n', " "));
     }
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

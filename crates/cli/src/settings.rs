@@ -7,8 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use formwork_model::BackendConfig;
+use formwork_runner::ProjectPolicy;
 use formwork_types::{BackendKind, Blueprint};
 use serde::Deserialize;
+
+use crate::secrets;
 
 /// The file's name in a project.
 pub(crate) const FILE: &str = "formwork.toml";
@@ -52,6 +55,9 @@ pub(crate) struct ToolSettings {
     /// The commands that `check:criteria` may run, by their first words, such as `cargo test`.
     #[serde(default)]
     pub(crate) commands: Vec<String>,
+    /// Patterns of files that tools may read although they may hold keys, such as `.env.example`.
+    #[serde(default)]
+    pub(crate) readable: Vec<String>,
 }
 
 /// The files for those who count.
@@ -107,7 +113,9 @@ impl Settings {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::default(),
             Err(error) => return Err(error).context(format!("reading {FILE}")),
         };
-        Settings::of(file, environment)
+        let settings = Settings::of(file, environment)?;
+        secrets::remember(secrets::collect(&settings.backends));
+        Ok(settings)
     }
 
     fn of(file: File, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
@@ -149,6 +157,8 @@ impl Settings {
                 "{FILE}: tools.commands has an empty one; name the first words of a command, such as \"cargo test\""
             );
         }
+        let policy = ProjectPolicy { readable: self.tools.readable.clone(), ..ProjectPolicy::default() };
+        policy.check().with_context(|| format!("{FILE}: tools.readable"))?;
         let problems: Vec<String> = self.backends.values().flat_map(BackendConfig::problems).collect();
         if !problems.is_empty() {
             bail!("{FILE} or the environment: {}", problems.join("; "));
@@ -201,8 +211,38 @@ fn parse(text: &str) -> Result<File> {
         let line =
             error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let source = text.lines().nth(line - 1).unwrap_or_default().trim();
-        anyhow::anyhow!("{FILE}, line {line}: {} (`{source}`)", error.message().trim())
+        let values = long_values(source);
+        let mask = |text: &str| values.iter().fold(text.to_owned(), |text, value| text.replace(value, "…"));
+        let (message, source) = (mask(error.message().trim()), mask(source));
+        let advice = if names_key(&message) {
+            "; a key does not belong into this file: export it as a variable and name that variable in `api_key_env`"
+        } else {
+            ""
+        };
+        anyhow::anyhow!("{FILE}, line {line}: {message}{advice} (`{source}`)")
     })
+}
+
+/// The shortest value that is left out of messages. Keys are longer, and most other values that are wrong are shorter.
+const MASKED_CHARACTERS_MIN: usize = 12;
+
+/// The values of a line that are long enough to be keys. Addresses without a password are not.
+fn long_values(source: &str) -> Vec<&str> {
+    let is_part =
+        |character: char| !character.is_whitespace() && !matches!(character, '"' | '\'' | ',' | '[' | ']');
+    let values = source.split_once('=').map_or("", |(_, values)| values);
+    let words = values.split(|character: char| !is_part(character));
+    let is_address = |word: &str| word.contains("://") && !word.contains(['@', '?']);
+    words.filter(|word| word.chars().count() >= MASKED_CHARACTERS_MIN && !is_address(word)).collect()
+}
+
+/// Whether a message is about a field that is meant to hold a key.
+fn names_key(message: &str) -> bool {
+    let Some(field) = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next()) else {
+        return false;
+    };
+    let field = field.to_ascii_lowercase();
+    ["key", "token", "secret", "password"].iter().any(|word| field.contains(word))
 }
 
 /// The backend that the environment describes, if it describes one.

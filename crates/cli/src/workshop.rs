@@ -6,15 +6,17 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
+use formwork_agents::load;
 use formwork_agents::placeholders::{Filled, Surroundings, fill};
 use formwork_model::BackendConfig;
-use formwork_runner::{Claim, Job, Outfitter, Rung};
-use formwork_types::{AgentType, Blueprint, RunId, SessionId, TierBackend};
+use formwork_runner::{Claim, Job, Outfitter, ProjectPolicy, Rung, Secrets, Variables, resolve_folder};
+use formwork_types::{AgentType, Blueprint, McpServer, RunId, SessionId, TierBackend, WRITING_TOOLS};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::backends::{self, Verdicts, environment};
+use crate::secrets;
 use crate::settings::Settings;
 
 /// Everything that runs of a project have in common.
@@ -23,13 +25,22 @@ pub(crate) struct Workshop {
     settings: Settings,
     /// The backend that everything runs on, where the caller says so.
     backend: Option<String>,
+    /// Keys and tokens of this process, which no event may hold.
+    secrets: Secrets,
     /// Backends that are connected, by name: all runs share their connections, their limits and their weights.
     connected: tokio::sync::Mutex<HashMap<String, Rung>>,
 }
 
 impl Workshop {
     pub(crate) fn new(project: PathBuf, settings: Settings, backend: Option<String>) -> Workshop {
-        Workshop { project, settings, backend, connected: tokio::sync::Mutex::default() }
+        let secrets = secrets::collect(&settings.backends);
+        Workshop { project, settings, backend, secrets, connected: tokio::sync::Mutex::default() }
+    }
+
+    /// The same, and keeps another secret out of all events.
+    pub(crate) fn hiding(mut self, secret: Option<String>) -> Workshop {
+        self.secrets = self.secrets.with(secret);
+        self
     }
 
     /// What is said of it to a coordinator: names and kinds, no keys and no addresses.
@@ -55,7 +66,7 @@ impl Workshop {
     }
 
     async fn claim(&self, job: &Job) -> Result<Claim> {
-        let Filled { blueprint, command, mcp_servers } = fill(
+        let Filled { blueprint, journaled, command, mcp_servers } = fill(
             &job.blueprint,
             &Surroundings {
                 parameters: &job.first.parameters,
@@ -69,32 +80,49 @@ impl Workshop {
             AgentType::Autonomous | AgentType::Orchestrator => self.ladder(&blueprint).await?,
         };
         let named = blueprint.env.iter().filter_map(|name| Some((name.clone(), environment(name)?)));
-        let named: Vec<(String, String)> = named.collect();
-        let folder = self.folder(job.project_dir.as_deref())?;
+        let named = Variables::from(named.collect::<Vec<_>>());
+        let folder = resolve_folder(&self.project, job.project_dir.as_deref())?;
         Ok(Claim {
-            blueprint: Arc::new(blueprint),
             command,
             mcp_servers,
             project_dir: folder.to_string_lossy().into_owned(),
             ladder,
-            environment: named.into(),
+            secrets: self.secrets.clone(),
+            environment: named,
             commands: self.settings.tools.commands.clone(),
+            policy: self.policy(&blueprint)?,
+            journaled_blueprint: Some(Arc::new(journaled)),
+            blueprint: Arc::new(blueprint),
             until: job.time_left.map(|left| Instant::now() + left),
             ..job.claim()
         })
     }
 
-    /// The folder of a run: the project's, or one inside it. Whoever asks for a run has no say over the rest of the disk.
-    fn folder(&self, given: Option<&str>) -> Result<PathBuf> {
-        let Some(given) = given else { return Ok(self.project.clone()) };
-        let project = self.project.canonicalize().context("the project's folder cannot be read")?;
-        let folder = project.join(given);
-        let folder =
-            folder.canonicalize().with_context(|| format!("project_dir '{given}' cannot be read here"))?;
-        if !folder.starts_with(&project) || !folder.is_dir() {
-            bail!("project_dir '{given}' is not a folder inside the project of this runner");
-        }
-        Ok(folder)
+    /// What the tools of a run may not write and read.
+    fn policy(&self, blueprint: &Blueprint) -> Result<ProjectPolicy> {
+        let root = self.project.canonicalize().context("the project's folder cannot be read")?;
+        let writes = blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str()));
+        let programs = if writes { self.programs(blueprint) } else { Vec::new() };
+        Ok(ProjectPolicy { root: Some(root), readable: self.settings.tools.readable.clone(), programs })
+    }
+
+    /// Every word of every command that this runner may start. Those that are files of the project are programs or
+    /// their scripts.
+    fn programs(&self, blueprint: &Blueprint) -> Vec<PathBuf> {
+        let backends = self.settings.backends.values().flat_map(|backend| backend.command.iter().cloned());
+        let allowed = self.settings.tools.commands.iter().flat_map(|command| command.split_whitespace());
+        // Agents that cannot be loaded are not run either.
+        let loaded = load(&self.project.join("agents")).unwrap_or_default();
+        let others = loaded.iter().filter_map(|agent| Some(&agent.result.as_ref().ok()?.blueprint));
+        let agents = std::iter::once(blueprint).chain(others).flat_map(|agent| {
+            let servers = agent.mcp_servers.values().flat_map(|server| match server {
+                McpServer::Command { command } => command.as_slice(),
+                McpServer::Url { .. } => &[],
+            });
+            agent.command.iter().chain(servers).cloned().collect::<Vec<_>>()
+        });
+        let words = backends.chain(allowed.map(str::to_owned)).chain(agents);
+        words.filter(|word| !word.is_empty() && !word.contains('\n')).map(PathBuf::from).collect()
     }
 
     async fn ladder(&self, blueprint: &Blueprint) -> Result<Vec<Rung>> {
@@ -124,6 +152,8 @@ impl Workshop {
 
 impl Outfitter for Workshop {
     fn equip<'a>(&'a self, job: &'a Job) -> Pin<Box<dyn Future<Output = Result<Claim, String>> + Send + 'a>> {
-        Box::pin(async move { self.claim(job).await.map_err(|error| format!("{error:#}")) })
+        Box::pin(
+            async move { self.claim(job).await.map_err(|error| self.secrets.redact(format!("{error:#}"))) },
+        )
     }
 }

@@ -170,6 +170,13 @@ impl BackendConfig {
             let what = "belongs to backends of kind \"command\", which need it";
             complain("command", what);
         }
+        if self.api_key_env.as_deref().is_some_and(|name| !is_variable_name(name)) {
+            // What was written may be the key itself, so it is not repeated.
+            complain(
+                "api_key_env",
+                "must be the name of a variable that holds the key, such as OPENAI_API_KEY",
+            );
+        }
         if let Err(error) = self.url() {
             complain("base_url", &error.to_string());
         }
@@ -237,6 +244,18 @@ impl BackendConfig {
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs_f64(self.idle_timeout_seconds)
     }
+}
+
+/// The longest name of a variable that has small letters and digits. Longer ones are keys by mistake.
+const MIXED_NAME_CHARACTERS_MAX: usize = 24;
+
+/// Whether a text can be the name of a variable, and does not look like a key.
+fn is_variable_name(text: &str) -> bool {
+    let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    let is_mixed =
+        text.bytes().any(|byte| byte.is_ascii_lowercase()) && text.bytes().any(|byte| byte.is_ascii_digit());
+    is_name && !(is_mixed && text.len() > MIXED_NAME_CHARACTERS_MAX)
 }
 
 /// Whose rules a server follows, from where it answers.

@@ -28,8 +28,7 @@ impl Secret {
         let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let mut spellings = Vec::new();
         if let Some(key) = key.as_deref().filter(|key| key.len() >= SECRET_BYTES_MIN) {
-            let in_json = serde_json::Value::from(key).to_string();
-            for spelling in [key.to_owned(), in_json.trim_matches('"').to_owned(), in_address(key)] {
+            for spelling in [key.to_owned(), escaped(key), in_address(key)] {
                 if !spellings.contains(&spelling) {
                     spellings.push(spelling);
                 }
@@ -41,6 +40,13 @@ impl Secret {
     /// The key itself, for the one header that carries it.
     pub(crate) fn expose(&self) -> Option<&str> {
         self.key.as_deref()
+    }
+
+    /// Whether a string in a JSON text holds the key, in any of its spellings.
+    pub fn occurs_in_json(&self, json: &str) -> bool {
+        let occurs = |spelling: &str| memchr::memmem::find(json.as_bytes(), spelling.as_bytes()).is_some();
+        let is_escaped = |spelling: &str| spelling.contains(['"', '\\']) && occurs(&escaped(spelling));
+        self.spellings.iter().any(|spelling| occurs(spelling) || is_escaped(spelling))
     }
 
     /// The text without the key.
@@ -55,7 +61,7 @@ impl Secret {
 
     /// A reply goes into the journal; a server that echoes headers must not carry the key there. What
     /// local servers get for a key (`ollama`, `lm-studio`) is a word like any other and stays.
-    pub(crate) fn redact_reply(&self, mut reply: Reply) -> Reply {
+    pub fn redact_reply(&self, mut reply: Reply) -> Reply {
         if !self.is_taken_out_of_replies() {
             return reply;
         }
@@ -99,6 +105,12 @@ impl Secret {
     fn is_taken_out_of_replies(&self) -> bool {
         self.key.as_ref().is_some_and(|key| key.len() >= REPLY_SECRET_BYTES_MIN)
     }
+}
+
+/// A text as it stands inside a JSON string.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 /// The key as it stands in an address.

@@ -17,6 +17,39 @@ pub fn common_environment(value: &dyn Fn(&str) -> Option<String>) -> Vec<(String
     COMMON_ENVIRONMENT.iter().filter_map(|&name| Some((name.to_owned(), value(name)?))).collect()
 }
 
+/// Programs whose first argument that is not an option is a program as well.
+const INTERPRETERS: [&str; 16] = [
+    "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "node", "nodejs", "deno", "bun", "ruby", "perl",
+    "php", "lua", "Rscript",
+];
+
+/// Endings of files that interpreters run.
+const SCRIPT_ENDINGS: [&str; 14] =
+    [".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".bash", ".rb", ".pl", ".php", ".lua", ".R", ".jar", ".ps1"];
+
+/// A command of a project with its own programs, wherever it is run: a program or script that is named by a path
+/// relative to the project's root becomes absolute where the command is run in another folder. Another file of the same
+/// name in that folder may be anyone's.
+pub fn anchor_command(command: &[String], root: Option<&Path>, folder: &Path) -> Vec<String> {
+    let Some(root) = root.filter(|root| *root != folder) else { return command.to_vec() };
+    let Some((program, arguments)) = command.split_first() else { return Vec::new() };
+    let absolute = |word: &str| root.join(word).to_string_lossy().into_owned();
+    let is_path = program.contains('/') && !program.starts_with('/');
+    let mut anchored = vec![if is_path { absolute(program) } else { program.clone() }];
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let name = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    let mut expects_script = INTERPRETERS.contains(&name);
+    for argument in arguments {
+        let is_word = !argument.starts_with(['-', '/']);
+        let is_script =
+            (is_word && expects_script) || SCRIPT_ENDINGS.iter().any(|ending| argument.ends_with(ending));
+        expects_script &= !is_word;
+        let is_ours = is_word && is_script && root.join(argument).is_file();
+        anchored.push(if is_ours { absolute(argument) } else { argument.clone() });
+    }
+    anchored
+}
+
 /// A program and all that it is given but its input.
 #[derive(Clone)]
 pub struct Program {
@@ -96,5 +129,28 @@ impl Program {
             ErrorKind::PermissionDenied => format!("{file} may not be executed; try chmod +x"),
             _ => error.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_scripts_of_the_root_are_absolute_in_other_folders() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let check = |command: &[&str], folder: &Path| {
+            let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
+            anchor_command(&command, Some(root), folder).join(" ").replace(&*root.to_string_lossy(), "ROOT")
+        };
+        let sub = root.join("src");
+        assert_eq!(check(&["./bin/scan", "lib.rs"], &sub), "ROOT/./bin/scan lib.rs");
+        assert_eq!(
+            check(&["sh", "-e", "Cargo.toml", "Cargo.toml"], &sub),
+            "sh -e ROOT/Cargo.toml Cargo.toml"
+        );
+        assert_eq!(check(&["python3.12", "missing.py"], &sub), "python3.12 missing.py");
+        assert_eq!(check(&["wc", "-l", "Cargo.toml"], &sub), "wc -l Cargo.toml");
+        assert_eq!(check(&["./bin/scan"], root), "./bin/scan");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use formwork_model::{Backend, Invocation};
 use formwork_tools::mcp::{Limits, Surroundings};
-use formwork_tools::{Error, Toolbox};
+use formwork_tools::{Error, ProjectPolicy, Toolbox};
 use formwork_types::{
     AgentCard, AgentType, Blueprint, Body, Contract, McpServer, RunId, RunType, SessionId, TierBackend,
     ToolDefinition,
@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::secrets::Secrets;
 use crate::variables::Variables;
 
 /// A run that a runner has taken on.
@@ -48,6 +49,12 @@ pub struct Claim {
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// The commands that its checks may run, by their first words, such as `cargo test`.
     pub commands: Vec<String>,
+    /// What its tools may not write and read.
+    pub policy: ProjectPolicy,
+    /// The agent as the journal shows it: values of variables are still `${env.NAME}`. None where that is `blueprint`.
+    pub journaled_blueprint: Option<Arc<Blueprint>>,
+    /// Values that are written nowhere, besides those of `environment` whose names say so.
+    pub secrets: Secrets,
     /// When its time is up. Where nobody has said so, the blueprint's limit counts from when the run is driven.
     pub until: Option<Instant>,
     /// Its tools, once they are open.
@@ -81,6 +88,9 @@ impl Claim {
             agents: Vec::new(),
             environment: Variables::default(),
             commands: Vec::new(),
+            policy: ProjectPolicy::default(),
+            journaled_blueprint: None,
+            secrets: Secrets::default(),
             until: None,
             tools: Arc::default(),
         }
@@ -115,6 +125,22 @@ impl Claim {
         Body::AttemptStarted { ladder, blueprint, tools, agents: self.agents.clone() }
     }
 
+    /// An event as it is written, where that is not as it is used: an agent's prompts hold the values of variables.
+    pub(crate) fn journaled(&self, body: &Body) -> Option<Body> {
+        let journaled = self.journaled_blueprint.as_ref()?;
+        match body {
+            Body::AttemptStarted { ladder, blueprint: Some(_), tools, agents } => {
+                Some(Body::AttemptStarted {
+                    ladder: ladder.clone(),
+                    blueprint: Some(journaled.clone()),
+                    tools: tools.clone(),
+                    agents: agents.clone(),
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// Opens the tools, or gives those that are open already.
     pub(crate) async fn toolbox(&self) -> Result<&Toolbox, Error> {
         if self.blueprint.kind != AgentType::Autonomous {
@@ -126,8 +152,13 @@ impl Claim {
         environment.retain(|(name, _)| !named.iter().any(|(other, _)| other == name));
         environment.extend(named.iter().cloned());
         let folder = self.project_dir.clone().into();
-        let surroundings =
-            Surroundings { folder, environment, limits: Limits::default(), commands: self.commands.clone() };
+        let surroundings = Surroundings {
+            folder,
+            environment,
+            limits: Limits::default(),
+            commands: self.commands.clone(),
+            policy: self.policy.clone(),
+        };
         let tools = &self.blueprint.tools;
         self.tools.get_or_try_init(|| Toolbox::open(tools, &self.mcp_servers, &surroundings)).await
     }

@@ -12,6 +12,7 @@ use crate::claim::Claim;
 use crate::error::Error;
 use crate::journal::{Accepted, Coordinator};
 use crate::partial::Partial;
+use crate::secrets::Secrets;
 use crate::spans;
 
 /// A way to stop a run from outside.
@@ -99,7 +100,8 @@ async fn drive_within(
         |event: &&Event| matches!(event.body, Body::ChildCompleted(_)) && event.run_id == claim.run_id;
     let first = journal.len() - journal.iter().rev().take_while(is_news).count();
     journal[first..].iter().for_each(|event| progress.happened(claim, &event.body));
-    let mut drive = Drive { claim, coordinator, progress, state, until };
+    let secrets = claim.secrets.with(claim.environment.secret_values());
+    let mut drive = Drive { claim, coordinator, progress, secrets, state, until };
     if !is_begun {
         drive.append(vec![claim.run_start()]).await?;
     }
@@ -136,6 +138,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) claim: &'a Claim,
     coordinator: &'a dyn Coordinator,
     progress: &'a dyn Progress,
+    /// Those of the process and those of the agent's variables.
+    secrets: Secrets,
     state: State,
     until: Option<Instant>,
 }
@@ -234,13 +238,26 @@ impl Drive<'_> {
     }
 
     pub(crate) async fn append(&mut self, bodies: Vec<Body>) -> Result<(), Error> {
-        let bodies: Vec<Body> = bodies.into_iter().map(|body| self.claim.environment.redact(body)).collect();
-        for body in &bodies {
-            self.state.fold(body)?;
-            self.progress.happened(self.claim, body);
+        let mut journaled = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            let written = match self.claim.journaled(&body) {
+                // Prompts are made of values that are not written.
+                Some(written) => {
+                    self.state.fold(&body)?;
+                    self.secrets.redact_event(written)
+                }
+                // Everything else the engine decides by what is written.
+                None => {
+                    let written = self.secrets.redact_event(body);
+                    self.state.fold(&written)?;
+                    written
+                }
+            };
+            self.progress.happened(self.claim, &written);
+            journaled.push(written);
         }
         // Nothing follows from the events before they are acknowledged: a refusal ends the drive.
-        self.coordinator.append(&self.claim.session_id, &self.claim.run_id, bodies).await
+        self.coordinator.append(&self.claim.session_id, &self.claim.run_id, journaled).await
     }
 
     /// Appends that something was not waited for.

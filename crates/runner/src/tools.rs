@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use formwork_engine::{Execution, ToolRun};
-use formwork_process::{Ended, Limits, Program, last_words};
+use formwork_process::{Ended, Limits, Program, anchor_command, last_words};
 use formwork_tools::{Project, Toolbox};
 use formwork_types::{Body, WRITING_TOOLS};
 use serde_json::{Value, json};
@@ -42,60 +42,63 @@ impl Drive<'_> {
             Ok(toolbox) => toolbox.clone(),
             Err(error) => return self.append(vec![Body::ToolsFailed { error: error.to_string() }]).await,
         };
-        // What writing does depends on its order: those calls are made one after the other.
-        let (ordered, free): (Vec<_>, Vec<_>) =
-            calls.into_iter().partition(|call| WRITING_TOOLS.contains(&call.name.as_str()));
-        let mut waiting: Vec<Vec<ToolRun>> = free.into_iter().map(|call| vec![call]).collect();
-        // Answers come in the order of the calls where they come at the same time.
-        waiting.reverse();
-        if !ordered.is_empty() {
-            waiting.push(ordered);
+        for batch in batches(calls) {
+            if !self.call_batch(&toolbox, batch, stop).await? {
+                return Ok(());
+            }
         }
+        Ok(())
+    }
+
+    /// Calls tools at the same time and appends each answer as it comes; false where the run was cut off before all had
+    /// answered.
+    async fn call_batch(
+        &mut self,
+        toolbox: &Toolbox,
+        calls: Vec<ToolRun>,
+        stop: &Stop,
+    ) -> Result<bool, Error> {
+        let mut waiting = calls.into_iter();
         let mut working = JoinSet::new();
-        // What each task works on, so that even one that breaks is answered for.
-        let mut tasks: HashMap<Id, (ToolRun, Vec<ToolRun>)> = HashMap::new();
+        // The call of each task, so that even a task that panics is answered for.
+        let mut tasks: HashMap<Id, ToolRun> = HashMap::new();
         loop {
             while working.len() < AT_ONCE_MAX
-                && let Some(mut queue) = waiting.pop()
+                && let Some(call) = waiting.next()
             {
-                if queue.is_empty() {
-                    continue;
-                }
-                let call = queue.remove(0);
                 // The span is made here, where its parent is known.
                 let span = spans::tool(&call.name, &call.call_id);
                 let task = working.spawn(call_tool(toolbox.clone(), call.clone(), span));
-                tasks.insert(task.id(), (call, queue));
+                tasks.insert(task.id(), call);
             }
             let joined = match self.unless_cut(stop, working.join_next_with_id()).await {
                 Ok(joined) => joined,
-                // What can be ended is ended first; blocking work stops at its next look at its cancel flag.
+                // Tasks are ended first; blocking work stops when it next looks at its cancel flag.
                 Err(cut) => {
                     working.shutdown().await;
-                    return self.append_cut(cut).await;
+                    self.append_cut(cut).await?;
+                    return Ok(false);
                 }
             };
             let (id, answer) = match joined {
-                None => return Ok(()),
+                None => return Ok(true),
                 Some(Ok((id, answer))) => (id, answer.map_err(|error| error.to_string())),
                 Some(Err(error)) => (error.id(), Err(format!("the tool broke: {error}"))),
             };
-            let Some((call, queue)) = tasks.remove(&id) else { continue };
+            let Some(ToolRun { call_id, name: tool_name, .. }) = tasks.remove(&id) else { continue };
             let (tool_output, error) = match answer {
                 Ok(output) => (output, None),
                 Err(error) => (Value::Null, Some(error)),
             };
-            let ToolRun { call_id, name: tool_name, .. } = call;
             self.append(vec![Body::PostTool { call_id, tool_name, tool_output, error }]).await?;
-            waiting.push(queue);
         }
     }
 
     /// Looks whether paths are in the project.
     pub(crate) async fn look(&mut self, paths: Vec<String>, stop: &Stop) -> Result<(), Error> {
-        let folder = PathBuf::from(&self.claim.project_dir);
+        let (folder, policy) = (PathBuf::from(&self.claim.project_dir), self.claim.policy.clone());
         let look = tokio::task::spawn_blocking(move || {
-            let project = Project::open(&folder).map_err(|error| error.to_string())?;
+            let project = Project::open_with(&folder, &policy).map_err(|error| error.to_string())?;
             let (present, missing) = paths.into_iter().partition(|path| project.contains(path));
             Ok(Body::PathsChecked { present, missing })
         });
@@ -145,8 +148,9 @@ impl Drive<'_> {
 
     /// The program as it is run: with the values that the journal does not hold.
     fn program(&self, execution: &Execution) -> Program {
-        let Claim { blueprint, command, environment, project_dir, .. } = self.claim;
+        let Claim { blueprint, command, environment, project_dir, policy, .. } = self.claim;
         let given = execution.argv.get(blueprint.command.len()..).unwrap_or_default();
+        let command = anchor_command(command, policy.root.as_deref(), Path::new(project_dir));
         let mut argv: Vec<String> = command.iter().chain(given).cloned().collect();
         if let Some(first) = argv.first_mut()
             && let Some(path) = on_path(first)
@@ -156,6 +160,22 @@ impl Drive<'_> {
         }
         Program { argv, folder: project_dir.into(), environment: environment.list().to_vec() }
     }
+}
+
+/// Calls in the order that a model wrote them, in groups that are made at the same time: a call that writes is made
+/// alone, so that calls before it see the files as they were, and calls after it see what was written.
+fn batches(calls: Vec<ToolRun>) -> Vec<Vec<ToolRun>> {
+    let mut batches: Vec<Vec<ToolRun>> = Vec::new();
+    let mut is_open = false;
+    for call in calls {
+        let writes = WRITING_TOOLS.contains(&call.name.as_str());
+        match batches.last_mut() {
+            Some(batch) if is_open && !writes => batch.push(call),
+            _ => batches.push(vec![call]),
+        }
+        is_open = !writes;
+    }
+    batches
 }
 
 /// Calls a tool, in a span of its own.

@@ -69,7 +69,7 @@ impl Tool for CheckTool {
             let mut decisions = Vec::new();
             for ((criterion, task), seen) in tasks.iter().zip(self.look(&tasks).await?) {
                 let (passed, note) = match (task, seen) {
-                    (Task::Run(argv), _) => self.commands.run(argv, self.project.root()).await,
+                    (Task::Run(argv), _) => self.commands.run(argv, self.project.folder()).await,
                     (Task::Leave(reason), _) => (None, reason.clone()),
                     (Task::Look(_), seen) => seen.unwrap_or_default(),
                 };

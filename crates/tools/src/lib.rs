@@ -25,7 +25,7 @@ use serde_json::Value;
 
 pub use builtin::{builtin, builtin_names};
 pub use error::Error;
-pub use project::Project;
+pub use project::{Project, ProjectPolicy, resolve_folder};
 pub use toolbox::Toolbox;
 
 /// A call's future: the tool's structured result, or why there is none, in words for the model.

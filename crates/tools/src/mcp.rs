@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use formwork_types::McpServer;
 
-use crate::{Error, Tool};
+use crate::{Error, ProjectPolicy, Tool};
 use connection::Connection;
 use tool::McpTool;
 
@@ -39,6 +39,8 @@ pub struct Surroundings {
     pub limits: Limits,
     /// The commands that `check:criteria` may run, by their first words, such as `cargo test`.
     pub commands: Vec<String>,
+    /// What tools may not write and read, beyond what always holds.
+    pub policy: ProjectPolicy,
 }
 
 /// Variables hold keys, so that only their names are shown.
@@ -51,6 +53,7 @@ impl std::fmt::Debug for Surroundings {
             .field("environment", &names)
             .field("limits", &self.limits)
             .field("commands", &self.commands)
+            .field("policy", &self.policy)
             .finish()
     }
 }

@@ -6,18 +6,23 @@
 mod arguments;
 mod cancel;
 mod inside;
+mod lock;
+mod policy;
 mod replace;
 mod text;
 mod tool;
 mod walk;
 
+use std::collections::HashMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use cap_fs_ext::OpenOptionsSyncExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+use sha2::{Digest as _, Sha256};
 
 use crate::Error;
 use crate::code::Index;
@@ -25,6 +30,8 @@ use crate::code::Index;
 pub(crate) use arguments::arguments;
 pub(crate) use cancel::{Cancel, perform};
 pub(crate) use inside::{Inside, is_protected};
+use policy::Policy;
+pub use policy::{ProjectPolicy, resolve_folder};
 pub(crate) use text::{cut, is_binary};
 pub(crate) use tool::{ProjectTool, Run};
 pub(crate) use walk::{Found, Kind, Walk};
@@ -37,31 +44,54 @@ pub(crate) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Project {
     dir: Dir,
-    root: PathBuf,
-    /// Held while a file is replaced, so that two edits of one file do not undo each other.
-    writing: Mutex<()>,
+    /// The directory's real path.
+    folder: PathBuf,
+    policy: Policy,
+    /// Hashes of the files that this run has read or written, as they were then.
+    seen: Mutex<HashMap<String, [u8; 32]>>,
     /// What code search knows of the files, for as long as the project is open.
     pub(crate) index: Mutex<Index>,
 }
 
 impl Project {
-    /// Opens the directory. What the path leads to later does not matter any more.
+    /// Opens a directory that is a project's root. What the path leads to later makes no difference.
     ///
     /// # Errors
     /// When there is no such directory, or it may not be read.
     pub fn open(path: &Path) -> Result<Project, Error> {
+        Project::open_with(path, &ProjectPolicy::default())
+    }
+
+    /// Opens a directory of a project.
+    ///
+    /// # Errors
+    /// As [`Project::open`], and when the policy cannot be used.
+    pub fn open_with(path: &Path, policy: &ProjectPolicy) -> Result<Project, Error> {
         let refused = |error: io::Error| Error::Path {
             path: path.display().to_string(),
             reason: format!("cannot be opened as the project's folder: {error}"),
         };
-        let root = path.canonicalize().map_err(refused)?;
-        let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(refused)?;
-        Ok(Project { dir, root, writing: Mutex::new(()), index: Mutex::default() })
+        let folder = path.canonicalize().map_err(refused)?;
+        let dir = Dir::open_ambient_dir(&folder, ambient_authority()).map_err(refused)?;
+        let policy = Policy::new(&folder, policy)?;
+        Ok(Project { dir, folder, policy, seen: Mutex::default(), index: Mutex::default() })
     }
 
-    /// The directory's path, for messages.
-    pub fn root(&self) -> &Path {
-        &self.root
+    /// The directory's real path.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Notes what a file holds, as this run knows it.
+    pub(crate) fn note(&self, path: &Inside, bytes: &[u8]) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(path.shown().to_owned(), Sha256::digest(bytes).into());
+    }
+
+    /// Whether this run has read or written a file that holds something else now.
+    pub(crate) fn is_outdated(&self, path: &Inside, bytes: &[u8]) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(path.shown()).is_some_and(|known| known[..] != Sha256::digest(bytes)[..])
     }
 
     /// Whether there is a file or folder of this path, which is relative to the project.
@@ -73,7 +103,7 @@ impl Project {
 
     /// Takes a path as a model writes it: relative to the project, or absolute and inside it.
     pub(crate) fn locate(&self, given: &str) -> Result<Inside, Error> {
-        Inside::parse(given, &self.root)
+        Inside::parse(given, &self.folder)
     }
 
     /// What stands at a path, links followed as long as they stay inside.
@@ -87,17 +117,33 @@ impl Project {
         self.dir.metadata(path.as_path()).is_err_and(|error| missing.contains(&error.kind()))
     }
 
-    /// Reads a regular file whole that a model names: not of `.git` or `.formwork`, where addresses with keys and the
-    /// replies of other runs are kept.
+    /// Reads a file that a model may see: none of `.git` or `.formwork`, where addresses with keys and the replies of
+    /// other runs are kept, and none that may hold keys itself.
     pub(crate) fn read(&self, path: &Inside) -> Result<Vec<u8>, Error> {
-        let real = self.dir.canonicalize(path.as_path()).map_err(|error| refusal(path, &error))?;
-        let leads_there = real.iter().any(|part| part.to_str().is_some_and(is_protected));
+        self.read_visible(path, FILE_BYTES_MAX)
+    }
+
+    /// The same for files up to another size.
+    pub(crate) fn read_visible(&self, path: &Inside, bytes_max: u64) -> Result<Vec<u8>, Error> {
+        let inside = self.dir.canonicalize(path.as_path()).map_err(|error| refusal(path, &error))?;
+        let leads_there = inside.iter().any(|part| part.to_str().is_some_and(is_protected));
         if path.is_protected() || leads_there {
             return Err(
                 path.refused("cannot be read: .git and .formwork are not part of the project's files")
             );
         }
-        self.read_up_to(path, FILE_BYTES_MAX)
+        let real = self.folder.join(inside);
+        self.policy.check_read(path, &real)?;
+        let bytes = self.read_up_to(path, bytes_max)?;
+        self.policy.check_content(path, &real, &bytes)?;
+        Ok(bytes)
+    }
+
+    /// Refuses a change of a file that may hold keys: a change tells what the file holds.
+    pub(crate) fn check_edit(&self, path: &Inside, bytes: &[u8]) -> Result<(), Error> {
+        let real = self.folder.join(path.as_path());
+        self.policy.check_read(path, &real)?;
+        self.policy.check_content(path, &real, bytes)
     }
 
     /// Reads a regular file whole, if it has no more than this.

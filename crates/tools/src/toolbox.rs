@@ -44,7 +44,7 @@ impl Toolbox {
         if names.is_empty() && servers.is_empty() {
             return Ok(Toolbox::default());
         }
-        let project = Arc::new(Project::open(&surroundings.folder)?);
+        let project = Arc::new(Project::open_with(&surroundings.folder, &surroundings.policy)?);
         let commands = Commands::of(surroundings);
         let (own, foreign): (Vec<&String>, Vec<&String>) =
             names.iter().partition(|name| server_of(name, servers).is_none());

@@ -20,6 +20,7 @@ mod ids;
 mod model;
 mod orchestration;
 mod outcome;
+mod project_dir;
 mod receipt;
 mod time;
 mod tool;
@@ -40,6 +41,7 @@ pub use model::{
 };
 pub use orchestration::{Clarity, EVERYBODY, Subtask};
 pub use outcome::{Failure, NOT_SUBMITTED, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
+pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;
 pub use tool::{CHECKING_TOOL, OWN_TOOLS, ToolDefinition, WRITING_TOOLS};

@@ -1,9 +1,9 @@
 //! Commands that decide criteria, as far as the project allows them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use formwork_process::{Error, Limits, Program, last_words};
+use formwork_process::{Error, Limits, Program, anchor_command, last_words};
 
 use super::Seen;
 use crate::mcp::Surroundings;
@@ -24,6 +24,8 @@ pub(crate) struct Commands {
     allowed: Vec<Vec<String>>,
     /// All the variables that they see.
     environment: Vec<(String, String)>,
+    /// The project's root, where commands are run in another folder.
+    root: Option<PathBuf>,
 }
 
 /// Variables hold keys, and are not shown.
@@ -39,7 +41,8 @@ impl Commands {
         let mut allowed: Vec<Vec<String>> = surroundings.commands.iter().map(words).collect();
         // No words at all would allow everything.
         allowed.retain(|words| !words.is_empty());
-        Commands { allowed, environment: surroundings.environment.clone() }
+        let root = surroundings.policy.root.clone();
+        Commands { allowed, environment: surroundings.environment.clone(), root }
     }
 
     fn is_allowed(&self, argv: &[String]) -> bool {
@@ -55,8 +58,11 @@ impl Commands {
             );
             return (None, note);
         }
-        let program =
-            Program { argv: argv.to_vec(), folder: folder.to_owned(), environment: self.environment.clone() };
+        let program = Program {
+            argv: anchor_command(argv, self.root.as_deref(), folder),
+            folder: folder.to_owned(),
+            environment: self.environment.clone(),
+        };
         let limits = Limits {
             timeout: Some(COMMAND_TIME_MAX),
             stdout_bytes_max: STDOUT_BYTES_MAX,

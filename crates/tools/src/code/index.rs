@@ -92,7 +92,7 @@ impl Index {
                 continue;
             }
             // What cannot be read has nothing to find, and may be readable the next time.
-            let Ok(bytes) = project.read_up_to(&Inside::found(path.clone()), INDEXED_FILE_BYTES_MAX) else {
+            let Ok(bytes) = project.read_visible(&Inside::found(path.clone()), INDEXED_FILE_BYTES_MAX) else {
                 self.files.remove(&path);
                 continue;
             };

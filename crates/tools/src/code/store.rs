@@ -15,7 +15,7 @@ const PATH: &str = ".formwork/index/code";
 const IGNORE_PATH: &str = ".formwork/index/.gitignore";
 
 /// Begins the file. The number goes up whenever words are numbered, cut or stored in another way.
-const MAGIC: &[u8] = b"formwork code index 1\n";
+const MAGIC: &[u8] = b"formwork code index 2\n";
 
 const CHECKSUM_BYTES: usize = 32;
 
@@ -39,12 +39,13 @@ pub(super) fn save(
         return Ok(());
     }
     let ignore = Inside::found(IGNORE_PATH.to_owned());
-    let place = project.own_place(&ignore, true)?;
-    if place.existing()?.is_none() {
-        place.put(b"*\n", None, cancel)?;
+    let target = project.own_target(&ignore, true, cancel)?;
+    if target.existing()?.is_none() {
+        target.put(b"*\n", None, None, cancel)?;
     }
-    drop(place);
-    project.own_place(&Inside::found(PATH.to_owned()), true)?.put(&bytes, None, cancel)
+    drop(target);
+    let index = Inside::found(PATH.to_owned());
+    project.own_target(&index, true, cancel)?.put(&bytes, None, None, cancel).map(drop)
 }
 
 fn encode(files: &BTreeMap<String, Indexed>) -> Vec<u8> {

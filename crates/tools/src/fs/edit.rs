@@ -15,6 +15,10 @@ pub(super) const NAME: &str = "fs:edit";
 /// How many places a message names. It is to help, not to list.
 const LINES_NAMED_MAX: usize = 5;
 
+/// How often a change is made again because another program wrote to the file meanwhile. One that does so more often is
+/// at work on it; the call then fails.
+const TRIES_MAX: usize = 5;
+
 #[derive(Deserialize)]
 struct Arguments {
     path: String,
@@ -66,17 +70,38 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
             "old_text is empty or the same as new_text; give the text to replace and another one".to_owned(),
         ));
     }
-    let place = project.place(&path, false)?;
-    let content = text(&path, place.read()?)?;
-    let found: Vec<usize> = content.match_indices(&old_text).map(|(start, _)| start).collect();
+    let target = project.write_target(&path, false, cancel)?;
+    for _ in 0..TRIES_MAX {
+        let (bytes, version) = target.read()?;
+        project.check_edit(&path, &bytes)?;
+        let content = text(&path, bytes)?;
+        let (changed, output) = replaced(&path, &content, &old_text, &new_text, replace_all == Some(true))?;
+        let permissions = target.existing()?.map(|metadata| metadata.permissions());
+        if target.put(changed.as_bytes(), permissions, Some(&version), cancel)? {
+            project.note(&path, changed.as_bytes());
+            return structured(&output);
+        }
+    }
+    Err(path.refused("is not changed: another program keeps writing to it; try again later"))
+}
+
+/// The content with one text for another, and what the call answers.
+fn replaced(
+    path: &Inside,
+    content: &str,
+    old_text: &str,
+    new_text: &str,
+    is_everywhere: bool,
+) -> Result<(String, Output), Error> {
+    let found: Vec<usize> = content.match_indices(old_text).map(|(start, _)| start).collect();
     let Some(first) = found.first() else {
-        return Err(missing(&path, &content, &old_text));
+        return Err(missing(path, content, old_text));
     };
-    if found.len() > 1 && replace_all != Some(true) {
+    if found.len() > 1 && !is_everywhere {
         return Err(path.refused(format!(
             "is not changed: old_text occurs {} times, at {}; give more lines around it, or set replace_all",
             found.len(),
-            lines(&content, &found)
+            lines(content, &found)
         )));
     }
     // Before it is done: a short text that occurs often can become more than there is memory for.
@@ -87,11 +112,9 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
             "is not changed: it would have {size} bytes, and {FILE_BYTES_MAX} are the most; put less text there"
         )));
     }
-    let changed = content.replace(&old_text, &new_text);
-    let permissions = place.existing()?.map(|metadata| metadata.permissions());
-    place.put(changed.as_bytes(), permissions, cancel)?;
-    let first_line = line_of(&content, *first);
-    structured(&Output { path: path.shown().to_owned(), replacements: found.len(), first_line })
+    let first_line = line_of(content, *first);
+    let output = Output { path: path.shown().to_owned(), replacements: found.len(), first_line };
+    Ok((content.replace(old_text, new_text), output))
 }
 
 /// Why there is nothing to replace, and where there almost is.

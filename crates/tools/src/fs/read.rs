@@ -65,7 +65,9 @@ pub(super) fn definition() -> ToolDefinition {
 pub(super) fn run(project: &Project, given: &Value, _cancel: &Cancel) -> Result<Value, Error> {
     let Arguments { path, offset, limit } = arguments(given)?;
     let path = project.locate(&path)?;
-    let text = text(&path, project.read(&path)?)?;
+    let bytes = project.read(&path)?;
+    project.note(&path, &bytes);
+    let text = text(&path, bytes)?;
     let total_lines = text.split_inclusive('\n').count();
     let first_line = offset.unwrap_or(1).max(1);
     if first_line > total_lines.max(1) {

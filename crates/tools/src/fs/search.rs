@@ -127,9 +127,11 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
             search.too_large += 1;
             return Ok(ControlFlow::Continue(()));
         }
-        // A file that cannot be read any more is passed over, as if it had gone before the search.
-        if let Ok(bytes) = project.read(&Inside::found(found.path.clone())) {
-            search.file(&found.path, &bytes, cancel)?;
+        match project.read(&Inside::found(found.path.clone())) {
+            Ok(bytes) => search.file(&found.path, &bytes, cancel)?,
+            Err(error) if found.path == path.shown() => return Err(error),
+            // A file that was only found is passed over: it may hold keys, or be gone since.
+            Err(_) => {}
         }
         Ok(if search.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };

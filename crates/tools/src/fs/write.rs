@@ -62,9 +62,26 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
             content.len()
         )));
     }
-    let place = project.place(&path, true)?;
-    let existing = place.existing()?;
+    let target = project.write_target(&path, true, cancel)?;
+    let existing = target.existing()?;
     let created = existing.is_none();
-    place.put(content.as_bytes(), existing.map(|metadata| metadata.permissions()), cancel)?;
+    // A file too large to be read was not read by this run either.
+    let version = match target.read() {
+        Ok((bytes, _)) if project.is_outdated(&path, &bytes) => {
+            return Err(path.refused(
+                "is not written: it has changed since you last read or wrote it; read it again, then write it with \
+                 both changes",
+            ));
+        }
+        Ok((_, version)) => Some(version),
+        Err(_) => None,
+    };
+    let permissions = existing.map(|metadata| metadata.permissions());
+    if !target.put(content.as_bytes(), permissions, version.as_ref(), cancel)? {
+        return Err(
+            path.refused("is not written: another program wrote to it just now; read it and try again")
+        );
+    }
+    project.note(&path, content.as_bytes());
     structured(&Output { path: path.shown().to_owned(), bytes: content.len(), created })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_process::{Pipes, Program};
+use formwork_process::{Pipes, Program, anchor_command};
 use formwork_types::McpServer;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
 use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, ServiceError};
@@ -48,7 +48,7 @@ impl Connection {
         let (side, greeting) = match server {
             McpServer::Command { command } => {
                 let (program, pipes) = Program {
-                    argv: command.clone(),
+                    argv: anchor_command(command, surroundings.policy.root.as_deref(), &surroundings.folder),
                     folder: surroundings.folder.clone(),
                     environment: surroundings.environment.clone(),
                 }

@@ -1,45 +1,71 @@
-//! Writing: a file is there in its new form or in its old one, and never through a link.
+//! Writing files: a file has its new content or its old one, one writer at a time, and never through a link.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_fs_ext::{
+    DirExt as _, FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _,
+};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, Permissions};
 
 use super::inside::DRAFT;
+use super::lock::FileLock;
 use super::{Cancel, FILE_BYTES_MAX, Inside, Project, bounded, refusal, regular, too_large};
 use crate::Error;
 
-/// How many names are tried for the file that is written beside. More are taken only if someone takes them on purpose;
-/// the write then fails.
+/// How many names are tried for the temporary file beside the target. More collisions mean that another program takes
+/// the names on purpose; the write then fails.
 const NAMES_MAX: usize = 16;
 
-/// Where a file is to be written: its folder, reached without following links, and its name there.
-pub(crate) struct Place<'a> {
+/// A file that is about to be written: its folder, opened without following links, and its name there. No other tool
+/// call writes to it while this exists.
+pub(crate) struct WriteTarget<'a> {
     path: &'a Inside,
     folder: Dir,
     name: &'a str,
-    _alone: MutexGuard<'a, ()>,
+    _lock: FileLock,
+}
+
+/// A file at a moment: equal where nothing was written in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Version {
+    fn of(metadata: &Metadata) -> Version {
+        let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+        Version { device: metadata.dev(), inode: metadata.ino(), size: metadata.len(), modified }
+    }
 }
 
 impl Project {
-    /// A place that tools may write to.
-    pub(crate) fn place<'a>(&'a self, path: &'a Inside, create: bool) -> Result<Place<'a>, Error> {
+    /// Opens a target that tools may write to.
+    pub(crate) fn write_target<'a>(
+        &'a self,
+        path: &'a Inside,
+        create: bool,
+        cancel: &Cancel,
+    ) -> Result<WriteTarget<'a>, Error> {
         if path.is_protected() {
             return Err(path.refused("is in a folder that tools do not write to (.git, .formwork)"));
         }
-        if is_of_formwork(path) {
-            return Err(path.refused(
-                "says which programs and keys agents may use; tools do not write to it, a person has to",
-            ));
-        }
-        self.own_place(path, create)
+        // Links are not followed on the way, so this is where the target really is.
+        self.policy.check_write(path, &self.folder.join(path.as_path()))?;
+        self.own_target(path, create, cancel)
     }
 
-    /// A place anywhere, for our own records.
-    pub(crate) fn own_place<'a>(&'a self, path: &'a Inside, create: bool) -> Result<Place<'a>, Error> {
-        let alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Opens a target anywhere in the folder, for our own records.
+    pub(crate) fn own_target<'a>(
+        &'a self,
+        path: &'a Inside,
+        create: bool,
+        cancel: &Cancel,
+    ) -> Result<WriteTarget<'a>, Error> {
         let mut parts: Vec<&str> = path.parts().collect();
         let Some(name) = parts.pop() else {
             return Err(path.refused("is the project's folder; name a file in it"));
@@ -53,19 +79,8 @@ impl Project {
                 _ => refusal(path, &error),
             })?;
         }
-        Ok(Place { path, folder, name, _alone: alone })
-    }
-}
-
-/// Whether a file decides what agents may do: one that an agent writes could give it programs and keys.
-fn is_of_formwork(path: &Inside) -> bool {
-    let parts: Vec<String> = path.parts().map(str::to_ascii_lowercase).collect();
-    let is_agent = |name: &str| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end));
-    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["formwork.toml"] => true,
-        ["agents", name] => is_agent(name),
-        ["agents", _, name] => is_agent(name) || *name == "system-prompt.md",
-        _ => false,
+        let lock = FileLock::acquire(&folder, name, path, cancel)?;
+        Ok(WriteTarget { path, folder, name, _lock: lock })
     }
 }
 
@@ -82,7 +97,7 @@ fn enter(folder: &Dir, part: &str, create: bool) -> io::Result<Dir> {
     }
 }
 
-impl Place<'_> {
+impl WriteTarget<'_> {
     /// What is there now, if anything. Anything other than a file is refused.
     pub(crate) fn existing(&self) -> Result<Option<Metadata>, Error> {
         match self.folder.symlink_metadata(self.name) {
@@ -98,8 +113,8 @@ impl Place<'_> {
         }
     }
 
-    /// Reads the file that is there.
-    pub(crate) fn read(&self) -> Result<Vec<u8>, Error> {
+    /// Reads the file that is there, with the version that was read.
+    pub(crate) fn read(&self) -> Result<(Vec<u8>, Version), Error> {
         let failed = |error: io::Error| refusal(self.path, &error);
         if self.existing()?.is_none() {
             return Err(failed(io::ErrorKind::NotFound.into()));
@@ -109,26 +124,38 @@ impl Place<'_> {
         let file = self.folder.open_with(self.name, &options).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         regular(self.path, &metadata)?;
-        bounded(file, metadata.len(), FILE_BYTES_MAX)
+        let bytes = bounded(file, metadata.len(), FILE_BYTES_MAX)
             .map_err(failed)?
-            .ok_or_else(|| self.path.refused(too_large(metadata.len(), FILE_BYTES_MAX)))
+            .ok_or_else(|| self.path.refused(too_large(metadata.len(), FILE_BYTES_MAX)))?;
+        Ok((bytes, Version::of(&metadata)))
     }
 
-    /// Puts a file there: written beside in full, then renamed. A new one is not made if nobody waits for it any more.
+    /// The version that is there now, if there is a file.
+    pub(crate) fn version(&self) -> Result<Option<Version>, Error> {
+        Ok(self.existing()?.as_ref().map(Version::of))
+    }
+
+    /// Replaces the file: writes a temporary file beside it in full, then renames it. Nothing changes if the call was
+    /// cancelled. With `expected`, nothing changes either if the file is another one by now; the result is then false.
     pub(crate) fn put(
         &self,
         bytes: &[u8],
         permissions: Option<Permissions>,
+        expected: Option<&Version>,
         cancel: &Cancel,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let failed = |error: io::Error| refusal(self.path, &error);
         let (beside, file) = self.beside().map_err(failed)?;
         let done = write(file, bytes, permissions).map_err(failed).and_then(|()| {
             cancel.check()?;
-            self.folder.rename(&beside, &self.folder, self.name).map_err(failed)
+            // Programs that are not ours heed no lock.
+            if expected.is_some() && self.version()?.as_ref() != expected {
+                return Ok(false);
+            }
+            self.folder.rename(&beside, &self.folder, self.name).map_err(failed).map(|()| true)
         });
-        if done.is_err() {
-            // What cannot be removed was not there, or stays behind under a name that says whose it is.
+        if !matches!(done, Ok(true)) {
+            // A file that cannot be removed has a name that tells where it comes from.
             let _ = self.folder.remove_file(&beside);
         }
         done

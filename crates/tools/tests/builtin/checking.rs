@@ -114,6 +114,7 @@ async fn run(tree: &Tree, allowed: &[&str], commands: &[&[&str]]) -> Vec<(Value,
         ],
         limits: Limits::default(),
         commands: allowed.iter().map(|&words| words.to_owned()).collect(),
+        policy: formwork_tools::ProjectPolicy::default(),
     };
     let toolbox =
         Toolbox::open(&["check:criteria".to_owned()], &BTreeMap::new(), &surroundings).await.unwrap();

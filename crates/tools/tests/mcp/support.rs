@@ -37,6 +37,7 @@ pub(crate) fn surroundings() -> Surroundings {
         environment: common_environment(&|name| std::env::var(name).ok()),
         limits: Limits { connect: WAIT_MAX, call: WAIT_MAX, ..Limits::default() },
         commands: Vec::new(),
+        policy: formwork_tools::ProjectPolicy::default(),
     }
 }
 

@@ -1,0 +1,71 @@
+//! Keys and tokens that this process knows, kept out of everything that it says.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use formwork_model::BackendConfig;
+use formwork_runner::{Secrets, is_secret_variable};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::backends::environment;
+
+static KNOWN: RwLock<Option<Secrets>> = RwLock::new(None);
+
+/// The secrets of this process: variables whose names say so, and those that backends name.
+pub(crate) fn collect(backends: &BTreeMap<String, BackendConfig>) -> Secrets {
+    let named = backends.values().flat_map(|backend| {
+        let listed = backend.env.iter().filter_map(|name| Some((name.clone(), environment(name)?)));
+        let listed = listed.filter(|(name, value)| is_secret_variable(name, value)).map(|(_, value)| value);
+        let key = backend.api_key_env.as_deref().and_then(environment);
+        listed.chain(key).collect::<Vec<_>>()
+    });
+    Secrets::new(of_environment().chain(named))
+}
+
+/// The values of variables whose names say that they are secret. A path is not: `SSH_AUTH_SOCK` names a socket.
+fn of_environment() -> impl Iterator<Item = String> {
+    let secret = std::env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        (is_secret_variable(&name, &value) && !Path::new(&value).exists()).then_some(value)
+    });
+    secret.collect::<Vec<_>>().into_iter()
+}
+
+/// Keeps secrets out of what is said from now on.
+pub(crate) fn remember(secrets: Secrets) {
+    *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(secrets);
+}
+
+/// A text for people, without secrets.
+pub(crate) fn redact(text: String) -> String {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    match &*known {
+        Some(secrets) => secrets.redact(text),
+        None => text,
+    }
+}
+
+/// Writes log lines to stderr without secrets. Each write is one line.
+pub(crate) struct RedactedStderr;
+
+impl Write for RedactedStderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = redact(String::from_utf8_lossy(bytes).into_owned());
+        io::stderr().lock().write_all(text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().lock().flush()
+    }
+}
+
+impl MakeWriter<'_> for RedactedStderr {
+    type Writer = RedactedStderr;
+
+    fn make_writer(&self) -> RedactedStderr {
+        RedactedStderr
+    }
+}

@@ -1,0 +1,155 @@
+//! Values that must not be written down, and how they are kept out of journals.
+
+use std::fmt;
+use std::sync::Arc;
+
+use formwork_model::Secret;
+use formwork_types::Body;
+use serde_json::Value;
+
+/// Shorter values are stand-ins, such as `ollama` for a key, and would be found by chance.
+const SECRET_BYTES_MIN: usize = 12;
+
+/// How the words end that name secrets in the names of variables: `OPENAI_API_KEY`, `DB_PASSWORD`.
+const SECRET_WORDS: [&str; 12] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASS",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "AUTH",
+    "AUTHORIZATION",
+    "DSN",
+];
+
+/// Whether the value of a variable must not be written down: by the variable's name, or because it is an address with a
+/// password.
+pub fn is_secret_variable(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let mut words = name.split(|character: char| !character.is_ascii_alphanumeric());
+    let has_password = value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    has_password || words.any(|word| SECRET_WORDS.iter().any(|secret| word.ends_with(secret)))
+}
+
+/// Values that must not be written down: keys of backends, tokens, passwords.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<[Secret]>);
+
+impl Secrets {
+    /// These values, without those that are too short to be secret.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Secrets {
+        let mut values: Vec<String> = values.into_iter().map(|value| value.trim().to_owned()).collect();
+        values.retain(|value| value.len() >= SECRET_BYTES_MIN);
+        // A secret that holds another one is replaced as a whole.
+        values.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        values.dedup();
+        Secrets(values.into_iter().map(|value| Secret::new(Some(value))).collect())
+    }
+
+    /// These secrets and others.
+    #[must_use]
+    pub fn with(&self, values: impl IntoIterator<Item = String>) -> Secrets {
+        let others = Secrets::new(values);
+        Secrets(self.0.iter().chain(others.0.iter()).cloned().collect())
+    }
+
+    /// A text with `[redacted]` in place of each secret.
+    pub fn redact(&self, text: String) -> String {
+        self.0.iter().fold(text, |text, secret| secret.redact(text))
+    }
+
+    /// An event without secrets, wherever they stand in it.
+    pub(crate) fn redact_event(&self, mut body: Body) -> Body {
+        if self.0.is_empty() || !self.occur_in(&body) {
+            return body;
+        }
+        if let Body::Message { reply, .. } = &mut body {
+            // Calls whose arguments change are marked: no tool is called with them.
+            **reply =
+                self.0.iter().fold(std::mem::take(&mut **reply), |reply, secret| secret.redact_reply(reply));
+        }
+        let redacted = serde_json::to_value(&body).map(|mut value| {
+            self.redact_value(&mut value);
+            value
+        });
+        redacted.and_then(serde_json::from_value).unwrap_or_else(|error| Body::ToolsFailed {
+            error: format!("an event held a secret and could not be written without it: {error}"),
+        })
+    }
+
+    fn occur_in(&self, body: &Body) -> bool {
+        // An event that cannot be written cannot be redacted either; the append reports it.
+        let Ok(text) = serde_json::to_string(body) else { return false };
+        self.0.iter().any(|secret| secret.occurs_in_json(&text))
+    }
+
+    fn redact_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.redact(std::mem::take(text)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(members) => {
+                for (key, mut member) in std::mem::take(members) {
+                    self.redact_value(&mut member);
+                    members.insert(self.redact(key), member);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} secrets", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_redacted_in_keys_texts_and_errors_and_other_values_are_kept() {
+        let address = "postgres://me:hunter2@db";
+        let secrets = Secrets::new([address.to_owned(), "short".to_owned()]);
+        let said = format!("{address} in /srv/projects/one, short");
+        let body = secrets.redact_event(Body::PostTool {
+            call_id: "c".to_owned(),
+            tool_name: "t".to_owned(),
+            tool_output: json!({"a": [said.clone()], address: 1}),
+            error: Some(said),
+        });
+        let kept = "[redacted] in /srv/projects/one, short";
+        assert_eq!(
+            serde_json::to_value(body).unwrap(),
+            json!({
+                "event_type": "post_tool", "call_id": "c", "tool_name": "t",
+                "tool_output": {"a": [kept], "[redacted]": 1}, "error": kept,
+            })
+        );
+        assert_eq!(format!("{secrets:?}"), "1 secrets");
+    }
+
+    #[test]
+    fn variables_are_secret_by_the_words_of_their_names_or_their_passwords() {
+        for (name, value) in [
+            ("OPENAI_API_KEY", "x"),
+            ("github-token", "x"),
+            ("PGPASSWORD", "x"),
+            ("DATABASE_URL", "postgres://me:hunter2@db"),
+        ] {
+            assert!(is_secret_variable(name, value), "{name}");
+        }
+        for (name, value) in
+            [("GIT_AUTHOR", "x"), ("PROJECT_DIR", "/srv"), ("KEYBOARD", "x"), ("SITE", "https://a.example")]
+        {
+            assert!(!is_secret_variable(name, value), "{name}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! One writer at a time for each file, in this process and in others.
+//!
+//! Every run has a [`Project`](super::Project) of its own, and several runners may share a folder. Inside the process a
+//! table of files that are being changed keeps writers apart; between processes `flock` on the file's folder does.
+
+use std::collections::HashSet;
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use cap_fs_ext::MetadataExt as _;
+use cap_std::fs::Dir;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::{Cancel, Inside, refusal};
+use crate::Error;
+
+/// How long a writer waits before it looks again whether it may write, or was cancelled.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+const WAIT_MAX: Duration = Duration::from_millis(20);
+
+/// Device and inode of a folder, and the name of a file in it.
+type Key = (u64, u64, String);
+
+#[derive(Default)]
+struct Table {
+    locked: Mutex<HashSet<Key>>,
+    unlocked: Condvar,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
+
+/// The right to change one file, until it is dropped.
+pub(crate) struct FileLock {
+    key: Key,
+    /// Holds the lock of the folder between processes. Closing it releases the lock.
+    folder: Dir,
+}
+
+impl FileLock {
+    /// Waits until no one else changes the file.
+    pub(crate) fn acquire(
+        folder: &Dir,
+        name: &str,
+        path: &Inside,
+        cancel: &Cancel,
+    ) -> Result<FileLock, Error> {
+        let failed = |error: std::io::Error| refusal(path, &error);
+        let metadata = folder.dir_metadata().map_err(failed)?;
+        let key = (metadata.dev(), metadata.ino(), name.to_lowercase());
+        // A handle of its own: locks belong to open files, and copies of a handle share one.
+        let own = folder.open_dir(".").map_err(failed)?;
+        let mut locked = TABLE.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        while locked.contains(&key) {
+            cancel.check()?;
+            let waited = TABLE.unlocked.wait_timeout(locked, WAIT_MAX);
+            locked = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        locked.insert(key.clone());
+        drop(locked);
+        let lock = FileLock { key, folder: own };
+        lock.exclude_other_processes(cancel)?;
+        Ok(lock)
+    }
+
+    fn exclude_other_processes(&self, cancel: &Cancel) -> Result<(), Error> {
+        let mut wait = WAIT_MIN;
+        loop {
+            match flock(&self.folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(()),
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                    cancel.check()?;
+                    std::thread::sleep(wait);
+                    wait = (wait * 2).min(WAIT_MAX);
+                }
+                // Some network file systems cannot lock folders. Writers in this process are still kept apart.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        TABLE.locked.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        TABLE.unlocked.notify_all();
+    }
+}

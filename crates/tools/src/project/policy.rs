@@ -1,0 +1,279 @@
+//! Which paths tools may not write to, and which files they may not read.
+//!
+//! Rules are about real paths below the project's root and below the run's own folder, so neither `project_dir` nor a
+//! link changes what they protect.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use formwork_types::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
+use ignore::overrides::{Override, OverrideBuilder};
+
+use super::Inside;
+use crate::Error;
+
+/// The file with backends and commands, which are named by variables and paths of this machine.
+const SETTINGS_FILE: &str = "formwork.toml";
+
+/// How many entries of the protected folders are looked at for links. Projects have dozens of agents; links beyond the
+/// bound are not followed.
+const LINKS_LOOKED_AT_MAX: usize = 10_000;
+
+/// Endings of files that hold private keys.
+const KEY_ENDINGS: [&str; 7] = [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".ppk"];
+
+/// Names of files that hold private keys or passwords.
+const SECRET_NAMES: [&str; 9] = [
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ecdsa_sk",
+    "id_ed25519",
+    "id_ed25519_sk",
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+];
+
+/// What a project adds to the rules that always hold.
+#[derive(Debug, Clone, Default)]
+pub struct ProjectPolicy {
+    /// The project's root, where the run's own folder is another one.
+    pub root: Option<PathBuf>,
+    /// Patterns of files that may be read although they may hold keys, relative to the root, as ignore files write them.
+    pub readable: Vec<String>,
+    /// Programs that agents and backends start. Tools do not write to them.
+    pub programs: Vec<PathBuf>,
+}
+
+impl ProjectPolicy {
+    /// Checks the patterns.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub fn check(&self) -> Result<(), Error> {
+        compile(&self.readable).map(drop)
+    }
+}
+
+/// The folder that a run works in: the project's root, or the one that its `project_dir` names.
+///
+/// A path outside the root is taken as it is, because the coordinator accepts one from administrators only. A link that
+/// leads outside is refused: whoever named it named a folder inside.
+///
+/// # Errors
+/// When the folder does not exist, is protected, or lies outside the project through a link.
+pub fn resolve_folder(root: &Path, project_dir: Option<&str>) -> Result<PathBuf, Error> {
+    let shown = project_dir.unwrap_or(".");
+    let refused = |reason: String| Error::Path { path: shown.to_owned(), reason };
+    let real = |path: &Path| {
+        path.canonicalize().map_err(|error| refused(format!("cannot be opened as project_dir: {error}")))
+    };
+    let root = real(root)?;
+    let folder = match ProjectDir::read(project_dir.unwrap_or_default()) {
+        ProjectDir::Protected(folder) => return Err(refused(lies_in(folder))),
+        ProjectDir::Outside => real(&root.join(shown))?,
+        ProjectDir::Inside(path) => {
+            let folder = real(&root.join(path))?;
+            if !folder.starts_with(&root) {
+                return Err(refused(
+                    "leads outside the project through a link; name a folder inside it".to_owned(),
+                ));
+            }
+            folder
+        }
+    };
+    if !folder.is_dir() {
+        return Err(refused("is not a folder; project_dir names a folder of the project".to_owned()));
+    }
+    let relative = folder.strip_prefix(&root).ok().and_then(|path| protected_folder(&parts(path)));
+    let linked = behind_links(&root).into_iter().find(|(path, _)| folder.starts_with(path));
+    match relative.or(linked.map(|(_, folder)| folder)) {
+        Some(protected) => Err(refused(lies_in(protected))),
+        None => Ok(folder),
+    }
+}
+
+fn lies_in(folder: &str) -> String {
+    format!("is or lies in '{folder}', where no run may work; name another folder as project_dir")
+}
+
+/// The rules of one run.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    /// The run's folder and the project's root: protected paths are relative to either.
+    bases: Vec<PathBuf>,
+    /// Where links lead that are, or are in, protected folders of the root.
+    behind_links: Vec<(PathBuf, &'static str)>,
+    programs: Vec<PathBuf>,
+    readable: Override,
+}
+
+impl Policy {
+    /// Prepares the rules for a folder whose path is real.
+    pub(crate) fn new(folder: &Path, given: &ProjectPolicy) -> Result<Policy, Error> {
+        let root = match &given.root {
+            Some(root) => root.canonicalize().map_err(|error| Error::Path {
+                path: root.display().to_string(),
+                reason: format!("cannot be opened as the project's root: {error}"),
+            })?,
+            None => folder.to_owned(),
+        };
+        let programs =
+            given.programs.iter().filter_map(|program| root.join(program).canonicalize().ok()).collect();
+        let behind_links = behind_links(&root);
+        let mut bases = vec![root, folder.to_owned()];
+        bases.dedup();
+        Ok(Policy { bases, behind_links, programs, readable: compile(&given.readable)? })
+    }
+
+    /// Refuses a path that tools do not write to. `real` is where it leads.
+    pub(crate) fn check_write(&self, path: &Inside, real: &Path) -> Result<(), Error> {
+        let protected = self.relative(real).find_map(|parts| match parts.as_slice() {
+            [name] if name.eq_ignore_ascii_case(SETTINGS_FILE) => Some(SETTINGS_FILE),
+            parts => protected_folder(parts),
+        });
+        let linked = self.behind_links.iter().find(|(linked, _)| real.starts_with(linked));
+        if let Some(protected) = protected.or(linked.map(|(_, folder)| *folder)) {
+            return Err(path.refused(format!(
+                "belongs to '{protected}', which says which programs and keys agents may use; tools do not write to it, \
+                 a person has to"
+            )));
+        }
+        if self.programs.iter().any(|program| program == real) {
+            return Err(path.refused(
+                "is a program that an agent or a backend starts; tools do not write to it, a person has to",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a file that may hold keys by its name. `real` is where it leads.
+    pub(crate) fn check_read(&self, path: &Inside, real: &Path) -> Result<(), Error> {
+        let is_secret = path.parts().last().is_some_and(is_secret_name)
+            || real.file_name().and_then(|name| name.to_str()).is_some_and(is_secret_name);
+        if is_secret { self.check_readable(path, real) } else { Ok(()) }
+    }
+
+    /// Refuses a file that holds a private key, whatever its name is.
+    pub(crate) fn check_content(&self, path: &Inside, real: &Path, content: &[u8]) -> Result<(), Error> {
+        if holds_private_key(content) { self.check_readable(path, real) } else { Ok(()) }
+    }
+
+    fn check_readable(&self, path: &Inside, real: &Path) -> Result<(), Error> {
+        let is_allowed = |parts: Vec<&str>| self.readable.matched(parts.join("/"), false).is_whitelist();
+        if !self.readable.is_empty() && self.relative(real).any(is_allowed) {
+            return Ok(());
+        }
+        let shown = path.shown();
+        Err(path.refused(format!(
+            "may hold keys and is not read; a person can allow it in {SETTINGS_FILE}: [tools] readable = [\"{shown}\"]"
+        )))
+    }
+
+    /// A path as it is below the root and below the run's folder, as far as it is.
+    fn relative<'a>(&'a self, real: &'a Path) -> impl Iterator<Item = Vec<&'a str>> {
+        self.bases.iter().filter_map(|base| Some(parts(real.strip_prefix(base).ok()?)))
+    }
+}
+
+fn parts(path: &Path) -> Vec<&str> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(part) => part.to_str(),
+            _ => None,
+        })
+        .collect()
+}
+
+fn compile(readable: &[String]) -> Result<Override, Error> {
+    let mut builder = OverrideBuilder::new(".");
+    for pattern in readable {
+        let refused =
+            |error: ignore::Error| Error::Pattern { pattern: pattern.clone(), reason: error.to_string() };
+        if pattern.trim().is_empty() || pattern.starts_with('!') {
+            let reason = "readable names files that may be read, such as \".env.example\"".to_owned();
+            return Err(Error::Pattern { pattern: pattern.clone(), reason });
+        }
+        builder.add(pattern.strip_prefix("./").unwrap_or(pattern)).map_err(refused)?;
+    }
+    builder
+        .build()
+        .map_err(|error| Error::Pattern { pattern: readable.join(", "), reason: error.to_string() })
+}
+
+/// Where the links lead that are protected folders of a root, or files and folders in them: writing there would change
+/// what is protected.
+fn behind_links(root: &Path) -> Vec<(PathBuf, &'static str)> {
+    let mut targets = Vec::new();
+    for folder in PROTECTED_FOLDERS.into_iter().chain([SETTINGS_FILE]) {
+        let path = root.join(folder);
+        // History and state have no files that are followed by name, and may be large.
+        let depth = if folder.starts_with('.') && folder != ".kb" { 0 } else { 2 };
+        let mut looked_at = 0;
+        collect_links(&path, depth, &mut looked_at, &mut |target| targets.push((target, folder)));
+    }
+    targets
+}
+
+fn collect_links(path: &Path, depth: usize, looked_at: &mut usize, found: &mut dyn FnMut(PathBuf)) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    if metadata.is_symlink()
+        && let Ok(target) = path.canonicalize()
+    {
+        found(target);
+    }
+    if depth == 0 {
+        return;
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        *looked_at += 1;
+        if *looked_at > LINKS_LOOKED_AT_MAX {
+            return;
+        }
+        collect_links(&entry.path(), depth - 1, looked_at, found);
+    }
+}
+
+/// Whether a file of this name may hold keys.
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == SETTINGS_FILE
+        || name.starts_with(".env")
+        || SECRET_NAMES.contains(&name.as_str())
+        || KEY_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Whether a line of a file begins a private key. A program that looks for one has the words inside a line.
+fn holds_private_key(content: &[u8]) -> bool {
+    memchr::memmem::find_iter(content, b"PRIVATE KEY").any(|found| {
+        let start = memchr::memrchr(b'\n', &content[..found]).map_or(0, |end| end + 1);
+        let end = memchr::memchr(b'\n', &content[found..]).map_or(content.len(), |end| found + end);
+        let line = content[start..end].trim_ascii();
+        line.starts_with(b"-----BEGIN ") && line.ends_with(b"-----")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_that_hold_keys_are_secret() {
+        for name in [".env", ".ENV.local", ".envrc", "formwork.toml", "id_rsa", "tls.key", "a.PEM", ".netrc"]
+        {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["env.rs", "id_rsa.pub", "keys.rs", "README.md", "monkey", ".gitignore"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn private_key_is_recognised_at_the_beginning_of_a_line_only() {
+        assert!(holds_private_key(b"notes\n  -----BEGIN RSA PRIVATE KEY-----\r\nabc\n"));
+        assert!(holds_private_key(b"-----BEGIN PGP PRIVATE KEY BLOCK-----"));
+        assert!(!holds_private_key(b"let marker = \"-----BEGIN PRIVATE KEY-----\";\n"));
+        assert!(!holds_private_key(b"-----BEGIN PUBLIC KEY-----\n"));
+    }
+}
