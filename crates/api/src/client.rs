@@ -79,6 +79,17 @@ impl Client {
         Client { named_by: Some(variable), ..self }
     }
 
+    /// The same with a token to show.
+    #[must_use]
+    pub fn with_token(self, token: String) -> Client {
+        Client { token: Some(token), ..self }
+    }
+
+    /// The host and the port that it connects to.
+    pub fn host_and_port(&self) -> Option<(&str, u16)> {
+        Some((self.base.host_str()?, self.base.port_or_known_default()?))
+    }
+
     /// The coordinator's address.
     pub fn address(&self) -> &str {
         self.base.as_str().trim_end_matches('/')

@@ -26,7 +26,7 @@ pub use described::{
 };
 pub use error::{Code, Error, ErrorBody};
 pub use operations::{AgentsTrouble, BackendView, Health, Readiness, RunnerView, StatsRow};
-pub use run::{RunCreated, RunPage, RunRequest, RunView, WaitQuery};
+pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, WaitQuery};
 pub use runner::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims,
     Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,

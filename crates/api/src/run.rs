@@ -1,6 +1,6 @@
 //! Runs.
 
-use formwork_types::{ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId};
+use formwork_types::{ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, Salvage, SessionId, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::described::{
     ExecutionModeName, OptionsWords, RunIdText, RunStatusName, RunTypeName, SchemaWords, SessionIdText,
 };
+use crate::session::SchemaValidation;
 
 /// A run that is asked for.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -112,7 +113,7 @@ pub struct RunCreated {
     pub status: RunStatus,
 }
 
-/// A run as it stands.
+/// A run as it stands, with what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunView {
     /// Its id.
@@ -140,6 +141,78 @@ pub struct RunView {
     /// What the result has to satisfy.
     #[schema(value_type = Option<Object>)]
     pub contract: Option<Value>,
+    /// The runs that went on with it after its children had called back, oldest first. Left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<RunIdText>)]
+    pub continued_by: Vec<RunId>,
+    /// Whether a child is still to call back. Left out where none is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits_callback: bool,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When a runner first began to work on it.
+    pub started_at: Option<String>,
+    /// When it ended.
+    pub finished_at: Option<String>,
+    /// What came of it. Left out until it has ended.
+    #[serde(flatten)]
+    pub result: Option<RunResult>,
+}
+
+/// What came of a run that has ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunResult {
+    /// The text, for runs without a contract.
+    pub result_text: Option<String>,
+    /// The JSON, for runs with one.
+    pub result_data: Option<Value>,
+    /// The result as text, whichever it is.
+    pub result: Option<String>,
+    /// The JSON that was validated.
+    pub validated_output: Option<Value>,
+    /// How it was validated.
+    pub schema_validation: Option<SchemaValidation>,
+    /// How it came about.
+    #[schema(value_type = Option<Object>)]
+    pub receipt: Option<Value>,
+    /// What can still be used of a failed run.
+    #[schema(value_type = Option<Object>)]
+    pub salvage: Option<Salvage>,
+}
+
+/// A run in a list: without its contract and without what was written in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunSummary {
+    /// Its id.
+    #[schema(value_type = RunIdText)]
+    pub run_id: RunId,
+    /// Its session.
+    #[schema(value_type = SessionIdText)]
+    pub session_id: SessionId,
+    /// The agent.
+    pub agent_name: String,
+    /// Whether it begins the session.
+    #[serde(rename = "type")]
+    #[schema(value_type = RunTypeName)]
+    pub run_type: RunType,
+    /// How it stands.
+    #[schema(value_type = RunStatusName)]
+    pub status: RunStatus,
+    /// `{type, message}` of what went wrong, if something did.
+    #[schema(value_type = Option<Object>)]
+    pub error: Option<Value>,
+    /// Model calls that repeated another for the contract.
+    pub retry_count: i64,
+    /// Claims by runners.
+    pub attempts: i64,
+    /// The run that it works for.
+    #[schema(value_type = Option<RunIdText>)]
+    pub parent_run_id: Option<RunId>,
+    /// The backend that answered last, once the run has ended.
+    pub backend: Option<String>,
+    /// What its model calls consumed, once the run has ended.
+    #[schema(value_type = Option<Object>)]
+    pub tokens: Option<Tokens>,
     /// When it was asked for.
     pub created_at: String,
     /// When a runner first began to work on it.
@@ -152,7 +225,7 @@ pub struct RunView {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RunPage {
     /// Those, newest first.
-    pub runs: Vec<RunView>,
+    pub runs: Vec<RunSummary>,
     /// Where the next page begins.
     pub next: Option<String>,
 }

@@ -1,12 +1,13 @@
 //! Sessions, their journals and results.
 
-use formwork_types::{RunId, RunStatus, Salvage, SessionId};
+use formwork_types::{RunId, RunStatus, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::described::{EventWords, RunIdText, RunStatusName, SessionIdText};
+use crate::run::RunResult;
 
 /// A session as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -66,27 +67,13 @@ pub struct ResultView {
     /// How it ended.
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
-    /// The text, for runs without a contract.
-    pub result_text: Option<String>,
-    /// The JSON, for runs with one.
-    pub result_data: Option<Value>,
-    /// The result as text, whichever it is.
-    pub result: Option<String>,
-    /// The JSON that was validated.
-    pub validated_output: Option<Value>,
-    /// How it was validated.
-    pub schema_validation: Option<SchemaValidation>,
-    /// How it came about.
-    #[schema(value_type = Option<Object>)]
-    pub receipt: Option<Value>,
     /// What went wrong, if something did. Where the contract is the universal response, its `response` is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub error: Option<Value>,
-    /// What can still be used of a failed run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub salvage: Option<Salvage>,
+    /// What came of it.
+    #[serde(flatten)]
+    pub result: RunResult,
 }
 
 /// How a result was held against its contract.

@@ -1,5 +1,6 @@
 //! Where commands ask: at the store of this project, or at a coordinator.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,16 @@ use formwork_types::{RunId, SessionId};
 use tokio::time::Instant;
 
 use crate::backends::environment;
-use crate::output;
+use crate::{admin_token, output};
 
 /// The variable with a coordinator's address.
 pub(crate) const URL_VARIABLE: &str = "FORMWORK_URL";
 
 /// The variable with the token to show it.
 pub(crate) const TOKEN_VARIABLE: &str = "FORMWORK_TOKEN";
+
+/// Where a project keeps its state.
+const STATE_FOLDER: &str = ".formwork";
 
 /// Where a project keeps its runs.
 const DATABASE: &str = ".formwork/formwork.db";
@@ -36,6 +40,9 @@ const SEE_OFF_MORE: Duration = Duration::from_secs(5);
 /// How long nothing is said about it.
 const SEE_OFF_SILENT: Duration = Duration::from_secs(1);
 
+/// The most children of a run: a coordinator accepts no more.
+const CHILDREN_MAX: usize = 16;
+
 /// How long the store's own waiting takes at most.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -47,8 +54,12 @@ pub(crate) enum Desk {
     There(Client),
 }
 
-/// The address of the project's own store.
+/// The address of the project's own store. The state folder is made private where others could look into it.
 pub(crate) fn database(project: &Path) -> String {
+    if project.join(STATE_FOLDER).is_dir() {
+        // A folder of another user stays as it is.
+        let _ = tighten(&project.join(STATE_FOLDER));
+    }
     format!("sqlite:{}", project.join(DATABASE).display())
 }
 
@@ -57,19 +68,42 @@ pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(folder)
+    builder.recursive(true).create(folder)?;
+    tighten(folder)
+}
+
+/// Takes the state folder from others, whoever made it.
+fn tighten(folder: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let state = folder.ancestors().find(|folder| folder.ends_with(STATE_FOLDER));
+        if let Some((state, metadata)) = state.and_then(|state| Some((state, state.metadata().ok()?)))
+            && metadata.permissions().mode() & 0o077 != 0
+        {
+            std::fs::set_permissions(state, std::fs::Permissions::from_mode(0o700))?;
+        }
+    }
+    Ok(())
 }
 
 /// A client of the coordinator that was named, or that the environment names.
 pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
     let token = environment(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+    let project = std::env::current_dir().context("the current folder cannot be read")?;
     let connect = |url: String| {
         if token.as_ref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
             bail!(
                 "{TOKEN_VARIABLE} has characters that no token has, such as a space or a line end; set it again"
             );
         }
-        Ok(Client::new(&Connection { url, token: token.clone() })?)
+        let client = Client::new(&Connection { url, token: token.clone() })?;
+        // A server of this project takes its own user for an administrator.
+        let own = client.host_and_port().filter(|_| token.is_none());
+        Ok(match own.and_then(|(host, port)| admin_token::find(&project, host, port)) {
+            Some(token) => client.with_token(token),
+            None => client,
+        })
     };
     if let Some(url) = server {
         return connect(url.to_owned()).map(Some);
@@ -133,6 +167,7 @@ impl Desk {
                 query.extend(filter.session_id.map(|id| format!("session_id={id}")));
                 query.extend(filter.agent_name.map(|name| format!("agent_name={}", encoded(&name))));
                 query.extend(filter.status.map(|status| format!("status={}", status.name())));
+                query.extend(filter.parent_run_id.map(|id| format!("parent_run_id={id}")));
                 client.get(&format!("runs?{}", query.join("&"))).await?
             }
         })
@@ -278,43 +313,79 @@ impl Desk {
         }
     }
 
-    /// Waits until nothing goes on in a session any more, nor in those that work for it, and gives its latest run.
-    pub(crate) async fn settle(&self, session: &SessionId) -> Result<RunView> {
+    /// Waits until a run has ended and everything that it led to has: children, theirs, and the runs that go on with it
+    /// when children call back. The run that gave the last word is the run itself or the latest of those that went on
+    /// with it. Other runs of the session are not waited for.
+    pub(crate) async fn settle(&self, run: &RunId) -> Result<RunView> {
         let mut patience = Patience::default();
         loop {
-            match patience.unless_away(self.busy(session).await).await? {
-                Some(Some(run)) => drop(self.wait(&run).await?),
-                Some(None) => return self.run(&self.session(session).await?.last_run_id).await,
-                None => {}
+            let looked_at = patience.unless_away(self.look_at_tree(run).await).await?;
+            let Some(tree) = looked_at else { continue };
+            match tree.open.first() {
+                Some(open) => drop(self.wait(open).await?),
+                None if tree.awaits_callback => tokio::time::sleep(LOOK_EVERY).await,
+                None => return Ok(tree.last),
             }
         }
     }
 
-    /// Stops everything that a session led to, and waits until it has.
-    pub(crate) async fn stop_all(&self, session: &SessionId) -> Result<RunView> {
-        while let Some(run) = self.busy(session).await? {
-            self.stop_session(session).await?;
-            self.stop_run(&run).await?;
-            self.wait(&run).await?;
-        }
-        self.settle(session).await
-    }
-
-    /// A run that has not ended. Children are asked first: the end of one and what it leads to in its parent are one
-    /// transaction.
-    async fn busy(&self, session: &SessionId) -> Result<Option<RunId>> {
-        let mut pending = vec![(session.clone(), 0)];
-        while let Some((session, asked)) = pending.pop() {
-            let view = self.session(&session).await?;
-            if view.children.len() > asked {
-                pending.push((session, view.children.len()));
-                pending.extend(view.children.into_iter().skip(asked).map(|child| (child, 0)));
-            } else if !view.status.is_ended() {
-                return Ok(Some(view.last_run_id));
+    /// Stops a run and everything that it led to, and waits until all of it has ended.
+    pub(crate) async fn stop_tree(&self, run: &RunId) -> Result<RunView> {
+        loop {
+            let open = self.look_at_tree(run).await?.open;
+            // A parent is stopped before its children: it would go on with what became of them.
+            for run in &open {
+                self.stop_run(run).await?;
+            }
+            match open.first() {
+                Some(run) => drop(self.wait(run).await?),
+                None => return self.settle(run).await,
             }
         }
-        Ok(None)
     }
+
+    /// Looks at a run and at all that it led to. The end of a child and what it leads to are one transaction, so that
+    /// children are looked at before the runs that they are reported to.
+    async fn look_at_tree(&self, run: &RunId) -> Result<Tree> {
+        let mut last = self.run(run).await?;
+        let (mut open, mut awaits_callback) = (Vec::new(), false);
+        let mut pending = VecDeque::from([(last.clone(), true)]);
+        while let Some((view, is_own)) = pending.pop_front() {
+            if !view.status.is_ended() {
+                open.push(view.run_id.clone());
+            }
+            for child in self.children_of(&view.run_id).await? {
+                pending.push_back((self.run(&child).await?, false));
+            }
+            // Looked at once more: a child that ended meanwhile may have called back.
+            let view = self.run(&view.run_id).await?;
+            awaits_callback |= view.awaits_callback;
+            for next in &view.continued_by {
+                pending.push_back((self.run(next).await?, is_own));
+            }
+            if is_own && view.created_at > last.created_at {
+                last = view;
+            }
+        }
+        Ok(Tree { last, open, awaits_callback })
+    }
+
+    /// The runs that were started by a run.
+    async fn children_of(&self, run: &RunId) -> Result<Vec<RunId>> {
+        let filter = RunFilter { parent_run_id: Some(run.clone()), ..RunFilter::default() };
+        let page = self.runs(filter, Page { after: None, limit: CHILDREN_MAX }).await?;
+        Ok(page.runs.into_iter().map(|run| run.run_id).collect())
+    }
+}
+
+/// A run and what it led to.
+struct Tree {
+    /// The run that gave the last word.
+    last: RunView,
+    /// Those that have not ended, parents before their children.
+    open: Vec<RunId>,
+    /// Whether a callback is still to come.
+    awaits_callback: bool,
 }
 
 /// How long a coordinator may be away before whoever waits for a run gives up. The run goes on without him.

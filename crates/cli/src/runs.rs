@@ -1,7 +1,7 @@
 //! `formwork runs`: pieces of requested work, and how they stand.
 
 use anyhow::{Context as _, Result, bail};
-use formwork_api::RunView;
+use formwork_api::{RunSummary, RunView};
 use formwork_coordinator::{Page, RunFilter};
 use formwork_types::{RunId, RunStatus};
 use serde_json::json;
@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
         match &arguments.command {
             RunsCommand::List { agent, status, limit, json } => {
                 let status = status.as_deref().map(read_status).transpose()?;
-                let filter = RunFilter { session_id: None, agent_name: agent.clone(), status };
+                let filter = RunFilter { agent_name: agent.clone(), status, ..RunFilter::default() };
                 list(&desk, filter, usize::from(*limit), *json).await
             }
             RunsCommand::Show { id, json } => show(&desk, &run_id(id)?, *json).await,
@@ -61,17 +61,11 @@ async fn list(desk: &Desk, filter: RunFilter, limit: usize, as_json: bool) -> Re
     Ok(Exit::Valid)
 }
 
-fn line(run: &RunView) -> String {
+fn line(run: &RunSummary) -> String {
     let error = run.error.as_ref().and_then(|error| error["type"].as_str());
     let error = error.map(|kind| format!("  {kind}")).unwrap_or_default();
-    format!(
-        "{}  {}  {:9}  {}  {}{error}",
-        run.run_id,
-        run.session_id,
-        run.status.name(),
-        run.created_at,
-        run.agent_name
-    )
+    let RunSummary { run_id, session_id, status, created_at, agent_name, .. } = run;
+    format!("{run_id}  {session_id}  {:9}  {created_at}  {agent_name}{error}", status.name())
 }
 
 async fn show(desk: &Desk, run: &RunId, as_json: bool) -> Result<Exit> {
@@ -80,12 +74,17 @@ async fn show(desk: &Desk, run: &RunId, as_json: bool) -> Result<Exit> {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(Exit::Valid);
     }
-    output::text(&line(&view))?;
+    let RunView { run_id, session_id, status, created_at, agent_name, .. } = &view;
+    output::text(&format!("{run_id}  {session_id}  {}  {created_at}  {agent_name}", status.name()))?;
     let moment = |moment: &Option<String>| moment.clone().unwrap_or_else(|| "not yet".to_owned());
     output::text(&format!("started: {}  finished: {}", moment(&view.started_at), moment(&view.finished_at)))?;
     output::text(&format!("attempts: {}  retries: {}", view.attempts, view.retry_count))?;
     if let Some(error) = &view.error {
-        output::text(&format!("error: {}", error["message"].as_str().unwrap_or_default()))?;
+        let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
+        output::text(&format!("error: {} ({})", text("message"), text("type")))?;
+    }
+    if let Some(result) = view.result.as_ref().and_then(|result| result.result.as_ref()) {
+        output::text(&format!("result: {result}"))?;
     }
     Ok(Exit::Valid)
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::admin_token::AdminToken;
 use crate::arguments::Serve;
 use crate::backends::{busy_runtime, environment};
 use crate::exit::Exit;
@@ -53,8 +54,20 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     }
     // Runners that live could not renew their leases while nobody served.
     app.grace().await?;
-    let bound =
-        Server::bind(ServerOptions { needs_token, ..ServerOptions::new(listen) }, app.clone()).await?;
+    let admin = AdminToken::issue(&project);
+    if let Err(error) = &admin {
+        output::lines([format!(
+            "formwork: there is no local administrator's token: {error:#}; make one with `formwork token create NAME \
+             --scope admin`"
+        )]);
+    }
+    let admin_token = admin.as_ref().ok().map(|admin| admin.token.clone());
+    let hidden = admin_token.clone();
+    let options = ServerOptions { needs_token, admin_token, ..ServerOptions::new(listen) };
+    let bound = Server::bind(options, app.clone()).await?;
+    if let Ok(admin) = &admin {
+        admin.announce(bound.address())?;
+    }
     output::lines(said(&app, &bound.address().to_string(), &database, arguments.no_runner));
     let retention = Retention {
         age_ms_max: settings.server.retention_days.map(|days| i64::from(days) * DAY_MS),
@@ -66,7 +79,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let (close, closing) = watch::channel(false);
     let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
     let worker = (!arguments.no_runner).then(|| {
-        let workshop = Workshop::new(project.clone(), settings, None);
+        let workshop = Workshop::new(project.clone(), settings, None).hiding(hidden);
         let options = WorkerOptions {
             name: format!("serve {}", bound.address()),
             slots,

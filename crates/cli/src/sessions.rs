@@ -1,7 +1,7 @@
 //! `formwork sessions`: conversations with agents, and what came of them.
 
 use anyhow::{Context as _, Result};
-use formwork_api::{ResultView, RunRequest, SessionView};
+use formwork_api::{ResultView, RunRequest, RunResult, SessionView};
 use formwork_coordinator::Page;
 use formwork_types::{Event, SessionId};
 use serde_json::{Value, json};
@@ -102,15 +102,21 @@ enum Form {
 }
 
 async fn result(desk: &Desk, session: &SessionId, form: Form) -> Result<Exit> {
-    let result: ResultView = desk.result(session).await?;
-    let failed = result.error.is_some();
+    let view: ResultView = desk.result(session).await?;
+    if form == Form::Whole {
+        output::data(&serde_json::to_value(&view)?)?;
+        return Ok(if view.error.is_some() { Exit::Invalid } else { Exit::Valid });
+    }
+    print_result(view.error.as_ref(), &view.result, form)
+}
+
+/// Prints what came of a run.
+fn print_result(error: Option<&Value>, result: &RunResult, form: Form) -> Result<Exit> {
     let print = |value: &Value| match form {
         Form::Pretty => output::pretty(value),
         Form::Whole | Form::Data => output::data(value),
     };
-    if form == Form::Whole {
-        output::data(&serde_json::to_value(&result)?)?;
-    } else if let Some(error) = &result.error {
+    if let Some(error) = error {
         // Whoever reads universal responses reads one, whatever happened.
         if pretty::response(&error["response"]).is_some() {
             print(&error["response"])?;
@@ -126,7 +132,7 @@ async fn result(desk: &Desk, session: &SessionId, form: Form) -> Result<Exit> {
             (None, text) => output::text(text.as_deref().unwrap_or_default())?,
         }
     }
-    Ok(if failed { Exit::Invalid } else { Exit::Valid })
+    Ok(if error.is_some() { Exit::Invalid } else { Exit::Valid })
 }
 
 async fn events(desk: &Desk, session: &SessionId, after: i64, as_json: bool) -> Result<Exit> {
@@ -166,15 +172,15 @@ async fn resume(desk: &Desk, session: SessionId, prompt: &str) -> Result<Exit> {
     let request = RunRequest { prompt: Some(prompt.to_owned()), ..RunRequest::resume(session.clone()) };
     match desk {
         Desk::There(_) => {
-            desk.submit(request).await?;
-            desk.settle(&session).await?;
+            let created = desk.submit(request).await?;
+            let run = desk.settle(&created.run_id).await?;
+            print_result(run.error.as_ref(), &run.result.unwrap_or_default(), Form::Data)
         }
         // Nobody works here: the run is done in this process, as `run --session` does.
         Desk::Here(_) => {
             desk.sweep().await?;
             let agent = desk.session(&session).await?.agent_name;
-            return crate::run::resume(&agent, &session, prompt).await;
+            crate::run::resume(&agent, &session, prompt).await
         }
     }
-    result(desk, &session, Form::Data).await
 }

@@ -1,6 +1,7 @@
 //! The verbs: what callers and runners ask for, resolved and handed to the store.
 
 mod agents;
+mod authority;
 mod bell;
 mod check;
 mod errors;
@@ -29,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tail::Tail;
 
+use authority::Authority;
 use bell::Bell;
 use every::Every;
 use starts::Starts;
@@ -71,6 +73,7 @@ impl Default for AppOptions {
 #[derive(Debug, Clone)]
 pub struct App {
     inner: Arc<Inner>,
+    authority: Authority,
 }
 
 #[derive(Debug)]
@@ -115,6 +118,7 @@ impl App {
                 pinged,
                 adopted,
             }),
+            authority: Authority::Admin,
         }
     }
 

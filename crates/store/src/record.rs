@@ -1,6 +1,6 @@
 //! What is kept, and what is asked for.
 
-use formwork_types::{Body, ExecutionMode, RunId, RunStatus, RunType, SessionId};
+use formwork_types::{Body, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
 use serde_json::Value;
 
 /// A moment, in milliseconds since 1970 by the database's clock.
@@ -28,6 +28,8 @@ pub struct NewRun {
     /// The only runner that may claim it, for as long as that one is heard of: see
     /// [`Store::adopt`](crate::Store::adopt).
     pub pinned_to: Option<String>,
+    /// The run whose children it is called back about.
+    pub continues: Option<RunId>,
 }
 
 /// Where a run takes place.
@@ -232,10 +234,14 @@ pub struct RunRecord {
     pub retry_count: i64,
     /// Claims by runners.
     pub attempts: i64,
-    /// The contract as JSON.
+    /// The contract as JSON. Lists leave it out.
     pub contract: Option<Value>,
     /// The run that it works for.
     pub parent_run_id: Option<RunId>,
+    /// The backend that answered last, for runs that have ended.
+    pub backend: Option<String>,
+    /// What its model calls consumed, for runs that have ended.
+    pub tokens: Option<Tokens>,
     /// When it was asked for.
     pub created_at: Millis,
     /// When it was first claimed.
@@ -269,11 +275,15 @@ pub struct SessionRecord {
     pub last_seq: i64,
 }
 
-/// The latest run of a session with what came of it.
+/// A run with what came of it.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// The run.
     pub run: RunRecord,
+    /// The runs that went on with it after its children called back, oldest first.
+    pub continued_by: Vec<RunId>,
+    /// Whether a child is still to call it back.
+    pub awaits_callback: bool,
     /// Its `run_start`.
     pub start: StoredEvent,
     /// Its `result`, where it has one.
@@ -335,6 +345,8 @@ pub struct RunFilter {
     pub agent_name: Option<String>,
     /// Those that stand like this.
     pub status: Option<RunStatus>,
+    /// Those that work for a run.
+    pub parent_run_id: Option<RunId>,
 }
 
 /// What the sweeper did.

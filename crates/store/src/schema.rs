@@ -8,10 +8,12 @@ pub(crate) type Migrations = &'static [&'static str];
 pub(crate) const MIGRATIONS_SQLITE: Migrations = &[
     include_str!("../migrations/sqlite/0001_first.sql"),
     include_str!("../migrations/sqlite/0002_figures.sql"),
+    include_str!("../migrations/sqlite/0003_continuations.sql"),
 ];
 pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0001_first.sql"),
     include_str!("../migrations/postgres/0002_figures.sql"),
+    include_str!("../migrations/postgres/0003_continuations.sql"),
 ];
 
 /// Where the version stands.

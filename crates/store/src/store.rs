@@ -236,6 +236,11 @@ impl Store {
         self.read(session.clone(), |tx, session| Box::pin(runs::finished(tx, session))).await
     }
 
+    /// A run, and what came of it.
+    pub async fn finished_run(&self, run: &RunId) -> Result<Option<Finished>, Error> {
+        self.read(run.clone(), |tx, run| Box::pin(runs::finished_run(tx, run))).await
+    }
+
     /// Deletes a session with all that it led to. `Err(run)` names a run of it that has not ended, or one
     /// that is still to hear how a run of it did.
     pub async fn delete_session(&self, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {

@@ -61,6 +61,7 @@ fn task(byte: u8) -> NewRun {
         parent: None,
         idempotency: None,
         pinned_to: None,
+        continues: None,
     }
 }
 

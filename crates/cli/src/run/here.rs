@@ -149,10 +149,10 @@ impl Place {
         let working = tokio::spawn(worker.run(std::future::pending()));
         let created = desk.submit(request).await?;
         let settled = tokio::select! {
-            settled = desk.settle(&created.session_id) => settled,
+            settled = desk.settle(&created.run_id) => settled,
             interrupted = signals::interrupted() => {
                 interrupted?;
-                desk.stop_all(&created.session_id).await
+                desk.stop_tree(&created.run_id).await
             }
         };
         line.clear();

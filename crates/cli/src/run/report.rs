@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use formwork_agents::parameters::InvalidParameters;
-use formwork_api::{ResultView, RunView};
+use formwork_api::{RunResult, RunView};
 use formwork_types::{RunError, RunErrorType, SessionId};
 use serde_json::{Value, json};
 
@@ -17,22 +17,22 @@ use crate::{output, pretty};
 /// A run that has ended.
 pub(super) struct Ended {
     run: RunView,
-    result: ResultView,
+    result: RunResult,
     /// The sessions that its session has started.
     children: Vec<SessionId>,
 }
 
 impl Ended {
-    /// What a desk knows of a run that has ended, the latest of its session.
-    pub(super) async fn of(desk: &Desk, run: RunView) -> Result<Ended> {
-        let result = desk.result(&run.session_id).await?;
+    /// What a desk knows of a run that has ended.
+    pub(super) async fn of(desk: &Desk, mut run: RunView) -> Result<Ended> {
+        let result = run.result.take().unwrap_or_default();
         let children = desk.session(&run.session_id).await?.children;
         Ok(Ended { run, result, children })
     }
 
     /// What went wrong, if something did.
     fn error(&self) -> Result<Option<RunError>> {
-        Ok(self.result.error.clone().map(serde_json::from_value).transpose()?)
+        Ok(self.run.error.clone().map(serde_json::from_value).transpose()?)
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exi
     Ok(exit(error.kind))
 }
 
-fn result(arguments: &Run, result: &ResultView) -> Result<()> {
+fn result(arguments: &Run, result: &RunResult) -> Result<()> {
     if arguments.printing.receipt {
         let value = result.result_data.clone().or_else(|| result.result_text.clone().map(Value::String));
         return output::data(&json!({"result": value, "receipt": result.receipt}));
@@ -77,7 +77,7 @@ fn result(arguments: &Run, result: &ResultView) -> Result<()> {
 }
 
 /// Whoever reads universal responses reads one, whatever happened.
-fn failure(arguments: &Run, error: &RunError, result: &ResultView) -> Result<()> {
+fn failure(arguments: &Run, error: &RunError, result: &RunResult) -> Result<()> {
     let Some(response) = error.response.as_ref().filter(|it| pretty::response(it).is_some()) else {
         return Ok(());
     };
@@ -123,18 +123,12 @@ fn keep(ended: &Ended, project: &Path) {
     }
 }
 
-/// The run as the API gives it, with its result.
+/// The run as the API gives it.
 fn run_object(ended: &Ended) -> Result<Value> {
     let Ended { run, result, children } = ended;
-    let mut object = serde_json::to_value(run)?;
-    object["result_text"] = json!(result.result_text);
-    object["result_data"] = json!(result.result_data);
-    object["receipt"] = json!(result.receipt);
+    let mut object = serde_json::to_value(RunView { result: Some(result.clone()), ..run.clone() })?;
     if !children.is_empty() {
         object["children"] = json!(children);
-    }
-    if let Some(salvage) = &result.salvage {
-        object["salvage"] = serde_json::to_value(salvage)?;
     }
     Ok(object)
 }

@@ -32,11 +32,11 @@ pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
     let created = desk.submit(request).await?;
     let line = Line::new(output::is_terminal());
     let settled = tokio::select! {
-        settled = desk.settle(&created.session_id) => settled,
+        settled = desk.settle(&created.run_id) => settled,
         never = follow(&client, &created.session_id, name, &line) => match never {},
         interrupted = signals::interrupted() => {
             interrupted?;
-            desk.stop_all(&created.session_id).await
+            desk.stop_tree(&created.run_id).await
         }
     };
     line.clear();

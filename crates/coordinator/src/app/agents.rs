@@ -115,6 +115,7 @@ impl App {
     /// When it cannot be used, or the name is taken.
     pub async fn create_agent(&self, definition: &Value) -> Result<AgentView, Error> {
         let Checked { blueprint, .. } = check(definition, None).map_err(|problems| invalid(&problems))?;
+        self.authorize_agent(&blueprint)?;
         if is_verb(&blueprint.name) {
             let message = format!(
                 "no agent can be called '{}': the address of that name checks agents; use another name",
@@ -160,6 +161,11 @@ impl App {
             let message = format!("an agent keeps its name; '{}' would be another one", blueprint.name);
             return Err(Error::new(Code::InvalidRequest, message));
         }
+        // What it has been needs the same right as what it becomes: a prompt is enough to turn its programs on others.
+        if let Ok(before) = serde_json::from_str(&named.text) {
+            self.authorize_agent(&before)?;
+        }
+        self.authorize_agent(&blueprint)?;
         let text = text_of(&blueprint)?;
         match self.store().replace(Shelf::Agents, name, &text).await.map_err(errors::store)? {
             true => self.agent(name).await,
@@ -173,6 +179,10 @@ impl App {
     /// When there is none, or a file describes it.
     pub async fn delete_agent(&self, name: &str) -> Result<(), Error> {
         self.refuse_file(name)?;
+        let saved = self.store().named_one(Shelf::Agents, name).await.map_err(errors::store)?;
+        if let Some(blueprint) = saved.and_then(|named| serde_json::from_str(&named.text).ok()) {
+            self.authorize_agent(&blueprint)?;
+        }
         match self.store().remove(Shelf::Agents, name).await.map_err(errors::store)? {
             true => Ok(()),
             false => Err(self.not_changeable(name).await?),

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use formwork_api::{Code, Error, RunPage, RunView};
-use formwork_store::{Page, RunFilter};
-use formwork_types::{Body, RunId};
+use formwork_store::{Page, RunFilter, RunRecord};
+use formwork_types::{Body, RunId, RunStatus};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{App, errors, views};
@@ -13,13 +14,27 @@ use super::{App, errors, views};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl App {
-    /// A run.
+    /// A run, with what came of it where it has ended.
     ///
     /// # Errors
     /// When there is none.
     pub async fn run(&self, run: &RunId) -> Result<RunView, Error> {
-        let record = self.store().run(run).await.map_err(errors::store)?;
-        record.map(views::run).ok_or_else(|| no_run(run))
+        let finished = self.store().finished_run(run).await.map_err(errors::store)?;
+        finished.ok_or_else(|| no_run(run)).and_then(views::run)
+    }
+
+    /// A run that has ended, with what came of it.
+    ///
+    /// # Errors
+    /// When there is none, or it has not ended.
+    pub async fn run_result(&self, run: &RunId) -> Result<RunView, Error> {
+        let view = self.run(run).await?;
+        if view.result.is_some() { Ok(view) } else { Err(not_finished(run, view.status)) }
+    }
+
+    /// A run as it stands, without what came of it.
+    pub(super) async fn record(&self, run: &RunId) -> Result<RunRecord, Error> {
+        self.store().run(run).await.map_err(errors::store)?.ok_or_else(|| no_run(run))
     }
 
     /// Runs, newest first.
@@ -28,7 +43,7 @@ impl App {
     /// When the store does not answer.
     pub async fn runs(&self, filter: RunFilter, page: Page) -> Result<RunPage, Error> {
         let listed = self.store().runs(filter, page).await.map_err(errors::store)?;
-        Ok(RunPage { runs: listed.items.into_iter().map(views::run).collect(), next: listed.next })
+        Ok(RunPage { runs: listed.items.into_iter().map(views::summary).collect(), next: listed.next })
     }
 
     /// A run when it has ended, or as it stands when the time is up.
@@ -37,15 +52,14 @@ impl App {
     /// When there is none.
     pub async fn wait(&self, run: &RunId, limit: Duration) -> Result<RunView, Error> {
         let until = Instant::now() + limit;
-        let view = self.run(run).await?;
-        if view.status.is_ended() || limit.is_zero() {
-            return Ok(view);
+        let record = self.record(run).await?;
+        if record.status.is_ended() || limit.is_zero() {
+            return self.run(run).await;
         }
-        let mut following = self.tail().follow(&view.session_id);
+        let mut following = self.tail().follow(&record.session_id);
         loop {
-            let view = self.run(run).await?;
-            if view.status.is_ended() || Instant::now() >= until {
-                return Ok(view);
+            if self.record(run).await?.status.is_ended() || Instant::now() >= until {
+                return self.run(run).await;
             }
             let told = async {
                 // A follower that is too far behind looks for itself.
@@ -83,8 +97,17 @@ impl App {
         let record = self.store().stop(run).await.map_err(errors::store)?;
         // Where it waits for nobody, a runner ends it.
         self.inner.work.ring(1);
-        record.map(views::run).ok_or_else(|| no_run(run))
+        match record {
+            Some(_) => self.run(run).await,
+            None => Err(no_run(run)),
+        }
     }
+}
+
+pub(super) fn not_finished(run: &RunId, status: RunStatus) -> Error {
+    let status = status.name();
+    let message = format!("the run {run} has not ended: it is {status}");
+    Error::new(Code::NotFinished, message).with(json!({"run_id": run, "status": status}))
 }
 
 fn no_run(run: &RunId) -> Error {

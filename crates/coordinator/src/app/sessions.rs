@@ -1,10 +1,11 @@
 //! Sessions: looking, results, journals, stopping, deleting.
 
-use formwork_api::{Code, Error, EventPage, ResultView, RunView, SchemaValidation, SessionPage, SessionView};
-use formwork_store::{Finished, Page, RunFilter};
-use formwork_types::{Body, Contract, Receipt, RunId, RunStatus, SessionId};
-use serde_json::{Value, json};
+use formwork_api::{Code, Error, EventPage, ResultView, RunView, SessionPage, SessionView};
+use formwork_store::{Page, RunFilter};
+use formwork_types::{RunId, SessionId};
+use serde_json::json;
 
+use super::runs::not_finished;
 use super::submit::no_session;
 use super::{App, errors, views};
 
@@ -76,7 +77,7 @@ impl App {
                 Ok(())
             }
             Some(Err(run_id)) => {
-                let owner = self.run(&run_id).await?.session_id;
+                let owner = self.record(&run_id).await?.session_id;
                 let busy = match owner == *session {
                     true => format!("the session {session} is busy with {run_id}"),
                     false => format!("the session {session} is in use by {run_id} of the session {owner}"),
@@ -109,82 +110,12 @@ impl App {
     pub async fn result(&self, session: &SessionId) -> Result<ResultView, Error> {
         let finished = self.store().finished(session).await.map_err(errors::store)?;
         let finished = finished.ok_or_else(|| no_session(session))?;
-        let run_id = &finished.run.run_id;
-        if finished.end.is_none() {
-            let status = finished.run.status.name();
-            let message = format!("the run {run_id} of the session {session} has not ended: it is {status}");
-            return Err(
-                Error::new(Code::NotFinished, message).with(json!({"run_id": run_id, "status": status}))
-            );
-        }
-        result_view(finished)
-    }
-}
-
-fn result_view(finished: Finished) -> Result<ResultView, Error> {
-    let Finished { run, start, result, end } = finished;
-    let damaged = || Error::new(Code::Internal, format!("the journal of {} cannot be read", run.session_id));
-    let read = |text: &str| serde_json::from_str::<Body>(text).map_err(|_| damaged());
-    let Body::RunStart { contract, .. } = read(&start.body)? else { return Err(damaged()) };
-    let (error, salvage, tried) = match end.as_ref().map(|end| read(&end.body)).transpose()? {
-        Some(Body::RunCompleted { error, salvage, receipt, .. }) => (error, salvage, receipt),
-        _ => return Err(damaged()),
-    };
-    let (result_text, result_data, receipt) =
-        match result.as_ref().map(|event| read(&event.body)).transpose()? {
-            Some(Body::Result { result_text, result_data, receipt }) => {
-                (result_text, result_data, Some(receipt))
+        let view = views::run(finished)?;
+        match view.result {
+            Some(result) => {
+                Ok(ResultView { run_id: view.run_id, status: view.status, error: view.error, result })
             }
-            _ => (None, None, None),
-        };
-    let (is_valid, receipt) = (run.status == RunStatus::Completed, receipt.or(tried));
-    let validation = contract
-        .as_deref()
-        .map(|contract| validation(contract, is_valid, run.retry_count, receipt.as_deref()));
-    let text = result_text.clone().or_else(|| result_data.as_ref().map(Value::to_string));
-    Ok(ResultView {
-        run_id: run.run_id,
-        status: run.status,
-        result: text,
-        validated_output: result_data.clone().filter(|_| contract.is_some()),
-        schema_validation: validation.or_else(|| (!is_valid).then(without_contract)),
-        receipt: receipt.map(|receipt| json!(receipt)),
-        error: error.map(|error| json!(views::answering(*error, contract.as_deref().map(|it| &it.schema)))),
-        salvage: salvage.map(|salvage| *salvage),
-        result_text,
-        result_data,
-    })
-}
-
-fn validation(
-    contract: &Contract,
-    valid: bool,
-    retry_count: i64,
-    receipt: Option<&Receipt>,
-) -> SchemaValidation {
-    let source = serde_json::to_value(contract.source).unwrap_or_default();
-    SchemaValidation {
-        valid,
-        schema_name: contract.schema_name.clone(),
-        schema_source: source.as_str().unwrap_or_default().to_owned(),
-        retry_count,
-        strategy: receipt.and_then(|receipt| json!(receipt)["strategy"].as_str().map(str::to_owned)),
-        repairs: receipt
-            .into_iter()
-            .flat_map(|receipt| &receipt.repairs)
-            .map(|repair| json!(repair))
-            .collect(),
-    }
-}
-
-/// A failed run says that nothing is valid, whether or not there was a contract.
-fn without_contract() -> SchemaValidation {
-    SchemaValidation {
-        valid: false,
-        schema_name: None,
-        schema_source: "none".to_owned(),
-        retry_count: 0,
-        strategy: None,
-        repairs: Vec::new(),
+            None => Err(not_finished(&view.run_id, view.status)),
+        }
     }
 }

@@ -49,6 +49,7 @@ impl App {
         if let Some(earlier) = self.earlier(idempotency.as_ref()).await? {
             return Ok(earlier);
         }
+        self.authorize_folder(&request).await?;
         let parameters = given(&request)?;
         let wanted = Wanted {
             schema: request.output_schema,
@@ -94,7 +95,7 @@ impl App {
         let draft = Draft { mode: request.execution_mode, parent, idempotency, ..draft };
         let Submitted { run_id, session_id, is_repeated } = self.enter(draft).await?.map_err(refused)?;
         let status = match is_repeated {
-            true => self.run(&run_id).await?.status,
+            true => self.record(&run_id).await?.status,
             false => RunStatus::Pending,
         };
         Ok(RunCreated { run_id, session_id, status })
@@ -107,7 +108,7 @@ impl App {
             None => Ok(None),
             Some((_, known)) if known != *body_hash => Err(refused(Refusal::IdempotencyConflict)),
             Some((Submitted { run_id, session_id, .. }, _)) => {
-                let status = self.run(&run_id).await?.status;
+                let status = self.record(&run_id).await?.status;
                 Ok(Some(RunCreated { run_id, session_id, status }))
             }
         }
@@ -231,6 +232,7 @@ impl App {
             parent,
             idempotency,
             pinned_to: self.options().pinned_to.clone(),
+            continues: None,
         };
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
         if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {

@@ -1,19 +1,22 @@
 //! What is kept, as the API shows it.
 
-use formwork_api::{Code, Error, RunView, SessionView, StatsRow};
+use formwork_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
 use formwork_schema::universal;
-use formwork_store::{Figures, RunRecord, SessionRecord, StoredEvent};
-use formwork_types::{RunError, UniversalResponse, timestamp};
+use formwork_store::{Figures, Finished, RunRecord, SessionRecord, StoredEvent};
+use formwork_types::{Body, Contract, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-pub(super) fn run(record: RunRecord) -> RunView {
+/// A run, with what came of it where it has ended.
+pub(super) fn run(finished: Finished) -> Result<RunView, Error> {
+    let result = if finished.run.status.is_ended() { Some(result(&finished)?) } else { None };
+    let Finished { run: record, continued_by, awaits_callback, .. } = finished;
     let schema = record.contract.as_ref().map(|contract| &contract["schema"]);
     let error = record.error.map(|error| match serde_json::from_value(error.clone()) {
         Ok(read) => json!(answering(read, schema)),
         Err(_) => error,
     });
-    RunView {
+    Ok(RunView {
         run_id: record.run_id,
         session_id: record.session_id,
         agent_name: record.agent_name,
@@ -23,9 +26,97 @@ pub(super) fn run(record: RunRecord) -> RunView {
         retry_count: record.retry_count,
         attempts: record.attempts,
         contract: record.contract,
+        continued_by,
+        awaits_callback,
         created_at: timestamp(record.created_at),
         started_at: record.started_at.map(timestamp),
         finished_at: record.finished_at.map(timestamp),
+        result,
+    })
+}
+
+/// A run in a list.
+pub(super) fn summary(record: RunRecord) -> RunSummary {
+    let error = record.error.map(|error| json!({"type": error["type"], "message": error["message"]}));
+    RunSummary {
+        run_id: record.run_id,
+        session_id: record.session_id,
+        agent_name: record.agent_name,
+        run_type: record.run_type,
+        status: record.status,
+        error,
+        retry_count: record.retry_count,
+        attempts: record.attempts,
+        parent_run_id: record.parent_run_id,
+        backend: record.backend,
+        tokens: record.tokens,
+        created_at: timestamp(record.created_at),
+        started_at: record.started_at.map(timestamp),
+        finished_at: record.finished_at.map(timestamp),
+    }
+}
+
+/// What came of a run that has ended. One that was stopped before its turn has no end in the journal yet.
+pub(super) fn result(finished: &Finished) -> Result<RunResult, Error> {
+    let Finished { run, start, result, end, .. } = finished;
+    let damaged = || Error::new(Code::Internal, format!("the journal of {} cannot be read", run.session_id));
+    let read = |event: &StoredEvent| serde_json::from_str::<Body>(&event.body).map_err(|_| damaged());
+    let Body::RunStart { contract, .. } = read(start)? else { return Err(damaged()) };
+    let (salvage, tried) = match end.as_ref().map(read).transpose()? {
+        Some(Body::RunCompleted { salvage, receipt, .. }) => (salvage, receipt),
+        Some(_) => return Err(damaged()),
+        None => (None, None),
+    };
+    let (result_text, result_data, receipt) = match result.as_ref().map(read).transpose()? {
+        Some(Body::Result { result_text, result_data, receipt }) => (result_text, result_data, Some(receipt)),
+        _ => (None, None, None),
+    };
+    let (is_valid, receipt) = (run.status == RunStatus::Completed, receipt.or(tried));
+    let validation = contract
+        .as_deref()
+        .map(|contract| validation(contract, is_valid, run.retry_count, receipt.as_deref()));
+    let text = result_text.clone().or_else(|| result_data.as_ref().map(Value::to_string));
+    Ok(RunResult {
+        result: text,
+        validated_output: result_data.clone().filter(|_| contract.is_some()),
+        schema_validation: validation.or_else(|| (!is_valid).then(without_contract)),
+        receipt: receipt.map(|receipt| json!(receipt)),
+        salvage: salvage.map(|salvage| *salvage),
+        result_text,
+        result_data,
+    })
+}
+
+fn validation(
+    contract: &Contract,
+    valid: bool,
+    retry_count: i64,
+    receipt: Option<&Receipt>,
+) -> SchemaValidation {
+    let source = serde_json::to_value(contract.source).unwrap_or_default();
+    SchemaValidation {
+        valid,
+        schema_name: contract.schema_name.clone(),
+        schema_source: source.as_str().unwrap_or_default().to_owned(),
+        retry_count,
+        strategy: receipt.and_then(|receipt| json!(receipt)["strategy"].as_str().map(str::to_owned)),
+        repairs: receipt
+            .into_iter()
+            .flat_map(|receipt| &receipt.repairs)
+            .map(|repair| json!(repair))
+            .collect(),
+    }
+}
+
+/// A failed run says that nothing is valid, whether or not there was a contract.
+fn without_contract() -> SchemaValidation {
+    SchemaValidation {
+        valid: false,
+        schema_name: None,
+        schema_source: "none".to_owned(),
+        retry_count: 0,
+        strategy: None,
+        repairs: Vec::new(),
     }
 }
 

@@ -1,14 +1,15 @@
 //! Agents.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use formwork_api::{AgentView, AgentWords, ErrorBody, Verdict};
 use serde_json::Value;
 
 use super::context::Shared;
 use super::errors::Refused;
 use super::extract::{NameAt, Sent};
+use super::guard::Visitor;
 
 /// Every agent, by name.
 #[utoipa::path(get, path = "/agents", tag = "agents",
@@ -29,14 +30,16 @@ pub(super) async fn show(State(context): Shared, NameAt(name): NameAt) -> Result
     request_body(content = AgentWords, description = "A blueprint, with the keys that its file would have."),
     responses(
         (status = 201, description = "It was saved.", body = AgentView),
+        (status = 403, description = "It has `command`, `mcp_servers` or `env`, and the token is not an administrator's.", body = ErrorBody),
         (status = 409, description = "The name is taken, or a file describes the agent.", body = ErrorBody),
         (status = 422, description = "It cannot be used.", body = ErrorBody),
     ))]
 pub(super) async fn create(
     State(context): Shared,
+    Extension(visitor): Extension<Visitor>,
     Sent(definition): Sent<Value>,
 ) -> Result<(StatusCode, Json<AgentView>), Refused> {
-    Ok((StatusCode::CREATED, Json(context.app.create_agent(&definition).await?)))
+    Ok((StatusCode::CREATED, Json(context.app_for(visitor).create_agent(&definition).await?)))
 }
 
 /// Changes an agent: the keys that are sent replace those that it has, and null takes one away.
@@ -49,10 +52,11 @@ pub(super) async fn create(
     ))]
 pub(super) async fn change(
     State(context): Shared,
+    Extension(visitor): Extension<Visitor>,
     NameAt(name): NameAt,
     Sent(changes): Sent<Value>,
 ) -> Result<Json<AgentView>, Refused> {
-    Ok(Json(context.app.change_agent(&name, &changes).await?))
+    Ok(Json(context.app_for(visitor).change_agent(&name, &changes).await?))
 }
 
 /// Deletes an agent. Runs that have begun go on with it.
@@ -61,8 +65,12 @@ pub(super) async fn change(
         (status = 204, description = "It is gone."),
         (status = 409, description = "A file describes the agent.", body = ErrorBody),
     ))]
-pub(super) async fn delete(State(context): Shared, NameAt(name): NameAt) -> Result<StatusCode, Refused> {
-    context.app.delete_agent(&name).await?;
+pub(super) async fn delete(
+    State(context): Shared,
+    Extension(visitor): Extension<Visitor>,
+    NameAt(name): NameAt,
+) -> Result<StatusCode, Refused> {
+    context.app_for(visitor).delete_agent(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

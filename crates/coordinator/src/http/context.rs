@@ -6,6 +6,7 @@ use axum::extract::State;
 use formwork_api::{Code, Error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use super::guard::Visitor;
 use super::server::ServerOptions;
 use super::tokens::Tokens;
 use crate::app::App;
@@ -33,7 +34,16 @@ impl Context {
         let room = || Arc::new(Semaphore::new(options.max_requests));
         let (requests, runners, bodies) = (room(), room(), room());
         let draining = watch::Sender::new(false);
-        Arc::new(Context { app, options, tokens: Tokens::default(), requests, runners, bodies, draining })
+        let tokens = Tokens::new(options.admin_token.as_deref());
+        Arc::new(Context { app, options, tokens, requests, runners, bodies, draining })
+    }
+
+    /// The app with the rights of whoever sent a request.
+    pub(super) fn app_for(&self, visitor: Visitor) -> App {
+        match visitor {
+            Visitor::Admin => self.app.clone(),
+            Visitor::Known | Visitor::Stranger => self.app.for_caller(),
+        }
     }
 
     /// Room for one more request.

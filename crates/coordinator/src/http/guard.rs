@@ -14,13 +14,21 @@ use crate::app::Scope;
 /// about tokens makes it one question for all streams of a token.
 const PASS_LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Who asks, for the few handlers that answer some people less than others.
+/// Who sent a request, for the handlers that answer some less than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visitor {
-    /// Somebody who may see everything that a caller may see.
+    /// An administrator.
+    Admin,
+    /// A caller, or a runner.
     Known,
-    /// Anybody.
+    /// Anyone, where a token is needed and none was shown.
     Stranger,
+}
+
+impl Visitor {
+    fn of(scope: Scope) -> Visitor {
+        if scope == Scope::Admin { Visitor::Admin } else { Visitor::Known }
+    }
 }
 
 /// The token that a request was let in with, for what goes on after it was answered.
@@ -73,13 +81,13 @@ fn visitor(
 ) -> Result<Visitor, Error> {
     match (needed, scope) {
         // Whoever asks whether the server lives gets an answer, whatever else is wrong.
-        (None, Some(Ok(Some(_)))) => Ok(Visitor::Known),
+        (None, Some(Ok(Some(scope)))) => Ok(Visitor::of(scope)),
         (_, None) if !context.options.needs_token => Ok(Visitor::Known),
         (None, _) => Ok(Visitor::Stranger),
         (Some(_), None) => Err(unauthorized("this server needs a token: send 'Authorization: Bearer fw_…'")),
         (Some(_), Some(Err(error))) => Err(error),
         (Some(_), Some(Ok(None))) => Err(unauthorized("the token is not known, or was revoked")),
-        (Some(needed), Some(Ok(Some(scope)))) if scope.covers(needed) => Ok(Visitor::Known),
+        (Some(needed), Some(Ok(Some(scope)))) if scope.covers(needed) => Ok(Visitor::of(scope)),
         (Some(needed), Some(Ok(Some(scope)))) => {
             let message = format!(
                 "this needs a token of the scope '{}', and yours is of '{}'",

@@ -17,6 +17,7 @@ pub(super) fn short() -> Routes {
     OpenApiRouter::new()
         .routes(routes!(runs::list))
         .routes(routes!(runs::show))
+        .routes(routes!(runs::result))
         .routes(routes!(runs::stop))
         .routes(routes!(sessions::list))
         .routes(routes!(sessions::show, sessions::delete))

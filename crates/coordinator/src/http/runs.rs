@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use formwork_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, WaitQuery};
 use formwork_store::RunFilter;
 use formwork_types::{ExecutionMode, RunId, RunStatus, SessionId};
@@ -15,6 +15,7 @@ use utoipa::IntoParams;
 use super::context::{Context, Shared};
 use super::errors::Refused;
 use super::extract::{Asked, RunAt, Sent};
+use super::guard::Visitor;
 use super::sessions::page;
 
 /// The longest that a caller waits.
@@ -36,6 +37,9 @@ pub(super) struct RunsQuery {
     /// Those that stand like this.
     #[param(value_type = Option<formwork_api::RunStatusName>)]
     status: Option<RunStatus>,
+    /// Those that work for a run.
+    #[param(value_type = Option<String>, pattern = "^run_[0-9a-f]{12}$")]
+    parent_run_id: Option<RunId>,
     /// The `next` of the page before.
     #[param(pattern = "^[0-9]{1,18}$")]
     after: Option<String>,
@@ -56,6 +60,7 @@ pub(super) struct RunsQuery {
         (status = 200, description = "It was waited for, and has ended.", body = RunView),
         (status = 201, description = "It was taken on.", body = RunCreated),
         (status = 202, description = "It was waited for, and has not ended.", body = RunView),
+        (status = 403, description = "The folder is outside the runner's project, and the token is not an administrator's.", body = ErrorBody),
         (status = 404, description = "There is no such agent, schema or session.", body = ErrorBody),
         (status = 409, description = "The session is busy or cannot be resumed, the agent has an output schema of its own, or the key was used for something else.", body = ErrorBody),
         (status = 422, description = "The agent, the parameters or the schema cannot be used.", body = ErrorBody),
@@ -63,6 +68,7 @@ pub(super) struct RunsQuery {
 )]
 pub(super) async fn submit(
     State(context): Shared,
+    Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
     Asked(query): Asked<WaitQuery>,
     Sent(request): Sent<RunRequest>,
@@ -72,7 +78,7 @@ pub(super) async fn submit(
     let key = idempotency_key(&headers)?;
     let created = {
         let _room = context.admit()?;
-        context.in_time(context.app.submit(request, key)).await?
+        context.in_time(context.app_for(visitor).submit(request, key)).await?
     };
     let wait = match (wait, is_sync) {
         (Some(wait), _) => wait,
@@ -128,8 +134,12 @@ pub(super) async fn list(
     Asked(query): Asked<RunsQuery>,
 ) -> Result<Json<RunPage>, Refused> {
     let page = page(query.after, query.limit)?;
-    let filter =
-        RunFilter { session_id: query.session_id, agent_name: query.agent_name, status: query.status };
+    let filter = RunFilter {
+        session_id: query.session_id,
+        agent_name: query.agent_name,
+        status: query.status,
+        parent_run_id: query.parent_run_id,
+    };
     Ok(Json(context.app.runs(filter, page).await?))
 }
 
@@ -138,6 +148,16 @@ pub(super) async fn list(
     responses((status = 200, description = "The run.", body = RunView)))]
 pub(super) async fn show(State(context): Shared, RunAt(run): RunAt) -> Result<Json<RunView>, Refused> {
     Ok(Json(context.app.run(&run).await?))
+}
+
+/// A run that has ended, with what came of it.
+#[utoipa::path(get, path = "/runs/{run_id}/result", tag = "runs", params(("run_id" = formwork_api::RunIdText, Path)),
+    responses(
+        (status = 200, description = "The run.", body = RunView),
+        (status = 409, description = "It has not ended.", body = ErrorBody),
+    ))]
+pub(super) async fn result(State(context): Shared, RunAt(run): RunAt) -> Result<Json<RunView>, Refused> {
+    Ok(Json(context.app.run_result(&run).await?))
 }
 
 /// Asks a run to stop. One that has ended stays as it is.

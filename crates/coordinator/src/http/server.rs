@@ -52,12 +52,14 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How a server listens and what it bears.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ServerOptions {
     /// Where it listens; port 0 is any that is free.
     pub listen: SocketAddr,
     /// Whether everyone needs a token. Without, only this machine's own pages and programs are let in.
     pub needs_token: bool,
+    /// A token of the scope `admin` that the database does not know, for commands on the same machine.
+    pub admin_token: Option<String>,
     /// The longest body of a request.
     pub max_body_bytes: usize,
     /// The longest body of a runner's request.
@@ -78,12 +80,27 @@ pub struct ServerOptions {
     pub drain_limit: Duration,
 }
 
+/// The token is not shown.
+impl std::fmt::Debug for ServerOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ServerOptions { listen, needs_token, max_connections, max_requests, .. } = self;
+        formatter
+            .debug_struct("ServerOptions")
+            .field("listen", listen)
+            .field("needs_token", needs_token)
+            .field("max_connections", max_connections)
+            .field("max_requests", max_requests)
+            .finish_non_exhaustive()
+    }
+}
+
 impl ServerOptions {
     /// The usual bounds; tokens wherever others can reach the address.
     pub fn new(listen: SocketAddr) -> ServerOptions {
         ServerOptions {
             listen,
             needs_token: !listen.ip().is_loopback(),
+            admin_token: None,
             max_body_bytes: BODY_BYTES_MAX,
             max_runner_body_bytes: RUNNER_BODY_BYTES_MAX,
             max_connections: CONNECTIONS_MAX,

@@ -28,8 +28,10 @@ const WRONG_WITHIN: Duration = Duration::from_secs(60);
 const ADDRESSES_MAX: usize = 4_096;
 
 /// What is known about tokens. The tokens themselves are not kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tokens {
+    /// The hash of the token that is an administrator's for as long as this server runs.
+    admin: Option<[u8; 32]>,
     state: Mutex<State>,
 }
 
@@ -40,9 +42,17 @@ struct State {
 }
 
 impl Tokens {
+    pub(super) fn new(admin: Option<&str>) -> Tokens {
+        Tokens { admin: admin.map(|token| Sha256::digest(token.as_bytes()).into()), state: Mutex::default() }
+    }
+
     /// What whoever shows a token may do; none where nobody knows it.
     pub(super) async fn scope(&self, app: &App, token: &str, peer: IpAddr) -> Result<Option<Scope>, Error> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        // Hashes are compared: how long that takes tells nothing of the token.
+        if self.admin == Some(hash) {
+            return Ok(Some(Scope::Admin));
+        }
         let remembered = self.state().known.get(&hash).copied();
         if let Some((scope @ Some(_), at)) = remembered
             && at.elapsed() < BELIEVED
@@ -65,6 +75,9 @@ impl Tokens {
     /// Whether a token that was right is worth nothing any more. Asking is no guess, so nothing is counted.
     pub(super) async fn is_revoked(&self, app: &App, token: &str) -> Result<bool, Error> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        if self.admin == Some(hash) {
+            return Ok(false);
+        }
         let remembered = self.state().known.get(&hash).copied();
         if let Some((scope, at)) = remembered
             && at.elapsed() < BELIEVED

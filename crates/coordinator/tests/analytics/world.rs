@@ -197,6 +197,7 @@ fn task(agent: &str) -> NewRun {
         parent: None,
         idempotency: None,
         pinned_to: None,
+        continues: None,
     }
 }
 

@@ -16,10 +16,13 @@ impl Lock {
         let mut path = database.as_os_str().to_owned();
         path.push(".lock");
         let path = PathBuf::from(path);
-        let file =
-            OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(|error| {
-                Error::Unsuitable(format!("the lock file {} cannot be opened: {error}", path.display()))
-            })?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).map_err(|error| {
+            Error::Unsuitable(format!("the lock file {} cannot be opened: {error}", path.display()))
+        })?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Lock(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked(format!(

@@ -39,6 +39,31 @@ fn private(folder: &Path) -> std::io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
+/// Makes the file, where it is missing, for nobody else to read. SQLite gives the files beside it the same permissions.
+/// A file that cannot be made is reported by SQLite, which knows more of the reason.
+#[cfg(unix)]
+fn make_private(path: &Path) {
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+    let created = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if created.is_err() {
+        let beside = ["-wal", "-shm"].map(|ending| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            name
+        });
+        for file in beside.iter().map(Path::new).chain([path]) {
+            // What the owner may do stays as it is, and so do another user's files.
+            if let Ok(metadata) = file.metadata() {
+                let mode = metadata.permissions().mode() & 0o700;
+                let _ = std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode));
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &Path) {}
+
 /// The connection that writes.
 pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
     if rusqlite::version_number() < VERSION_MIN {
@@ -50,6 +75,7 @@ pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
     let Some(path) = path else {
         return Connection::open_in_memory().map_err(super::link::error);
     };
+    make_private(path);
     let connection = connect(path).map_err(|error| describe(path, error))?;
     let prepare = |connection: &Connection| {
         connection.pragma_update(None, "journal_mode", "WAL")?;

@@ -1,6 +1,6 @@
 //! Runs as others see them.
 
-use formwork_types::{RunId, RunStatus, SessionId};
+use formwork_types::{RunId, RunStatus, SessionId, Tokens};
 use serde_json::Value;
 
 use super::journal;
@@ -12,51 +12,62 @@ use crate::tx::{Param, Row, Tx};
 /// The most items of a page.
 const PAGE_MAX: usize = 500;
 
+/// Selects runs; the last column is the `run_start`, which holds the contract.
 macro_rules! select_runs {
-    ($($conditions:literal),+) => {
+    ($start:literal, $($conditions:literal),+) => {
         concat!(
             "SELECT r.number, r.run_id, r.session_id, r.agent_name, r.type, r.status, r.error, r.retry_count,
-                r.attempts, r.parent_run_id, r.created_at, r.started_at, r.finished_at, COALESCE(r.start, e.body)
-             FROM runs r LEFT JOIN events e ON e.session_id = r.session_id AND e.seq = r.start_seq ",
+                r.attempts, r.parent_run_id, r.backend, r.input_tokens, r.output_tokens, r.created_at, r.started_at,
+                r.finished_at, ",
+            $start,
+            " FROM runs r ",
             $($conditions),+
         )
     };
 }
 
-/// A page of runs: `$1` is where it begins and `$2` how many there may be; then session, agent and status, each of
-/// which may be left open.
+/// A page of runs without their contracts: `$1` is where it begins and `$2` how many there may be; then session, agent,
+/// status and parent, each of which may be left open.
 macro_rules! page_of_runs {
     ($condition:literal) => {
         select_runs!(
+            "NULL",
             "WHERE r.number < $1 AND ",
             $condition,
             " AND ($3 IS NULL OR r.session_id = $3) AND ($4 IS NULL OR r.agent_name = $4)
-              AND ($5 IS NULL OR r.status = $5) ORDER BY r.number DESC LIMIT $2"
+              AND ($5 IS NULL OR r.status = $5) AND ($6 IS NULL OR r.parent_run_id = $6)
+              ORDER BY r.number DESC LIMIT $2"
         )
     };
 }
 
 /// A run.
 pub(crate) async fn one(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, Error> {
-    let row = tx.query_one(select_runs!("WHERE r.run_id = $1"), &[run.as_str().into()]).await?;
+    let sql = select_runs!(
+        "COALESCE(r.start, e.body)",
+        "LEFT JOIN events e ON e.session_id = r.session_id AND e.seq = r.start_seq WHERE r.run_id = $1"
+    );
+    let row = tx.query_one(sql, &[run.as_str().into()]).await?;
     Ok(row.map(record).transpose()?.map(|(_, record)| record))
 }
 
 /// Runs, newest first.
 pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result<Listed<RunRecord>, Error> {
     let session = filter.session_id.as_ref().map(SessionId::as_str);
+    let parent = filter.parent_run_id.as_ref().map(RunId::as_str);
     let agent = filter.agent_name.as_deref();
     let status = filter.status.map(RunStatus::name);
     // The narrowest index: what is left open would otherwise make the database read everything.
-    let sql = match (session, status, agent) {
-        (Some(_), ..) => page_of_runs!("r.session_id = $3"),
-        (None, Some(_), _) => page_of_runs!("r.status = $5"),
-        (None, None, Some(_)) => page_of_runs!("r.agent_name = $4"),
-        (None, None, None) => page_of_runs!("1 = 1"),
+    let sql = match (parent, session, status, agent) {
+        (Some(_), ..) => page_of_runs!("r.parent_run_id = $6"),
+        (None, Some(_), ..) => page_of_runs!("r.session_id = $3"),
+        (None, None, Some(_), _) => page_of_runs!("r.status = $5"),
+        (None, None, None, Some(_)) => page_of_runs!("r.agent_name = $4"),
+        (None, None, None, None) => page_of_runs!("1 = 1"),
     };
     let (before, limit) = bounds(page);
-    let params: [Param<'_>; 5] =
-        [before.into(), (limit + 1).into(), session.into(), agent.into(), status.into()];
+    let params: [Param<'_>; 6] =
+        [before.into(), (limit + 1).into(), session.into(), agent.into(), status.into(), parent.into()];
     let rows = tx.query(sql, &params).await?;
     let found = rows.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
     Ok(listed(found, limit))
@@ -91,12 +102,19 @@ fn record(mut row: Row) -> Result<(i64, RunRecord), Error> {
         retry_count: row.integer()?,
         attempts: row.integer()?,
         parent_run_id: row.optional_id()?,
+        backend: row.optional_text()?,
+        tokens: tokens(row.optional_integer()?, row.optional_integer()?),
         created_at: row.integer()?,
         started_at: row.optional_integer()?,
         finished_at: row.optional_integer()?,
         contract: row.optional_text()?.as_deref().map(contract).transpose()?.flatten(),
     };
     Ok((number, record))
+}
+
+fn tokens(input: Option<i64>, output: Option<i64>) -> Option<Tokens> {
+    let count = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
+    Some(Tokens { input: count(input?), output: count(output?) })
 }
 
 fn contract(start: &str) -> Result<Option<Value>, Error> {
@@ -127,23 +145,45 @@ pub(crate) async fn start_of(tx: &mut Tx, run: &RunId) -> Result<Option<StoredEv
 /// The latest run of a session, and what came of it.
 pub(crate) async fn finished(tx: &mut Tx, session: &SessionId) -> Result<Option<Finished>, Error> {
     let row = tx
-        .query_one(
-            "SELECT r.run_id, r.end_seq FROM sessions s JOIN runs r ON r.run_id = s.last_run_id
-             WHERE s.session_id = $1",
-            &[session.as_str().into()],
-        )
+        .query_one("SELECT last_run_id FROM sessions WHERE session_id = $1", &[session.as_str().into()])
         .await?;
-    let Some(mut row) = row else { return Ok(None) };
-    let (run_id, end_seq): (RunId, _) = (row.id()?, row.optional_integer()?);
-    let (Some(run), Some(start)) = (one(tx, &run_id).await?, start_of(tx, &run_id).await?) else {
+    match row {
+        Some(mut row) => finished_run(tx, &row.id()?).await,
+        None => Ok(None),
+    }
+}
+
+/// A run, and what came of it.
+pub(crate) async fn finished_run(tx: &mut Tx, run_id: &RunId) -> Result<Option<Finished>, Error> {
+    let Some(run) = one(tx, run_id).await? else { return Ok(None) };
+    let Some(start) = start_of(tx, run_id).await? else {
         return Err(Error::Damaged(format!("the run {run_id} does not begin with a `run_start`")));
     };
+    let row = tx.query_one("SELECT end_seq FROM runs WHERE run_id = $1", &[run_id.as_str().into()]).await?;
+    let end_seq = row.map(|mut row| row.optional_integer()).transpose()?.flatten();
     let (mut result, mut end) = (None, None);
     if let Some(seq) = end_seq {
-        end = journal::at(tx, session, seq).await?;
-        result = journal::result_of(tx, session, &run_id).await?;
+        end = journal::at(tx, &run.session_id, seq).await?;
+        result = journal::result_of(tx, &run.session_id, run_id).await?;
     }
-    Ok(Some(Finished { run, start, result, end }))
+    let continued_by = continuations(tx, run_id).await?;
+    let awaits_callback = awaits_callback(tx, run_id).await?;
+    Ok(Some(Finished { run, continued_by, awaits_callback, start, result, end }))
+}
+
+/// The runs that were called back about the children of a run, oldest first.
+async fn continuations(tx: &mut Tx, run: &RunId) -> Result<Vec<RunId>, Error> {
+    let sql = "SELECT run_id FROM runs WHERE continues_run_id = $1 ORDER BY number";
+    let rows = tx.query(sql, &[run.as_str().into()]).await?;
+    rows.into_iter().map(|mut row| row.id()).collect()
+}
+
+/// Whether a child of the run has not ended, or has ended and its callback waits for the session's turn.
+async fn awaits_callback(tx: &mut Tx, run: &RunId) -> Result<bool, Error> {
+    let sql = "SELECT 1 FROM runs r LEFT JOIN callbacks c ON c.child_run_id = r.run_id
+        WHERE r.parent_run_id = $1 AND r.mode = 'async_callback'
+            AND (r.finished_at IS NULL OR c.child_run_id IS NOT NULL) LIMIT 1";
+    Ok(tx.query_one(sql, &[run.as_str().into()]).await?.is_some())
 }
 
 /// How many runs stand how.

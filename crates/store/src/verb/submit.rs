@@ -222,8 +222,8 @@ fn run_addition<'a>(
     };
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
     let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
-            parent_call_id, start, start_seq, timeout_ms, pinned_to, created_at, available_at, deadline_at)
-         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, {now},
+            parent_call_id, start, start_seq, timeout_ms, pinned_to, continues_run_id, created_at, available_at, deadline_at)
+         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, $13, {now},
             CASE WHEN $10 IS NULL THEN NULL ELSE {now} END, (SELECT deadline_at FROM runs WHERE run_id = $7))";
     let params = vec![
         new.run_id.as_str().into(),
@@ -238,6 +238,7 @@ fn run_addition<'a>(
         start_seq.into(),
         new.timeout_ms.into(),
         new.pinned_to.as_deref().into(),
+        new.continues.as_ref().map(RunId::as_str).into(),
     ];
     Ok((sql, params))
 }

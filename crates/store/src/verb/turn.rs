@@ -42,7 +42,7 @@ pub(crate) async fn go_on_free(tx: &mut Tx, session: &SessionId, agent_name: Str
 const QUEUED: &str = "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}";
 
 const CALLBACKS: &str =
-    "SELECT c.child_run_id, r.pinned_to FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
+    "SELECT c.child_run_id, r.pinned_to, r.parent_run_id FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
      WHERE c.parent_session_id = $1 ORDER BY c.position";
 
 /// Gives the session to the run that has waited longest; false where none waits.
@@ -71,23 +71,29 @@ async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<
     Ok(())
 }
 
-/// Resumes a session once with all that its children have to tell.
+/// Resumes a session once with all that the children of one of its runs have to tell: what they were asked for, and the
+/// contract that the answer has to satisfy, are that run's. Children of other runs wait for the next turn.
 async fn call_back(
     tx: &mut Tx,
     session: &SessionId,
     agent_name: String,
     rows: Vec<Row>,
 ) -> Result<(), Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let (mut ends, mut pinned_to) = (Vec::with_capacity(rows.len()), None);
+    let mut waiting = Vec::with_capacity(rows.len());
     for mut row in rows {
-        ends.push(end::child_end(tx, &row.id()?).await?);
-        pinned_to = pinned_to.or(row.optional_text()?);
+        let child: RunId = row.id()?;
+        let (pinned_to, parent): (_, Option<RunId>) = (row.optional_text()?, row.optional_id()?);
+        waiting.push((child, pinned_to, parent));
     }
-    tx.execute("DELETE FROM callbacks WHERE parent_session_id = $1", &[session.as_str().into()]).await?;
-    let (blueprint, contract) = latest_start(tx, session).await?;
+    let Some((_, _, continues)) = waiting.first().cloned() else { return Ok(()) };
+    waiting.retain(|(_, _, parent)| *parent == continues);
+    let (mut ends, mut pinned_to) = (Vec::with_capacity(waiting.len()), None);
+    for (child, pinned, _) in waiting {
+        ends.push(end::child_end(tx, &child).await?);
+        pinned_to = pinned_to.or(pinned);
+        tx.execute("DELETE FROM callbacks WHERE child_run_id = $1", &[child.as_str().into()]).await?;
+    }
+    let (blueprint, contract) = start_to_continue(tx, session, continues.as_ref()).await?;
     let timeout_ms = blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1000);
     let input = Callback(&ends).to_string();
     let start = Body::RunStart {
@@ -107,24 +113,22 @@ async fn call_back(
         parent: None,
         idempotency: None,
         pinned_to,
+        continues,
     };
     submit::add_active(tx, &new, session, &to_json(&new.start)?).await
 }
 
-/// The agent and the contract that the session was last resumed with.
-async fn latest_start(
+/// The agent and the contract of the run that is called back; those of the session's latest run where the children were
+/// started by someone else.
+async fn start_to_continue(
     tx: &mut Tx,
     session: &SessionId,
+    run: Option<&RunId>,
 ) -> Result<(Arc<Blueprint>, Option<Arc<Contract>>), Error> {
-    let row = tx
-        .query_one(
-            "SELECT e.body FROM sessions s JOIN runs r ON r.run_id = s.last_run_id
-                JOIN events e ON e.session_id = s.session_id AND e.seq = r.start_seq
-             WHERE s.session_id = $1",
-            &[session.as_str().into()],
-        )
-        .await?;
-    let body = row.map(|mut row| row.text()).transpose()?;
+    let sql = "SELECT e.body FROM runs r JOIN events e ON e.session_id = r.session_id AND e.seq = r.start_seq
+         WHERE r.run_id = COALESCE($2, (SELECT last_run_id FROM sessions WHERE session_id = $1))";
+    let params = [session.as_str().into(), run.map(RunId::as_str).into()];
+    let body = tx.query_one(sql, &params).await?.map(|mut row| row.text()).transpose()?;
     match body.as_deref().map(from_json).transpose()? {
         Some(Body::RunStart { blueprint, contract, .. }) => Ok((blueprint, contract)),
         _ => Err(Error::Damaged(format!("the session {session} does not begin with a `run_start`"))),

@@ -1,7 +1,9 @@
 //! Sessions that are resumed because children have ended.
 
+use std::sync::Arc;
+
 use formwork_store::NewRun;
-use formwork_types::{ExecutionMode, RunType};
+use formwork_types::{Body, ExecutionMode, RunId, RunType};
 
 use crate::world::{LONG, World, body, child, follow_up, success};
 
@@ -77,4 +79,46 @@ pub(crate) async fn a_callback_goes_to_the_childs_runner(world: &World) {
     world.finish(&reader.fence, 1, success("read")).await.unwrap();
     assert!(world.claim_as("theirs", 10, LONG).await.is_empty());
     assert_eq!(world.claim_as("mine", 10, LONG).await.len(), 1);
+}
+
+/// Another caller resumes the session under another contract before the child ends: the callback is held to the contract
+/// of the run that started the child.
+pub(crate) async fn a_callback_continues_the_run_that_started_the_child(world: &World) {
+    let submitted = world.submit("writer").await;
+    let first = world.claim().await;
+    let reader = world.delegate(&first, "reader", CALLBACK).await;
+    let other = with_hash("sha256:other", follow_up("writer", &submitted.session_id, true));
+    let other = world.store.submit(other).await.unwrap().unwrap();
+    world.finish(&first.fence, 1, success("started")).await.unwrap();
+    let waiting = world.store.finished_run(&submitted.run_id).await.unwrap().unwrap();
+    assert!(waiting.awaits_callback && waiting.continued_by.is_empty());
+    // The child can be claimed, and the run of the other caller, which starts a child of its own.
+    let claimed = world.claim_as("runner", 10, LONG).await;
+    let of = |run: &RunId| claimed.iter().find(|claimed| claimed.fence.run_id == *run).unwrap();
+    let (second, reader) = (of(&other.run_id), of(&reader.run_id));
+    world.store.submit(child(second, "lister", "call", CALLBACK)).await.unwrap().unwrap();
+    let lister = world.claim().await;
+    world.finish(&reader.fence, 1, success("read")).await.unwrap();
+    world.finish(&lister.fence, 1, success("listed")).await.unwrap();
+    assert!(world.store.finished_run(&submitted.run_id).await.unwrap().unwrap().awaits_callback);
+    world.finish(&second.fence, 1, success("other")).await.unwrap();
+    for (run, hash, said) in
+        [(&submitted.run_id, "sha256:0", "read"), (&other.run_id, "sha256:other", "listed")]
+    {
+        let resumed = world.claim().await;
+        let start = body(resumed.journal.last().unwrap());
+        assert_eq!(start["contract"]["hash"], hash);
+        assert!(start["input"].as_str().unwrap().contains(said), "{start}");
+        let continued = world.store.finished_run(run).await.unwrap().unwrap();
+        assert_eq!(continued.continued_by, [resumed.fence.run_id.clone()]);
+        assert!(!continued.awaits_callback);
+        world.finish(&resumed.fence, 1, success("done")).await.unwrap();
+    }
+}
+
+fn with_hash(hash: &str, mut new: NewRun) -> NewRun {
+    if let Body::RunStart { contract: Some(contract), .. } = &mut new.start {
+        Arc::make_mut(contract).hash = hash.to_owned();
+    }
+    new
 }

@@ -101,7 +101,8 @@ contract! {
         a_child_calls_back
         children_call_back_together
         a_queued_run_goes_before_a_callback
-        a_callback_goes_to_the_childs_runner;
+        a_callback_goes_to_the_childs_runner
+        a_callback_continues_the_run_that_started_the_child;
     stop:
         a_run_that_nobody_claimed_ends_at_once
         a_queued_run_ends_without_a_word_in_anothers_journal

@@ -200,6 +200,7 @@ pub(crate) fn task(agent: &str) -> NewRun {
         parent: None,
         idempotency: None,
         pinned_to: None,
+        continues: None,
     }
 }
 
