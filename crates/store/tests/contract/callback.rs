@@ -110,7 +110,7 @@ pub(crate) async fn a_callback_continues_the_run_that_started_the_child(world: &
         assert_eq!(start["contract"]["hash"], hash);
         assert!(start["input"].as_str().unwrap().contains(said), "{start}");
         let continued = world.store.finished_run(run).await.unwrap().unwrap();
-        assert_eq!(continued.continued_by, [resumed.fence.run_id.clone()]);
+        assert_eq!(continued.continued_by, std::slice::from_ref(&resumed.fence.run_id));
         assert!(!continued.awaits_callback);
         world.finish(&resumed.fence, 1, success("done")).await.unwrap();
     }
