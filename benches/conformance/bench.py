@@ -1,6 +1,6 @@
 """The whole benchmark in one run: starts the model server, runs every contestant over the tasks, prints the table.
 
-    python bench.py --model SmolLM2-135M-Instruct.Q4_1.gguf --peers formwork:auto,server,instructor,pydantic-ai,baml
+    python bench.py --model SmolLM2-135M-Instruct.Q4_1.gguf --peers slipform:auto,server,instructor,pydantic-ai,baml
 """
 
 import argparse

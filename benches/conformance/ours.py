@@ -1,4 +1,4 @@
-"""Formwork itself as one of the tools under test: the command as its users run it, one process a task."""
+"""Slipform itself as one of the tools under test: the command as its users run it, one process a task."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("FORMWORK_BINARY", str(ROOT / "target/release/formwork"))
+BINARY = os.environ.get("SLIPFORM_BINARY", str(ROOT / "target/release/slipform"))
 RUN_SECONDS_MAX = 300
 
 SETTINGS = """\
@@ -20,7 +20,7 @@ timeout_seconds = 200
 retries = 0
 """
 
-# The model inside the process: the same weights, named by FORMWORK_MODEL, and no server.
+# The model inside the process: the same weights, named by SLIPFORM_MODEL, and no server.
 EMBEDDED = """\
 [backends.local]
 kind = "embedded"
@@ -38,8 +38,8 @@ class Failed(Exception):
 
 def project(tasks: list[dict], settings: str) -> str:
     """A project folder with one agent a task."""
-    folder = tempfile.mkdtemp(prefix="formwork-")
-    pathlib.Path(folder, "formwork.toml").write_text(settings)
+    folder = tempfile.mkdtemp(prefix="slipform-")
+    pathlib.Path(folder, "slipform.toml").write_text(settings)
     agents = pathlib.Path(folder, "agents")
     agents.mkdir()
     for task in tasks:

@@ -133,8 +133,8 @@ def unwrapped(answer: object, wrapped: bool, task: dict) -> object:
     return models.without_nulls(value, task["schema"], task["schema"])
 
 
-def formwork(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
-    """Formwork's command. Its probe runs once, before the tasks, and is not part of any task's count."""
+def slipform(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
+    """Slipform's command. Its probe runs once, before the tasks, and is not part of any task's count."""
     if mode == "embedded":
         return embedded(tasks, proxy)
     settings = ours.SETTINGS.format(base_url=proxy.base_url, model=MODEL, max_tokens=proxy.max_tokens)
@@ -142,13 +142,13 @@ def formwork(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
     strategy, _, correction = (mode or "auto").partition("+")
     if strategy == "auto":
         with proxy.unlimited() as tally:
-            print(f"formwork probe: {ours.probe(folder)}, {tally.calls} calls", file=sys.stderr)
+            print(f"slipform probe: {ours.probe(folder)}, {tally.calls} calls", file=sys.stderr)
     extra = ["--correction", correction] if correction else []
     return lambda task: ours.run(folder, task, strategy, CALLS_MAX, *extra)[0]
 
 
 def embedded(tasks: list[dict], proxy: Proxy) -> Run:
-    """Formwork's own model. No call passes the proxy, so that the account is the receipt's."""
+    """Slipform's own model. No call passes the proxy, so that the account is the receipt's."""
     folder = ours.project(tasks, ours.EMBEDDED.format(max_tokens=proxy.max_tokens))
 
     def run(task: dict) -> object:
@@ -170,7 +170,7 @@ def embedded(tasks: list[dict], proxy: Proxy) -> Run:
     return run
 
 
-PEERS = {"formwork": formwork, "server": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai, "baml": baml}
+PEERS = {"slipform": slipform, "server": server_json_schema, "instructor": instructor, "pydantic-ai": pydantic_ai, "baml": baml}
 
 
 def brief(error: BaseException) -> str:

@@ -23,7 +23,7 @@ SECONDS_MAX = 900
 
 
 def project(files: dict[str, str]) -> str:
-    folder = tempfile.mkdtemp(prefix="formwork-shipped-")
+    folder = tempfile.mkdtemp(prefix="slipform-shipped-")
     for name, text in files.items():
         path = pathlib.Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
-use formwork_runner::{Claim, Rung};
-use formwork_types::{Blueprint, OptionsPatch, RunId, SessionId};
 use serde_json::json;
+use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use slipform_runner::{Claim, Rung};
+use slipform_types::{Blueprint, OptionsPatch, RunId, SessionId};
 
 /// A run of an agent on one backend.
 pub fn claim(blueprint: Blueprint, options: OptionsPatch, input: &str, rung: Rung) -> Result<Claim> {

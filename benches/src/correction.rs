@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_model::{BackendConfig, connect};
-use formwork_runner::{Memory, Rung, Stop, SystemClock, perform};
-use formwork_schema::Schema;
-use formwork_testkit::fixtures::{self, Fixture};
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{
+use serde_json::{Map, Value, json};
+use slipform_model::{BackendConfig, connect};
+use slipform_runner::{Memory, Rung, Stop, SystemClock, perform};
+use slipform_schema::Schema;
+use slipform_testkit::fixtures::{self, Fixture};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{
     BackendKind, Blueprint, Capabilities, Correction, OptionsPatch, Outcome, Strategy, TierBackend,
 };
-use serde_json::{Map, Value, json};
 
 use crate::claim::claim;
 

@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use formwork_embedded::gguf::Gguf;
-use formwork_embedded::runtime::{self, Options, Runtime};
-use formwork_embedded::{Interrupt, Model, Settings};
-use formwork_schema::compact;
-use formwork_types::{Format, Message, Request};
 use serde_json::Value;
+use slipform_embedded::gguf::Gguf;
+use slipform_embedded::runtime::{self, Options, Runtime};
+use slipform_embedded::{Interrupt, Model, Settings};
+use slipform_schema::compact;
+use slipform_types::{Format, Message, Request};
 
 /// Turns; the median counts.
 const ROUNDS: usize = 5;

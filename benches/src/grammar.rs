@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::{Context as _, Result, bail};
-use formwork_embedded::Embedded;
-use formwork_model::BackendConfig;
-use formwork_runner::{Memory, Rung, Stop, SystemClock, perform};
-use formwork_schema::Schema;
-use formwork_testkit::fixtures;
-use formwork_types::{
+use serde_json::{Value, json};
+use slipform_embedded::Embedded;
+use slipform_model::BackendConfig;
+use slipform_runner::{Memory, Rung, Stop, SystemClock, perform};
+use slipform_schema::Schema;
+use slipform_testkit::fixtures;
+use slipform_types::{
     BackendKind, Blueprint, Body, Capabilities, OptionsPatch, Outcome, Receipt, TierBackend,
 };
-use serde_json::{Value, json};
 
 use crate::claim::claim;
 

@@ -1,4 +1,4 @@
-//! Formwork's benchmarks: accuracy and speed beside the peers, in one run.
+//! Slipform's benchmarks: accuracy and speed beside the peers, in one run.
 //!
 //! The corpora are read in place from the folder beside the checkout; without them there is nothing to
 //! measure, and every entry point says so. Scoring is a library so that a test can hold the accuracy to

@@ -1,8 +1,8 @@
-//! `formwork-benches extract|correction|overhead`: run by `cargo xtask bench`.
+//! `slipform-benches extract|correction|overhead`: run by `cargo xtask bench`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 
 use anyhow::{Result, bail};
-use formwork_benches::{corpus, correction, embedded, grammar, overhead, report, speed};
+use slipform_benches::{corpus, correction, embedded, grammar, overhead, report, speed};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
         Some("grammar") => grammar::run(&folder, &grammar::Options::parse(&arguments[1..])?),
         Some("misses") => report::misses(&folder, arguments.get(1).map_or("", String::as_str)),
         _ => bail!(
-            "usage: formwork-benches extract [--no-peers] | misses [MEASURE] | correction | overhead [PYTHON] | \
+            "usage: slipform-benches extract [--no-peers] | misses [MEASURE] | correction | overhead [PYTHON] | \
              grammar --model PATH [--only A,B] [--every N] | embedded MODEL PYTHON"
         ),
     }

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_model::{Backend, BackendConfig, connect};
-use formwork_runner::{Claim, Memory, Rung, Stop, SystemClock, perform};
-use formwork_schema::Schema;
-use formwork_testkit::{Script, ScriptedServer, Step};
-use formwork_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome, Support, TierBackend};
 use serde_json::{Value, json};
+use slipform_model::{Backend, BackendConfig, connect};
+use slipform_runner::{Claim, Memory, Rung, Stop, SystemClock, perform};
+use slipform_schema::Schema;
+use slipform_testkit::{Script, ScriptedServer, Step};
+use slipform_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome, Support, TierBackend};
 
 use crate::claim::claim;
 

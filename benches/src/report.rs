@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
-use formwork_extract::{Options, Outcome, extract};
-use formwork_schema::Cache;
 use serde_json::Value;
+use slipform_extract::{Options, Outcome, extract};
+use slipform_schema::Cache;
 
 use crate::accuracy::{Answer, Line, Tally, measure};
 use crate::corpus::{self, Row};
@@ -34,7 +34,7 @@ pub fn accuracy(folder: &Path, with_peers: bool) -> Result<()> {
     let mut misses = Vec::new();
     let (lines, silent) =
         measure(folder, ours(&cache), |name, row, _| misses.push((name.to_owned(), row.id.clone())))?;
-    let mut columns: Vec<(&str, Vec<Line>, Tally)> = vec![("formwork", lines, silent)];
+    let mut columns: Vec<(&str, Vec<Line>, Tally)> = vec![("slipform", lines, silent)];
     if with_peers {
         let texts = corpus::all_texts(folder)?;
         for peer in peers::all() {
@@ -54,7 +54,7 @@ pub fn accuracy(folder: &Path, with_peers: bool) -> Result<()> {
     }
     print!("{:32} {:>5} {:>9}", "silent wrong, labelled rows", silent.total, "0.5 most");
     columns.iter().for_each(|(_, _, silent)| print!(" {:>14.2}", silent.percent()));
-    println!("\n\nrows that formwork answers otherwise, and why:");
+    println!("\n\nrows that slipform answers otherwise, and why:");
     for (name, id) in &misses {
         println!("  {name}: {id}: {}", reasons.get(id).map_or("not done yet", String::as_str));
     }

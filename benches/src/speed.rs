@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use formwork_extract::{Options, extract};
-use formwork_schema::Schema;
 use serde_json::{Value, json};
+use slipform_extract::{Options, extract};
+use slipform_schema::Schema;
 
 use crate::corpus::rows;
 use crate::peers;
@@ -58,7 +58,7 @@ pub fn real(folder: &Path) -> Result<f64> {
     let bytes: usize = texts.iter().map(String::len).sum();
     let options = Options::lenient();
     let results = race(&mut [
-        ("formwork", &mut || {
+        ("slipform", &mut || {
             for text in &texts {
                 black_box(extract(text, None, &options));
             }
@@ -82,7 +82,7 @@ pub fn real(folder: &Path) -> Result<f64> {
     println!("\nreal outputs, {} texts, {:.1} MB, one core:", texts.len(), bytes as f64 / 1e6);
     for (name, time) in &results {
         println!(
-            "  {name:24} {:8.1} MB/s   formwork is {:.2} times as fast",
+            "  {name:24} {:8.1} MB/s   slipform is {:.2} times as fast",
             bytes as f64 / 1e6 / time.as_secs_f64(),
             ratio(*time, ours)
         );
@@ -100,7 +100,7 @@ pub fn scripted(folder: &Path, our_rate: f64) -> Result<()> {
         if let (_, Some(seconds)) = peer.ask(&texts)? {
             let rate = bytes as f64 / seconds;
             println!(
-                "  {:24} {:8.1} MB/s   formwork is {:.0} times as fast",
+                "  {:24} {:8.1} MB/s   slipform is {:.0} times as fast",
                 peer.name,
                 rate / 1e6,
                 our_rate / rate
@@ -140,7 +140,7 @@ pub fn clean(folder: &Path) -> Result<()> {
             .collect();
         let options = Options::default();
         let results = race(&mut [
-            ("formwork", &mut || {
+            ("slipform", &mut || {
                 for _ in 0..5 {
                     for (text, schema, _) in &prepared {
                         black_box(extract(text, Some(schema), &options));
@@ -158,7 +158,7 @@ pub fn clean(folder: &Path) -> Result<()> {
             }),
         ]);
         println!(
-            "  {name:24} {} documents, formwork takes {:.2} times as long",
+            "  {name:24} {} documents, slipform takes {:.2} times as long",
             prepared.len(),
             ratio(results[0].1, results[1].1)
         );

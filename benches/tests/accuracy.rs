@@ -1,9 +1,9 @@
 //! The accuracy on the corpora, held to its targets. Speed is not asserted anywhere.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
-use formwork_benches::{accuracy, corpus, report};
-use formwork_extract::{Options, extract};
-use formwork_schema::Cache;
+use slipform_benches::{accuracy, corpus, report};
+use slipform_extract::{Options, extract};
+use slipform_schema::Cache;
 
 #[test]
 fn every_corpus_reaches_its_target() {

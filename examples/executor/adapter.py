@@ -28,7 +28,7 @@ def ask(command, prompt, resume):
 
 def main():
     call = json.load(sys.stdin)
-    kept = pathlib.Path(".formwork/executor") / call["session_id"]
+    kept = pathlib.Path(".slipform/executor") / call["session_id"]
     prompt = call["parameters"]["prompt"]
     resume = None
     if call["mode"] == "resume":

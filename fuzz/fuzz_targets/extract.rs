@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use formwork_extract::{Options, Outcome, extract, extract_bytes};
-use formwork_schema::Schema;
+use slipform_extract::{Options, Outcome, extract, extract_bytes};
+use slipform_schema::Schema;
 use libfuzzer_sys::fuzz_target;
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {

@@ -1,7 +1,7 @@
 //! Any schema that parses, against any value: refused or usable, never a crash.
 #![no_main]
 
-use formwork_schema::{Schema, lint};
+use slipform_schema::{Schema, lint};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

@@ -23,8 +23,8 @@ const CONFORMANCE: [&str; 5] = [
 ];
 
 /// The order of the table: what people get by default, the peers, then the single strategies.
-const CONTESTANTS: &str = "formwork:embedded,formwork:auto,server,instructor,pydantic-ai,baml,formwork:native,formwork:tool,\
-                           formwork:system_prompt,formwork:prompt";
+const CONTESTANTS: &str = "slipform:embedded,slipform:auto,server,instructor,pydantic-ai,baml,slipform:native,slipform:tool,\
+                           slipform:system_prompt,slipform:prompt";
 
 pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
     match name {
@@ -57,7 +57,7 @@ fn conformance(rest: &[String]) -> Result<()> {
     };
     let mut shipped = Command::new(&python);
     shipped.current_dir(&scripts).arg("shipped.py").arg("--out").arg(folder.join("shipped.jsonl"));
-    shipped.env("FORMWORK_MODEL", &model).args(if only_shipped { rest } else { &[] });
+    shipped.env("SLIPFORM_MODEL", &model).args(if only_shipped { rest } else { &[] });
     shell::run("bench conformance: the agents that ship", &mut shipped)?;
     if only_shipped {
         return Ok(());
@@ -65,7 +65,7 @@ fn conformance(rest: &[String]) -> Result<()> {
     let out = folder.join("rows.jsonl");
     let mut script = Command::new(python);
     script.current_dir(&scripts).arg("bench.py").arg("--model").arg(&model).arg("--out").arg(out);
-    script.env("FORMWORK_MODEL", model);
+    script.env("SLIPFORM_MODEL", model);
     script.args(["--peers", CONTESTANTS]).args(rest);
     shell::run("bench conformance", &mut script)
 }
@@ -73,16 +73,16 @@ fn conformance(rest: &[String]) -> Result<()> {
 /// The weights, pulled by the command built for speed.
 fn model() -> Result<PathBuf> {
     shell::run(
-        "building formwork",
-        &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]),
+        "building slipform",
+        &mut command("cargo", &["build", "--release", "--quiet", "--package", "slipform"]),
     )?;
-    weights::pull(&root().join("target/release/formwork"))
+    weights::pull(&root().join("target/release/slipform"))
 }
 
 /// Real schemas answered by the embedded model.
 fn grammar(rest: &[String]) -> Result<()> {
     let model = model()?;
-    let arguments = ["run", "--release", "--quiet", "--package", "formwork-benches", "--", "grammar"];
+    let arguments = ["run", "--release", "--quiet", "--package", "slipform-benches", "--", "grammar"];
     shell::run("bench grammar", command("cargo", &arguments).arg("--model").arg(model).args(rest))
 }
 
@@ -94,7 +94,7 @@ fn embedded(rest: &[String]) -> Result<()> {
         [runtime] if runtime == "llama" => &["--features", "llama"],
         _ => bail!("usage: cargo xtask bench embedded [llama]"),
     };
-    let arguments = ["run", "--release", "--quiet", "--package", "formwork-benches"];
+    let arguments = ["run", "--release", "--quiet", "--package", "slipform-benches"];
     let mut bench = command("cargo", &arguments);
     bench.args(features).args(["--", "embedded"]).arg(model).arg(python);
     shell::run("bench embedded", &mut bench)
@@ -102,7 +102,7 @@ fn embedded(rest: &[String]) -> Result<()> {
 
 /// A benchmark that needs nothing but this workspace.
 fn own(name: &str) -> Result<()> {
-    let arguments = ["run", "--release", "--quiet", "--package", "formwork-benches", "--", name];
+    let arguments = ["run", "--release", "--quiet", "--package", "slipform-benches", "--", name];
     shell::run(&format!("bench {name}"), &mut command("cargo", &arguments))
 }
 
@@ -110,10 +110,10 @@ fn own(name: &str) -> Result<()> {
 /// embedded model, which it does not need.
 fn queue(rest: &[String]) -> Result<()> {
     let build = ["build", "--release", "--quiet", "--package"];
-    shell::run("building the server", command("cargo", &build).args(["formwork", "--no-default-features"]))?;
-    shell::run("building the load", command("cargo", &build).arg("formwork-queue-bench"))?;
-    let mut bench = Command::new(root().join("target/release/formwork-queue-bench"));
-    bench.arg("--server").arg(root().join("target/release/formwork")).args(rest);
+    shell::run("building the server", command("cargo", &build).args(["slipform", "--no-default-features"]))?;
+    shell::run("building the load", command("cargo", &build).arg("slipform-queue-bench"))?;
+    let mut bench = Command::new(root().join("target/release/slipform-queue-bench"));
+    bench.arg("--server").arg(root().join("target/release/slipform")).args(rest);
     shell::run("bench queue", &mut bench)
 }
 
@@ -121,7 +121,7 @@ fn queue(rest: &[String]) -> Result<()> {
 fn overhead() -> Result<()> {
     let python = install_conformance()?.join("venv/bin/python");
     let mut bench =
-        command("cargo", &["run", "--release", "--quiet", "--package", "formwork-benches", "--", "overhead"]);
+        command("cargo", &["run", "--release", "--quiet", "--package", "slipform-benches", "--", "overhead"]);
     shell::run("bench overhead", bench.arg(python))
 }
 
@@ -154,7 +154,7 @@ fn extract() -> Result<()> {
         "bench extract",
         &mut command(
             "cargo",
-            &["run", "--release", "--quiet", "--package", "formwork-benches", "--", "extract"],
+            &["run", "--release", "--quiet", "--package", "slipform-benches", "--", "extract"],
         ),
     )
 }

@@ -9,17 +9,17 @@ use crate::weights;
 
 pub(crate) fn run() -> Result<()> {
     shell::run(
-        "building formwork (the first time ten minutes or so on two cores)",
-        &mut command("cargo", &["build", "--release", "--quiet", "--package", "formwork"]),
+        "building slipform (the first time ten minutes or so on two cores)",
+        &mut command("cargo", &["build", "--release", "--quiet", "--package", "slipform"]),
     )?;
-    let formwork = root().join("target/release/formwork");
-    weights::pull(&formwork)?;
+    let slipform = root().join("target/release/slipform");
+    weights::pull(&slipform)?;
     let folder = root().join("examples/tickets");
     println!("\nA support ticket (examples/tickets/ticket.txt):\n");
     shell::run("the ticket", command("cat", &["ticket.txt"]).current_dir(&folder))?;
-    println!("\n$ cd examples/tickets && formwork run triage -p - --backend embedded --receipt < ticket.txt");
+    println!("\n$ cd examples/tickets && slipform run triage -p - --backend embedded --receipt < ticket.txt");
     let ticket = File::open(folder.join("ticket.txt")).context("reading the ticket")?;
-    let mut run = command(&formwork, &["run", "triage", "-p", "-", "--backend", "embedded", "--receipt"]);
+    let mut run = command(&slipform, &["run", "triage", "-p", "-", "--backend", "embedded", "--receipt"]);
     shell::run(
         "valid JSON from the model inside the process, and its receipt",
         run.current_dir(&folder).stdin(ticket),

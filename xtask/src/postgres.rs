@@ -29,7 +29,7 @@ impl Server {
                 programs().context("PostgreSQL was installed, and its programs cannot be found")?
             }
         };
-        let folder = std::env::temp_dir().join(format!("formwork-postgres-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("slipform-postgres-{}", std::process::id()));
         fs::create_dir_all(&folder).context("making a folder for PostgreSQL")?;
         let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr())?.port();
         let server = Server { programs, folder, port };

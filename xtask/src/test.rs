@@ -17,18 +17,18 @@ fn run_all() -> Result<()> {
         "lints",
         &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     )?;
-    shell::run("building formwork", &mut command("cargo", &["build", "--quiet", "--package", "formwork"]))?;
-    let weights = weights::pull(&root().join("target/debug/formwork"))?;
+    shell::run("building slipform", &mut command("cargo", &["build", "--quiet", "--package", "slipform"]))?;
+    let weights = weights::pull(&root().join("target/debug/slipform"))?;
     let python = mcp::install()?;
     let schemathesis = python::install("schemathesis", &[SCHEMATHESIS])?.join("schemathesis");
     let database = postgres::Server::start()?;
     let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--no-fail-fast"]);
     tests
-        .env("FORMWORK_MODEL", weights)
-        .env("FORMWORK_MCP_PYTHON", python)
-        .env("FORMWORK_SCHEMATHESIS", schemathesis)
-        .env("FORMWORK_TEST_POSTGRES", database.address())
-        .env("FORMWORK_TEST_POSTGRES_BIN", database.programs());
+        .env("SLIPFORM_MODEL", weights)
+        .env("SLIPFORM_MCP_PYTHON", python)
+        .env("SLIPFORM_SCHEMATHESIS", schemathesis)
+        .env("SLIPFORM_TEST_POSTGRES", database.address())
+        .env("SLIPFORM_TEST_POSTGRES_BIN", database.programs());
     shell::run("tests", &mut tests)?;
     drop(database);
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);

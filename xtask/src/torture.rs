@@ -8,8 +8,8 @@ use crate::shell::{self, command};
 const KILLS: u32 = 500;
 
 /// What the test is told by.
-const KILLS_VARIABLE: &str = "FORMWORK_TORTURE_KILLS";
-const SEED_VARIABLE: &str = "FORMWORK_TORTURE_SEED";
+const KILLS_VARIABLE: &str = "SLIPFORM_TORTURE_KILLS";
+const SEED_VARIABLE: &str = "SLIPFORM_TORTURE_SEED";
 
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (mut kills, mut seed, mut stores) = (KILLS, None, vec!["sqlite", "postgres"]);
@@ -29,7 +29,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         // The embedded model takes no part in it, and takes long to build.
         let mut test = command(
             "cargo",
-            &["test", "--quiet", "--package", "formwork", "--no-default-features", "--test", "faults", "--"],
+            &["test", "--quiet", "--package", "slipform", "--no-default-features", "--test", "faults", "--"],
         );
         test.args(["--exact", &format!("torture::{store}"), "--nocapture"]);
         test.env(KILLS_VARIABLE, kills.to_string());

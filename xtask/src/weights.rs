@@ -8,15 +8,15 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::shell::command;
 
-/// Pulls the weights with this `formwork` and gives their path. Once pulled they stay in the user's cache.
-pub(crate) fn pull(formwork: &Path) -> Result<PathBuf> {
+/// Pulls the weights with this `slipform` and gives their path. Once pulled they stay in the user's cache.
+pub(crate) fn pull(slipform: &Path) -> Result<PathBuf> {
     println!("\n=== the embedded model's weights");
     let start = Instant::now();
-    let mut pull = command(formwork, &["model", "pull"]);
+    let mut pull = command(slipform, &["model", "pull"]);
     let output =
-        pull.stderr(Stdio::inherit()).output().with_context(|| format!("starting {}", formwork.display()))?;
+        pull.stderr(Stdio::inherit()).output().with_context(|| format!("starting {}", slipform.display()))?;
     if !output.status.success() {
-        bail!("formwork model pull failed ({})", output.status);
+        bail!("slipform model pull failed ({})", output.status);
     }
     println!("=== the embedded model's weights: {:.0} s", start.elapsed().as_secs_f64());
     Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))

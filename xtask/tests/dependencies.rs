@@ -19,8 +19,8 @@ fn metadata() -> Value {
 
 fn short(name: &str) -> String {
     match name {
-        "formwork" => "cli".to_owned(),
-        other => other.trim_start_matches("formwork-").to_owned(),
+        "slipform" => "cli".to_owned(),
+        other => other.trim_start_matches("slipform-").to_owned(),
     }
 }
 
@@ -80,7 +80,7 @@ fn the_graph_is_the_one_we_drew() {
 fn the_core_has_no_runtime_no_network_and_no_clock() {
     const FORBIDDEN: [&str; 10] =
         ["tokio", "async-std", "smol", "mio", "hyper", "reqwest", "rustls", "chrono", "time", "socket2"];
-    for name in ["formwork-schema", "formwork-extract", "formwork-types", "formwork-agents"] {
+    for name in ["slipform-schema", "slipform-extract", "slipform-types", "slipform-agents"] {
         let output = Command::new(env!("CARGO"))
             .args(["tree", "--package", name, "--edges", "normal", "--prefix", "none", "--format", "{p}"])
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())

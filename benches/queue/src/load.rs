@@ -37,7 +37,7 @@ impl Measured {
 pub(crate) async fn commits(server: &Server) -> Result<u64> {
     let mut connection = Connection::open(server.address).await?;
     let answer = connection.get("/metrics").await?;
-    let line = answer.body.lines().find_map(|line| line.strip_prefix("formwork_commits_total "));
+    let line = answer.body.lines().find_map(|line| line.strip_prefix("slipform_commits_total "));
     line.context("no number of commits in the metrics")?.parse().context("a number of commits that is none")
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask bench queue`: runs a second through `formwork serve`, over HTTP, beside bare loops that write the same
+//! `cargo xtask bench queue`: runs a second through `slipform serve`, over HTTP, beside bare loops that write the same
 //! rows to the same databases in the same run.
 //!
 //! A run is created, claimed, said four things of and finished: seven requests, each answered when it is on the disk.
@@ -61,7 +61,7 @@ const USAGE: &str =
 impl Options {
     fn parse(arguments: &[String]) -> Result<Options> {
         let mut options = Options {
-            server: PathBuf::from("target/release/formwork"),
+            server: PathBuf::from("target/release/slipform"),
             runs: 4_000,
             connections: 128,
             sqlite: true,
@@ -127,7 +127,7 @@ async fn run(options: &Options, scratch: &Path) -> Result<()> {
         let server = Server::start(&options.server, &scratch.join("project"), "load.db")?;
         println!("server {}", server.id());
         let (measured, _) = load::run(&server, options.connections, options.runs).await?;
-        said("formwork, SQLite", &measured);
+        said("slipform, SQLite", &measured);
         return Ok(());
     }
     if options.memory {
@@ -167,7 +167,7 @@ async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
     for round in 0..ROUNDS {
         let committed = load::commits(&server).await?;
         let (measured, _) = load::run(&server, options.connections, options.runs).await?;
-        said("formwork, SQLite, synchronous=FULL", &measured);
+        said("slipform, SQLite, synchronous=FULL", &measured);
         let committed = load::commits(&server).await? - committed;
         let requests = (options.runs * REQUESTS) as f64 / committed as f64;
         // In the groups that the server made, and in the largest that there could be.
@@ -269,7 +269,7 @@ async fn postgres(options: &Options, scratch: &Path) -> Result<()> {
             bench = bench.max(private.pgbench("peer", clients, options.runs / 2)?);
         }
         let (measured, _) = load::run(&server, options.connections, options.runs / 2).await?;
-        said("formwork, PostgreSQL", &measured);
+        said("slipform, PostgreSQL", &measured);
         println!("pgbench: {bench:.0} runs/s; ours is {:.0} % of it", measured.rate() / bench * 100.0);
         ours.push(measured.rate());
         theirs.push(bench);

@@ -37,7 +37,7 @@ impl Private {
         let private = Private { programs, folder: folder.to_owned(), port };
         let data = private.folder.join("data");
         private
-            .run(&format!("initdb --pgdata {} --auth trust --username formwork --no-sync", data.display()))?;
+            .run(&format!("initdb --pgdata {} --auth trust --username slipform --no-sync", data.display()))?;
         private.run(&format!(
             "pg_ctl --pgdata {} --wait --log {} --options \"-p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=200\" start",
             data.display(),
@@ -49,8 +49,8 @@ impl Private {
 
     /// A new database, and its address.
     pub(crate) fn database(&self, name: &str) -> Result<String> {
-        self.run(&format!("createdb --host 127.0.0.1 --port {} --username formwork {name}", self.port))?;
-        Ok(format!("postgres://formwork@127.0.0.1:{}/{name}", self.port))
+        self.run(&format!("createdb --host 127.0.0.1 --port {} --username slipform {name}", self.port))?;
+        Ok(format!("postgres://slipform@127.0.0.1:{}/{name}", self.port))
     }
 
     /// Runs a second of the script, unbatched, with so many clients, on a database that has the store's tables and a
@@ -60,7 +60,7 @@ impl Private {
         fs::write(&script, SCRIPT)?;
         let bodies = Bodies::new();
         let mut bench = Command::new(self.programs.join("pgbench"));
-        bench.args(["--no-vacuum", "--protocol=prepared", "--host", "127.0.0.1", "--username", "formwork"]);
+        bench.args(["--no-vacuum", "--protocol=prepared", "--host", "127.0.0.1", "--username", "slipform"]);
         bench.args(["--port", &self.port.to_string(), "--client", &clients.to_string(), "--jobs", "1"]);
         bench.args(["--transactions", &(runs / clients).max(1).to_string()]);
         bench.arg("--file").arg(&script);
@@ -81,7 +81,7 @@ impl Private {
     /// The only column of the only row.
     pub(crate) fn query(&self, database: &str, sql: &str) -> Result<String> {
         let mut command = Command::new(self.programs.join("psql"));
-        command.args(["--host", "127.0.0.1", "--username", "formwork", "--port", &self.port.to_string()]);
+        command.args(["--host", "127.0.0.1", "--username", "slipform", "--port", &self.port.to_string()]);
         let output = command.args(["--no-align", "--tuples-only", "--command", sql, database]).output()?;
         if !output.status.success() {
             bail!("psql failed: {}", String::from_utf8_lossy(&output.stderr));

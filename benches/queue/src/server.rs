@@ -1,4 +1,4 @@
-//! The server that is measured: `formwork serve`, a process of its own.
+//! The server that is measured: `slipform serve`, a process of its own.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

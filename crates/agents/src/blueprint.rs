@@ -4,9 +4,9 @@ mod rules;
 
 use std::sync::LazyLock;
 
-use formwork_schema::{Schema, Segment, json_path, shipped};
-use formwork_types::Blueprint;
 use serde_json::{Map, Value};
+use slipform_schema::{Schema, Segment, json_path, shipped};
+use slipform_types::Blueprint;
 
 use crate::names::suggestion;
 use crate::problem::PROBLEMS_MAX;

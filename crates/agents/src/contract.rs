@@ -1,11 +1,11 @@
 //! Which schema a run's result has to satisfy, and how that is enforced.
 
-use formwork_schema::Cache;
-use formwork_types::{
+use serde_json::Value;
+use slipform_schema::Cache;
+use slipform_types::{
     Blueprint, Contract, ContractOptions, ContractSource, OptionsPatch, RETRIES_FOR_BLUEPRINT,
     RETRIES_FOR_CALLER, RETRIES_MAX,
 };
-use serde_json::Value;
 
 use crate::Error;
 

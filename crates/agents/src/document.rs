@@ -6,8 +6,8 @@ mod yaml;
 
 use std::path::Path;
 
-use formwork_schema::{Segment, json_path};
 use serde_json::Value;
+use slipform_schema::{Segment, json_path};
 
 use crate::Problem;
 

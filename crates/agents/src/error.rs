@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use formwork_types::RETRIES_MAX;
+use slipform_types::RETRIES_MAX;
 use thiserror::Error;
 
 use crate::Problems;
@@ -47,7 +47,7 @@ pub enum Error {
         origin: String,
         /// Where and why.
         #[source]
-        source: formwork_schema::Error,
+        source: slipform_schema::Error,
     },
     /// More retries than there may be.
     #[error("{origin} asks for {given} retries; max_retries is at most {RETRIES_MAX}")]

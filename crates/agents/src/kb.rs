@@ -11,8 +11,8 @@
 //!
 //! Keys that are not in the table are warnings, because the format belongs to someone else.
 
-use formwork_types::Blueprint;
 use serde_json::{Map, Value};
+use slipform_types::Blueprint;
 
 use crate::blueprint::{self, Findings};
 use crate::{Problem, placeholders};
@@ -241,7 +241,7 @@ impl Translation<'_> {
 
     fn warn_unknown(&mut self, definition: &Definition, path: &str, known: &[&str]) {
         for key in definition.keys().filter(|key| !known.contains(&key.as_str())) {
-            let segment = formwork_schema::json_path(&[formwork_schema::Segment::Key(key.clone())]);
+            let segment = slipform_schema::json_path(&[slipform_schema::Segment::Key(key.clone())]);
             let place = format!("{path}{}", segment.trim_start_matches('$'));
             self.findings.warning(place, format!("the key '{key}' is not used"));
         }

@@ -1,6 +1,6 @@
 //! Agents: their files, their blueprints, and what a run of one takes and has to give.
 //!
-//! - [`load`] and [`parse`] read agent files, YAML or JSON, in Formwork's keys or as `kb.agent/1`;
+//! - [`load`] and [`parse`] read agent files, YAML or JSON, in Slipform's keys or as `kb.agent/1`;
 //!   [`check`] does the same for a value that came another way. A [`Blueprint`] that was checked can be
 //!   run: its schemas compile, its example satisfies them, its keys agree with each other. What is wrong
 //!   is told completely, each [`Problem`] with its path and line.
@@ -10,8 +10,8 @@
 //! - [`starter`] is the agent that someone starts from; [`shipped`] are those that come with the program.
 //!
 //! ```
-//! use formwork_agents::contract::{self, ContractRequest, EnvironmentDefaults};
-//! use formwork_agents::{Format, parameters, parse};
+//! use slipform_agents::contract::{self, ContractRequest, EnvironmentDefaults};
+//! use slipform_agents::{Format, parameters, parse};
 //! use serde_json::json;
 //!
 //! let text = "
@@ -34,7 +34,7 @@
 //! Not in here: running agents, and the environment. Files are read by [`load`] alone, and only the
 //! agents' own.
 //!
-//! [`Blueprint`]: formwork_types::Blueprint
+//! [`Blueprint`]: slipform_types::Blueprint
 
 mod blueprint;
 pub mod contract;

@@ -1,9 +1,9 @@
 //! The parameters of a run: whether they are what the agent takes, and how the model reads them.
 
-use formwork_schema::Cache;
-use formwork_types::Blueprint;
 use serde::Serialize;
 use serde_json::{Value, json};
+use slipform_schema::Cache;
+use slipform_types::Blueprint;
 use thiserror::Error;
 
 use crate::Problem;

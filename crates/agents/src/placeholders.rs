@@ -10,9 +10,9 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use formwork_schema::{Additional, Schema, Segment, json_path};
-use formwork_types::{Blueprint, McpServer, RunId, SessionId};
 use serde_json::{Map, Value};
+use slipform_schema::{Additional, Schema, Segment, json_path};
+use slipform_types::{Blueprint, McpServer, RunId, SessionId};
 
 use crate::blueprint::Findings;
 use crate::{Error, Problem, Problems};

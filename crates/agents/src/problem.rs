@@ -28,8 +28,8 @@ impl Problem {
     }
 
     /// The problem of a schema that does not compile, with the schema's key before its path.
-    pub(crate) fn of_schema(prefix: &str, error: &formwork_schema::Error) -> Problem {
-        use formwork_schema::Error as E;
+    pub(crate) fn of_schema(prefix: &str, error: &slipform_schema::Error) -> Problem {
+        use slipform_schema::Error as E;
         let text = error.to_string();
         match error {
             E::Invalid { path, .. } | E::Reference { path, .. } | E::Cycle { path } => {

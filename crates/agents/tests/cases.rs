@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
-use formwork_agents::{Checked, Format, Problems, parse};
+use slipform_agents::{Checked, Format, Problems, parse};
 
 fn rendered(result: &Result<Checked, Problems>) -> String {
     match result {
@@ -45,7 +45,7 @@ fn a_blueprint_that_was_checked_checks_again() {
     for file in cases() {
         let text = fs::read_to_string(&file).unwrap();
         let Ok(checked) = parse(&text, Format::of(&file).unwrap(), Some("a")) else { continue };
-        let again = formwork_agents::check(&serde_json::to_value(&checked.blueprint).unwrap(), None);
+        let again = slipform_agents::check(&serde_json::to_value(&checked.blueprint).unwrap(), None);
         assert_eq!(again.expect("a blueprint").blueprint, checked.blueprint, "{}", file.display());
     }
 }

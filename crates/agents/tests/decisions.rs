@@ -6,10 +6,10 @@ use std::error::Error as _;
 use std::fs;
 use std::path::Path;
 
-use formwork_agents::contract::{self, ContractRequest, EnvironmentDefaults};
-use formwork_agents::{Error, parameters, placeholders};
-use formwork_types::{Blueprint, RunId, SessionId};
 use serde_json::{Value, json};
+use slipform_agents::contract::{self, ContractRequest, EnvironmentDefaults};
+use slipform_agents::{Error, parameters, placeholders};
+use slipform_types::{Blueprint, RunId, SessionId};
 
 fn for_every_case(file: &str, check: impl Fn(&Value, &Blueprint) -> Result<(), String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decisions").join(file);
@@ -113,7 +113,7 @@ fn filled_placeholders() {
                     ["command", "mcp_servers"].iter().any(|key| kept[key].to_string().contains(secret));
                 same(&json!(false), &json!(holds))?;
                 let placeholders::Filled { blueprint, command, mcp_servers, .. } = filled;
-                let used = formwork_types::Blueprint { command, mcp_servers, ..blueprint };
+                let used = slipform_types::Blueprint { command, mcp_servers, ..blueprint };
                 let used = serde_json::to_value(used).unwrap();
                 case["filled"]
                     .as_object()

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::expect;
-use formwork_agents::{Error, FILE_BYTES_MAX, Format, Loaded, PROBLEMS_MAX, load, load_one, parse};
+use slipform_agents::{Error, FILE_BYTES_MAX, Format, Loaded, PROBLEMS_MAX, load, load_one, parse};
 
 fn rendered(loaded: &[Loaded]) -> String {
     let line = |agent: &Loaded| {
@@ -89,7 +89,7 @@ fn a_file_full_of_mistakes_is_told_in_part() {
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_is_refused_and_never_opened() {
-    let folder = std::env::temp_dir().join(format!("formwork-agents-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("slipform-agents-{}", std::process::id()));
     fs::create_dir_all(folder.join("lost")).unwrap();
     let pipe = folder.join("pipe.yaml");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

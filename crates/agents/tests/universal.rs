@@ -1,10 +1,10 @@
 //! Agents whose responses have the universal form.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use formwork_agents::{Checked, check};
-use formwork_schema::{shipped, universal};
-use formwork_types::{ResponseType, UniversalResponse};
 use serde_json::{Value, json};
+use slipform_agents::{Checked, check};
+use slipform_schema::{shipped, universal};
+use slipform_types::{ResponseType, UniversalResponse};
 
 fn agent(response_type: &str, example: Value) -> Value {
     json!({
@@ -65,7 +65,7 @@ fn the_types_have_the_words_of_the_schema() {
     let names: Vec<&str> = kinds.into_iter().map(ResponseType::name).collect();
     assert_eq!(json!(names), listed["response_type"]["enum"]);
     let statuses = listed["status"]["enum"].clone();
-    assert!(serde_json::from_value::<Vec<formwork_types::ResponseStatus>>(statuses).is_ok());
+    assert!(serde_json::from_value::<Vec<slipform_types::ResponseStatus>>(statuses).is_ok());
 }
 
 #[test]

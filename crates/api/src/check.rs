@@ -1,8 +1,8 @@
 //! Extraction and validation without a model.
 
-use formwork_types::OptionsPatch;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slipform_types::OptionsPatch;
 use utoipa::ToSchema;
 
 use crate::described::{OptionsWords, SchemaWords};

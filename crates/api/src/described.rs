@@ -1,4 +1,4 @@
-//! Words of `formwork-types`, described for other languages. That crate knows nothing of descriptions; a test holds
+//! Words of `slipform-types`, described for other languages. That crate knows nothing of descriptions; a test holds
 //! these to it.
 
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
@@ -185,9 +185,9 @@ pub enum EventTypeName {
 
 #[cfg(test)]
 mod tests {
-    use formwork_types::{Body, ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId};
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
+    use slipform_types::{Body, ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId};
 
     use super::*;
 

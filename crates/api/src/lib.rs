@@ -6,7 +6,7 @@
 //! - [`RunnerDoor`] is what runners say to a coordinator. [`Client`] says it over HTTP; a coordinator in the same
 //!   process implements it itself.
 //!
-//! Not in here: what the verbs do (`formwork-coordinator`), and what runs are made of (`formwork-types`).
+//! Not in here: what the verbs do (`slipform-coordinator`), and what runs are made of (`slipform-types`).
 
 mod check;
 mod client;

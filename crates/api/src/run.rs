@@ -1,8 +1,8 @@
 //! Runs.
 
-use formwork_types::{ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, Salvage, SessionId, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slipform_types::{ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, Salvage, SessionId, Tokens};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::described::{

@@ -2,10 +2,10 @@
 
 use std::pin::Pin;
 
-use formwork_types::{AgentCard, Body, ExecutionMode, RunId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use slipform_types::{AgentCard, Body, ExecutionMode, RunId, SessionId};
 use utoipa::ToSchema;
 
 use crate::described::{BodyWords, EventWords, ExecutionModeName, RunIdText, SchemaWords, SessionIdText};

@@ -1,9 +1,9 @@
 //! Sessions, their journals and results.
 
-use formwork_types::{RunId, RunStatus, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use slipform_types::{RunId, RunStatus, SessionId};
 use utoipa::ToSchema;
 
 use crate::described::{EventWords, RunIdText, RunStatusName, SessionIdText};

@@ -1,7 +1,7 @@
 //! The administrator's token of a server, for commands of the same user in the same project.
 //!
-//! `formwork serve` writes it to `.formwork/admin.token`, which no one else can read, and the addresses it listens on to
-//! `.formwork/listen`. Commands send it to those addresses only, and only while a server of the project is alive: another
+//! `slipform serve` writes it to `.slipform/admin.token`, which no one else can read, and the addresses it listens on to
+//! `.slipform/listen`. Commands send it to those addresses only, and only while a server of the project is alive: another
 //! program that listens there when it is not learns nothing. The token stays the same across restarts, so that commands
 //! that wait for a run outlast them; deleting the file makes the next server write a new one.
 
@@ -12,16 +12,16 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use formwork_types::with_hex;
 use rustix::fs::{FlockOperation, OFlags, flock};
+use slipform_types::with_hex;
 
 use crate::desk;
 
-const TOKEN_FILE: &str = ".formwork/admin.token";
-const ADDRESSES_FILE: &str = ".formwork/listen";
+const TOKEN_FILE: &str = ".slipform/admin.token";
+const ADDRESSES_FILE: &str = ".slipform/listen";
 
 /// What every token begins with.
-const PREFIX: &str = "fw_";
+const PREFIX: &str = "sf_";
 
 /// The longest file that is read. A token has 67 characters, an address at most 60.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -37,7 +37,7 @@ pub(crate) struct AdminToken {
 impl AdminToken {
     /// Makes a token, or takes that of another server of the project.
     pub(crate) fn issue(project: &Path) -> Result<AdminToken> {
-        desk::make_folder(&project.join(".formwork"))?;
+        desk::make_folder(&project.join(".slipform"))?;
         let mut file = open_private(&project.join(TOKEN_FILE))?;
         let addresses = project.join(ADDRESSES_FILE);
         let is_first = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();

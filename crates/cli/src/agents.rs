@@ -1,4 +1,4 @@
-//! `formwork agents`: the agents of a project.
+//! `slipform agents`: the agents of a project.
 
 mod there;
 
@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::{Loaded, Problem, load, load_one, shipped, shipped_names, starter};
-use formwork_types::Blueprint;
 use serde_json::{Value, json};
+use slipform_agents::{Loaded, Problem, load, load_one, shipped, shipped_names, starter};
+use slipform_types::Blueprint;
 
 use crate::arguments::{Agents, AgentsCommand};
 use crate::exit::Exit;
@@ -41,7 +41,7 @@ pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
         Some(found) => Ok(found),
         None if names.is_empty() => {
             bail!(
-                "there is no agent '{name}': the folder {FOLDER}/ holds none; make one with `formwork agents init {name}`"
+                "there is no agent '{name}': the folder {FOLDER}/ holds none; make one with `slipform agents init {name}`"
             )
         }
         None => bail!("there is no agent '{name}'; there are: {}", names.join(", ")),
@@ -57,7 +57,7 @@ pub(crate) fn check_tools(blueprint: &Blueprint) -> Result<()> {
 }
 
 fn unknown_tool(blueprint: &Blueprint) -> Option<(usize, String)> {
-    let known = formwork_runner::builtin_names();
+    let known = slipform_runner::builtin_names();
     let is_known = |name: &str| {
         known.contains(&name)
             || name.split_once(':').is_some_and(|(server, _)| blueprint.mcp_servers.contains_key(server))
@@ -89,8 +89,8 @@ fn list(project: &Path, json: bool) -> Result<Exit> {
         output::data(&all.iter().map(summary).collect::<Value>())?;
     } else if all.is_empty() {
         output::lines([format!(
-            "there are no agents in {FOLDER}/; make one with `formwork agents init NAME`, or use one that comes with \
-             formwork: {}",
+            "there are no agents in {FOLDER}/; make one with `slipform agents init NAME`, or use one that comes with \
+             slipform: {}",
             shipped_names().collect::<Vec<_>>().join(", ")
         )]);
     } else {
@@ -175,10 +175,10 @@ fn describe(agent: &Blueprint, origin: &str) -> Result<Exit> {
     if !agent.description.trim().is_empty() {
         output::text(agent.description.trim())?;
     }
-    let parameters = formwork_agents::parameters::schema(agent);
-    output::text(&format!("\ntakes:\n{}", formwork_schema::compact(&parameters)))?;
+    let parameters = slipform_agents::parameters::schema(agent);
+    output::text(&format!("\ntakes:\n{}", slipform_schema::compact(&parameters)))?;
     match agent.output_schema.as_ref().or(agent.default_output_schema.as_ref()) {
-        Some(schema) => output::text(&format!("\ngives:\n{}", formwork_schema::compact(schema)))?,
+        Some(schema) => output::text(&format!("\ngives:\n{}", slipform_schema::compact(schema)))?,
         None => output::text("\ngives: text")?,
     }
     let servers: Vec<String> = agent.mcp_servers.keys().cloned().collect();
@@ -222,7 +222,7 @@ fn init(project: &Path, name: &str) -> Result<Exit> {
         .with_context(|| format!("writing {}", path.display()))?;
     output::lines([
         format!("made {FOLDER}/{name}.yaml; try it with:"),
-        format!("  formwork run {name} -p \"…\""),
+        format!("  slipform run {name} -p \"…\""),
     ]);
     Ok(Exit::Valid)
 }

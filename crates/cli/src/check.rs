@@ -1,10 +1,10 @@
-//! `formwork check`: one text in, JSON out.
+//! `slipform check`: one text in, JSON out.
 
 use anyhow::{Result, bail};
-use formwork_extract::{Extraction, Outcome, extract_bytes};
-use formwork_schema::Schema;
-use formwork_types::{Receipt, Repair};
 use serde_json::json;
+use slipform_extract::{Extraction, Outcome, extract_bytes};
+use slipform_schema::Schema;
+use slipform_types::{Receipt, Repair};
 
 use crate::arguments::Check;
 use crate::exit::Exit;
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
             Ok(Exit::Invalid)
         }
         Outcome::NotFound { reason } => {
-            output::lines([format!("formwork: no JSON found: {reason}")]);
+            output::lines([format!("slipform: no JSON found: {reason}")]);
             Ok(Exit::NotFound)
         }
         Outcome::TooLong { limit, .. } => {

@@ -6,29 +6,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::contract::EnvironmentDefaults;
-use formwork_api::{
+use slipform_agents::contract::EnvironmentDefaults;
+use slipform_api::{
     Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest,
     SchemaView, SessionPage, SessionView, StatsRow,
 };
-use formwork_coordinator::{App, AppOptions, FiguresFilter, Page, Registry, RunFilter};
-use formwork_types::{RunId, SessionId};
+use slipform_coordinator::{App, AppOptions, FiguresFilter, Page, Registry, RunFilter};
+use slipform_types::{RunId, SessionId};
 use tokio::time::Instant;
 
 use crate::backends::environment;
 use crate::{admin_token, output};
 
 /// The variable with a coordinator's address.
-pub(crate) const URL_VARIABLE: &str = "FORMWORK_URL";
+pub(crate) const URL_VARIABLE: &str = "SLIPFORM_URL";
 
 /// The variable with the token to show it.
-pub(crate) const TOKEN_VARIABLE: &str = "FORMWORK_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "SLIPFORM_TOKEN";
 
 /// Where a project keeps its state.
-const STATE_FOLDER: &str = ".formwork";
+const STATE_FOLDER: &str = ".slipform";
 
 /// Where a project keeps its runs.
-const DATABASE: &str = ".formwork/formwork.db";
+const DATABASE: &str = ".slipform/slipform.db";
 
 /// How often a coordinator is asked about a run that is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -138,7 +138,7 @@ impl Desk {
             Err(error) => error,
         };
         let project = std::env::current_dir().context("the current folder cannot be read")?;
-        if !error.is::<formwork_coordinator::StoreError>() || project.join(DATABASE).exists() {
+        if !error.is::<slipform_coordinator::StoreError>() || project.join(DATABASE).exists() {
             return Err(error);
         }
         let registry = Arc::new(Registry::read(&project));
@@ -293,7 +293,7 @@ impl Desk {
             if !is_said && begun.elapsed() > SEE_OFF_SILENT {
                 is_said = true;
                 output::lines([format!(
-                    "formwork: waiting for the end of {}; where its process is gone, that takes up to {} s",
+                    "slipform: waiting for the end of {}; where its process is gone, that takes up to {} s",
                     run.run_id,
                     limit.as_secs()
                 )]);

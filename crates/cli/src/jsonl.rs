@@ -1,12 +1,12 @@
-//! `formwork check --jsonl`: many texts in, one verdict a line out.
+//! `slipform check --jsonl`: many texts in, one verdict a line out.
 
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use formwork_extract::{Options, Outcome, extract};
-use formwork_schema::{Cache, Schema};
 use serde_json::{Value, json};
+use slipform_extract::{Options, Outcome, extract};
+use slipform_schema::{Cache, Schema};
 
 use crate::arguments::Check;
 use crate::exit::Exit;

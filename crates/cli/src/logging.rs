@@ -11,7 +11,7 @@ use crate::output;
 use crate::secrets::RedactedStderr;
 
 /// The variable with the least that is said: `off`, `error`, `warn`, `info`, `debug` or `trace`.
-const VARIABLE: &str = "FORMWORK_LOG";
+const VARIABLE: &str = "SLIPFORM_LOG";
 
 /// Sends what is left when it is dropped.
 pub(crate) struct Logging {
@@ -75,7 +75,7 @@ mod spans {
             let exporter = opentelemetry_otlp::SpanExporter::builder().with_http().build();
             let exporter =
                 exporter.with_context(|| format!("the collector that {} names", VARIABLES.join(" or ")))?;
-            let resource = Resource::builder().with_service_name("formwork").build();
+            let resource = Resource::builder().with_service_name("slipform").build();
             let provider =
                 SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
             Ok(Some(Spans(provider)))
@@ -85,7 +85,7 @@ mod spans {
         where
             S: Subscriber + for<'span> LookupSpan<'span>,
         {
-            let tracer = self.0.tracer("formwork");
+            let tracer = self.0.tracer("slipform");
             tracing_opentelemetry::layer().with_tracer(tracer).with_filter(LevelFilter::INFO)
         }
     }

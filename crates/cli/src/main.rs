@@ -1,4 +1,4 @@
-//! The `formwork` command: arguments in, verbs out.
+//! The `slipform` command: arguments in, verbs out.
 //!
 //! Data goes to stdout, everything else to stderr, and the exit status is typed: 0 valid, 1 not valid,
 //! 2 bad usage, config, agent or schema, 3 backend unreachable, 4 no JSON found, 130 interrupted.

@@ -1,4 +1,4 @@
-//! `formwork model`: the weights of the embedded model.
+//! `slipform model`: the weights of the embedded model.
 
 mod display;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
-use formwork_embedded::weights::{self, DEFAULT, Error, MODEL_VARIABLE, Model as Weights, Options, Pulled};
+use slipform_embedded::weights::{self, DEFAULT, Error, MODEL_VARIABLE, Model as Weights, Options, Pulled};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::{Model, ModelCommand};
@@ -34,11 +34,11 @@ fn pull(force: bool) -> Result<Exit> {
     match outcome {
         Ok(pulled) => report(&pulled),
         Err(error) if error.is_unreachable() => {
-            output::lines([format!("formwork: {error}")]);
+            output::lines([format!("slipform: {error}")]);
             Ok(Exit::Backend)
         }
         Err(error @ Error::Stopped) => {
-            output::lines([format!("formwork: {error}")]);
+            output::lines([format!("slipform: {error}")]);
             Ok(Exit::Interrupted)
         }
         Err(error) => Err(error.into()),
@@ -79,7 +79,7 @@ fn list(as_json: bool) -> Result<Exit> {
     let models = weights::list(&store, &DEFAULT, &weights::environment)?;
     if !models.iter().any(|model| model.used) {
         output::lines([format!(
-            "no weights to use in {}; `formwork model pull` fetches the default ones",
+            "no weights to use in {}; `slipform model pull` fetches the default ones",
             store.display()
         )]);
     }

@@ -135,20 +135,20 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if is_closed(error) {
         return Exit::Valid.into();
     }
-    lines([format!("formwork: {error:#}")]);
+    lines([format!("slipform: {error:#}")]);
     if is_absent(error) || is_away(error) { Exit::Backend.into() } else { Exit::Usage.into() }
 }
 
 /// Whether a coordinator or its database does not answer.
 pub(crate) fn is_away(error: &anyhow::Error) -> bool {
-    let refused = error.downcast_ref::<formwork_api::Error>();
+    let refused = error.downcast_ref::<slipform_api::Error>();
     refused.is_some_and(|refused| refused.code.is_passing())
 }
 
 /// Whether the embedded model could be had, and is not there yet.
 #[cfg(feature = "embedded")]
 fn is_absent(error: &anyhow::Error) -> bool {
-    use formwork_embedded::weights::Error;
+    use slipform_embedded::weights::Error;
     let cause = error.downcast_ref::<Error>();
     cause.is_some_and(|cause| matches!(cause, Error::NotPulled { .. } | Error::Unverified { .. }))
 }

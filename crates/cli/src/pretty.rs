@@ -8,9 +8,9 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-use formwork_schema::universal;
-use formwork_types::{ResponseStatus, ResponseType, UniversalResponse};
 use serde_json::Value;
+use slipform_schema::universal;
+use slipform_types::{ResponseStatus, ResponseType, UniversalResponse};
 
 use page::{Colour, Page};
 

@@ -1,8 +1,8 @@
-//! `formwork probe`: what a backend really enforces.
+//! `slipform probe`: what a backend really enforces.
 
 use anyhow::{Context as _, Result};
-use formwork_model::Error;
-use formwork_model::probe::{Finding, Verdict, probe};
+use slipform_model::Error;
+use slipform_model::probe::{Finding, Verdict, probe};
 
 use crate::arguments::Probe;
 use crate::backends::{self, Verdicts, environment};
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Probe) -> Result<Exit> {
             Ok(verdict) => verdict,
             Err(error @ Error::Settings(_)) => return Err(error.into()),
             Err(error) => {
-                output::lines([format!("formwork: {}: {error}", config.name)]);
+                output::lines([format!("slipform: {}: {error}", config.name)]);
                 return Ok(Exit::Backend);
             }
         };

@@ -1,4 +1,4 @@
-//! `formwork run`: an agent, from parameters to a result that satisfies its contract.
+//! `slipform run`: an agent, from parameters to a result that satisfies its contract.
 
 mod agent;
 mod given;
@@ -11,9 +11,9 @@ mod tree;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use formwork_api::RunRequest;
-use formwork_types::{AgentType, Blueprint, SessionId};
 use serde_json::Value;
+use slipform_api::RunRequest;
+use slipform_types::{AgentType, Blueprint, SessionId};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::{Place, Run};
@@ -45,7 +45,7 @@ pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Re
 fn check_team(arguments: &Run, blueprint: &Blueprint) -> Result<()> {
     if arguments.needs_team && blueprint.kind != AgentType::Orchestrator {
         bail!(
-            "the agent '{name}' leads no team; run it with `formwork run {name}`, or say type: orchestrator in its file",
+            "the agent '{name}' leads no team; run it with `slipform run {name}`, or say type: orchestrator in its file",
             name = blueprint.name
         );
     }

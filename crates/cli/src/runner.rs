@@ -1,10 +1,10 @@
-//! `formwork runner`: works for a coordinator elsewhere.
+//! `slipform runner`: works for a coordinator elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_runner::{Progress, Worker, WorkerOptions};
+use slipform_runner::{Progress, Worker, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Runner;
@@ -39,12 +39,12 @@ async fn work(arguments: &Runner) -> Result<Exit> {
         claim_wait: CLAIM_WAIT,
     };
     let address = client.address().to_owned();
-    output::lines([format!("formwork: working for {address}, {} runs at a time", arguments.slots)]);
+    output::lines([format!("slipform: working for {address}, {} runs at a time", arguments.slots)]);
     let progress: Arc<dyn Progress> = Arc::new(());
     let worker = Worker::new(Arc::new(client), Arc::new(workshop), progress, options);
     let closing = async {
         let _ = signals::interrupted().await;
-        output::lines(["formwork: going home; what is being worked on is given back".to_owned()]);
+        output::lines(["slipform: going home; what is being worked on is given back".to_owned()]);
     };
     worker.run(closing).await.with_context(|| {
         format!(

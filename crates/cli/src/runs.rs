@@ -1,10 +1,10 @@
-//! `formwork runs`: pieces of requested work, and how they stand.
+//! `slipform runs`: pieces of requested work, and how they stand.
 
 use anyhow::{Context as _, Result, bail};
-use formwork_api::{RunSummary, RunView};
-use formwork_coordinator::{Page, RunFilter};
-use formwork_types::{RunId, RunStatus};
 use serde_json::json;
+use slipform_api::{RunSummary, RunView};
+use slipform_coordinator::{Page, RunFilter};
+use slipform_types::{RunId, RunStatus};
 
 use crate::arguments::{Runs, RunsCommand};
 use crate::desk::Desk;
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
             RunsCommand::Show { id, json } => show(&desk, &run_id(id)?, *json).await,
             RunsCommand::Stop { id } => {
                 let run = desk.see_off(desk.stop_run(&run_id(id)?).await?).await?;
-                output::lines([format!("formwork: {} is {}", run.run_id, run.status.name())]);
+                output::lines([format!("slipform: {} is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
         }
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
 }
 
 fn run_id(text: &str) -> Result<RunId> {
-    text.parse().context("`formwork runs list` shows those there are")
+    text.parse().context("`slipform runs list` shows those there are")
 }
 
 fn read_status(name: &str) -> Result<RunStatus> {

@@ -1,11 +1,11 @@
-//! `formwork schemas`: what is wrong with a schema, before a model is asked to follow it.
+//! `slipform schemas`: what is wrong with a schema, before a model is asked to follow it.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_api::SchemaRequest;
-use formwork_schema::{SCHEMA_BYTES_MAX, Schema, lint, shipped};
 use serde_json::{Value, json};
+use slipform_api::SchemaRequest;
+use slipform_schema::{SCHEMA_BYTES_MAX, Schema, lint, shipped};
 
 use crate::arguments::{Schemas, SchemasCommand};
 use crate::desk::Desk;
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
             SchemasCommand::Remove { name } => {
                 desk.remove_schema(name).await?;
                 output::lines([format!(
-                    "formwork: '{name}' is not registered any more; runs that have it keep it"
+                    "slipform: '{name}' is not registered any more; runs that have it keep it"
                 )]);
                 Ok(Exit::Valid)
             }
@@ -68,7 +68,7 @@ async fn show(desk: &Desk, name: &str, as_json: bool) -> Result<Exit> {
     let schema = desk.schema(name).await?;
     match as_json {
         true => output::data(&serde_json::to_value(&schema)?)?,
-        false => output::text(&formwork_schema::compact(&schema.schema))?,
+        false => output::text(&slipform_schema::compact(&schema.schema))?,
     }
     Ok(Exit::Valid)
 }
@@ -82,7 +82,7 @@ async fn add(desk: &Desk, name: &str, file: &Path) -> Result<Exit> {
     let schema = serde_json::from_slice(source::without_mark(&bytes))
         .with_context(|| format!("the schema in {} is not JSON", file.display()))?;
     let view = desk.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
-    output::lines([format!("formwork: '{name}' is registered ({})", view.hash.unwrap_or_default())]);
+    output::lines([format!("slipform: '{name}' is registered ({})", view.hash.unwrap_or_default())]);
     Ok(Exit::Valid)
 }
 

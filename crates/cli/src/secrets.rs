@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use formwork_model::BackendConfig;
-use formwork_runner::{Secrets, is_secret_variable};
+use slipform_model::BackendConfig;
+use slipform_runner::{Secrets, is_secret_variable};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::backends::environment;

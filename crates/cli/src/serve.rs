@@ -1,4 +1,4 @@
-//! `formwork serve`: the coordinator, and a runner beside it.
+//! `slipform serve`: the coordinator, and a runner beside it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_coordinator::http::{Server, ServerOptions};
-use formwork_coordinator::{Analytics, App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
-use formwork_runner::{Progress, Worker, WorkerOptions};
+use slipform_coordinator::http::{Server, ServerOptions};
+use slipform_coordinator::{Analytics, App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
+use slipform_runner::{Progress, Worker, WorkerOptions};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tracing_subscriber::filter::LevelFilter;
@@ -49,7 +49,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     if needs_token && app.tokens().await?.is_empty() {
         bail!(
             "{listen} can be reached from elsewhere, so every request needs a token, and there is none; make one with \
-             `formwork token create NAME --scope admin`, or listen on 127.0.0.1"
+             `slipform token create NAME --scope admin`, or listen on 127.0.0.1"
         );
     }
     // Runners that live could not renew their leases while nobody served.
@@ -57,7 +57,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let admin = AdminToken::issue(&project);
     if let Err(error) = &admin {
         output::lines([format!(
-            "formwork: there is no local administrator's token: {error:#}; make one with `formwork token create NAME \
+            "slipform: there is no local administrator's token: {error:#}; make one with `slipform token create NAME \
              --scope admin`"
         )]);
     }
@@ -99,7 +99,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         ended = working(&mut worker) => bail!("the runner in this process ended: {}", said_of(ended)),
         ended = &mut helpers => bail!("what looks after runs ended: {:?}", ended.err()),
     }
-    output::lines(["formwork: going down; what is being worked on is given back".to_owned()]);
+    output::lines(["slipform: going down; what is being worked on is given back".to_owned()]);
     close.send_replace(true);
     if let Some(worker) = worker {
         let _ = worker.await;
@@ -123,16 +123,16 @@ async fn look_after(app: App, sweeper: Sweeper, analytics: Option<Analytics>) {
     tokio::join!(app.tail().run(), app.registry().watch(), sweeper.run(), writing);
 }
 
-type Working = JoinHandle<Result<(), formwork_runner::Error>>;
+type Working = JoinHandle<Result<(), slipform_runner::Error>>;
 
-async fn working(worker: &mut Option<Working>) -> Result<Result<(), formwork_runner::Error>, JoinError> {
+async fn working(worker: &mut Option<Working>) -> Result<Result<(), slipform_runner::Error>, JoinError> {
     match worker {
         Some(worker) => worker.await,
         None => std::future::pending().await,
     }
 }
 
-fn said_of(ended: Result<Result<(), formwork_runner::Error>, JoinError>) -> String {
+fn said_of(ended: Result<Result<(), slipform_runner::Error>, JoinError>) -> String {
     match ended {
         Ok(Ok(())) => "it says nothing of why".to_owned(),
         Ok(Err(error)) => error.to_string(),
@@ -184,14 +184,14 @@ fn said(app: &App, listen: &str, database: &str, no_runner: bool) -> Vec<String>
     };
     let runner = if no_runner { "no runner here" } else { "a runner in this process" };
     let mut lines = vec![
-        format!("formwork: listening on http://{listen} ({} agents, {runner})", files.agents.len()),
-        format!("formwork: runs are kept in {shown}"),
+        format!("slipform: listening on http://{listen} ({} agents, {runner})", files.agents.len()),
+        format!("slipform: runs are kept in {shown}"),
     ];
     for (name, file) in &files.agents {
-        lines.extend(file.problems.iter().map(|problem| format!("formwork: agent '{name}': {problem}")));
+        lines.extend(file.problems.iter().map(|problem| format!("slipform: agent '{name}': {problem}")));
     }
     for (name, file) in &files.schemas {
-        lines.extend(file.problems.iter().map(|problem| format!("formwork: schema '{name}': {problem}")));
+        lines.extend(file.problems.iter().map(|problem| format!("slipform: schema '{name}': {problem}")));
     }
     lines
 }

@@ -1,10 +1,10 @@
-//! `formwork sessions`: conversations with agents, and what came of them.
+//! `slipform sessions`: conversations with agents, and what came of them.
 
 use anyhow::{Context as _, Result};
-use formwork_api::{ResultView, RunRequest, RunResult, SessionView};
-use formwork_coordinator::Page;
-use formwork_types::{Event, SessionId};
 use serde_json::{Value, json};
+use slipform_api::{ResultView, RunRequest, RunResult, SessionView};
+use slipform_coordinator::Page;
+use slipform_types::{Event, SessionId};
 
 use crate::arguments::{Sessions, SessionsCommand};
 use crate::desk::Desk;
@@ -29,13 +29,13 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
             SessionsCommand::Resume { id, prompt } => resume(&desk, session(id)?, prompt).await,
             SessionsCommand::Stop { id } => {
                 let run = desk.see_off(desk.stop_session(&session(id)?).await?).await?;
-                output::lines([format!("formwork: {} is {}", run.run_id, run.status.name())]);
+                output::lines([format!("slipform: {} is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
             SessionsCommand::Delete { id } => {
                 desk.sweep().await?;
                 desk.delete_session(&session(id)?).await?;
-                output::lines([format!("formwork: {id} is deleted, with all that it led to")]);
+                output::lines([format!("slipform: {id} is deleted, with all that it led to")]);
                 Ok(Exit::Valid)
             }
         }
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
 }
 
 fn session(text: &str) -> Result<SessionId> {
-    text.parse().context("`formwork sessions list` shows those there are")
+    text.parse().context("`slipform sessions list` shows those there are")
 }
 
 async fn list(desk: &Desk, limit: usize, as_json: bool) -> Result<Exit> {
@@ -53,7 +53,7 @@ async fn list(desk: &Desk, limit: usize, as_json: bool) -> Result<Exit> {
         return Ok(Exit::Valid);
     }
     if page.sessions.is_empty() {
-        output::lines(["there are no sessions yet; `formwork run AGENT` makes one".to_owned()]);
+        output::lines(["there are no sessions yet; `slipform run AGENT` makes one".to_owned()]);
     }
     for session in &page.sessions {
         output::text(&line(session))?;
@@ -122,7 +122,7 @@ fn print_result(error: Option<&Value>, result: &RunResult, form: Form) -> Result
             print(&error["response"])?;
         }
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
-        output::lines([format!("formwork: {} ({})", text("message"), text("type"))]);
+        output::lines([format!("slipform: {} ({})", text("message"), text("type"))]);
         let errors = error["validation_errors"].as_array().into_iter().flatten();
         output::lines(errors.filter_map(Value::as_str).map(str::to_owned));
     } else {

@@ -1,4 +1,4 @@
-//! `formwork.toml` and the environment: which backends there are, and which tier means which.
+//! `slipform.toml` and the environment: which backends there are, and which tier means which.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,15 +6,15 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_model::BackendConfig;
-use formwork_runner::ProjectPolicy;
-use formwork_types::{BackendKind, Blueprint};
 use serde::Deserialize;
+use slipform_model::BackendConfig;
+use slipform_runner::ProjectPolicy;
+use slipform_types::{BackendKind, Blueprint};
 
 use crate::secrets;
 
 /// The file's name in a project.
-pub(crate) const FILE: &str = "formwork.toml";
+pub(crate) const FILE: &str = "slipform.toml";
 
 /// The backend that always exists.
 const EMBEDDED: &str = "embedded";
@@ -74,7 +74,7 @@ impl Default for AnalyticsSettings {
     }
 }
 
-/// How `formwork serve` works, where its arguments say nothing.
+/// How `slipform serve` works, where its arguments say nothing.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerSettings {
@@ -305,15 +305,15 @@ mod tests {
     fn mistakes_are_named_with_key_and_line() {
         let unknown =
             refusal("default_backend = \"a\"\n\n[backends.a]\nkind = \"openai\"\nbase_ulr = \"http://x\"\n");
-        assert!(unknown.starts_with("formwork.toml, line 5: unknown field `base_ulr`"), "{unknown}");
+        assert!(unknown.starts_with("slipform.toml, line 5: unknown field `base_ulr`"), "{unknown}");
         let kind = refusal("[backends.a]\nkind = \"opnai\"\n");
-        assert!(kind.starts_with("formwork.toml, line 2: unknown variant `opnai`"), "{kind}");
+        assert!(kind.starts_with("slipform.toml, line 2: unknown variant `opnai`"), "{kind}");
         let broken = refusal("[backends.a\n");
-        assert!(broken.starts_with("formwork.toml, line 1:"), "{broken}");
+        assert!(broken.starts_with("slipform.toml, line 1:"), "{broken}");
         let missing = refusal("default_backend = \"b\"\n[backends.a]\nkind = \"openai\"\n");
         assert_eq!(missing, "default_backend: there is no backend 'b'; there are: a, embedded");
         let command = refusal("[tools]\ncommands = [\"cargo test\", \" \"]\n");
-        assert!(command.starts_with("formwork.toml: tools.commands has an empty one"), "{command}");
+        assert!(command.starts_with("slipform.toml: tools.commands has an empty one"), "{command}");
         let tier = refusal("[backends.a]\nkind = \"openai\"\n[tiers]\nlarge = \"b\"\n");
         assert_eq!(tier, "tiers.large: there is no backend 'b'; there are: a, embedded");
     }
@@ -339,7 +339,7 @@ mod tests {
         let enabled = |text: &str| settings(text, &[]).unwrap().analytics.enabled;
         assert!(enabled("") && enabled("[analytics]\n") && !enabled("[analytics]\nenabled = false\n"));
         let unknown = refusal("[analytics]\nenable = false\n");
-        assert!(unknown.starts_with("formwork.toml, line 2: unknown field `enable`"), "{unknown}");
+        assert!(unknown.starts_with("slipform.toml, line 2: unknown field `enable`"), "{unknown}");
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_committed_example_is_right() {
-        let settings = settings(include_str!("../../../examples/formwork.toml"), &[]).unwrap();
+        let settings = settings(include_str!("../../../examples/slipform.toml"), &[]).unwrap();
         assert_eq!(settings.tier("large").unwrap().name, "claude");
         assert_eq!(settings.tier("medium").unwrap().name, "lmstudio");
         assert_eq!(settings.tools.commands, ["cargo test"]);

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use formwork_schema::{SCHEMA_BYTES_MAX, Schema, shipped};
 use serde_json::Value;
+use slipform_schema::{SCHEMA_BYTES_MAX, Schema, shipped};
 
 /// The folder with a project's named schemas.
 const SCHEMAS_FOLDER: &str = "schemas";

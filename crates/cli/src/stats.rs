@@ -1,7 +1,7 @@
-//! `formwork stats`: how agents do, on each backend.
+//! `slipform stats`: how agents do, on each backend.
 
 use anyhow::{Context as _, Result};
-use formwork_api::StatsRow;
+use slipform_api::StatsRow;
 
 use crate::arguments::Stats;
 use crate::desk::Desk;
@@ -43,10 +43,10 @@ pub(crate) fn run(arguments: &Stats) -> Result<Exit> {
         match (&arguments.agent, rows.is_empty()) {
             (_, false) => table(&rows).iter().try_for_each(|line| output::text(line))?,
             (None, true) => {
-                output::lines(["no run has ended yet; `formwork run AGENT -p PROMPT` makes one".to_owned()]);
+                output::lines(["no run has ended yet; `slipform run AGENT -p PROMPT` makes one".to_owned()]);
             }
             (Some(agent), true) => output::lines([format!(
-                "no run of '{agent}' has ended yet; `formwork stats` shows the agents that have any"
+                "no run of '{agent}' has ended yet; `slipform stats` shows the agents that have any"
             )]),
         }
         Ok(Exit::Valid)

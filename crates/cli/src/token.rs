@@ -1,12 +1,12 @@
-//! `formwork token`: who may ask a coordinator that can be reached from elsewhere.
+//! `slipform token`: who may ask a coordinator that can be reached from elsewhere.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_coordinator::{App, Registry, Scope};
-use formwork_types::timestamp;
 use serde_json::json;
+use slipform_coordinator::{App, Registry, Scope};
+use slipform_types::timestamp;
 
 use crate::arguments::{Token, TokenCommand};
 use crate::backends::{self, environment};
@@ -51,7 +51,7 @@ async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exi
         }))?;
     } else {
         output::lines([format!(
-            "formwork: {} for '{name}' ({}); it is not shown again:",
+            "slipform: {} for '{name}' ({}); it is not shown again:",
             record.token_id, record.scope
         )]);
         output::text(&issued.token)?;
@@ -73,7 +73,7 @@ async fn list(app: &App, as_json: bool) -> Result<Exit> {
         return Ok(Exit::Valid);
     }
     if tokens.is_empty() {
-        output::lines(["there are no tokens; make one with `formwork token create NAME`".to_owned()]);
+        output::lines(["there are no tokens; make one with `slipform token create NAME`".to_owned()]);
     }
     for token in tokens {
         output::text(&format!(
@@ -89,8 +89,8 @@ async fn list(app: &App, as_json: bool) -> Result<Exit> {
 
 async fn revoke(app: &App, id: &str) -> Result<Exit> {
     if !app.revoke_token(id).await? {
-        bail!("there is no token {id}; `formwork token list` shows those there are");
+        bail!("there is no token {id}; `slipform token list` shows those there are");
     }
-    output::lines([format!("formwork: {id} is worth nothing any more")]);
+    output::lines([format!("slipform: {id} is worth nothing any more")]);
     Ok(Exit::Valid)
 }

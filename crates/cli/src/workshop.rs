@@ -7,12 +7,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use formwork_agents::load;
-use formwork_agents::placeholders::{Filled, Surroundings, fill};
-use formwork_model::BackendConfig;
-use formwork_runner::{Claim, Job, Outfitter, ProjectPolicy, Rung, Secrets, Variables, resolve_folder};
-use formwork_types::{AgentType, Blueprint, McpServer, RunId, SessionId, TierBackend, WRITING_TOOLS};
 use serde_json::{Value, json};
+use slipform_agents::load;
+use slipform_agents::placeholders::{Filled, Surroundings, fill};
+use slipform_model::BackendConfig;
+use slipform_runner::{Claim, Job, Outfitter, ProjectPolicy, Rung, Secrets, Variables, resolve_folder};
+use slipform_types::{AgentType, Blueprint, McpServer, RunId, SessionId, TierBackend, WRITING_TOOLS};
 use tokio::time::Instant;
 
 use crate::backends::{self, Verdicts, environment};

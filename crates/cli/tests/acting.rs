@@ -3,8 +3,8 @@
 
 mod support;
 
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::json;
+use slipform_testkit::{ScriptedServer, Step};
 use support::Project;
 
 /// More agents above one another than there are slots: if a run kept its slot while it waits, nobody could go on.
@@ -146,7 +146,7 @@ fn a_run_survives_the_loss_of_its_listeners() {
         .backend(&server.base_url())
         .file("agents/reader.yaml", "name: reader\ntools: [fs:read]\n");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_formwork"))
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_slipform"))
         .args(["run", "reader", "-p", "x"])
         .current_dir(&project.folder)
         .stderr(full)

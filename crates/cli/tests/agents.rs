@@ -1,11 +1,11 @@
-//! `formwork agents` and `formwork probe` from outside.
+//! `slipform agents` and `slipform probe` from outside.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
 use expect_test::expect;
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::json;
+use slipform_testkit::{ScriptedServer, Step};
 use support::{Project, REVIEWER};
 
 const KB: &str = "\

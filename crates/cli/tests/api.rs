@@ -1,6 +1,6 @@
 //! The API as its own description says, tried with requests that nobody thought of.
 //!
-//! Schemathesis is named by `FORMWORK_SCHEMATHESIS`; `cargo xtask test` installs it. Without it the test says SKIPPED.
+//! Schemathesis is named by `SLIPFORM_SCHEMATHESIS`; `cargo xtask test` installs it. Without it the test says SKIPPED.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod support;
@@ -34,7 +34,7 @@ impl Drop for Server {
 
 /// Serves a project, on a port that is free.
 fn serve(project: &Project) -> Server {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_formwork"))
+    let mut process = Command::new(env!("CARGO_BIN_EXE_slipform"))
         .args(["serve", "--listen", "127.0.0.1:0"])
         .current_dir(&project.folder)
         .stderr(Stdio::piped())
@@ -50,8 +50,8 @@ fn serve(project: &Project) -> Server {
 
 #[test]
 fn every_answer_is_one_that_is_described_and_none_is_a_fault() {
-    let Ok(schemathesis) = std::env::var("FORMWORK_SCHEMATHESIS") else {
-        println!("SKIPPED: FORMWORK_SCHEMATHESIS names no schemathesis; `cargo xtask test` installs it");
+    let Ok(schemathesis) = std::env::var("SLIPFORM_SCHEMATHESIS") else {
+        println!("SKIPPED: SLIPFORM_SCHEMATHESIS names no schemathesis; `cargo xtask test` installs it");
         return;
     };
     let project = Project::new("schemathesis")

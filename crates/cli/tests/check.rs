@@ -1,4 +1,4 @@
-//! `formwork check` from outside: exit status, stdout and stderr.
+//! `slipform check` from outside: exit status, stdout and stderr.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -31,7 +31,7 @@ struct Ran {
 }
 
 fn run(folder: &Path, arguments: &[&str], input: &[u8]) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_formwork"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_slipform"))
         .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::piped())
@@ -99,7 +99,7 @@ fn no_json_is_its_own_status() {
             status 4
             --- stdout
             --- stderr
-            formwork: no JSON found: the text holds no JSON document
+            slipform: no JSON found: the text holds no JSON document
         "#]],
     );
     check(
@@ -110,7 +110,7 @@ fn no_json_is_its_own_status() {
             status 4
             --- stdout
             --- stderr
-            formwork: no JSON found: the text is not one JSON document: not valid JSON at line 3, column 1
+            slipform: no JSON found: the text is not one JSON document: not valid JSON at line 3, column 1
         "#]],
     );
 }
@@ -146,7 +146,7 @@ fn what_is_wrong_with_the_schema_is_said() {
             status 2
             --- stdout
             --- stderr
-            formwork: no schema 'nobody': there is no such file, and no schemas/nobody.json; give a file or the name of one in schemas/
+            slipform: no schema 'nobody': there is no such file, and no schemas/nobody.json; give a file or the name of one in schemas/
         "#]],
     );
     let place = folder("bad-schemas");
@@ -167,7 +167,7 @@ fn what_is_wrong_with_the_schema_is_said() {
         fs::write(place.join(&file), source).unwrap();
         let ran = run(&place, &["check", "--schema", &file], b"{}");
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{file}");
-        let expected = format!("formwork: the schema in {file} {expected}");
+        let expected = format!("slipform: the schema in {file} {expected}");
         assert!(ran.stderr.starts_with(&expected), "{expected}\n{}", ran.stderr);
     }
 }
@@ -189,9 +189,9 @@ fn bad_usage_and_unreadable_texts_are_named() {
     }
     let ran = run(&place, &["check", "nowhere.txt"], b"");
     assert_eq!(ran.status, 2);
-    assert!(ran.stderr.starts_with("formwork: cannot open nowhere.txt: "), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("slipform: cannot open nowhere.txt: "), "{}", ran.stderr);
     let ran = run(&place, &["check", "schemas"], b"");
-    assert_eq!((ran.status, ran.stderr.as_str()), (2, "formwork: cannot read schemas: it is a folder\n"));
+    assert_eq!((ran.status, ran.stderr.as_str()), (2, "slipform: cannot read schemas: it is a folder\n"));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn over_long_texts_are_refused() {
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     assert_eq!(
         ran.stderr,
-        "formwork: standard input is longer than the 10 bytes that are looked at; shorten it or raise --max-bytes\n"
+        "slipform: standard input is longer than the 10 bytes that are looked at; shorten it or raise --max-bytes\n"
     );
     assert_eq!(run(&folder("long-default"), &["check"], &vec![b' '; 5 * 1024 * 1024]).status, 2);
 }
@@ -265,7 +265,7 @@ fn many_texts_give_one_verdict_a_line() {
 
 #[test]
 fn a_verdict_comes_as_soon_as_its_line_is_in() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_formwork"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_slipform"))
         .args(["check", "--jsonl", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -311,7 +311,7 @@ fn help_is_enough_to_get_going() {
         assert!(ran.stdout.contains(word), "check --help says nothing of {word}");
     }
     let version = run(&folder("version"), &["--version"], b"").stdout;
-    assert_eq!(version, format!("formwork {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(version, format!("slipform {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 /// A plan without a plan, which the schema of the universal response has nothing against.

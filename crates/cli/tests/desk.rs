@@ -41,12 +41,12 @@ fn an_address_that_is_taken_is_a_matter_of_configuration() {
 fn variables_that_lead_astray_are_named() {
     // A port that was free a moment ago.
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-    let project = Project::new("desk-astray").variable("FORMWORK_URL", &url);
-    refused(&project, &["runs", "list"], 3, "FORMWORK_URL names it");
-    let project = project.variable("FORMWORK_TOKEN", "fw_0\n");
-    refused(&project, &["runs", "list"], 2, "FORMWORK_TOKEN has characters");
-    let project = Project::new("desk-nonsense").variable("FORMWORK_URL", "nonsense");
-    refused(&project, &["runs", "list"], 2, "FORMWORK_URL names 'nonsense'");
+    let project = Project::new("desk-astray").variable("SLIPFORM_URL", &url);
+    refused(&project, &["runs", "list"], 3, "SLIPFORM_URL names it");
+    let project = project.variable("SLIPFORM_TOKEN", "sf_0\n");
+    refused(&project, &["runs", "list"], 2, "SLIPFORM_TOKEN has characters");
+    let project = Project::new("desk-nonsense").variable("SLIPFORM_URL", "nonsense");
+    refused(&project, &["runs", "list"], 2, "SLIPFORM_URL names 'nonsense'");
 }
 
 #[cfg(unix)]
@@ -56,7 +56,7 @@ fn nobody_else_reads_what_runs_leave() {
 
     let project = Project::new("desk-private");
     assert_eq!(project.run(&["sessions", "list"]).status, 0);
-    let mode = std::fs::metadata(project.folder.join(".formwork")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(project.folder.join(".slipform")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
 }
 
@@ -64,7 +64,7 @@ fn nobody_else_reads_what_runs_leave() {
 fn schemas_in_files_are_there_without_a_store() {
     // Where a file stands in the way, no store can be made.
     let project =
-        Project::new("desk-bare").file(".formwork", "").file("schemas/thing.json", r#"{"type": "object"}"#);
+        Project::new("desk-bare").file(".slipform", "").file("schemas/thing.json", r#"{"type": "object"}"#);
     let ran = project.run(&["schemas", "list"]);
     assert!(ran.status == 0 && ran.stdout.starts_with("thing  file"), "{}", ran.all());
     refused(&project, &["schemas", "add", "other", "schemas/thing.json"], 2, "cannot be made");
@@ -73,7 +73,7 @@ fn schemas_in_files_are_there_without_a_store() {
 #[test]
 fn the_schema_that_comes_with_the_program_is_exported_as_it_stands() {
     let project = Project::new("desk-shipped").file("schemas/thing.json", r#"{"type": "object"}"#);
-    let known = &formwork_schema::shipped()[0];
+    let known = &slipform_schema::shipped()[0];
     let ran = project.run(&["schemas", "export", known.name]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, known.text), "{}", ran.all());
     let ran = project.run(&["schemas", "check", known.name, "thing"]);
@@ -95,7 +95,7 @@ fn agents_of_a_coordinator_are_listed_with_what_is_wrong_with_them() {
     assert!(ran.stdout.contains("good          text              file     Is good."), "{}", ran.all());
     assert!(ran.stdout.contains("shipped"), "{}", ran.all());
     assert!(ran.stderr.contains("bad.yaml: line 1: $.system_promt"), "{}", ran.all());
-    let project = project.variable("FORMWORK_URL", &address);
+    let project = project.variable("SLIPFORM_URL", &address);
     let shown = project.run(&["agents", "show", "good"]);
     assert!(shown.status == 0 && shown.stdout.contains("gives: text"), "{}", shown.all());
     assert_eq!(project.run(&["agents", "show", "bad", "--json"]).status, 2);

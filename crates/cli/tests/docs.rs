@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::Value;
+use slipform_testkit::{ScriptedServer, Step};
 
 /// Variables of the outside that would change what a page means.
 const FOREIGN: [&str; 10] = [
-    "FORMWORK_URL",
-    "FORMWORK_TOKEN",
-    "FORMWORK_MODEL",
+    "SLIPFORM_URL",
+    "SLIPFORM_TOKEN",
+    "SLIPFORM_MODEL",
     "OPENAI_BASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_MODEL",
@@ -54,7 +54,7 @@ fn fences(page: &str) -> Vec<Fence> {
 }
 
 fn run(command: &str, folder: &Path, model: Option<&Model>) -> String {
-    let binary = Path::new(env!("CARGO_BIN_EXE_formwork")).parent().unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_slipform")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("({command}) 2>&1")]).current_dir(folder).env("PATH", path);
@@ -212,7 +212,7 @@ fn every_example_prints_what_its_page_shows() {
 #[test]
 fn every_repair_is_documented() {
     let page = fs::read_to_string(root().join("docs/extraction.md")).unwrap();
-    let missing: Vec<String> = formwork_extract::RepairKind::ALL
+    let missing: Vec<String> = slipform_extract::RepairKind::ALL
         .iter()
         .map(|kind| {
             let class = if kind.is_lossless() { "lossless" } else { "lossy" };

@@ -5,8 +5,8 @@ mod support;
 
 use std::fs;
 
-use formwork_testkit::{Recorded, ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{Recorded, ScriptedServer, Step};
 use support::{Project, request, serve};
 
 const EDITS: usize = 30;

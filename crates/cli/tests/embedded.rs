@@ -1,4 +1,4 @@
-//! `formwork run` on the model inside the process, with the real weights where they are.
+//! `slipform run` on the model inside the process, with the real weights where they are.
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
@@ -7,15 +7,15 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use formwork_embedded::weights;
-use formwork_schema::{Schema, universal};
 use serde_json::{Value, json};
+use slipform_embedded::weights;
+use slipform_schema::{Schema, universal};
 use support::{Project, REVIEWER};
 
 /// A project that knows no backend but the embedded one.
 fn project(name: &str) -> Option<Project> {
     match weights::locate(&weights::environment) {
-        Ok(path) => Some(Project::new(name).variable("FORMWORK_MODEL", path.to_str().unwrap())),
+        Ok(path) => Some(Project::new(name).variable("SLIPFORM_MODEL", path.to_str().unwrap())),
         Err(error) => {
             eprintln!("SKIPPED: no weights ({error})");
             None
@@ -99,12 +99,12 @@ fn what_no_grammar_guarantees_is_named_and_checked() {
 #[test]
 fn without_weights_it_says_what_to_do() {
     let project = Project::new("embedded-missing")
-        .variable("FORMWORK_MODEL_DIR", "models")
+        .variable("SLIPFORM_MODEL_DIR", "models")
         .file("agents/reviewer.yaml", REVIEWER);
     let ran = project.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (3, ""), "{}", ran.stderr);
-    assert!(ran.stderr.contains("formwork model pull"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("FORMWORK_MODEL"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("slipform model pull"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("SLIPFORM_MODEL"), "{}", ran.stderr);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn damaged_weights_are_a_clear_failure() {
     bytes.extend([0xff; 64]);
     let project = Project::new("embedded-damaged").file("agents/reviewer.yaml", REVIEWER);
     fs::write(project.folder.join("damaged.gguf"), bytes).unwrap();
-    let project = project.variable("FORMWORK_MODEL", "damaged.gguf");
+    let project = project.variable("SLIPFORM_MODEL", "damaged.gguf");
     let ran = project.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (3, ""), "{}", ran.stderr);
     assert!(ran.stderr.contains("not sound GGUF"), "{}", ran.stderr);
@@ -124,7 +124,7 @@ fn damaged_weights_are_a_clear_failure() {
 fn weights_named_in_the_settings_have_to_be_there() {
     let settings = "[backends.mine]\nkind = \"embedded\"\nmodel = \"nowhere.gguf\"\n";
     let project = Project::new("embedded-settings")
-        .file("formwork.toml", settings)
+        .file("slipform.toml", settings)
         .file("agents/reviewer.yaml", REVIEWER);
     let ran = project.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!(ran.status, 2, "{}", ran.stderr);

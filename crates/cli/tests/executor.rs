@@ -12,7 +12,7 @@ use support::Project;
 /// The example in a folder of its own: it keeps sessions.
 fn project(name: &str) -> Project {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/executor");
-    ["adapter.py", "standin.py", "formwork.toml", "agents/reviewer.yaml"].iter().fold(
+    ["adapter.py", "standin.py", "slipform.toml", "agents/reviewer.yaml"].iter().fold(
         Project::new(name),
         |project, file| {
             let text = fs::read_to_string(example.join(file)).unwrap();
@@ -61,7 +61,7 @@ fn a_coding_agent_that_fails_is_a_backend_that_fails() {
             "[backends.coding-agent]\nkind = \"command\"\nretries = 0\ncommand = {}\n",
             Value::Array(command)
         );
-        let project = project("executor-fails").file("formwork.toml", &settings);
+        let project = project("executor-fails").file("slipform.toml", &settings);
         let ran = project.run(&["run", "reviewer", "-p", "Review the last change"]);
         assert_eq!((ran.status, ran.stdout.as_str()), (3, ""), "{}", ran.stderr);
         assert!(ran.stderr.contains(expected), "{}", ran.stderr);

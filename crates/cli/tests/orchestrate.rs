@@ -5,8 +5,8 @@ mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use formwork_testkit::{Gate, Recorded, ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{Gate, Recorded, ScriptedServer, Step};
 use support::{Project, Ran};
 
 const COUNTER: &str = "\

@@ -10,8 +10,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{ScriptedServer, Step};
 use support::{Project, Server, request, serve};
 
 const EVIL: &str =
@@ -58,7 +58,7 @@ fn project_dir_in_a_protected_folder_is_refused() {
         "./agents/../agents",
         "agents/",
         ".git",
-        ".formwork",
+        ".slipform",
         ".kb",
         "schemas",
         "Agents",
@@ -104,7 +104,7 @@ fn protected_paths_are_refused_wherever_project_dir_points() {
         ("nested", "nested/.git/hooks/pre-commit"),
         ("schemas", "schemas/counts.json"),
         ("kb", ".kb/agents/evil.yaml"),
-        ("toml", "formwork.toml"),
+        ("toml", "slipform.toml"),
     ] {
         let model = model_writing(path);
         let project = project_with_writer(&format!("protected-{name}"), &model)
@@ -157,7 +157,7 @@ fn secret_files_are_refused_to_reading_tools_unless_readable_allows_them() {
     let key =
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEcanary\n-----END OPENSSH PRIVATE KEY-----\n";
     let paths =
-        [".env", "sub/.env.local", "formwork.toml", "id_ed25519", "server.key", "deploy_key", "link.txt"];
+        [".env", "sub/.env.local", "slipform.toml", "id_ed25519", "server.key", "deploy_key", "link.txt"];
     let model = ScriptedServer::respond(move |_, number| match paths.get(number) {
         Some(path) => Step::tool("fs_read", json!({"path": path})),
         None if number == paths.len() => Step::tool("fs_search", json!({"pattern": "canary"})),
@@ -168,9 +168,9 @@ fn secret_files_are_refused_to_reading_tools_unless_readable_allows_them() {
     });
     let build = |name: &str, readable: &str| {
         let project = project_with_writer(name, &model);
-        let settings = fs::read_to_string(project.folder.join("formwork.toml")).unwrap();
+        let settings = fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
         let project = project
-            .file("formwork.toml", &format!("{settings}{readable}# canary\n"))
+            .file("slipform.toml", &format!("{settings}{readable}# canary\n"))
             .file(".env", "TOKEN=canary\n")
             .file("sub/.env.local", "TOKEN=canary\n")
             .file("id_ed25519", "canary\n")
@@ -196,9 +196,9 @@ fn secret_files_are_refused_to_reading_tools_unless_readable_allows_them() {
         Step::text("Done."),
     ]);
     let project = project_with_writer("readable", &model).file(".env", "TOKEN=fine\n");
-    let settings = fs::read_to_string(project.folder.join("formwork.toml")).unwrap();
+    let settings = fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
     let project = project
-        .file("formwork.toml", &format!("{settings}[tools]\nreadable = [\"/.env\"]\n"))
+        .file("slipform.toml", &format!("{settings}[tools]\nreadable = [\"/.env\"]\n"))
         .file("sub/.env.local", "TOKEN=canary\n");
     let ran = project.run(&["run", "writer", "-p", "go"]);
     assert_eq!(ran.status, 0, "{}", ran.all());
@@ -240,9 +240,9 @@ fn agents_that_run_programs_need_the_admin_token_on_loopback_too() {
     let model = model_writing("notes.txt");
     let project = project_with_writer("loopback-admin", &model);
     let (server, address) = serve(&project, &[]);
-    let state = project.folder.join(".formwork");
+    let state = project.folder.join(".slipform");
     let mode = |path: &str| fs::metadata(state.join(path)).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode("."), mode("admin.token"), mode("formwork.db")), (0o700, 0o600, 0o600));
+    assert_eq!((mode("."), mode("admin.token"), mode("slipform.db")), (0o700, 0o600, 0o600));
     for file in fs::read_dir(&state).unwrap() {
         let file = file.unwrap();
         let mode = file.metadata().unwrap().permissions().mode() & 0o077;
@@ -259,8 +259,8 @@ fn agents_that_run_programs_need_the_admin_token_on_loopback_too() {
     for agent in &privileged {
         let (status, body) = request(&address, "POST", "/agents", None, agent);
         assert_eq!((status, &body["error"]), (403, &json!("Forbidden")), "{agent}: {body}");
-        assert!(body["message"].as_str().unwrap().contains(".formwork/admin.token"), "{body}");
-        let (status, body) = request(&address, "POST", "/agents", Some("fw_wrong"), agent);
+        assert!(body["message"].as_str().unwrap().contains(".slipform/admin.token"), "{body}");
+        let (status, body) = request(&address, "POST", "/agents", Some("sf_wrong"), agent);
         assert_eq!(status, 401, "{agent}: {body}");
         let (status, body) = request(&address, "POST", "/agents", Some(token), agent);
         assert_eq!(status, 201, "{agent}: {body}");
@@ -301,7 +301,7 @@ fn authorization_sent(project: &Project, is_announced: bool) -> Option<String> {
     let address = listener.local_addr().unwrap();
     if is_announced {
         let mut listen =
-            fs::OpenOptions::new().append(true).open(project.folder.join(".formwork/listen")).unwrap();
+            fs::OpenOptions::new().append(true).open(project.folder.join(".slipform/listen")).unwrap();
         writeln!(listen, "{address}").unwrap();
     }
     let url = format!("http://{address}");
@@ -323,15 +323,15 @@ fn local_commands_send_the_admin_token_to_servers_of_their_project_only() {
     let project = project_with_writer("local-admin", &model);
     assert_eq!(authorization_sent(&project, false), None);
     let (server, address) = serve(&project, &[]);
-    let token = fs::read_to_string(project.folder.join(".formwork/admin.token")).unwrap();
+    let token = fs::read_to_string(project.folder.join(".slipform/admin.token")).unwrap();
     assert_eq!(authorization_sent(&project, false), None);
     assert_eq!(authorization_sent(&project, true), Some(format!("Bearer {}", token.trim())));
     assert_eq!(project.run(&["runs", "list", "--server", &address]).status, 0);
     // A token that the user names goes first.
-    let named = project_with_writer("local-named", &model).variable("FORMWORK_TOKEN", "fw_named");
-    assert_eq!(authorization_sent(&named, false), Some("Bearer fw_named".to_owned()));
+    let named = project_with_writer("local-named", &model).variable("SLIPFORM_TOKEN", "sf_named");
+    assert_eq!(authorization_sent(&named, false), Some("Bearer sf_named".to_owned()));
     // A file that others can read is not trusted, nor is one whose server is gone.
-    let path = project.folder.join(".formwork/admin.token");
+    let path = project.folder.join(".slipform/admin.token");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(authorization_sent(&project, true), None);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();

@@ -3,8 +3,8 @@
 
 mod support;
 
-use formwork_testkit::{Gate, ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{Gate, ScriptedServer, Step};
 use support::{Project, request, serve};
 
 const FILED: &str = r#"{"type": "object", "required": ["filed"], "properties": {"filed": {"type": "boolean"}}, "additionalProperties": false}"#;

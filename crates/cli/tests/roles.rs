@@ -4,8 +4,8 @@
 
 mod support;
 
-use formwork_testkit::{ScriptedServer, Step, universal_examples};
 use serde_json::{Value, json};
+use slipform_testkit::{ScriptedServer, Step, universal_examples};
 use support::{Project, Ran};
 
 /// A project with every file that the examples name.
@@ -261,7 +261,7 @@ fn no_model_gets_a_criterion_past_that_was_found_to_fail() {
     assert!(ran.stderr.contains("contradicted what was checked"), "{}", ran.stderr);
     // What could not be run is left open, and says how it could be.
     let heard = server.requests()[0].prompt();
-    assert!(heard.contains("allow it in formwork.toml") && heard.contains("npm test"), "{heard}");
+    assert!(heard.contains("allow it in slipform.toml") && heard.contains("npm test"), "{heard}");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_command_that_the_project_allows_decides_a_criterion() {
         "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n[tools]\ncommands = [\"sh -c\"]\n",
         server.base_url()
     );
-    let project = project("roles-command", &server).file("formwork.toml", &settings);
+    let project = project("roles-command", &server).file("slipform.toml", &settings);
     let ran = project.run(&["run", "verification", "--param", criteria]);
     assert_eq!((ran.status, ran.json()), (0, right), "{}", ran.all());
     let told = server.requests()[1].prompt();

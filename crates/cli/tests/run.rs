@@ -1,11 +1,11 @@
-//! `formwork run` from outside, against a scripted model on a real socket.
+//! `slipform run` from outside, against a scripted model on a real socket.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
 use expect_test::expect;
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{ScriptedServer, Step};
 use support::{Project, REVIEWER};
 
 const GOOD: &str = r#"{"summary": "Fine.", "severity": "low"}"#;
@@ -76,7 +76,7 @@ fn a_failure_is_typed_and_loses_nothing() {
         "{}",
         ran.stderr
     );
-    let kept = std::fs::read_dir(project.folder.join(".formwork/failed")).unwrap().next().unwrap().unwrap();
+    let kept = std::fs::read_dir(project.folder.join(".slipform/failed")).unwrap().next().unwrap().unwrap();
     let run: Value = serde_json::from_slice(&std::fs::read(kept.path()).unwrap()).unwrap();
     assert_eq!(run["salvage"]["replies"], json!([BAD, "no idea"]));
     assert_eq!(run["salvage"]["best_candidate"]["severity"], "critical");
@@ -115,7 +115,7 @@ fn parameters_are_checked_before_anything_is_asked() {
         status 2
         --- stdout
         --- stderr
-        formwork: the agent 'scanner' does not take these parameters
+        slipform: the agent 'scanner' does not take these parameters
         $.depth: must be an integer, not a string ('deep')
         $.path: required property is missing
     "#]]
@@ -179,7 +179,7 @@ fn a_key_is_found_nowhere() {
         server.base_url()
     );
     let project = Project::new("canary")
-        .file("formwork.toml", &settings)
+        .file("slipform.toml", &settings)
         .file("agents/reviewer.yaml", REVIEWER)
         .variable("MY_KEY", CANARY);
     for arguments in [&["run", "reviewer", "-p", "x"][..], &["run", "reviewer", "-p", "x", "--json"]] {
@@ -192,7 +192,7 @@ fn a_key_is_found_nowhere() {
     assert!(project.everything_written().contains("[redacted]"));
     assert!(!project.everything_written().contains(CANARY));
     let missing =
-        Project::new("keyless").file("formwork.toml", &settings).file("agents/reviewer.yaml", REVIEWER);
+        Project::new("keyless").file("slipform.toml", &settings).file("agents/reviewer.yaml", REVIEWER);
     let ran = missing.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("the variable MY_KEY is not set"), "{}", ran.stderr);
@@ -309,7 +309,7 @@ fn a_spent_rung_hands_over_to_the_next_tier() {
         strong.root_url()
     );
     let agent = format!("{REVIEWER}tier: small\nescalation: [small, large]\n");
-    let project = Project::new("tiers").file("formwork.toml", &settings).file("agents/reviewer.yaml", &agent);
+    let project = Project::new("tiers").file("slipform.toml", &settings).file("agents/reviewer.yaml", &agent);
     let ran = project.run(&["run", "reviewer", "-p", "x", "--receipt"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert_eq!(
@@ -369,9 +369,9 @@ fn what_cannot_be_used_is_said_before_anything_is_asked() {
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
     }
-    let broken = project.file("formwork.toml", "[backends.x]\nkind = \"openai\"\ntimeout = 3\n");
+    let broken = project.file("slipform.toml", "[backends.x]\nkind = \"openai\"\ntimeout = 3\n");
     let ran = broken.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!(ran.status, 2);
-    assert!(ran.stderr.contains("formwork.toml, line 3: unknown field `timeout`"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("slipform.toml, line 3: unknown field `timeout`"), "{}", ran.stderr);
     assert!(server.requests().is_empty());
 }

@@ -3,8 +3,8 @@
 
 mod support;
 
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{ScriptedServer, Step};
 use support::{Project, request, serve};
 
 const SECRET: &str = "sk-test-0123456789abcdef";
@@ -35,7 +35,7 @@ fn an_agent_cannot_give_itself_programs() {
     };
     let server = ScriptedServer::start([
         write("agents/counter.yaml"),
-        write("formwork.toml"),
+        write("slipform.toml"),
         write("notes.txt"),
         Step::tool("start_agent_session", json!({"agent_name": "counter", "prompt": "count"})),
         Step::text("I am the counter of the file."),
@@ -66,7 +66,7 @@ fn api_key_in_the_settings_is_refused_without_its_value() {
     ] {
         let settings =
             format!("[backends.a]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n{line}\n");
-        let project = Project::new("key-in-settings").file("formwork.toml", &settings);
+        let project = Project::new("key-in-settings").file("slipform.toml", &settings);
         for arguments in [&["run", "answer", "-p", "x"][..], &["serve"], &["probe"]] {
             let ran = project.run(arguments);
             assert_eq!(ran.status, 2, "{line}: {}", ran.all());
@@ -127,12 +127,12 @@ fn backend_keys_are_redacted_in_tool_results_programs_replies_and_logs() {
     );
     let failing = "name: failing\ntype: procedural\ncommand: [sh, -c, 'cat notes.txt >&2; exit 1']\n";
     let project = Project::new("backend-key")
-        .file("formwork.toml", &settings)
+        .file("slipform.toml", &settings)
         .file("agents/reader.yaml", "name: reader\ntools: [fs:read]\nagents: [failing]\n")
         .file("agents/failing.yaml", failing)
         .file("notes.txt", "nothing here\n")
         .variable("OTHER_KEY", SECRET)
-        .variable("FORMWORK_LOG", "trace");
+        .variable("SLIPFORM_LOG", "trace");
     let outside = project.folder.with_extension("outside");
     std::fs::write(&outside, format!("key: {SECRET}\n")).unwrap();
     std::fs::remove_file(project.folder.join("notes.txt")).unwrap();
@@ -157,7 +157,7 @@ fn backend_keys_are_redacted_in_failures_before_the_first_call() {
     let agent =
         format!("name: broken\nmcp_servers: {{docs: {{command: [sh, -c, 'echo {SECRET} >&2; exit 1']}}}}\n");
     let project = Project::new("early-key")
-        .file("formwork.toml", &settings)
+        .file("slipform.toml", &settings)
         .file("agents/broken.yaml", &agent)
         .variable("OTHER_KEY", SECRET);
     let (_server, address) = serve(&project, &[]);

@@ -8,8 +8,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::json;
+use slipform_testkit::{ScriptedServer, Step};
 use support::Project;
 
 /// A collector that takes what is sent and hands it over.

@@ -1,4 +1,4 @@
-//! `formwork stats`, and the files beside it, from outside.
+//! `slipform stats`, and the files beside it, from outside.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
@@ -6,8 +6,8 @@ mod support;
 use std::fs;
 use std::process::Command;
 
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{ScriptedServer, Step};
 use support::{Project, REVIEWER, serve};
 
 const GOOD: &str = r#"{"summary": "Fine.", "severity": "low"}"#;
@@ -19,7 +19,7 @@ fn project(name: &str, server: &ScriptedServer) -> Project {
 
 /// The types of all lines for those who count, in order.
 fn lines(project: &Project) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(project.folder.join(".formwork/analytics")) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(project.folder.join(".slipform/analytics")) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> = paths.filter(|path| path.extension() == Some("jsonl".as_ref())).collect();
     paths.sort();
@@ -33,7 +33,7 @@ fn without_runs_there_is_a_word_of_how_to_come_by_some() {
     let project = Project::new("stats-none");
     let ran = project.run(&["stats"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, ""), "{}", ran.all());
-    assert!(ran.stderr.starts_with("no run has ended yet; `formwork run AGENT"), "{}", ran.all());
+    assert!(ran.stderr.starts_with("no run has ended yet; `slipform run AGENT"), "{}", ran.all());
     let ran = project.run(&["stats", "--agent", "writer"]);
     assert!(ran.stderr.starts_with("no run of 'writer' has ended yet"), "{}", ran.all());
     assert_eq!(project.run(&["stats", "--json"]).json(), json!([]));
@@ -90,19 +90,19 @@ fn a_server_that_goes_down_leaves_nothing_unwritten() {
 fn files_that_nobody_wants_are_not_written() {
     let model = ScriptedServer::start([Step::text(GOOD)]);
     let project = project("stats-off", &model);
-    let settings = fs::read_to_string(project.folder.join("formwork.toml")).unwrap();
-    let project = project.file("formwork.toml", &format!("{settings}[analytics]\nenabled = false\n"));
+    let settings = fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
+    let project = project.file("slipform.toml", &format!("{settings}[analytics]\nenabled = false\n"));
     assert_eq!(project.run(&["run", "reviewer", "-p", "x"]).status, 0);
     assert_eq!(project.run(&["stats", "--json"]).json()[0]["runs"], 1);
-    assert!(!project.folder.join(".formwork/analytics").exists());
+    assert!(!project.folder.join(".slipform/analytics").exists());
 }
 
 #[test]
 fn files_that_cannot_be_written_cost_no_run() {
     let model = ScriptedServer::start([Step::text(GOOD)]);
     let project = project("stats-in-the-way", &model)
-        .file(".formwork/analytics", "in the way")
-        .variable("FORMWORK_LOG", "warn");
+        .file(".slipform/analytics", "in the way")
+        .variable("SLIPFORM_LOG", "warn");
     let ran = project.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!(ran.json(), serde_json::from_str::<Value>(GOOD).unwrap());
     assert_eq!(

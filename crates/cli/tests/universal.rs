@@ -4,9 +4,9 @@
 mod support;
 
 use expect_test::expect;
-use formwork_schema::universal;
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_schema::universal;
+use slipform_testkit::{ScriptedServer, Step};
 use support::{Project, REVIEWER, Ran};
 
 fn planner() -> String {
@@ -101,7 +101,7 @@ fn a_failure_is_a_response_too_in_every_form() {
     let project = project("failure-response", &server);
     let ran = project.run(&["run", "planner", "-p", "x"]);
     assert_eq!(ran.status, 1);
-    assert!(ran.stderr.contains("formwork: I will not. (refused)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("slipform: I will not. (refused)"), "{}", ran.stderr);
     let response = read(&ran);
     assert_eq!(
         response,
@@ -140,7 +140,7 @@ fn a_backend_that_is_gone_leaves_a_response() {
         "[backends.gone]\nkind = \"openai\"\nbase_url = \"{}\"\nretries = 0\nstructured_output = \"prompt\"\n",
         server.base_url()
     );
-    let project = project("gone-response", &server).file("formwork.toml", &settings);
+    let project = project("gone-response", &server).file("slipform.toml", &settings);
     let ran = project.run(&["run", "planner", "-p", "x"]);
     assert_eq!((ran.status, &read(&ran)["error_details"]["error_code"]), (3, &json!("backend_unavailable")));
     let whole = project.run(&["run", "planner", "-p", "x", "--json"]);
@@ -174,7 +174,7 @@ fn a_server_with_one_schema_serves_agents_with_others() {
         server.base_url()
     );
     let project = project("one-schema", &server)
-        .file("formwork.toml", &settings)
+        .file("slipform.toml", &settings)
         .file("agents/reviewer.yaml", REVIEWER)
         .file("agents/talker.json", r#"{"name": "talker"}"#);
     let reviewed = project.run(&["run", "reviewer", "-p", "x"]);
@@ -193,7 +193,7 @@ fn a_completions_server_is_asked_for_a_universal_response() {
         "[backends.studio]\nkind = \"completions\"\nbase_url = \"{}\"\nmodel = \"ministral\"\ntemperature = 0.2\n",
         server.base_url()
     );
-    let project = project("completions", &server).file("formwork.toml", &settings);
+    let project = project("completions", &server).file("slipform.toml", &settings);
     let ran = project.run(&["run", "planner", "-p", "Create a plan to add user login."]);
     assert_eq!((ran.status, read(&ran)), (0, plan()), "{}", ran.stderr);
     let requests = server.requests();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use formwork_store::Store;
+use slipform_store::Store;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
@@ -56,8 +56,8 @@ enum Trouble {
     File(io::Error),
 }
 
-impl From<formwork_store::Error> for Trouble {
-    fn from(_: formwork_store::Error) -> Trouble {
+impl From<slipform_store::Error> for Trouble {
+    fn from(_: slipform_store::Error) -> Trouble {
         Trouble::Store
     }
 }

@@ -21,9 +21,9 @@ mod vigil;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_agents::contract::EnvironmentDefaults;
-use formwork_schema::Cache;
-use formwork_store::{Store, Swept};
+use slipform_agents::contract::EnvironmentDefaults;
+use slipform_schema::Cache;
+use slipform_store::{Store, Swept};
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
@@ -131,8 +131,8 @@ impl App {
         is_exclusive: bool,
         registry: Arc<Registry>,
         options: AppOptions,
-    ) -> Result<App, formwork_store::Error> {
-        let store = Store::open(address, &formwork_store::Options { is_exclusive }).await?;
+    ) -> Result<App, slipform_store::Error> {
+        let store = Store::open(address, &slipform_store::Options { is_exclusive }).await?;
         Ok(App::new(store, registry, options))
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use formwork_store::{Counts, Millis, Swept};
-use formwork_types::{Body, Receipt, RunStatus};
+use slipform_store::{Counts, Millis, Swept};
+use slipform_types::{Body, Receipt, RunStatus};
 
 /// Upper bounds of the groups that durations are counted in, in seconds.
 const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
@@ -93,27 +93,27 @@ impl Metrics {
             }
         };
         let one = |value: u64| vec![(String::new(), value.to_string())];
-        family("formwork_runs_submitted_total", "counter", "Runs taken on.", &one(get(&self.submitted)));
+        family("slipform_runs_submitted_total", "counter", "Runs taken on.", &one(get(&self.submitted)));
         let ended = [("completed", &self.completed), ("failed", &self.failed), ("stopped", &self.stopped)];
         let ended: Vec<_> = ended
             .iter()
             .map(|(name, count)| (format!("{{status=\"{name}\"}}"), get(count).to_string()))
             .collect();
-        family("formwork_runs_total", "counter", "Runs that have ended.", &ended);
+        family("slipform_runs_total", "counter", "Runs that have ended.", &ended);
         let simple = [
             (
-                "formwork_first_pass_total",
+                "slipform_first_pass_total",
                 "Results that needed one model call for their contract.",
                 &self.first_pass,
             ),
-            ("formwork_retries_total", "Model calls that repeated another for a contract.", &self.retries),
-            ("formwork_repairs_total", "Changes made to answers.", &self.repairs),
-            ("formwork_escalations_total", "Steps up a ladder of tiers.", &self.escalations),
-            ("formwork_input_tokens_total", "Tokens that models read.", &self.input_tokens),
-            ("formwork_output_tokens_total", "Tokens that models wrote.", &self.output_tokens),
-            ("formwork_leases_lost_total", "Attempts whose runner was not heard of.", &self.leases_lost),
+            ("slipform_retries_total", "Model calls that repeated another for a contract.", &self.retries),
+            ("slipform_repairs_total", "Changes made to answers.", &self.repairs),
+            ("slipform_escalations_total", "Steps up a ladder of tiers.", &self.escalations),
+            ("slipform_input_tokens_total", "Tokens that models read.", &self.input_tokens),
+            ("slipform_output_tokens_total", "Tokens that models wrote.", &self.output_tokens),
+            ("slipform_leases_lost_total", "Attempts whose runner was not heard of.", &self.leases_lost),
             (
-                "formwork_runs_lost_total",
+                "slipform_runs_lost_total",
                 "Runs that failed because their runners died too often.",
                 &self.runs_lost,
             ),
@@ -124,19 +124,19 @@ impl Metrics {
         let completed = get(&self.completed);
         let rate = if completed == 0 { 0.0 } else { get(&self.first_pass) as f64 / completed as f64 };
         let rate = vec![(String::new(), format!("{rate:.4}"))];
-        family("formwork_first_pass_rate", "gauge", "Share of results that needed one model call.", &rate);
+        family("slipform_first_pass_rate", "gauge", "Share of results that needed one model call.", &rate);
         let standing: Vec<_> = counts
             .by_status
             .iter()
             .map(|(status, count)| (format!("{{status=\"{}\"}}", status.name()), count.to_string()))
             .collect();
-        family("formwork_runs", "gauge", "Runs in the database by how they stand.", &standing);
+        family("slipform_runs", "gauge", "Runs in the database by how they stand.", &standing);
         let depth = vec![(String::new(), counts.queue_depth.to_string())];
-        family("formwork_queue_depth", "gauge", "Runs that wait for a runner.", &depth);
-        family("formwork_commits_total", "counter", "Commits to the database.", &one(commits));
+        family("slipform_queue_depth", "gauge", "Runs that wait for a runner.", &depth);
+        family("slipform_commits_total", "counter", "Commits to the database.", &one(commits));
         let wait = counts.oldest_wait_ms.unwrap_or_default() as f64 / 1_000.0;
         family(
-            "formwork_queue_oldest_seconds",
+            "slipform_queue_oldest_seconds",
             "gauge",
             "How long the first waits.",
             &[(String::new(), wait.to_string())],
@@ -146,7 +146,7 @@ impl Metrics {
     }
 
     fn histogram(&self) -> String {
-        let name = "formwork_run_duration_seconds";
+        let name = "slipform_run_duration_seconds";
         let mut text =
             format!("# HELP {name} From a run's submission to its end.\n# TYPE {name} histogram\n");
         let mut total = 0;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use formwork_agents::{Checked, load};
-use formwork_schema::shipped;
-use formwork_types::Blueprint;
 use serde_json::Value;
+use slipform_agents::{Checked, load};
+use slipform_schema::shipped;
+use slipform_types::Blueprint;
 
 use files::Fingerprint;
 pub(crate) use files::is_name as is_schema_name;
@@ -191,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_changes_before_anyone_watches_is_seen() {
-        let project = std::env::temp_dir().join(format!("formwork-registry-{}", std::process::id()));
+        let project = std::env::temp_dir().join(format!("slipform-registry-{}", std::process::id()));
         std::fs::create_dir_all(project.join(AGENTS_FOLDER)).unwrap();
         let registry = Arc::new(Registry::read(&project));
         let text = "name: late\ndescription: An agent.\nsystem_prompt: Be brief.\n";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use formwork_store::{Retention, SweepLimits};
+use slipform_store::{Retention, SweepLimits};
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -82,7 +82,7 @@ impl App {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn sweep_once(&self) -> Result<(), formwork_store::Error> {
+    pub async fn sweep_once(&self) -> Result<(), slipform_store::Error> {
         let swept = self.store().sweep(LIMITS).await?;
         self.swept(&swept);
         Ok(())

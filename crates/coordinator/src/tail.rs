@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use formwork_store::{Position, Store, StoredEvent};
-use formwork_types::SessionId;
+use slipform_store::{Position, Store, StoredEvent};
+use slipform_types::SessionId;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 

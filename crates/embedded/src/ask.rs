@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use formwork_schema::compact;
-use formwork_types::{Format, Reply, Request, Stop, Tool, ToolCall, ToolChoice};
 use serde_json::{Value, json};
+use slipform_schema::compact;
+use slipform_types::{Format, Reply, Request, Stop, Tool, ToolCall, ToolChoice};
 
 use crate::error::Error;
 
@@ -133,7 +133,7 @@ fn section(tools: &[Tool], structured: bool, must_call: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use formwork_types::Message;
+    use slipform_types::Message;
 
     use super::*;
 

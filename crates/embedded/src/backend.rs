@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use formwork_model::{Backend, BackendConfig, Call, CallFuture};
-use formwork_types::{Reply, Request};
+use slipform_model::{Backend, BackendConfig, Call, CallFuture};
+use slipform_types::{Reply, Request};
 use tokio::sync::mpsc as channel;
 
 use crate::error::Error;

@@ -307,8 +307,8 @@ fn choose(
 mod tests {
     use std::sync::Arc;
 
-    use formwork_schema::Schema;
     use serde_json::{Value, json};
+    use slipform_schema::Schema;
     use toktrie::{ApproximateTokEnv, TokEnv};
 
     use super::*;

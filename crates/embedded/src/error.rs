@@ -105,7 +105,7 @@ pub enum Error {
     #[error("no thread can be started for the model: {0}")]
     Thread(String),
     /// The model's thread ended in the middle of an answer.
-    #[error("the model broke down; this is a defect in Formwork")]
+    #[error("the model broke down; this is a defect in Slipform")]
     Broken,
     /// The arithmetic failed.
     #[error("the model's arithmetic failed")]
@@ -127,11 +127,11 @@ impl Error {
     }
 
     /// The same for whoever called the backend.
-    pub(crate) fn into_call(self, limit: Duration) -> formwork_model::Error {
+    pub(crate) fn into_call(self, limit: Duration) -> slipform_model::Error {
         let status = match &self {
             Error::Late | Error::LateAnswer => {
                 let what = if matches!(self, Error::Late) { "reading the prompt" } else { "the answer" };
-                return formwork_model::Error::Timeout { what, setting: "timeout_seconds", limit };
+                return slipform_model::Error::Timeout { what, setting: "timeout_seconds", limit };
             }
             // Words alone may still do.
             Error::Grammar(_) | Error::NoToken | Error::NoClosing => Some(422),
@@ -144,6 +144,6 @@ impl Error {
             reason.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        formwork_model::Error::Embedded { status, reason }
+        slipform_model::Error::Embedded { status, reason }
     }
 }

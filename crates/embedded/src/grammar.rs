@@ -25,11 +25,11 @@ mod solve;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use formwork_schema::{Plain, plain, plain_together};
 use llguidance::api::{GrammarInit, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
+use slipform_schema::{Plain, plain, plain_together};
 use toktrie::{InferenceCapabilities, TokEnv};
 
 pub use close::{CLOSING_TOKENS_MAX, close};
@@ -78,7 +78,7 @@ impl Default for Bounds {
 pub enum Error {
     /// The schema itself cannot be read.
     #[error("the schema cannot be turned into a grammar")]
-    Schema(#[from] formwork_schema::Error),
+    Schema(#[from] slipform_schema::Error),
     /// No value satisfies the schema, as far as can be told.
     #[error(
         "no value was found that satisfies the schema and that a grammar can write; look for bounds and types that exclude one another, for very large or very small numbers, and for nesting deeper than 38"

@@ -3,9 +3,9 @@
 //! - [`weights`] fetches the default weights and says which ones are used.
 //! - [`Model`] answers requests: `ask` sees what is wanted, `template` and `tokenizer` write the prompt,
 //!   [`grammar`] makes a grammar of the schema, `decode` writes under it, and [`runtime`] evaluates the model.
-//! - [`Embedded`] is a model as a [`formwork_model::Backend`], on a thread of its own.
+//! - [`Embedded`] is a model as a [`slipform_model::Backend`], on a thread of its own.
 //!
-//! Not here: deciding what to ask and judging what comes back (`formwork-engine`). What the grammar cannot
+//! Not here: deciding what to ask and judging what comes back (`slipform-engine`). What the grammar cannot
 //! express is in the reply's `unenforced`, and every answer is validated there.
 
 mod ask;

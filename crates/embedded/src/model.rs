@@ -4,8 +4,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use formwork_types::{Reply, Request, Stop, Usage};
 use serde_json::Value;
+use slipform_types::{Reply, Request, Stop, Usage};
 
 use crate::ask::{Ask, Branch};
 use crate::decode::{self, Limits, Timing, Written};

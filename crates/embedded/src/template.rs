@@ -8,8 +8,8 @@ mod conversation;
 mod render;
 mod sentinels;
 
-use formwork_types::Request;
 use serde_json::json;
+use slipform_types::Request;
 
 use crate::Error;
 use crate::gguf::Gguf;

@@ -39,7 +39,7 @@ impl Drop for Tiny {
 fn place() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("formwork-tiny-{}-{count}.gguf", std::process::id()))
+    std::env::temp_dir().join(format!("slipform-tiny-{}-{count}.gguf", std::process::id()))
 }
 
 /// What goes into a file.

@@ -5,7 +5,7 @@
 //! right. [`locate()`] says which file a run is to load, [`list()`] which ones there are.
 //!
 //! ```no_run
-//! use formwork_embedded::weights::{self, DEFAULT, Options};
+//! use slipform_embedded::weights::{self, DEFAULT, Options};
 //!
 //! # fn main() -> Result<(), weights::Error> {
 //! let store = weights::folder(&weights::environment)?;
@@ -32,10 +32,10 @@ pub use pull::{Options, Progress, Pulled, pull};
 pub use store::{Model, Origin, check, folder, list, locate};
 
 /// The variable with the path of a GGUF file to use instead of the default weights.
-pub const MODEL_VARIABLE: &str = "FORMWORK_MODEL";
+pub const MODEL_VARIABLE: &str = "SLIPFORM_MODEL";
 
 /// The variable with the folder in which weights are kept.
-pub const STORE_VARIABLE: &str = "FORMWORK_MODEL_DIR";
+pub const STORE_VARIABLE: &str = "SLIPFORM_MODEL_DIR";
 
 /// Reads variables: the process's own are [`environment`].
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;

@@ -1,15 +1,15 @@
 //! The real weights: a bounded handful of generations.
 //!
-//! `FORMWORK_MODEL` names them, or the store has them (`formwork model pull`); `cargo xtask test` sees to it.
+//! `SLIPFORM_MODEL` names them, or the store has them (`slipform model pull`); `cargo xtask test` sees to it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use formwork_embedded::{Interrupt, Model, Settings, weights};
-use formwork_schema::{Schema, compact};
-use formwork_types::{Format, Message, Reply, Request, Stop, Tool, ToolChoice};
 use serde_json::{Value, json};
+use slipform_embedded::{Interrupt, Model, Settings, weights};
+use slipform_schema::{Schema, compact};
+use slipform_types::{Format, Message, Reply, Request, Stop, Tool, ToolChoice};
 
 fn path() -> Option<PathBuf> {
     let found = weights::locate(&weights::environment);

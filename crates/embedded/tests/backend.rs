@@ -4,11 +4,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use formwork_embedded::{Embedded, weights};
-use formwork_model::{Backend as _, BackendConfig, Call, Watch};
-use formwork_schema::Schema;
-use formwork_types::{BackendKind, Format, Message, Request};
 use serde_json::{Value, json};
+use slipform_embedded::{Embedded, weights};
+use slipform_model::{Backend as _, BackendConfig, Call, Watch};
+use slipform_schema::Schema;
+use slipform_types::{BackendKind, Format, Message, Request};
 
 fn schema() -> Value {
     json!({

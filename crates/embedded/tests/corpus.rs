@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use formwork_embedded::grammar::{Bounds, Compiler, Grammar, close};
-use formwork_schema::Schema;
 use serde_json::Value;
+use slipform_embedded::grammar::{Bounds, Compiler, Grammar, close};
+use slipform_schema::Schema;
 use toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 
 /// Walks a schema, the first of which is closed at once.

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use formwork_embedded::grammar::{Bounds, Compiler, Error, close};
-use formwork_schema::Schema;
 use serde_json::{Value, json};
+use slipform_embedded::grammar::{Bounds, Compiler, Error, close};
+use slipform_schema::Schema;
 use toktrie::{ApproximateTokEnv, TokEnv};
 
 struct Case {
@@ -228,7 +228,7 @@ fn grammars_admit_what_they_should_and_every_way_ends_well() {
 }
 
 /// What comes of random tokens, cut after some and closed.
-fn walked(env: &TokEnv, grammar: &formwork_embedded::grammar::Grammar, seed: u64) -> Value {
+fn walked(env: &TokEnv, grammar: &slipform_embedded::grammar::Grammar, seed: u64) -> Value {
     let trie = env.tok_trie();
     let mut matcher = grammar.matcher();
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);

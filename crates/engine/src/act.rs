@@ -1,10 +1,10 @@
 //! What follows from a reply that acts: tools are called, agents are started, and the loop goes on or ends.
 
-use formwork_types::{
+use serde_json::{Map, Value, json};
+use slipform_types::{
     Body, CHECKING_TOOL, ChildEnd, ExecutionMode, KEY_REMOVED, Protocol, REDACTED, Repair, Reply,
     RunErrorType, SessionId, Stop, Strategy, ToolCall,
 };
-use serde_json::{Map, Value, json};
 
 use crate::acting::{CALLS_A_REPLY_MAX, Pending, Step, Work, answer};
 use crate::check;

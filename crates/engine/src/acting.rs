@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use formwork_types::{ChildEnd, Limits, Protocol, Reply, SessionId, ToolCall};
 use serde_json::Value;
+use slipform_types::{ChildEnd, Limits, Protocol, Reply, SessionId, ToolCall};
 
 use crate::action::{Child, ToolRun};
 use crate::callable::{Callables, Kind};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use formwork_types::{Body, ExecutionMode, Outcome, Request, SessionId};
 use serde_json::Value;
+use slipform_types::{Body, ExecutionMode, Outcome, Request, SessionId};
 
 /// One step. The runner performs it and appends what happened to the journal.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use formwork_extract::{Extraction, Outcome, extract};
-use formwork_schema::{Schema, restore};
-use formwork_types::{AgentCard, Tool, ToolDefinition};
 use serde_json::Value;
+use slipform_extract::{Extraction, Outcome, extract};
+use slipform_schema::{Schema, restore};
+use slipform_types::{AgentCard, Tool, ToolDefinition};
 
 use crate::contract::COMPILED;
 use crate::delegation;
@@ -116,7 +116,7 @@ impl Callable {
     pub(crate) fn read(&self, arguments: &str) -> Result<Value, String> {
         // A tool that takes nothing is called with nothing, by some servers in so many words.
         let text = if matches!(arguments.trim(), "" | "null") { "{}" } else { arguments };
-        let errors = match extract(text, Some(&self.schema), &formwork_extract::Options::default()) {
+        let errors = match extract(text, Some(&self.schema), &slipform_extract::Options::default()) {
             // A call is made of one document: which of several was meant, or what else was said, is not guessed.
             Outcome::Valid(extraction) if leaves_out(&extraction) => {
                 vec!["$: there is more than one JSON document, or text around it".to_owned()]

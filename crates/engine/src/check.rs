@@ -3,9 +3,9 @@
 //! The agent's `checks` names the places of a result that report criteria. A model may decide what `check:criteria`
 //! leaves open, and nothing else.
 
-use formwork_schema::universal::{self, Criterion};
-use formwork_schema::{PatternStep as Step, Violation, json_path, parse_pattern};
 use serde_json::Value;
+use slipform_schema::universal::{self, Criterion};
+use slipform_schema::{PatternStep as Step, Violation, json_path, parse_pattern};
 
 use crate::look::violation;
 

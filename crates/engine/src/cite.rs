@@ -2,9 +2,9 @@
 //!
 //! What the project's tools have shown is known to be there; about everything else the runner is asked.
 
-use formwork_schema::{PatternStep as Step, Segment, json_path, parse_pattern};
-use formwork_types::{OWN_TOOLS, WRITING_TOOLS};
 use serde_json::{Map, Value, json};
+use slipform_schema::{PatternStep as Step, Segment, json_path, parse_pattern};
+use slipform_types::{OWN_TOOLS, WRITING_TOOLS};
 
 /// The most paths that a grammar offers: more would crowd out the model's context, and the newest matter most.
 const OFFERED_MAX: usize = 24;

@@ -1,8 +1,8 @@
 //! Answers that have to be clear: another agent scores them, and what it asks goes back to their author.
 
-use formwork_schema::{Violations, universal};
-use formwork_types::{Body, ChildEnd, Clarity, Reply, RunErrorType};
 use serde_json::{Value, json};
+use slipform_schema::{Violations, universal};
+use slipform_types::{Body, ChildEnd, Clarity, Reply, RunErrorType};
 
 use crate::conversation::Past;
 use crate::decide::Trouble;

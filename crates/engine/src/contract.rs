@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use formwork_extract::{Mode, Options};
-use formwork_schema::{Cache, Schema, Violations, needs_wrapping, universal, wrap_root};
-use formwork_types::{Contract, ContractOptions, ContractSource, ResponseType, Subtask, ValidationMode};
 use serde_json::Value;
+use slipform_extract::{Mode, Options};
+use slipform_schema::{Cache, Schema, Violations, needs_wrapping, universal, wrap_root};
+use slipform_types::{Contract, ContractOptions, ContractSource, ResponseType, Subtask, ValidationMode};
 
 use crate::error::Error;
 use crate::judge::SUBMIT;

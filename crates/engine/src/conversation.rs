@@ -1,7 +1,7 @@
 //! The conversation so far as a request shows it: earlier runs of the session, and the steps of this one.
 
-use formwork_types::{BackendInfo, Message, Protocol, ToolCall};
 use serde_json::Value;
+use slipform_types::{BackendInfo, Message, Protocol, ToolCall};
 
 use crate::acting::{Answered, Turn};
 use crate::callable::Callables;

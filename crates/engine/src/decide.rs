@@ -1,11 +1,11 @@
 //! What follows from a reply: a result, another call, the next rung, or a typed failure.
 
-use formwork_types::{
+use serde_json::Value;
+use slipform_types::{
     BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, NOT_SUBMITTED, Outcome, Protocol,
     Repair, Reply, RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, StructuredOutput,
     Success, ToolCall, UniversalResponse,
 };
-use serde_json::Value;
 
 use crate::acting::Bounds;
 use crate::check;

@@ -1,7 +1,7 @@
 //! Delegation: the tools that start and resume other agents, and what a model asks of them.
 
-use formwork_types::{AgentCard, ExecutionMode, SessionId};
 use serde_json::{Map, Value, json};
+use slipform_types::{AgentCard, ExecutionMode, SessionId};
 
 use crate::action::{Child, ChildTask};
 use crate::callable::Kind;

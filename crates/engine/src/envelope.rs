@@ -1,8 +1,8 @@
 //! The action protocol: tools and delegation for models that know neither, in one JSON object a turn.
 
-use formwork_schema::compact;
-use formwork_types::{AgentCard, ContractOptions, ToolCall};
 use serde_json::{Map, Value, json};
+use slipform_schema::compact;
+use slipform_types::{AgentCard, ContractOptions, ToolCall};
 
 use crate::acting::Answered;
 use crate::callable::Callables;
@@ -126,7 +126,7 @@ fn standing_alone(schema: &Value, name: &str) -> Value {
         && refers
         && !keywords.contains_key("$id")
     {
-        keywords.insert("$id".to_owned(), json!(format!("formwork:{name}")));
+        keywords.insert("$id".to_owned(), json!(format!("slipform:{name}")));
     }
     schema
 }

@@ -5,7 +5,7 @@
 pub enum Error {
     /// The stored contract does not compile.
     #[error("the contract's schema cannot be used")]
-    Schema(#[from] formwork_schema::Error),
+    Schema(#[from] slipform_schema::Error),
     /// An event stands where it cannot.
     #[error("the journal is broken: {0}")]
     Journal(&'static str),

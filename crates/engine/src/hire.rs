@@ -1,7 +1,7 @@
 //! Agents that the engine itself has work for: specialists for subtasks, and someone who says how clear an answer is.
 
-use formwork_types::{ChildEnd, ExecutionMode, SessionId};
 use serde_json::Value;
+use slipform_types::{ChildEnd, ExecutionMode, SessionId};
 
 use crate::action::{Child, ChildTask};
 use crate::state::State;

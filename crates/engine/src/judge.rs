@@ -2,10 +2,10 @@
 //!
 //! Every strategy ends here, native ones too: whatever a backend promised, the value is validated in full.
 
-use formwork_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
-use formwork_schema::{Schema, Violations, escape_pointer, restore};
-use formwork_types::{Repair, Reply, Stop};
 use serde_json::{Value, json};
+use slipform_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
+use slipform_schema::{Schema, Violations, escape_pointer, restore};
+use slipform_types::{Repair, Reply, Stop};
 
 use crate::contract::Enforced;
 use crate::patch::{Parts, below};
@@ -312,7 +312,7 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
 /// The universal response in a text, if there is one as it stands.
 fn carried(text: &str, options: &Options) -> Option<Value> {
     let options = Options { mode: Mode::Strict, ..*options };
-    match extract(text, formwork_schema::universal::form(), &options) {
+    match extract(text, slipform_schema::universal::form(), &options) {
         Outcome::Valid(extraction) => Some(extraction.value),
         _ => None,
     }
@@ -376,6 +376,6 @@ fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<(Val
     Some((extraction.value, kept.into_iter().map(repair).collect()))
 }
 
-pub(crate) fn repair(repair: formwork_extract::Repair) -> Repair {
+pub(crate) fn repair(repair: slipform_extract::Repair) -> Repair {
     Repair { kind: repair.kind.name().to_owned(), pointer: repair.pointer, from: repair.from, to: repair.to }
 }

@@ -1,8 +1,8 @@
 //! What a run has used and gathered so far: the stuff of receipts and salvage.
 
-use formwork_schema::{Violations, parse_json_path};
-use formwork_types::{Receipt, Repair, Reply, Rung, Salvage, Tokens};
 use serde_json::Value;
+use slipform_schema::{Violations, parse_json_path};
+use slipform_types::{Receipt, Repair, Reply, Rung, Salvage, Tokens};
 
 use crate::contract::Enforced;
 use crate::patch::remove;
@@ -155,12 +155,12 @@ fn valid_parts(contract: &Enforced, best: &Best) -> Option<Value> {
 }
 
 /// Places in an order in which removing a later one does not move an earlier one.
-fn order(place: &[formwork_schema::Segment]) -> Vec<(String, usize)> {
+fn order(place: &[slipform_schema::Segment]) -> Vec<(String, usize)> {
     place
         .iter()
         .map(|segment| match segment {
-            formwork_schema::Segment::Key(key) => (key.clone(), 0),
-            formwork_schema::Segment::Index(index) => (String::new(), *index),
+            slipform_schema::Segment::Key(key) => (key.clone(), 0),
+            slipform_schema::Segment::Index(index) => (String::new(), *index),
         })
         .collect()
 }

@@ -15,8 +15,8 @@
 //! - `ledger` keeps what receipts and salvage are made of.
 //!
 //! ```
-//! use formwork_engine::{Action, State, next};
-//! use formwork_types::{Blueprint, Body, RunType};
+//! use slipform_engine::{Action, State, next};
+//! use slipform_types::{Blueprint, Body, RunType};
 //! use serde_json::json;
 //!
 //! let mut state = State::default();
@@ -30,7 +30,7 @@
 //! })?;
 //! // Nothing can be done before an attempt tells which backends there are.
 //! assert_eq!(next(&state), None);
-//! # Ok::<(), formwork_engine::Error>(())
+//! # Ok::<(), slipform_engine::Error>(())
 //! ```
 //!
 //! Not in here: clocks, randomness, sockets, files, threads. Time reaches the engine as events.

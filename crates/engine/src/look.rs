@@ -1,9 +1,9 @@
 //! Results that say what can be looked at: the files that they name have to be there, or to have been changed, and
 //! criteria have to be as they were found, before they are taken.
 
-use formwork_schema::{Violation, Violations};
-use formwork_types::{Blueprint, Protocol, Reply};
 use serde_json::Value;
+use slipform_schema::{Violation, Violations};
+use slipform_types::{Blueprint, Protocol, Reply};
 
 use crate::check::contradictions;
 use crate::cite::{CITED_MAX, Cited, cited};

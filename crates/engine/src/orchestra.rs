@@ -8,10 +8,10 @@ mod words;
 
 use std::sync::Arc;
 
-use formwork_types::{
+use serde_json::{Value, json};
+use slipform_types::{
     AgentCard, BackendKind, Blueprint, Body, ChildEnd, ContractOptions, RunErrorType, RunStatus, Subtask,
 };
-use serde_json::{Value, json};
 
 use crate::contract::Enforced;
 use crate::decide::Trouble;

@@ -1,11 +1,11 @@
 //! Corrections that ask only for what is wrong: the failing parts of a document that is nearly right.
 
-use formwork_extract::{Extraction, Mode, Options, Outcome, extract};
-use formwork_schema::{
+use serde_json::{Map, Value, json};
+use slipform_extract::{Extraction, Mode, Options, Outcome, extract};
+use slipform_schema::{
     Schema, Segment, Violations, escape_pointer, json_path, json_pointer, parse_json_path, subschema_document,
 };
-use formwork_types::Repair;
-use serde_json::{Map, Value, json};
+use slipform_types::Repair;
 
 use crate::judge::repair;
 
@@ -332,7 +332,7 @@ pub(crate) fn remove(document: &mut Value, place: &[Segment]) -> Option<()> {
 fn resolve(document: &Value, pointer: &str) -> Option<Vec<Segment>> {
     let mut segments = Vec::new();
     for token in pointer.strip_prefix('/')?.split('/') {
-        let key = formwork_schema::unescape_pointer(token);
+        let key = slipform_schema::unescape_pointer(token);
         segments.push(match at(document, &segments) {
             Some(Value::Array(items)) if key == "-" => Segment::Index(items.len()),
             Some(Value::Array(_)) => Segment::Index(key.parse().ok()?),

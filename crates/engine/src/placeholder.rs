@@ -48,10 +48,10 @@ pub(crate) fn placeholders(earlier: &[Value], result: &Value) -> Vec<Placeholder
 fn walk(
     earlier: &[&Value],
     now: &Value,
-    place: &mut Vec<formwork_schema::Segment>,
+    place: &mut Vec<slipform_schema::Segment>,
     found: &mut Vec<Placeholder>,
 ) {
-    use formwork_schema::{Segment, json_path};
+    use slipform_schema::{Segment, json_path};
     match now {
         Value::Object(members) => {
             for (key, member) in members {

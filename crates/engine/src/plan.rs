@@ -4,12 +4,12 @@ mod actions;
 
 use std::sync::{Arc, OnceLock};
 
-use formwork_schema::{Dialect, Lowered, lower, narrow, universal};
-use formwork_types::{
+use serde_json::Value;
+use slipform_schema::{Dialect, Lowered, lower, narrow, universal};
+use slipform_types::{
     BackendInfo, BackendKind, Blueprint, Format, Message, Protocol, Request, StructuredOutput, Support, Tool,
     ToolCall, ToolChoice,
 };
-use serde_json::Value;
 
 use crate::acting::Acting;
 use crate::check;

@@ -1,8 +1,8 @@
 //! Procedural agents: a program in place of a model. Its standard output is the result.
 
-use formwork_extract::{Options, Outcome, extract};
-use formwork_types::{Blueprint, ParametersAs, RunErrorType};
 use serde_json::Value;
+use slipform_extract::{Options, Outcome, extract};
+use slipform_types::{Blueprint, ParametersAs, RunErrorType};
 
 use crate::action::Execution;
 use crate::state::State;

@@ -1,8 +1,8 @@
 //! The words that models get: where the schema stands, and what a retry says.
 
-use formwork_schema::{compact, compact_within};
-use formwork_types::SchemaForm;
 use serde_json::Value;
+use slipform_schema::{compact, compact_within};
+use slipform_types::SchemaForm;
 
 use crate::acting::Reminder;
 use crate::patch::Parts;

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use formwork_types::{
+use serde_json::Value;
+use slipform_types::{
     AgentCard, AgentType, BackendInfo, Blueprint, Body, CallError, Contract, Event, Outcome, Protocol, Reply,
     RunErrorType, RunStatus, RunType, TierBackend, ToolDefinition,
 };
-use serde_json::Value;
 
 use crate::acting::Acting;
 use crate::action::{Action, Execution, ModelCall};

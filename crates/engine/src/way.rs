@@ -1,6 +1,6 @@
 //! The ways to ask for a structured result, and which of them to try on a backend, best first.
 
-use formwork_types::{BackendInfo, BackendKind, Protocol, Strategy, StructuredOutput, Support};
+use slipform_types::{BackendInfo, BackendKind, Protocol, Strategy, StructuredOutput, Support};
 
 /// One way to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +186,7 @@ fn by_knowledge(backend: &BackendInfo) -> Vec<Way> {
 
 #[cfg(test)]
 mod tests {
-    use formwork_types::Capabilities;
+    use slipform_types::Capabilities;
 
     use super::*;
 

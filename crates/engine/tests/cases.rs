@@ -16,9 +16,9 @@ mod expect;
 use std::fs;
 use std::path::Path;
 
-use formwork_engine::{State, next};
-use formwork_types::{Body, Event, RunId, SessionId};
 use script::{Case, Played};
+use slipform_engine::{State, next};
+use slipform_types::{Body, Event, RunId, SessionId};
 
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");

@@ -1,9 +1,9 @@
 //! Journals in orders that the engine did not ask for: some are told apart, none may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use formwork_engine::{Action, State, next};
-use formwork_types::{Body, Outcome, RunErrorType};
 use serde_json::{Value, json};
+use slipform_engine::{Action, State, next};
+use slipform_types::{Body, Outcome, RunErrorType};
 
 /// Sequences that are tried; each is different and every run tries the same ones.
 const SEQUENCES: u64 = 3_000;
@@ -215,7 +215,7 @@ fn no_order_of_events_panics() {
             "sequence {seed}: the same journal, another action"
         );
         if let Some(Outcome::Completed(success)) = state.outcome() {
-            let schema = formwork_schema::Schema::compile(schema).unwrap();
+            let schema = slipform_schema::Schema::compile(schema).unwrap();
             assert!(schema.is_valid(success.result_data.as_ref().unwrap()), "sequence {seed}");
         }
     }

@@ -1,7 +1,7 @@
 //! Which of the candidates is the answer.
 
-use formwork_schema::{Schema, Types, Violations, json_path, unescape_pointer};
 use serde_json::Value;
+use slipform_schema::{Schema, Types, Violations, json_path, unescape_pointer};
 
 use crate::coerce::{STEPS_MAX, coerce};
 use crate::options::Mode;
@@ -195,8 +195,8 @@ fn finish(candidate: Candidate, mode: Mode, mut violations: Violations) -> Outco
             .map(|repair| violation(path_of(&repair.pointer, &candidate.value), syntax_message(repair)))
             .collect();
         violations.list.splice(0..0, lossy);
-        violations.more += violations.list.len().saturating_sub(formwork_schema::VIOLATIONS_MAX);
-        violations.list.truncate(formwork_schema::VIOLATIONS_MAX);
+        violations.more += violations.list.len().saturating_sub(slipform_schema::VIOLATIONS_MAX);
+        violations.list.truncate(slipform_schema::VIOLATIONS_MAX);
     }
     if violations.is_empty() {
         return Outcome::Valid(candidate.into_extraction());
@@ -236,7 +236,7 @@ fn syntax_message(repair: &Repair) -> String {
 
 /// The JSONPath for a JSON Pointer into `value`.
 fn path_of(pointer: &str, value: &Value) -> String {
-    use formwork_schema::Segment;
+    use slipform_schema::Segment;
     let mut at = Some(value);
     let segments: Vec<Segment> = pointer
         .split('/')

@@ -7,8 +7,8 @@
 mod object;
 mod text;
 
-use formwork_schema::{Segment, Shape, Types, json_pointer};
 use serde_json::Value;
+use slipform_schema::{Segment, Shape, Types, json_pointer};
 
 use crate::options::Mode;
 use crate::parse::Repairs;

@@ -1,7 +1,7 @@
 //! The way from a text to an outcome.
 
-use formwork_schema::{Schema, Shape, Types};
 use serde_json::Value;
+use slipform_schema::{Schema, Shape, Types};
 
 use crate::choose::{self, Candidate};
 use crate::options::{Mode, Options};
@@ -73,7 +73,7 @@ pub fn extract_bytes(bytes: &[u8], schema: Option<&Schema>, options: &Options) -
             other => return other,
         };
         let violations =
-            formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
+            slipform_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
         return Outcome::Invalid { candidate, violations };
     }
     let replaced = Repair {
@@ -155,7 +155,7 @@ fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     if result.too_deep && candidates.is_empty() {
         let message = format!("nested deeper than the {} levels allowed", crate::NESTING_MAX);
         let violations =
-            formwork_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
+            slipform_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
         return Outcome::Invalid {
             candidate: Extraction { value: Value::Null, repairs: Vec::new() },
             violations,

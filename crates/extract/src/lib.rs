@@ -14,8 +14,8 @@
 //! always validated in full: there is no invalid success.
 //!
 //! ```
-//! use formwork_extract::{Options, Outcome, extract};
-//! use formwork_schema::Schema;
+//! use slipform_extract::{Options, Outcome, extract};
+//! use slipform_schema::Schema;
 //! use serde_json::json;
 //!
 //! let schema = Schema::compile(&json!({
@@ -34,7 +34,7 @@
 //! // Lenient mode reads it, and says so.
 //! let outcome = extract(reply, Some(&schema), &Options::lenient());
 //! assert_eq!(outcome.valid(), Some(&json!({"name": "Ada", "age": 36})));
-//! # Ok::<(), formwork_schema::Error>(())
+//! # Ok::<(), slipform_schema::Error>(())
 //! ```
 //!
 //! Not in here: models, retries, files, sockets, clocks.

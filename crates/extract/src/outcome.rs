@@ -1,7 +1,7 @@
 //! How an extraction can end.
 
-use formwork_schema::{Schema, Violation, Violations, universal};
 use serde_json::Value;
+use slipform_schema::{Schema, Violation, Violations, universal};
 
 use crate::repair::Repair;
 

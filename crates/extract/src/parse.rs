@@ -10,8 +10,8 @@ mod object;
 mod scalar;
 mod string;
 
-use formwork_schema::{Segment, json_pointer};
 use serde_json::Value;
+use slipform_schema::{Segment, json_pointer};
 
 use crate::options::{Mode, NESTING_MAX};
 use crate::repair::{Repair, RepairKind};

@@ -8,9 +8,9 @@
 use std::fs;
 use std::path::Path;
 
-use formwork_extract::{Mode, Options, Outcome, extract};
-use formwork_schema::Schema;
 use serde_json::{Value, json};
+use slipform_extract::{Mode, Options, Outcome, extract};
+use slipform_schema::Schema;
 
 fn check(case: &Value) -> Result<(), String> {
     let options = Options {

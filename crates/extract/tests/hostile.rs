@@ -1,9 +1,9 @@
 //! Texts made to hurt: they end, in bounded stack, and never in a success that is a part of something.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use formwork_extract::{NESTING_MAX, Options, Outcome, extract};
-use formwork_schema::Schema;
 use serde_json::json;
+use slipform_extract::{NESTING_MAX, Options, Outcome, extract};
+use slipform_schema::Schema;
 
 const MODES: [fn() -> Options; 2] = [Options::default, Options::lenient];
 

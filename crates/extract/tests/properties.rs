@@ -3,10 +3,10 @@
 
 use std::sync::LazyLock;
 
-use formwork_extract::{Options, Outcome, extract, extract_bytes};
-use formwork_schema::Schema;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use slipform_extract::{Options, Outcome, extract, extract_bytes};
+use slipform_schema::Schema;
 
 /// Pieces that models and attackers write, in any order.
 fn fragments() -> impl Strategy<Value = String> {

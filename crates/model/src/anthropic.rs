@@ -1,8 +1,8 @@
 //! Anthropic's messages API.
 
-use formwork_types::{Format, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
+use slipform_types::{Format, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice};
 
 use crate::config::BackendConfig;
 use crate::error::Error;
@@ -133,7 +133,7 @@ fn messages(request: &Request) -> Value {
     Value::Array(list)
 }
 
-fn assistant_blocks(message: &formwork_types::Message) -> Vec<Value> {
+fn assistant_blocks(message: &slipform_types::Message) -> Vec<Value> {
     let mut blocks = Vec::new();
     if !message.content.is_empty() {
         blocks.push(json!({"type": "text", "text": message.content}));

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use formwork_process::{Limits, Program, common_environment, last_words};
-use formwork_types::{Reply, Request, Role, Stop, Usage};
 use serde_json::{Value, json};
+use slipform_process::{Limits, Program, common_environment, last_words};
+use slipform_types::{Reply, Request, Role, Stop, Usage};
 use tokio::sync::Semaphore;
 
 use crate::completions::conversation;
@@ -94,8 +94,8 @@ impl Answering {
     }
 
     /// Why nothing was heard of it, in a backend's words.
-    fn unheard(&self, error: formwork_process::Error) -> Error {
-        use formwork_process::Error as Process;
+    fn unheard(&self, error: slipform_process::Error) -> Error {
+        use slipform_process::Error as Process;
         match error {
             Process::Empty => Error::Settings("a command backend needs a command".into()),
             Process::Start { reason, .. } => self.failed(&format!("cannot be started: {reason}")),

@@ -1,7 +1,7 @@
 //! The older `/v1/completions`: one text in, one text out.
 
-use formwork_types::{Message, Request, Role};
 use serde_json::{Map, Value, json};
+use slipform_types::{Message, Request, Role};
 
 use crate::config::BackendConfig;
 use crate::error::Error;

@@ -1,10 +1,10 @@
-//! What `formwork.toml` says of a backend.
+//! What `slipform.toml` says of a backend.
 
 use std::time::Duration;
 
-use formwork_schema::Dialect;
-use formwork_types::{BackendInfo, BackendKind, Capabilities, StructuredOutput};
 use serde::Deserialize;
+use slipform_schema::Dialect;
+use slipform_types::{BackendInfo, BackendKind, Capabilities, StructuredOutput};
 
 use crate::error::Error;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use formwork_types::{CallError, CallErrorKind};
+use slipform_types::{CallError, CallErrorKind};
 
 use crate::secret::Secret;
 use crate::words::{MESSAGE_CHARACTERS_MAX, shortened};
@@ -22,7 +22,7 @@ pub enum Error {
         reason: String,
     },
     /// The backend took too long.
-    #[error("{what} took longer than {} s; raise {setting} in formwork.toml if that is normal", limit.as_secs_f64())]
+    #[error("{what} took longer than {} s; raise {setting} in slipform.toml if that is normal", limit.as_secs_f64())]
     Timeout {
         /// Which part of the call.
         what: &'static str,

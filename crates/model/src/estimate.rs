@@ -1,6 +1,6 @@
 //! Tokens by rule of thumb, where a backend does not count them.
 
-use formwork_types::{Format, Reply, Request, Usage};
+use slipform_types::{Format, Reply, Request, Usage};
 
 /// What a token holds in English text and in JSON, on the average of today's tokenizers.
 const BYTES_PER_TOKEN: u64 = 4;

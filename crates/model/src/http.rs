@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use formwork_types::{Reply, Request};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
+use slipform_types::{Reply, Request};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -78,7 +78,7 @@ impl Http {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(config.connect())
             .tcp_nodelay(true)
-            .user_agent(concat!("formwork/", env!("CARGO_PKG_VERSION")))
+            .user_agent(concat!("slipform/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::Settings(format!("cannot set up the connection: {}", cause(&error))))?;
         Ok(Http {

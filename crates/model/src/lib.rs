@@ -9,10 +9,10 @@
 //! - Keys come from named environment variables and appear in no error, reply or debug output.
 //!
 //! ```no_run
-//! use formwork_model::{BackendConfig, Call, connect};
-//! use formwork_types::{BackendKind, Message, Request};
+//! use slipform_model::{BackendConfig, Call, connect};
+//! use slipform_types::{BackendKind, Message, Request};
 //!
-//! # async fn example() -> Result<(), formwork_model::Error> {
+//! # async fn example() -> Result<(), slipform_model::Error> {
 //! let mut config = BackendConfig::new("local", BackendKind::OpenAi);
 //! config.base_url = Some("http://127.0.0.1:1234/v1".to_owned());
 //! let backend = connect(&config, &|name| std::env::var(name).ok())?;
@@ -23,7 +23,7 @@
 //! # }
 //! ```
 //!
-//! Not in here: deciding what to ask, and judging what comes back (`formwork-engine`).
+//! Not in here: deciding what to ask, and judging what comes back (`slipform-engine`).
 
 mod anthropic;
 mod command;
@@ -45,8 +45,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_types::{BackendKind, Reply, Request};
 use serde_json::Value;
+use slipform_types::{BackendKind, Reply, Request};
 
 pub use config::{BackendConfig, is_small};
 pub use error::Error;
@@ -145,7 +145,7 @@ pub fn connect(
         }
         BackendKind::Embedded => {
             return Err(Error::Settings(
-                "this build has no embedded model; configure a backend in formwork.toml or set OPENAI_BASE_URL, \
+                "this build has no embedded model; configure a backend in slipform.toml or set OPENAI_BASE_URL, \
                  ANTHROPIC_API_KEY or OLLAMA_HOST"
                     .to_owned(),
             ));

@@ -6,11 +6,11 @@ mod reply;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use formwork_schema::Dialect;
-use formwork_types::{Format, Message, Reply, Request, Role, Tool, ToolCall, ToolChoice};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use slipform_schema::Dialect;
+use slipform_types::{Format, Message, Reply, Request, Role, Tool, ToolCall, ToolChoice};
 
 use crate::config::BackendConfig;
 use crate::error::Error;
@@ -131,7 +131,7 @@ pub(crate) struct Defaults {
 
 impl Defaults {
     pub(crate) fn new(config: &BackendConfig) -> Defaults {
-        let info = config.info(formwork_types::Capabilities::default(), None);
+        let info = config.info(slipform_types::Capabilities::default(), None);
         let official = info.dialect == Dialect::OpenAi.to_string();
         Defaults {
             model: info.model,

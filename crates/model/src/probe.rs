@@ -4,10 +4,10 @@
 //! that is forbidden. The schema is sent only through the feature under test, so that a model can keep to
 //! it only where the server makes it.
 
-use formwork_schema::Dialect;
-use formwork_types::{Capabilities, Format, Message, Request, Stop, Support, Tool, ToolChoice};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_schema::Dialect;
+use slipform_types::{Capabilities, Format, Message, Request, Stop, Support, Tool, ToolChoice};
 
 use crate::{Backend, Call, Error};
 

@@ -1,6 +1,6 @@
 //! A provider's key: read from a named variable, used in one header, shown nowhere.
 
-use formwork_types::{KEY_REMOVED, REDACTED, Reply, Stop};
+use slipform_types::{KEY_REMOVED, REDACTED, Reply, Stop};
 
 /// Shorter values are not looked for in texts: they would be found by chance.
 const SECRET_BYTES_MIN: usize = 6;

@@ -1,6 +1,6 @@
 //! A reply, told while it is written.
 
-use formwork_types::Reply;
+use slipform_types::Reply;
 
 use crate::Watch;
 use crate::secret::Secret;
@@ -52,7 +52,7 @@ impl<'a> Telling<'a> {
 mod tests {
     use std::sync::Mutex;
 
-    use formwork_types::ToolCall;
+    use slipform_types::ToolCall;
 
     use super::*;
 

@@ -9,7 +9,7 @@
 //! by an error, or by the future or the [`Running`] being dropped.
 //!
 //! ```
-//! use formwork_process::{Limits, Program};
+//! use slipform_process::{Limits, Program};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! let argv = vec!["tr".to_owned(), "a-z".to_owned(), "A-Z".to_owned()];
@@ -18,12 +18,12 @@
 //! let ended = program.run(b"green", &limits).await?;
 //! assert!(ended.status.success());
 //! assert_eq!(ended.stdout, b"GREEN");
-//! # Ok::<(), formwork_process::Error>(())
+//! # Ok::<(), slipform_process::Error>(())
 //! # }).unwrap();
 //! ```
 //!
-//! Not in here: what a program means, and keeping secrets out of what it says (`formwork-model`,
-//! `formwork-tools`).
+//! Not in here: what a program means, and keeping secrets out of what it says (`slipform-model`,
+//! `slipform-tools`).
 
 mod error;
 mod group;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use formwork_process::{COMMON_ENVIRONMENT, Ended, Error, Limits, Program, common_environment};
+use slipform_process::{COMMON_ENVIRONMENT, Ended, Error, Limits, Program, common_environment};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use formwork_api::{AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerDoor};
-use formwork_engine::{Action, Child, ChildTask, State, next};
-use formwork_types::{Body, Event, RunError, RunErrorType, RunId, RunStatus, Salvage, SessionId};
 use serde_json::json;
+use slipform_api::{AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerDoor};
+use slipform_engine::{Action, Child, ChildTask, State, next};
+use slipform_types::{Body, Event, RunError, RunErrorType, RunId, RunStatus, Salvage, SessionId};
 
 use crate::backoff::insist;
 use crate::claim::Claim;
@@ -98,7 +98,7 @@ impl Attempt {
         }
     }
 
-    async fn send(&self, request: &AppendRequest) -> Result<(), formwork_api::Error> {
+    async fn send(&self, request: &AppendRequest) -> Result<(), slipform_api::Error> {
         let is_last = is_ending(&request.events);
         let Appended { stop, .. } = insist(PATIENCE, || match is_last {
             true => self.door.finish(request),
@@ -157,7 +157,7 @@ fn is_ending(events: &[Body]) -> bool {
 }
 
 /// The end of a run without what makes it long. Replies are in the journal in any case.
-fn in_short(events: Vec<Body>, refusal: &formwork_api::Error) -> Vec<Body> {
+fn in_short(events: Vec<Body>, refusal: &slipform_api::Error) -> Vec<Body> {
     let notes = events.iter().filter(|body| !matches!(body, Body::Result { .. } | Body::RunCompleted { .. }));
     let mut short: Vec<Body> = notes.cloned().collect();
     let errors = vec![format!("what the run kept is in its journal: {}", refusal.message)];
@@ -197,7 +197,7 @@ pub(crate) fn ended(kind: RunErrorType, message: String, salvage: Option<Box<Sal
 }
 
 /// The end of a run whose result the coordinator does not take. The result is kept as what can still be used.
-fn refused(events: &[Body], error: &formwork_api::Error) -> Body {
+fn refused(events: &[Body], error: &slipform_api::Error) -> Body {
     let result = events.iter().find_map(|body| match body {
         Body::Result { result_data, receipt, .. } => Some((result_data.clone(), receipt)),
         _ => None,

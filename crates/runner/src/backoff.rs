@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-use formwork_api::Answer;
+use slipform_api::Answer;
 use tokio::time::Instant;
 
 /// The first wait. Shorter ones would not let a coordinator come back.
@@ -51,7 +51,7 @@ fn jittered(wait: Duration) -> Duration {
 pub(crate) async fn insist<'a, T>(
     patience: Duration,
     ask: impl Fn() -> Answer<'a, T>,
-) -> Result<T, formwork_api::Error> {
+) -> Result<T, slipform_api::Error> {
     let (began, mut backoff) = (Instant::now(), Backoff::default());
     loop {
         let error = match ask().await {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_model::{Backend, Invocation};
-use formwork_tools::mcp::{Limits, Surroundings};
-use formwork_tools::{Error, ProjectPolicy, Toolbox};
-use formwork_types::{
+use serde_json::Value;
+use slipform_model::{Backend, Invocation};
+use slipform_tools::mcp::{Limits, Surroundings};
+use slipform_tools::{Error, ProjectPolicy, Toolbox};
+use slipform_types::{
     AgentCard, AgentType, Blueprint, Body, Contract, McpServer, RunId, RunType, SessionId, TierBackend,
     ToolDefinition,
 };
-use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -147,7 +147,7 @@ impl Claim {
             return self.tools.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
         }
         // Servers are installed by package managers and started through them: they need to find those.
-        let mut environment = formwork_process::common_environment(&|name| std::env::var(name).ok());
+        let mut environment = slipform_process::common_environment(&|name| std::env::var(name).ok());
         let named = self.environment.list();
         environment.retain(|(name, _)| !named.iter().any(|(other, _)| other == name));
         environment.extend(named.iter().cloned());

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use formwork_types::timestamp;
+use slipform_types::timestamp;
 
 /// Where a runner reads the time. Tests bring their own.
 pub trait Clock: Send + Sync {

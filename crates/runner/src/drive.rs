@@ -1,9 +1,9 @@
 //! One run, driven to its end.
 
-use formwork_engine::{Action, ModelCall, State, next};
-use formwork_model::{Call, Watch};
-use formwork_types::{BackendKind, Blueprint, Body, Event, Outcome, Role, RunStatus};
 use serde_json::Value;
+use slipform_engine::{Action, ModelCall, State, next};
+use slipform_model::{Call, Watch};
+use slipform_types::{BackendKind, Blueprint, Body, Event, Outcome, Role, RunStatus};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument as _;

@@ -5,13 +5,13 @@
 pub enum Error {
     /// The journal cannot be folded.
     #[error("the run's journal cannot be used")]
-    Engine(#[from] formwork_engine::Error),
+    Engine(#[from] slipform_engine::Error),
     /// The journal that came with a piece of work is none.
     #[error("the run's journal cannot be read: {0}")]
     Unreadable(String),
     /// The coordinator does not take what is said to it, or was away for too long.
     #[error("the coordinator does not take it")]
-    Coordinator(#[source] formwork_api::Error),
+    Coordinator(#[source] slipform_api::Error),
     /// The run is somebody else's by now: nothing more may be said about it.
     #[error("the attempt is no longer the run's latest")]
     Stale,
@@ -45,10 +45,10 @@ impl Error {
     }
 }
 
-impl From<formwork_api::Error> for Error {
-    fn from(error: formwork_api::Error) -> Error {
+impl From<slipform_api::Error> for Error {
+    fn from(error: slipform_api::Error) -> Error {
         match error.code {
-            formwork_api::Code::StaleAttempt => Error::Stale,
+            slipform_api::Code::StaleAttempt => Error::Stale,
             _ => Error::Coordinator(error),
         }
     }

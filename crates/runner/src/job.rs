@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_api::Work;
-use formwork_types::{AgentCard, Blueprint, Body, Contract, Event, RunId, RunType, SessionId};
 use serde_json::Value;
+use slipform_api::Work;
+use slipform_types::{AgentCard, Blueprint, Body, Contract, Event, RunId, RunType, SessionId};
 
 use crate::claim::Claim;
 use crate::error::Error;

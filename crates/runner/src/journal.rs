@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use formwork_engine::Child;
-use formwork_types::{Body, Event, RunId, SessionId};
+use slipform_engine::Child;
+use slipform_types::{Body, Event, RunId, SessionId};
 
 use crate::claim::Claim;
 use crate::clock::Clock;

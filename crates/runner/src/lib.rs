@@ -4,14 +4,14 @@
 //!   journal lives as long as it does.
 //! - [`Claim`] holds everything a run needs; nothing is fetched later.
 //! - [`drive`] performs one run to its end, or to where it waits for a child.
-//! - [`Worker`] takes its work from a coordinator behind a [`formwork_api::RunnerDoor`]: it claims as many runs as it has
+//! - [`Worker`] takes its work from a coordinator behind a [`slipform_api::RunnerDoor`]: it claims as many runs as it has
 //!   slots, says that it lives, and gives back what it holds when it goes home. An [`Outfitter`] makes the claim of each
 //!   [`Job`]; an [`Attempt`] carries what happens to the coordinator, and again while that is away.
 //!
 //! Runs, calls and tools are `tracing` spans under OpenTelemetry's names for generative AI (`invoke_agent`, `chat`,
 //! `execute_tool`); whoever starts the process decides where they go. What is said in them is never recorded.
 //!
-//! Not in here: deciding (`formwork-engine`), storing, knowing agents.
+//! Not in here: deciding (`slipform-engine`), storing, knowing agents.
 
 mod attempt;
 mod backoff;
@@ -33,10 +33,10 @@ pub use claim::{Claim, Rung};
 pub use clock::{Clock, SystemClock};
 pub use drive::{Driven, Progress, Stop, drive, perform};
 pub use error::Error;
-pub use formwork_engine::{Child, ChildTask, ModelCall};
-pub use formwork_tools::{ProjectPolicy, builtin_names, resolve_folder};
 pub use job::{Equipped, First, Job, Outfitter};
 pub use journal::{Accepted, Coordinator, Memory, Reported};
 pub use secrets::{Secrets, is_secret_variable};
+pub use slipform_engine::{Child, ChildTask, ModelCall};
+pub use slipform_tools::{ProjectPolicy, builtin_names, resolve_folder};
 pub use variables::Variables;
 pub use worker::{Worker, WorkerOptions};

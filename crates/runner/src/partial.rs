@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use formwork_model::{Error, Watch};
+use slipform_model::{Error, Watch};
 
 /// The most that is kept of a reply that is not waited for. It stands in the journal twice, as what happened and as what
 /// is left of the run; what is longer loses its end.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use formwork_model::Secret;
-use formwork_types::Body;
 use serde_json::Value;
+use slipform_model::Secret;
+use slipform_types::Body;
 
 /// Shorter values are stand-ins, such as `ollama` for a key, and would be found by chance.
 const SECRET_BYTES_MIN: usize = 12;

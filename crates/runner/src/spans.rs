@@ -1,7 +1,7 @@
 //! Spans of runs, calls and tools, under OpenTelemetry's names for generative AI. What is said in them is never recorded.
 
-use formwork_model::Error;
-use formwork_types::{BackendInfo, Body, CallErrorKind, Outcome, Reply};
+use slipform_model::Error;
+use slipform_types::{BackendInfo, Body, CallErrorKind, Outcome, Reply};
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(claim: &Claim) -> Span {
         gen_ai.agent.name = agent,
         gen_ai.conversation.id = claim.session_id.as_str(),
         gen_ai.output.type = if claim.contract.is_some() { "json" } else { "text" },
-        formwork.run_id = claim.run_id.as_str(),
+        slipform.run_id = claim.run_id.as_str(),
         error.type = Empty,
     )
 }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use formwork_engine::{Execution, ToolRun};
-use formwork_process::{Ended, Limits, Program, anchor_command, last_words};
-use formwork_tools::{Project, Toolbox};
-use formwork_types::{Body, WRITING_TOOLS};
 use serde_json::{Value, json};
+use slipform_engine::{Execution, ToolRun};
+use slipform_process::{Ended, Limits, Program, anchor_command, last_words};
+use slipform_tools::{Project, Toolbox};
+use slipform_types::{Body, WRITING_TOOLS};
 use tokio::task::{Id, JoinSet};
 use tracing::{Instrument as _, Span};
 
@@ -179,7 +179,7 @@ fn batches(calls: Vec<ToolRun>) -> Vec<Vec<ToolRun>> {
 }
 
 /// Calls a tool, in a span of its own.
-async fn call_tool(toolbox: Toolbox, call: ToolRun, span: Span) -> Result<Value, formwork_tools::Error> {
+async fn call_tool(toolbox: Toolbox, call: ToolRun, span: Span) -> Result<Value, slipform_tools::Error> {
     let answer = toolbox.call(&call.name, &call.arguments).instrument(span.clone()).await;
     if answer.is_err() {
         spans::tool_failed(&span);
@@ -188,18 +188,18 @@ async fn call_tool(toolbox: Toolbox, call: ToolRun, span: Span) -> Result<Value,
 }
 
 /// What a program has said, and why that is no result if it is none.
-fn said(name: &str, ended: Result<Ended, formwork_process::Error>) -> (Value, Option<String>) {
+fn said(name: &str, ended: Result<Ended, slipform_process::Error>) -> (Value, Option<String>) {
     let with = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
     let ended = match ended {
         Ok(ended) => ended,
         Err(error) => {
             let (words, timed_out) = match &error {
-                formwork_process::Error::Timeout { stderr, .. } => (last_words(stderr), true),
-                formwork_process::Error::TooLarge { stderr, .. } => (last_words(stderr), false),
+                slipform_process::Error::Timeout { stderr, .. } => (last_words(stderr), true),
+                slipform_process::Error::TooLarge { stderr, .. } => (last_words(stderr), false),
                 _ => (String::new(), false),
             };
             let message = match &error {
-                formwork_process::Error::Start { .. } => format!("the program {error}"),
+                slipform_process::Error::Start { .. } => format!("the program {error}"),
                 _ => format!("the program '{name}' {error}{}", with(&words)),
             };
             return (json!({"timed_out": timed_out, "stderr": words}), Some(message));

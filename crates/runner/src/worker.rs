@@ -11,8 +11,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_api::{AttemptRef, Claims, RunnerDoor, Work};
 use serde_json::Value;
+use slipform_api::{AttemptRef, Claims, RunnerDoor, Work};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;

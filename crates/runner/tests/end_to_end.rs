@@ -5,11 +5,11 @@
 mod claims;
 
 use claims::{claim, clock, journal, rung};
-use formwork_runner::{Claim, Memory, Stop, perform};
-use formwork_schema::Schema;
-use formwork_testkit::{ScriptedServer, Step, fixtures};
-use formwork_types::{BackendKind, Body, Failure, Outcome, RunErrorType, StructuredOutput, Success};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Memory, Stop, perform};
+use slipform_schema::Schema;
+use slipform_testkit::{ScriptedServer, Step, fixtures};
+use slipform_types::{BackendKind, Body, Failure, Outcome, RunErrorType, StructuredOutput, Success};
 
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
 
@@ -46,7 +46,7 @@ fn agent(limits: Value) -> Value {
     })
 }
 
-fn prompted(server: &ScriptedServer) -> Vec<formwork_runner::Rung> {
+fn prompted(server: &ScriptedServer) -> Vec<slipform_runner::Rung> {
     vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Prompt)]
 }
 

@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use formwork_model::{Backend, Call, CallFuture};
-use formwork_runner::{Rung, Stop, perform};
-use formwork_schema::Schema;
-use formwork_types::{Outcome, Reply, TierBackend};
 use serde_json::{Value, json};
+use slipform_model::{Backend, Call, CallFuture};
+use slipform_runner::{Rung, Stop, perform};
+use slipform_schema::Schema;
+use slipform_types::{Outcome, Reply, TierBackend};
 
 /// The retries that are tried; the last is the most that any contract has unless it says so.
 const RETRIES: [usize; 3] = [0, 1, 2];

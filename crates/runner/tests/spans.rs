@@ -17,8 +17,8 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use formwork_runner::Claim;
 use serde_json::json;
+use slipform_runner::Claim;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -55,7 +55,7 @@ struct Collector {
 
 impl Subscriber for Collector {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("formwork_runner")
+        metadata.target().starts_with("slipform_runner")
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
@@ -119,7 +119,7 @@ async fn a_run_its_calls_and_its_tools_are_spans_without_what_is_said() {
         json!({
             "otel.name": "invoke_agent ager", "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ager",
             "gen_ai.conversation.id": session(1).as_str(), "gen_ai.output.type": "json",
-            "formwork.run_id": run(1).as_str(),
+            "slipform.run_id": run(1).as_str(),
         })
     );
     assert_eq!(

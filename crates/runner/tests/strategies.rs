@@ -6,11 +6,11 @@
 mod claims;
 
 use claims::{claim, journal, rung};
-use formwork_runner::{Claim, Rung, Stop, perform};
-use formwork_testkit::fixtures::{self, Fixture};
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{BackendKind, Outcome, RunErrorType, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Rung, Stop, perform};
+use slipform_testkit::fixtures::{self, Fixture};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{BackendKind, Outcome, RunErrorType, StructuredOutput};
 
 /// Every protocol with the strategies that it can be asked by.
 const ROUTES: [(BackendKind, &str); 10] = [
@@ -34,7 +34,7 @@ async fn run(claim: &Claim) -> Outcome {
     perform(claim, &journal(), &Stop::default(), &()).await.unwrap()
 }
 
-async fn failure(claim: &Claim) -> formwork_types::Failure {
+async fn failure(claim: &Claim) -> slipform_types::Failure {
     match run(claim).await {
         Outcome::Failed(failure) => *failure,
         Outcome::Completed(success) => panic!("the run completed: {:?}", success.result_data),

@@ -23,7 +23,7 @@ pub const VALIDATION_STEPS_MAX: u64 = 1_000_000;
 pub const EXPLANATION_STEPS_MAX: u64 = 100_000;
 
 /// The name of the counting keyword. Users cannot bring it: it is overwritten wherever it stands.
-pub(crate) const KEYWORD: &str = "x-formwork-step";
+pub(crate) const KEYWORD: &str = "x-slipform-step";
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };

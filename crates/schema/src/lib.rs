@@ -16,7 +16,7 @@
 //!   has to satisfy beyond its schema.
 //!
 //! ```
-//! use formwork_schema::Schema;
+//! use slipform_schema::Schema;
 //! use serde_json::json;
 //!
 //! let schema = Schema::compile(&json!({
@@ -32,10 +32,10 @@
 //!         "$.summary: required property is missing",
 //!     ]
 //! );
-//! # Ok::<(), formwork_schema::Error>(())
+//! # Ok::<(), slipform_schema::Error>(())
 //! ```
 //!
-//! Not in here: finding JSON in text and changing values (`formwork-extract`).
+//! Not in here: finding JSON in text and changing values (`slipform-extract`).
 
 mod budget;
 mod compact;

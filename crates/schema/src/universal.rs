@@ -76,7 +76,7 @@ pub fn beyond(schema: &Schema, value: &Value, own: Option<&str>) -> Violations {
 /// responses, where it has one.
 ///
 /// ```
-/// use formwork_schema::universal;
+/// use slipform_schema::universal;
 /// use serde_json::json;
 ///
 /// let response = json!({"response_type": "planning", "status": "error", "message": "No plan."});
@@ -111,7 +111,7 @@ const SCORES: [(&str, f64); 3] =
 /// where the response has neither, or reports an error.
 ///
 /// ```
-/// use formwork_schema::universal;
+/// use slipform_schema::universal;
 /// use serde_json::json;
 ///
 /// let data = json!({"completeness_score": 20, "clarity_score": 40, "accuracy_score": 45});

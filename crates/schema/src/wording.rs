@@ -16,7 +16,7 @@ pub(crate) fn show(value: &Value) -> String {
     match value {
         Value::String(text) => format!("'{}'", visible(&clip(text))),
         // The counting keyword is ours and nobody else's business.
-        other => visible(&clip(&other.to_string().replace(",\"x-formwork-step\":true", ""))),
+        other => visible(&clip(&other.to_string().replace(",\"x-slipform-step\":true", ""))),
     }
 }
 

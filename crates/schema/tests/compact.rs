@@ -4,8 +4,8 @@
 mod corpus;
 
 use expect_test::{Expect, expect};
-use formwork_schema::{Dialect, Schema, compact, lower, narrow, needs_wrapping, restore, wrap_root};
 use serde_json::{Value, json};
+use slipform_schema::{Dialect, Schema, compact, lower, narrow, needs_wrapping, restore, wrap_root};
 
 fn check(schema: Value, expected: Expect) {
     expected.assert_eq(&compact(&schema));

@@ -4,8 +4,8 @@
 use std::io::ErrorKind;
 use std::net::TcpListener;
 
-use formwork_schema::{Error, Schema};
 use serde_json::{Value, json};
+use slipform_schema::{Error, Schema};
 
 fn refused(schema: &Value) -> String {
     Schema::compile(schema).expect_err("the schema should be refused").to_string()
@@ -203,6 +203,6 @@ fn invalid_schemas_name_the_place() {
 #[test]
 fn the_counting_keyword_cannot_be_used_from_outside() {
     let schema =
-        Schema::compile(&json!({"x-formwork-step": 5, "properties": {"next": {"$ref": "#"}}})).unwrap();
+        Schema::compile(&json!({"x-slipform-step": 5, "properties": {"next": {"$ref": "#"}}})).unwrap();
     assert!(schema.is_valid(&chain(3, json!(1))));
 }

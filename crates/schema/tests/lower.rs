@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 use expect_test::{Expect, expect};
-use formwork_schema::{
+use serde_json::{Value, json};
+use slipform_schema::{
     Dialect, Schema, Segment, lower, needs_wrapping, restore, subschema_document, wrap_root,
 };
-use serde_json::{Value, json};
 
 fn check(schema: &Value, dialect: Dialect, expected: Expect) {
     let lowered = lower(schema, dialect);

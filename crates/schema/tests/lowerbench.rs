@@ -7,8 +7,8 @@ mod corpus;
 use std::fs;
 use std::path::Path;
 
-use formwork_schema::{Dialect, Schema, lower, restore, wrap_root};
 use serde_json::{Value, json};
+use slipform_schema::{Dialect, Schema, lower, restore, wrap_root};
 
 /// Instances made from one by changing one place.
 fn variations(instance: &Value) -> Vec<Value> {

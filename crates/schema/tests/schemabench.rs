@@ -3,7 +3,7 @@
 
 mod corpus;
 
-use formwork_schema::Schema;
+use slipform_schema::Schema;
 
 #[test]
 fn verdicts_agree_with_the_labels() {

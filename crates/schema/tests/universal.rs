@@ -1,10 +1,10 @@
 //! The pairing rules of the universal response: one test a rule, and the examples of the specification, read in place.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use formwork_schema::universal::Criterion;
-use formwork_schema::{Schema, shipped, universal};
-use formwork_testkit::universal_specification;
 use serde_json::{Value, json};
+use slipform_schema::universal::Criterion;
+use slipform_schema::{Schema, shipped, universal};
+use slipform_testkit::universal_specification;
 
 /// A response that satisfies the schema, held against the rules.
 fn check(own: Option<&str>, value: &Value, expected: &[&str]) {

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
 use expect_test::{Expect, expect};
-use formwork_schema::{Cache, Schema, lint};
 use serde_json::{Value, json};
+use slipform_schema::{Cache, Schema, lint};
 
 fn check(schema: Value, value: Value, expected: Expect) {
     let violations = Schema::compile(&schema).unwrap().violations(&value);

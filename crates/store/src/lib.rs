@@ -10,10 +10,10 @@
 //! - [`Store::news`] is a hint that something was committed. What was committed is found by asking.
 //!
 //! ```
-//! use formwork_store::{Options, Shelf, Store};
+//! use slipform_store::{Options, Shelf, Store};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), formwork_store::Error> {
+//! # async fn main() -> Result<(), slipform_store::Error> {
 //! let store = Store::open("sqlite::memory:", &Options::default()).await?;
 //! assert!(store.add(Shelf::Agents, "writer", r#"{"name": "writer"}"#).await?);
 //! assert!(!store.add(Shelf::Agents, "writer", "{}").await?, "the name is taken");
@@ -25,7 +25,7 @@
 //! Inside: `verb` holds the verbs, written once over `tx`, a transaction of either database; `dialect` says what the
 //! two say differently; `sqlite` and `postgres` begin, commit and repeat. Tables are in `migrations`.
 //!
-//! Not in here: what agents, contracts and journals mean (`formwork-coordinator`, `formwork-engine`).
+//! Not in here: what agents, contracts and journals mean (`slipform-coordinator`, `slipform-engine`).
 
 mod address;
 mod dialect;

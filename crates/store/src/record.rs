@@ -1,7 +1,7 @@
 //! What is kept, and what is asked for.
 
-use formwork_types::{Body, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
 use serde_json::Value;
+use slipform_types::{Body, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
 
 /// A moment, in milliseconds since 1970 by the database's clock.
 pub type Millis = i64;

@@ -27,7 +27,7 @@ pub(crate) fn check(version: i64, migrations: Migrations) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Unsuitable(format!(
-        "the database is of version {version} and this Formwork knows versions up to {newest}: use the newer Formwork \
+        "the database is of version {version} and this Slipform knows versions up to {newest}: use the newer Slipform \
          that made it, or another database"
     )))
 }
@@ -40,6 +40,6 @@ pub(crate) fn missing(version: i64, migrations: Migrations) -> impl Iterator<Ite
 /// There are tables, and they are not ours.
 pub(crate) fn foreign() -> Error {
     Error::Unsuitable(
-        "the database holds the tables of something else: give Formwork one of its own".to_owned(),
+        "the database holds the tables of something else: give Slipform one of its own".to_owned(),
     )
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use formwork_types::{RunId, SessionId};
+use slipform_types::{RunId, SessionId};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 

@@ -1,7 +1,7 @@
 //! What only a PostgreSQL server does: go away and come back, and be shared.
 //!
 //! The server of these tests is started and stopped by them: they need `initdb` and `pg_ctl`, in
-//! `FORMWORK_TEST_POSTGRES_BIN` or where Debian puts them, and a user other than root to run them as.
+//! `SLIPFORM_TEST_POSTGRES_BIN` or where Debian puts them, and a user other than root to run them as.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use formwork_store::{Error, Options, Shelf, Store};
+use slipform_store::{Error, Options, Shelf, Store};
 
 /// A server of one's own.
 struct Server {
@@ -23,15 +23,15 @@ impl Server {
     /// None where there is no PostgreSQL to start.
     fn new() -> Option<Server> {
         let skip = |why: &str| println!("SKIPPED: {why}");
-        if std::env::var_os("FORMWORK_TEST_POSTGRES").is_none() {
-            skip("FORMWORK_TEST_POSTGRES is not set");
+        if std::env::var_os("SLIPFORM_TEST_POSTGRES").is_none() {
+            skip("SLIPFORM_TEST_POSTGRES is not set");
             return None;
         }
         let Some(programs) = programs() else {
-            skip("there is no `initdb`; FORMWORK_TEST_POSTGRES_BIN may name its folder");
+            skip("there is no `initdb`; SLIPFORM_TEST_POSTGRES_BIN may name its folder");
             return None;
         };
-        let folder = std::env::temp_dir().join(format!("formwork-postgres-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("slipform-postgres-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -91,7 +91,7 @@ fn is_root() -> bool {
 }
 
 fn programs() -> Option<PathBuf> {
-    let named = std::env::var_os("FORMWORK_TEST_POSTGRES_BIN").map(PathBuf::from);
+    let named = std::env::var_os("SLIPFORM_TEST_POSTGRES_BIN").map(PathBuf::from);
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
     found.sort();

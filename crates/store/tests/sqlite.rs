@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use formwork_store::{ClaimRequest, Error, NewRun, Options, Place, Shelf, Store, SweepLimits, Swept};
-use formwork_types::{Blueprint, Body, ExecutionMode, RunId, RunStatus, RunType, SessionId};
 use serde_json::json;
+use slipform_store::{ClaimRequest, Error, NewRun, Options, Place, Shelf, Store, SweepLimits, Swept};
+use slipform_types::{Blueprint, Body, ExecutionMode, RunId, RunStatus, RunType, SessionId};
 
 const EXCLUSIVE: Options = Options { is_exclusive: true };
 
@@ -23,13 +23,13 @@ impl Folder {
     fn new() -> Folder {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("formwork-sqlite-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("slipform-sqlite-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join("formwork.db")
+        self.0.join("slipform.db")
     }
 }
 
@@ -98,7 +98,7 @@ async fn a_database_has_one_coordinator() {
     let folder = Folder::new();
     let first = open(&folder.file(), &EXCLUSIVE).await.unwrap();
     let Err(Error::Locked(message)) = open(&folder.file(), &EXCLUSIVE).await else { panic!("not refused") };
-    assert!(message.contains("formwork.db.lock") && message.contains("formwork serve"), "{message}");
+    assert!(message.contains("slipform.db.lock") && message.contains("slipform serve"), "{message}");
     drop(first);
     open(&folder.file(), &EXCLUSIVE).await.expect("the lock is given back");
 }
@@ -149,7 +149,7 @@ async fn a_newer_database_is_refused() {
     let Err(Error::Unsuitable(message)) = open(&folder.file(), &Options::default()).await else {
         panic!("not refused")
     };
-    assert!(message.contains("version 999") && message.contains("newer Formwork"), "{message}");
+    assert!(message.contains("version 999") && message.contains("newer Slipform"), "{message}");
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn what_is_not_ours_is_refused() {
     };
     assert!(message.contains("something else"), "{message}");
     // A folder inside a file cannot be made, whoever asks.
-    let Err(Error::Unsuitable(message)) = open(&text.join("deep/formwork.db"), &EXCLUSIVE).await else {
+    let Err(Error::Unsuitable(message)) = open(&text.join("deep/slipform.db"), &EXCLUSIVE).await else {
         panic!("not refused")
     };
     assert!(message.contains("cannot be made"), "{message}");
@@ -204,7 +204,7 @@ async fn several_may_make_the_same_database_at_once() {
 }
 
 /// Says that a process is to write to a database until it is killed, and to which.
-const WRITES_TO: &str = "FORMWORK_TEST_WRITES_TO";
+const WRITES_TO: &str = "SLIPFORM_TEST_WRITES_TO";
 
 #[tokio::test]
 async fn what_was_answered_survives_a_kill() {

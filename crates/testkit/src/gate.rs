@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 /// A closed door in front of replies. Clones are the same door.
 ///
 /// ```
-/// use formwork_testkit::{Gate, ScriptedServer, Step};
+/// use slipform_testkit::{Gate, ScriptedServer, Step};
 ///
 /// let gate = Gate::new();
 /// let server = ScriptedServer::start([Step::text("x").gate(&gate)]);

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use std::io::{Read, Write};
-//! use formwork_testkit::{ScriptedServer, Step};
+//! use slipform_testkit::{ScriptedServer, Step};
 //!
 //! let server = ScriptedServer::start([
 //!     Step::text("{\"a\":1}"),

@@ -45,7 +45,7 @@ impl Script {
 
     fn of(behaviour: Behaviour) -> Self {
         let script = Self { behaviour, routes: Vec::new(), models: serde_json::Value::Null, record: true };
-        script.serving("scripted-model", "formwork")
+        script.serving("scripted-model", "slipform")
     }
 
     /// Answers everything after the last step with the last step.

@@ -1,6 +1,6 @@
 //! Every fixture holds together.
 
-use formwork_testkit::fixtures;
+use slipform_testkit::fixtures;
 
 #[test]
 fn replies_satisfy_their_schemas() {

@@ -10,9 +10,9 @@ mod files;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_types::{CHECKING_TOOL, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
+use slipform_types::{CHECKING_TOOL, ToolDefinition};
 
 use crate::definition::define;
 use crate::project::{Project, arguments, perform};

@@ -1,7 +1,7 @@
 //! `code:search`: the places in the project's files that a few words are about, best first.
 //!
 //! Files are cut into pieces of a function's size, which are ranked by BM25 over the parts of their identifiers. What
-//! is known of a file is kept as long as the file stays the same, in memory and in `.formwork/index`.
+//! is known of a file is kept as long as the file stays the same, in memory and in `.slipform/index`.
 
 mod chunks;
 mod index;

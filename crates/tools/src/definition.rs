@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use formwork_types::ToolDefinition;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use slipform_types::ToolDefinition;
 
 /// A definition, hashed. The hash covers everything that a model sees of the tool.
 pub(crate) fn define(

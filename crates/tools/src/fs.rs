@@ -13,7 +13,7 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_types::ToolDefinition;
+use slipform_types::ToolDefinition;
 
 use crate::Tool;
 use crate::project::{Project, ProjectTool, Run};

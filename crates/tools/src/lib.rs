@@ -4,8 +4,8 @@
 //! - [`mcp`] brings the tools of MCP servers.
 //! - One file a tool. None of them decides who may call it: that is the blueprint's `tools`.
 //!
-//! Not in here: checking arguments and counting calls (`formwork-engine`), starting other agents
-//! (`formwork-runner`).
+//! Not in here: checking arguments and counting calls (`slipform-engine`), starting other agents
+//! (`slipform-runner`).
 
 mod builtin;
 mod check;
@@ -20,8 +20,8 @@ mod toolbox;
 
 use std::pin::Pin;
 
-use formwork_types::ToolDefinition;
 use serde_json::Value;
+use slipform_types::ToolDefinition;
 
 pub use builtin::{builtin, builtin_names};
 pub use error::Error;

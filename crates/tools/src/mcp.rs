@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_types::McpServer;
+use slipform_types::McpServer;
 
 use crate::{Error, ProjectPolicy, Tool};
 use connection::Connection;

@@ -117,7 +117,7 @@ impl Project {
         self.dir.metadata(path.as_path()).is_err_and(|error| missing.contains(&error.kind()))
     }
 
-    /// Reads a file that a model may see: none of `.git` or `.formwork`, where addresses with keys and the replies of
+    /// Reads a file that a model may see: none of `.git` or `.slipform`, where addresses with keys and the replies of
     /// other runs are kept, and none that may hold keys itself.
     pub(crate) fn read(&self, path: &Inside) -> Result<Vec<u8>, Error> {
         self.read_visible(path, FILE_BYTES_MAX)
@@ -129,7 +129,7 @@ impl Project {
         let leads_there = inside.iter().any(|part| part.to_str().is_some_and(is_protected));
         if path.is_protected() || leads_there {
             return Err(
-                path.refused("cannot be read: .git and .formwork are not part of the project's files")
+                path.refused("cannot be read: .git and .slipform are not part of the project's files")
             );
         }
         let real = self.folder.join(inside);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use formwork_types::{McpServer, ToolDefinition};
 use serde_json::Value;
+use slipform_types::{McpServer, ToolDefinition};
 use tokio::task::JoinSet;
 
 use crate::builtin::with_commands;

@@ -20,7 +20,7 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// The name used in `formwork.toml`.
+    /// The name used in `slipform.toml`.
     pub fn name(self) -> &'static str {
         match self {
             BackendKind::OpenAi => "openai",
@@ -81,7 +81,7 @@ impl Support {
     }
 }
 
-/// What a backend really does (`formwork probe`).
+/// What a backend really does (`slipform probe`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
@@ -107,7 +107,7 @@ pub struct BackendInfo {
     /// How it is to be asked.
     #[serde(default)]
     pub structured_output: StructuredOutput,
-    /// Whose rules for schemas it follows (`formwork_schema::Dialect` by name).
+    /// Whose rules for schemas it follows (`slipform_schema::Dialect` by name).
     pub dialect: String,
     /// What it was found to do.
     #[serde(default)]

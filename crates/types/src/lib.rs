@@ -1,7 +1,7 @@
-//! Formwork's vocabulary: the words that all rooms share, with no behaviour of their own.
+//! Slipform's vocabulary: the words that all rooms share, with no behaviour of their own.
 //!
 //! ```
-//! use formwork_types::Receipt;
+//! use slipform_types::Receipt;
 //!
 //! let receipt = Receipt { calls: 1, ..Receipt::default() };
 //! assert_eq!(serde_json::to_value(&receipt)?["calls"], 1);

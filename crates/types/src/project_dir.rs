@@ -2,10 +2,10 @@
 
 /// Folders of a project that no run may work in and no tool may write to: whoever changes them decides which programs
 /// run, what results have to satisfy, and what history says.
-pub const PROTECTED_FOLDERS: [&str; 5] = [".git", ".formwork", ".kb", "agents", "schemas"];
+pub const PROTECTED_FOLDERS: [&str; 5] = [".git", ".slipform", ".kb", "agents", "schemas"];
 
 /// Folders that are protected at every depth: each repository and each project has its own.
-const PROTECTED_ANYWHERE: [&str; 2] = [".git", ".formwork"];
+const PROTECTED_ANYWHERE: [&str; 2] = [".git", ".slipform"];
 
 /// What a `project_dir` says, before links are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ mod tests {
             ("AGENTS", ProjectDir::Protected("agents")),
             ("src/agents", inside("src/agents")),
             ("src/.git", ProjectDir::Protected(".git")),
-            ("src/.formwork/index", ProjectDir::Protected(".formwork")),
+            ("src/.slipform/index", ProjectDir::Protected(".slipform")),
             (".github", inside(".github")),
         ] {
             assert_eq!(ProjectDir::read(given), expected, "{given}");

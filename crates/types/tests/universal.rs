@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use formwork_testkit::universal_examples;
-use formwork_types::{Level, ResponseStatus, ResponseType, RunError, RunErrorType, UniversalResponse};
 use serde_json::{Value, json};
+use slipform_testkit::universal_examples;
+use slipform_types::{Level, ResponseStatus, ResponseType, RunError, RunErrorType, UniversalResponse};
 
 fn read(value: Value) -> UniversalResponse {
     serde_json::from_value(value).unwrap()

@@ -2,9 +2,9 @@
 //!
 //! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
 
-use formwork_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
-use formwork_types::{AgentType, CHECKING_TOOL, EVERYBODY, OWN_TOOLS};
 use serde_json::{Map, Value};
+use slipform_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
+use slipform_types::{AgentType, CHECKING_TOOL, EVERYBODY, OWN_TOOLS};
 
 use super::Findings;
 use crate::names::{self, is_name};

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use formwork_schema::{Segment, json_path};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Value};
+use slipform_schema::{Segment, json_path};
 
 use super::{Lines, scalar};
 use crate::Problem;

@@ -1,9 +1,9 @@
 //! The agents of a coordinator.
 
 use anyhow::Result;
-use formwork_api::{AgentView, Client};
-use formwork_types::Blueprint;
 use serde_json::{Value, json};
+use slipform_api::{AgentView, Client};
+use slipform_types::Blueprint;
 
 use super::{contract, describe};
 use crate::exit::Exit;

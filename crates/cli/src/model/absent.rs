@@ -1,4 +1,4 @@
-//! `formwork model` in a build without the embedded model.
+//! `slipform model` in a build without the embedded model.
 
 use anyhow::{Result, bail};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use formwork_embedded::weights::{DEFAULT, Progress};
+use slipform_embedded::weights::{DEFAULT, Progress};
 
 use crate::output;
 

@@ -1,11 +1,11 @@
 //! The sections of a universal response.
 
-use formwork_schema::universal;
-use formwork_types::{
+use serde_json::{Map, Value, json};
+use slipform_schema::universal;
+use slipform_types::{
     AnswerData, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     VerificationData,
 };
-use serde_json::{Map, Value, json};
 
 use super::outline;
 use super::page::{Colour, Page, one_line};

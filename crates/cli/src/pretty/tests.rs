@@ -1,8 +1,8 @@
 //! What people see of every example of the specification, read in place, and of text that means harm.
 
 use expect_test::{Expect, expect};
-use formwork_testkit::universal_examples;
 use serde_json::{Value, json};
+use slipform_testkit::universal_examples;
 
 use super::{Look, value};
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::{Checked, load_one};
-use formwork_types::{Blueprint, EVERYBODY};
+use slipform_agents::{Checked, load_one};
+use slipform_types::{Blueprint, EVERYBODY};
 
 use crate::agents;
 

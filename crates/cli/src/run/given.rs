@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::parameters;
-use formwork_extract::TEXT_BYTES_MAX;
-use formwork_schema::{Schema, Types};
-use formwork_types::Blueprint;
 use serde_json::{Map, Value};
+use slipform_agents::parameters;
+use slipform_extract::TEXT_BYTES_MAX;
+use slipform_schema::{Schema, Types};
+use slipform_types::Blueprint;
 
 use crate::arguments::Run;
 use crate::source;

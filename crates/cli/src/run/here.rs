@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
-use formwork_agents::parameters;
-use formwork_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
-use formwork_runner::{Progress, Worker, WorkerOptions};
-use formwork_types::SessionId;
+use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use slipform_agents::parameters;
+use slipform_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
+use slipform_runner::{Progress, Worker, WorkerOptions};
+use slipform_types::SessionId;
 
 use super::line::Line;
 use super::{Wanted, agent, check_team, given, report, request};
@@ -78,7 +78,7 @@ async fn writable(
     project: &Path,
     registry: Arc<Registry>,
     options: AppOptions,
-) -> Result<App, formwork_coordinator::StoreError> {
+) -> Result<App, slipform_coordinator::StoreError> {
     let app = App::open(&desk::database(project), false, registry, options).await?;
     app.store().ping().await?;
     Ok(app)
@@ -104,7 +104,7 @@ impl Place {
             Ok(app) => (app, true),
             // A folder that cannot be written to is no reason not to run.
             Err(error) => {
-                output::lines([format!("formwork: this run will not be kept: {error}")]);
+                output::lines([format!("slipform: this run will not be kept: {error}")]);
                 (App::open("sqlite::memory:", false, registry, options).await?, false)
             }
         };
@@ -131,12 +131,12 @@ impl Place {
         self,
         arguments: &Run,
         workshop: Workshop,
-        request: formwork_api::RunRequest,
+        request: slipform_api::RunRequest,
     ) -> Result<Exit> {
         let line = Arc::new(Line::new(output::is_terminal()));
         let progress: Arc<dyn Progress> = line.clone();
         let options = WorkerOptions {
-            name: "formwork run".to_owned(),
+            name: "slipform run".to_owned(),
             slots: SLOTS,
             details: workshop.details(),
             runner_id: Some(self.runner_id.clone()),

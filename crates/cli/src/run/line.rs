@@ -3,9 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use formwork_model::{Error, Watch};
-use formwork_runner::{Claim, ModelCall, Progress};
-use formwork_types::Body;
+use slipform_model::{Error, Watch};
+use slipform_runner::{Claim, ModelCall, Progress};
+use slipform_types::Body;
 
 use super::tree::Tree;
 use crate::output;

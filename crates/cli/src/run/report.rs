@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use formwork_agents::parameters::InvalidParameters;
-use formwork_api::{RunResult, RunView};
-use formwork_types::{RunError, RunErrorType, SessionId};
 use serde_json::{Value, json};
+use slipform_agents::parameters::InvalidParameters;
+use slipform_api::{RunResult, RunView};
+use slipform_types::{RunError, RunErrorType, SessionId};
 
 use crate::arguments::{Printing, Run};
 use crate::desk::{self, Desk};
@@ -49,7 +49,7 @@ pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exi
             return Err(error);
         }
         // The result was paid for; that it cannot be shown must not cost it.
-        output::lines([format!("formwork: {error:#}")]);
+        output::lines([format!("slipform: {error:#}")]);
         keep(ended, project);
         return Ok(Exit::Invalid);
     }
@@ -100,13 +100,13 @@ fn exit(kind: RunErrorType) -> Exit {
 
 /// The failure in words.
 fn explain(error: &RunError) {
-    output::lines([format!("formwork: {} ({})", error.message, error.kind.name())]);
+    output::lines([format!("slipform: {} ({})", error.message, error.kind.name())]);
     output::lines(error.validation_errors.iter().cloned());
 }
 
 /// A failed run is kept in the project: its replies were paid for.
 fn keep(ended: &Ended, project: &Path) {
-    let name = format!(".formwork/failed/{}.json", ended.run.run_id);
+    let name = format!(".slipform/failed/{}.json", ended.run.run_id);
     let path = project.join(&name);
     let text = run_object(ended).and_then(|run| Ok(serde_json::to_string_pretty(&run)? + "\n"));
     let kept = text.and_then(|text| {
@@ -115,10 +115,10 @@ fn keep(ended: &Ended, project: &Path) {
     });
     match kept {
         Ok(()) => {
-            output::lines([format!("formwork: the run and everything that was written are kept in {name}")])
+            output::lines([format!("slipform: the run and everything that was written are kept in {name}")])
         }
         Err(error) => {
-            output::lines([format!("formwork: the replies could not be kept in {name}: {error:#}")])
+            output::lines([format!("slipform: the replies could not be kept in {name}: {error:#}")])
         }
     }
 }
@@ -143,7 +143,7 @@ pub(super) fn invalid_parameters(arguments: &Run, invalid: &InvalidParameters) -
             "status_code": 422,
         }));
     }
-    output::lines([format!("formwork: the agent '{}' does not take these parameters", invalid.agent_name)]);
+    output::lines([format!("slipform: the agent '{}' does not take these parameters", invalid.agent_name)]);
     output::lines(invalid.validation_errors.iter().map(ToString::to_string));
     Exit::Usage
 }

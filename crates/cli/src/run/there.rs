@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use anyhow::{Result, bail};
-use formwork_api::{AgentView, Client, EventStream};
-use formwork_types::{Blueprint, Event, SessionId};
+use slipform_api::{AgentView, Client, EventStream};
+use slipform_types::{Blueprint, Event, SessionId};
 
 use super::line::Line;
 use super::{Wanted, check_team, given, report, request};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use formwork_types::{Body, SessionId, Subtask};
+use slipform_types::{Body, SessionId, Subtask};
 
 /// The subtasks of a run.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use formwork_testkit::Gate;
 use rustix::process::Signal;
+use slipform_testkit::Gate;
 
 use crate::books::{Books, types};
 use crate::house::{House, LEASE_SECONDS, Place, Plan, Process};

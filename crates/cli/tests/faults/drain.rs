@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use formwork_testkit::Gate;
 use rustix::process::Signal;
+use slipform_testkit::Gate;
 
 use crate::books::{Books, types};
 use crate::house::{House, Place, Plan};

@@ -50,7 +50,7 @@ fn readers_of_a_coordinator_that_is_killed_miss_nothing() {
 /// Follows everything that happens while this does.
 fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
     let seed = seed();
-    println!("{}: FORMWORK_TORTURE_SEED={seed}", plan.name);
+    println!("{}: SLIPFORM_TORTURE_SEED={seed}", plan.name);
     let mut random = Random::new(seed);
     let model = Model::start(random.fork());
     let house = House::build(plan, &model);
@@ -112,7 +112,7 @@ fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
         verdict.runs,
         verdict.expired
     );
-    verdict.check(&format!("FORMWORK_TORTURE_SEED={seed}, {}", house.folder.display()));
+    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", house.folder.display()));
 }
 
 fn follow_session(

@@ -121,7 +121,7 @@ fn folder(name: &str, model: &Model) -> PathBuf {
     for number in 0..10 {
         fs::write(folder.join(format!("notes/{number}.txt")), format!("note {number}")).unwrap();
     }
-    fs::write(folder.join("formwork.toml"), settings(&model.server.base_url())).unwrap();
+    fs::write(folder.join("slipform.toml"), settings(&model.server.base_url())).unwrap();
     folder
 }
 
@@ -143,8 +143,8 @@ fn free_address() -> SocketAddr {
 }
 
 /// The command, which finds nothing of the test's own surroundings.
-pub(crate) fn formwork(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_formwork"));
+pub(crate) fn slipform(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slipform"));
     command.current_dir(folder).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.stdin(Stdio::null());
     command
@@ -220,7 +220,7 @@ fn log(folder: &Path, name: &str) -> PathBuf {
 
 fn spawn(folder: &Path, name: &str, arguments: &[String], variables: &[(String, String)]) -> Child {
     let log = File::options().create(true).append(true).open(log(folder, name)).unwrap();
-    let mut command = formwork(folder);
+    let mut command = slipform(folder);
     command.args(arguments).envs(variables.iter().cloned());
     command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }

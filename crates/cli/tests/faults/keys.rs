@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use formwork_testkit::{ScriptedServer, Step};
 use serde_json::json;
+use slipform_testkit::{ScriptedServer, Step};
 
 use crate::books::Books;
 use crate::house::{House, Place, Plan, Process};
@@ -27,7 +27,7 @@ fn a_key_is_only_on_the_runner() {
         "[backends.provider]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\napi_key_env = \"PROVIDER_KEY\"\n",
         provider.base_url()
     );
-    fs::write(elsewhere.join("formwork.toml"), settings).unwrap();
+    fs::write(elsewhere.join("slipform.toml"), settings).unwrap();
     let url = format!("http://{}", house.address());
     let arguments = ["runner", "--coordinator", &url];
     house.runners.push(Process::start_with(
@@ -35,7 +35,7 @@ fn a_key_is_only_on_the_runner() {
         "runner",
         house.address(),
         &arguments,
-        &[("PROVIDER_KEY", KEY), ("FORMWORK_LOG", "trace")],
+        &[("PROVIDER_KEY", KEY), ("SLIPFORM_LOG", "trace")],
     ));
     submit(&house.addresses(), "plain-1");
     let books = Books::read(&house);

@@ -1,7 +1,7 @@
 //! A run that kills its runners.
 
-use formwork_testkit::Gate;
 use serde_json::json;
+use slipform_testkit::Gate;
 
 use crate::books::{Books, types};
 use crate::house::{House, Place, Plan};

@@ -7,8 +7,8 @@
 //! - The others are the tests, one file for each kind of fault.
 //!
 //! The kills and their moments follow from a seed, which every failure prints. `cargo xtask torture` runs more of them:
-//! `FORMWORK_TORTURE_KILLS` and `FORMWORK_TORTURE_SEED` say how many and which. PostgreSQL's programs are looked for in
-//! `FORMWORK_TEST_POSTGRES_BIN`, in the `PATH` and where Debian keeps them; without them its tests are skipped.
+//! `SLIPFORM_TORTURE_KILLS` and `SLIPFORM_TORTURE_SEED` say how many and which. PostgreSQL's programs are looked for in
+//! `SLIPFORM_TEST_POSTGRES_BIN`, in the `PATH` and where Debian keeps them; without them its tests are skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod absence;

@@ -7,8 +7,8 @@
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex};
 
-use formwork_testkit::{Gate, Recorded, ScriptedServer, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{Gate, Recorded, ScriptedServer, Step};
 
 use crate::random::Random;
 use crate::wait::until;

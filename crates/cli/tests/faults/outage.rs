@@ -19,7 +19,7 @@ const OUTAGES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Dura
 fn nothing_is_lost_when_postgres_is_stopped_and_started() {
     let Some(server) = Postgres::start() else { return };
     let seed = seed();
-    println!("outage: FORMWORK_TORTURE_SEED={seed}");
+    println!("outage: SLIPFORM_TORTURE_SEED={seed}");
     let mut random = Random::new(seed);
     let model = Model::start(random.fork());
     let place = Place::Postgres(&server);
@@ -48,7 +48,7 @@ fn nothing_is_lost_when_postgres_is_stopped_and_started() {
     let mut verdict = judge(&books, &jobs, &model.asked());
     verdict.problems.extend(books.compare(place, &house.database));
     println!("outage: {} jobs in {} runs, {} leases expired", jobs.len(), verdict.runs, verdict.expired);
-    verdict.check(&format!("FORMWORK_TORTURE_SEED={seed}, {}", house.folder.display()));
+    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", house.folder.display()));
 }
 
 /// Waits until all coordinators say this of themselves.

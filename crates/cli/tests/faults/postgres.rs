@@ -27,12 +27,12 @@ impl Postgres {
     pub(crate) fn start() -> Option<Postgres> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let Some(programs) = programs() else {
-            println!("SKIPPED: no programs of PostgreSQL; FORMWORK_TEST_POSTGRES_BIN names their folder");
+            println!("SKIPPED: no programs of PostgreSQL; SLIPFORM_TEST_POSTGRES_BIN names their folder");
             return None;
         };
         let number = COUNT.fetch_add(1, Ordering::SeqCst);
         // Not in the target folder: the account that runs the server may not be let into it.
-        let folder = std::env::temp_dir().join(format!("formwork-faults-{}-{number}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("slipform-faults-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         if is_root() {
@@ -134,7 +134,7 @@ impl Drop for Postgres {
 }
 
 fn programs() -> Option<PathBuf> {
-    let named = std::env::var_os("FORMWORK_TEST_POSTGRES_BIN").map(PathBuf::from);
+    let named = std::env::var_os("SLIPFORM_TEST_POSTGRES_BIN").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let debian = fs::read_dir(DEBIAN).into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
     let mut places = named.into_iter().chain(std::env::split_paths(&path)).chain(debian);

@@ -35,8 +35,8 @@ impl Random {
 
 /// The seed that was asked for, or one of this moment.
 pub(crate) fn seed() -> u64 {
-    let given = std::env::var("FORMWORK_TORTURE_SEED").ok();
+    let given = std::env::var("SLIPFORM_TORTURE_SEED").ok();
     let now =
         || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
-    given.map_or_else(now, |seed| seed.parse().expect("FORMWORK_TORTURE_SEED is a number"))
+    given.map_or_else(now, |seed| seed.parse().expect("SLIPFORM_TORTURE_SEED is a number"))
 }

@@ -1,8 +1,8 @@
 //! A runner that is stopped for longer than its lease, and wakes up.
 
-use formwork_testkit::Gate;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use slipform_testkit::Gate;
 
 use crate::books::{Books, journal, types};
 use crate::house::{House, Place, Plan};

@@ -32,7 +32,7 @@ fn postgres() {
 
 fn torture(name: &str, place: Place<'_>, coordinators: usize) {
     let (kills, seed) = (kills(), seed());
-    println!("{name}: {kills} kills, FORMWORK_TORTURE_SEED={seed}");
+    println!("{name}: {kills} kills, SLIPFORM_TORTURE_SEED={seed}");
     let began = std::time::Instant::now();
     let mut random = Random::new(seed);
     let model = Model::start(random.fork());
@@ -60,12 +60,12 @@ fn torture(name: &str, place: Place<'_>, coordinators: usize) {
         verdict.lost,
         began.elapsed().as_secs_f64()
     );
-    verdict.check(&format!("FORMWORK_TORTURE_SEED={seed}, {}", house.folder.display()));
+    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", house.folder.display()));
 }
 
 fn kills() -> usize {
-    let given = std::env::var("FORMWORK_TORTURE_KILLS").ok();
-    given.map_or(KILLS, |kills| kills.parse().expect("FORMWORK_TORTURE_KILLS is a number"))
+    let given = std::env::var("SLIPFORM_TORTURE_KILLS").ok();
+    given.map_or(KILLS, |kills| kills.parse().expect("SLIPFORM_TORTURE_KILLS is a number"))
 }
 
 /// Kills one of the processes at some moment, and starts it again some time later.

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 /// Variables of the outside that would change what a test means.
 const FOREIGN: [&str; 14] = [
-    "FORMWORK_URL",
-    "FORMWORK_TOKEN",
-    "FORMWORK_MODEL",
-    "FORMWORK_MODEL_DIR",
+    "SLIPFORM_URL",
+    "SLIPFORM_TOKEN",
+    "SLIPFORM_MODEL",
+    "SLIPFORM_MODEL_DIR",
     "OPENAI_BASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_MODEL",
@@ -69,7 +69,7 @@ impl Project {
         let settings = format!(
             "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{base_url}\"\nmodel = \"m\"\nretry_base_seconds = 0.0\n"
         );
-        self.file("formwork.toml", &settings)
+        self.file("slipform.toml", &settings)
     }
 
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Project {
@@ -78,7 +78,7 @@ impl Project {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_formwork"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_slipform"));
         command.args(arguments).current_dir(&self.folder);
         for name in FOREIGN {
             command.env_remove(name);

@@ -5,7 +5,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use formwork_store::Position;
+use slipform_store::Position;
 
 use super::kept::{self, Kept};
 use super::line::{Identity, Line};
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_there_stays_known_until_everything_was_read() {
-        let path = std::env::temp_dir().join(format!("formwork-folder-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("slipform-folder-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         write(&path, &[1, 2, 3]).settle().unwrap();
         let file = path.join(FILE);

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use formwork_store::Position;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use slipform_store::Position;
 
 /// How far the lines of a database go. It is written after them, so that it never says too much.
 #[derive(Debug, Default, Serialize, Deserialize)]

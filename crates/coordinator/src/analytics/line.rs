@@ -1,9 +1,9 @@
 //! What is said of an event, for those who count.
 
-use formwork_store::{Milestone, RunFacts, StoredEvent};
-use formwork_types::{Body, NOT_SUBMITTED, RunError, RunErrorType, RunStatus, timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_store::{Milestone, RunFacts, StoredEvent};
+use slipform_types::{Body, NOT_SUBMITTED, RunError, RunErrorType, RunStatus, timestamp};
 
 /// A run has ended.
 const COMPLETED: &str = "orchestrator.specialist.completed";
@@ -162,7 +162,7 @@ fn completed(run: &RunFacts, status: RunStatus, error: Option<&RunError>) -> Val
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use expect_test::{Expect, expect};
-    use formwork_store::Position;
+    use slipform_store::Position;
 
     use super::*;
 

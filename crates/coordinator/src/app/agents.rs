@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use formwork_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
-use formwork_api::{AgentView, Code, Error, Verdict};
-use formwork_store::{Named, Shelf};
-use formwork_types::{AgentCard, AgentType, Blueprint, EVERYBODY, timestamp};
 use serde_json::{Value, json};
+use slipform_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
+use slipform_api::{AgentView, Code, Error, Verdict};
+use slipform_store::{Named, Shelf};
+use slipform_types::{AgentCard, AgentType, Blueprint, EVERYBODY, timestamp};
 
 use super::{App, errors, is_verb};
 

@@ -1,7 +1,7 @@
 //! What whoever acts through an [`App`] may do beyond running agents.
 
-use formwork_api::{Code, Error, RunRequest};
-use formwork_types::{Blueprint, ProjectDir, RunType};
+use slipform_api::{Code, Error, RunRequest};
+use slipform_types::{Blueprint, ProjectDir, RunType};
 
 use super::App;
 
@@ -27,7 +27,7 @@ impl App {
             Authority::Caller => {
                 let message = format!(
                     "{what} needs a token of the scope 'admin'; on the server's own machine that is the one in \
-                     .formwork/admin.token"
+                     .slipform/admin.token"
                 );
                 Err(Error::new(Code::Forbidden, message))
             }

@@ -1,9 +1,9 @@
 //! Extraction and validation without a model.
 
-use formwork_api::{CheckRequest, CheckView, Code, Error};
-use formwork_extract::{Mode, Options, Outcome, extract};
-use formwork_types::ValidationMode;
 use serde_json::json;
+use slipform_api::{CheckRequest, CheckView, Code, Error};
+use slipform_extract::{Mode, Options, Outcome, extract};
+use slipform_types::ValidationMode;
 
 use super::{App, errors};
 

@@ -1,11 +1,11 @@
 //! What goes wrong below, in the words of the API.
 
-use formwork_api::{Code, Error};
 use serde_json::json;
+use slipform_api::{Code, Error};
 
 /// A store that has no answer.
-pub(super) fn store(error: formwork_store::Error) -> Error {
-    use formwork_store::Error as E;
+pub(super) fn store(error: slipform_store::Error) -> Error {
+    use slipform_store::Error as E;
     let code = match error {
         E::Invalid(_) => Code::InvalidRequest,
         E::Unavailable(_) | E::Locked(_) => Code::Unavailable,
@@ -15,8 +15,8 @@ pub(super) fn store(error: formwork_store::Error) -> Error {
 }
 
 /// A contract that cannot be resolved.
-pub(super) fn contract(error: &formwork_agents::Error) -> Error {
-    use formwork_agents::Error as E;
+pub(super) fn contract(error: &slipform_agents::Error) -> Error {
+    use slipform_agents::Error as E;
     match error {
         E::OutputSchemaConflict { agent } => {
             Error::new(Code::OutputSchemaConflict, error.to_string()).with(json!({"agent_name": agent}))
@@ -31,8 +31,8 @@ pub(super) fn contract(error: &formwork_agents::Error) -> Error {
 }
 
 /// Where a schema is at fault.
-pub(super) fn schema_path(error: &formwork_schema::Error) -> String {
-    use formwork_schema::Error as E;
+pub(super) fn schema_path(error: &slipform_schema::Error) -> String {
+    use slipform_schema::Error as E;
     match error {
         E::Invalid { path, .. } | E::Reference { path, .. } | E::Cycle { path } => path.clone(),
         E::TooLarge { .. } => "$".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn schema_path(error: &formwork_schema::Error) -> String {
 }
 
 /// What is wrong with a schema, for where its place is said already.
-pub(super) fn schema_message(error: &formwork_schema::Error) -> String {
+pub(super) fn schema_message(error: &slipform_schema::Error) -> String {
     let (text, place) = (error.to_string(), format!("{}: ", schema_path(error)));
     text.strip_prefix(&place).map(str::to_owned).unwrap_or(text)
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use formwork_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
-use formwork_store::FiguresFilter;
-use formwork_types::timestamp;
+use slipform_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
+use slipform_store::FiguresFilter;
+use slipform_types::timestamp;
 use tokio::time::Instant;
 
 use super::{App, errors, views};
@@ -65,7 +65,7 @@ impl App {
     /// When the store does not answer.
     pub async fn runners(&self) -> Result<Vec<RunnerView>, Error> {
         let runners = self.store().runners(RUNNER_SEEN_MS).await.map_err(errors::store)?;
-        let view = |runner: formwork_store::RunnerRecord| RunnerView {
+        let view = |runner: slipform_store::RunnerRecord| RunnerView {
             runner_id: runner.runner_id,
             name: runner.name,
             slots: runner.slots,

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use formwork_api::{Code, Error};
-use formwork_store::{Position, StoredEvent};
-use formwork_types::SessionId;
+use slipform_api::{Code, Error};
+use slipform_store::{Position, StoredEvent};
+use slipform_types::SessionId;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::{App, errors};

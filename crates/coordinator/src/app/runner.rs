@@ -3,14 +3,14 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use formwork_api::{
+use serde_json::{Value, json};
+use slipform_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
     Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
 };
-use formwork_schema::{Schema, universal};
-use formwork_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
-use formwork_types::{Body, Contract, ResponseType, RunId, RunStatus, with_hex};
-use serde_json::{Value, json};
+use slipform_schema::{Schema, universal};
+use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
+use slipform_types::{Body, Contract, ResponseType, RunId, RunStatus, with_hex};
 use tokio::time::Instant;
 
 use super::starts::{Beginning, Start};
@@ -70,7 +70,7 @@ impl App {
     ) -> Result<Claims, Error> {
         let mut given_up = pin!(given_up);
         let until = Instant::now() + Duration::from_millis(request.wait_ms).min(CLAIM_WAIT_MAX);
-        let asked = formwork_store::ClaimRequest {
+        let asked = slipform_store::ClaimRequest {
             runner_id: request.runner_id.clone(),
             slots: request.slots.clamp(1, CLAIM_SLOTS_MAX) as usize,
             lease_ms: self.lease_ms(),
@@ -104,7 +104,7 @@ impl App {
         }
     }
 
-    async fn look(&self, asked: &formwork_store::ClaimRequest) -> Result<Vec<Claimed>, Error> {
+    async fn look(&self, asked: &slipform_store::ClaimRequest) -> Result<Vec<Claimed>, Error> {
         let expected = self.inner.work.expected();
         let claimed = self.store().claim(asked.clone()).await.map_err(errors::store);
         self.inner.work.looked(expected, claimed.as_ref().map_or(0, Vec::len));
@@ -253,7 +253,7 @@ impl App {
         let wanted = Wanted {
             schema: request.output_schema.clone(),
             schema_name: request.output_schema_name.clone(),
-            options: formwork_types::OptionsPatch::default(),
+            options: slipform_types::OptionsPatch::default(),
         };
         let draft = match &request.session_id {
             Some(session) => self.resume(session.clone(), request.parameters.clone(), &wanted, false).await,

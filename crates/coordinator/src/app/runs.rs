@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use formwork_api::{Code, Error, RunPage, RunView};
-use formwork_store::{Page, RunFilter, RunRecord};
-use formwork_types::{Body, RunId, RunStatus};
 use serde_json::json;
+use slipform_api::{Code, Error, RunPage, RunView};
+use slipform_store::{Page, RunFilter, RunRecord};
+use slipform_types::{Body, RunId, RunStatus};
 use tokio::time::Instant;
 
 use super::{App, errors, views};

@@ -1,10 +1,10 @@
 //! The registry of schemas.
 
-use formwork_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
-use formwork_schema::{Schema, Shipped, lint, shipped};
-use formwork_store::{Named, Shelf};
-use formwork_types::timestamp;
 use serde_json::{Value, json};
+use slipform_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
+use slipform_schema::{Schema, Shipped, lint, shipped};
+use slipform_store::{Named, Shelf};
+use slipform_types::timestamp;
 
 use super::{App, errors, is_verb};
 use crate::registry::{is_schema_name, shadowing};

@@ -1,9 +1,9 @@
 //! Sessions: looking, results, journals, stopping, deleting.
 
-use formwork_api::{Code, Error, EventPage, ResultView, RunView, SessionPage, SessionView};
-use formwork_store::{Page, RunFilter};
-use formwork_types::{RunId, SessionId};
 use serde_json::json;
+use slipform_api::{Code, Error, EventPage, ResultView, RunView, SessionPage, SessionView};
+use slipform_store::{Page, RunFilter};
+use slipform_types::{RunId, SessionId};
 
 use super::runs::not_finished;
 use super::submit::no_session;

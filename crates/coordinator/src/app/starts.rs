@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use formwork_schema::Schema;
-use formwork_store::Millis;
-use formwork_types::{Blueprint, Contract, ResponseType, RunId};
 use serde::Deserialize;
+use slipform_schema::Schema;
+use slipform_store::Millis;
+use slipform_types::{Blueprint, Contract, ResponseType, RunId};
 
 /// The most runs that are remembered. The beginnings of others are read again.
 const REMEMBERED_MAX: usize = 1_024;

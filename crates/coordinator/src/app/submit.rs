@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use formwork_agents::contract::{ContractRequest, resolve_with};
-use formwork_agents::parameters;
-use formwork_api::{Code, Error, RunCreated, RunRequest};
-use formwork_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
-use formwork_types::{
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use slipform_agents::contract::{ContractRequest, resolve_with};
+use slipform_agents::parameters;
+use slipform_api::{Code, Error, RunCreated, RunRequest};
+use slipform_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
+use slipform_types::{
     AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
     RunType, SessionId, with_hex,
 };
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::{App, errors};
 
@@ -180,7 +180,7 @@ impl App {
         };
         if let Some(given) = wanted.options.max_retries.filter(|retries| *retries > RETRIES_MAX) {
             let origin = "output_schema_options".to_owned();
-            return Err(errors::contract(&formwork_agents::Error::Retries { origin, given }));
+            return Err(errors::contract(&slipform_agents::Error::Retries { origin, given }));
         }
         let patched = |contract: Arc<Contract>| {
             let options = wanted.options.resolve(&contract.options);

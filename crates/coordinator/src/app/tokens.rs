@@ -1,15 +1,15 @@
 //! API tokens: made once, shown once, kept as a hash.
 
-use formwork_api::{Code, Error};
-use formwork_store::TokenRecord;
-use formwork_types::with_hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use slipform_api::{Code, Error};
+use slipform_store::TokenRecord;
+use slipform_types::with_hex;
 
 use super::{App, errors};
 
 /// What every token begins with, so that scanners find those that leaked.
-const PREFIX: &str = "fw_";
+const PREFIX: &str = "sf_";
 
 /// What a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

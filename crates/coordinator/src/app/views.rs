@@ -1,11 +1,11 @@
 //! What is kept, as the API shows it.
 
-use formwork_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
-use formwork_schema::universal;
-use formwork_store::{Figures, Finished, RunRecord, SessionRecord, StoredEvent};
-use formwork_types::{Body, Contract, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use slipform_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
+use slipform_schema::universal;
+use slipform_store::{Figures, Finished, RunRecord, SessionRecord, StoredEvent};
+use slipform_types::{Body, Contract, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
 
 /// A run, with what came of it where it has ended.
 pub(super) fn run(finished: Finished) -> Result<RunView, Error> {

@@ -7,7 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use formwork_api::Error;
+use slipform_api::Error;
 use tokio::time::Instant;
 
 use super::{App, errors};
@@ -21,7 +21,7 @@ impl App {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn grace(&self) -> Result<(), formwork_store::Error> {
+    pub async fn grace(&self) -> Result<(), slipform_store::Error> {
         self.store().grace(None, self.lease_ms()).await.map(drop)
     }
 

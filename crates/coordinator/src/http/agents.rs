@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use formwork_api::{AgentView, AgentWords, ErrorBody, Verdict};
 use serde_json::Value;
+use slipform_api::{AgentView, AgentWords, ErrorBody, Verdict};
 
 use super::context::Shared;
 use super::errors::Refused;

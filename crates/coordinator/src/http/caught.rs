@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use axum::response::{IntoResponse, Response};
-use formwork_api::Code;
+use slipform_api::Code;
 
 use super::errors::Refused;
 

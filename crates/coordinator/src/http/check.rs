@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use formwork_api::{CheckRequest, CheckView, ErrorBody};
+use slipform_api::{CheckRequest, CheckView, ErrorBody};
 
 use super::context::Shared;
 use super::errors::Refused;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use formwork_api::{Code, Error};
+use slipform_api::{Code, Error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::guard::Visitor;

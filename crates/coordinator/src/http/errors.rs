@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use formwork_api::{Code, Error};
+use slipform_api::{Code, Error};
 
 /// When to ask again, in seconds: overload and restarts pass quickly.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;

@@ -4,9 +4,9 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use formwork_api::{Code, Error, EventPage};
-use formwork_store::Position;
 use serde::Deserialize;
+use slipform_api::{Code, Error, EventPage};
+use slipform_store::Position;
 use utoipa::IntoParams;
 
 use super::context::Shared;
@@ -51,7 +51,7 @@ pub(super) struct StreamQuery {
 
 /// Some of a session's journal.
 #[utoipa::path(get, path = "/sessions/{session_id}/events", tag = "events",
-    params(("session_id" = formwork_api::SessionIdText, Path), EventsQuery),
+    params(("session_id" = slipform_api::SessionIdText, Path), EventsQuery),
     responses((status = 200, description = "Events, oldest first.", body = EventPage)))]
 pub(super) async fn list(
     State(context): Shared,
@@ -64,7 +64,7 @@ pub(super) async fn list(
 
 /// A session's journal as it grows: `id` is an event's number, `event` its type, `data` the event.
 #[utoipa::path(get, path = "/sessions/{session_id}/events/stream", tag = "events",
-    params(("session_id" = formwork_api::SessionIdText, Path), SessionStreamQuery,
+    params(("session_id" = slipform_api::SessionIdText, Path), SessionStreamQuery,
         ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$", description = "The last event that was seen.")),
     responses((status = 200, description = "Server-sent events, without end.", content_type = "text/event-stream", body = String)))]
 pub(super) async fn session_stream(

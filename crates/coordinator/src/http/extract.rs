@@ -7,11 +7,11 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use formwork_api::{Code, Error};
-use formwork_types::{RunId, SessionId};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use slipform_api::{Code, Error};
+use slipform_types::{RunId, SessionId};
 
 use super::context::Context;
 use super::errors::Refused;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, Request, header};
-use formwork_api::{Code, Error};
+use slipform_api::{Code, Error};
 
 use super::context::Context;
 use super::origin;
@@ -84,7 +84,7 @@ fn visitor(
         (None, Some(Ok(Some(scope)))) => Ok(Visitor::of(scope)),
         (_, None) if !context.options.needs_token => Ok(Visitor::Known),
         (None, _) => Ok(Visitor::Stranger),
-        (Some(_), None) => Err(unauthorized("this server needs a token: send 'Authorization: Bearer fw_…'")),
+        (Some(_), None) => Err(unauthorized("this server needs a token: send 'Authorization: Bearer sf_…'")),
         (Some(_), Some(Err(error))) => Err(error),
         (Some(_), Some(Ok(None))) => Err(unauthorized("the token is not known, or was revoked")),
         (Some(needed), Some(Ok(Some(scope)))) if scope.covers(needed) => Ok(Visitor::of(scope)),
@@ -119,7 +119,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
         value.to_str().ok().and_then(|value| value.split_once(' ')).map(|(kind, token)| (kind, token.trim()));
     match token {
         Some((kind, token)) if kind.eq_ignore_ascii_case("bearer") && !token.is_empty() => Ok(Some(token)),
-        _ => Err(unauthorized("the header Authorization is not understood; write 'Bearer fw_…'")),
+        _ => Err(unauthorized("the header Authorization is not understood; write 'Bearer sf_…'")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use formwork_api::ErrorBody;
+use slipform_api::ErrorBody;
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -14,7 +14,7 @@ use super::router;
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
-        title = "Formwork",
+        title = "Slipform",
         description = "Runs agents whose results satisfy their schema. Errors are always an ErrorBody.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
@@ -33,7 +33,7 @@ pub fn openapi() -> OpenApi {
     }
     all.info.version = env!("CARGO_PKG_VERSION").to_owned();
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
-        "A token made by `formwork token create`. Not needed where the server listens on this machine only.",
+        "A token made by `slipform token create`. Not needed where the server listens on this machine only.",
     ));
     let components = all.components.get_or_insert_default();
     components.add_security_scheme(BEARER, SecurityScheme::Http(scheme.build()));

@@ -4,9 +4,9 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
-use formwork_api::{BackendView, Health, Readiness, RunnerView, StatsRow};
-use formwork_store::FiguresFilter;
 use serde::Deserialize;
+use slipform_api::{BackendView, Health, Readiness, RunnerView, StatsRow};
+use slipform_store::FiguresFilter;
 use utoipa::IntoParams;
 
 use super::context::Shared;

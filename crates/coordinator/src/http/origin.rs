@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
-use formwork_api::{Code, Error};
+use slipform_api::{Code, Error};
 
 /// Lets in what was sent to this machine under its own name, by nobody or by a page of its own.
 pub(super) fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use formwork_api::{
+use slipform_api::{
     AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code, Error,
     ErrorBody, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor as _,
 };

@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use formwork_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, WaitQuery};
-use formwork_store::RunFilter;
-use formwork_types::{ExecutionMode, RunId, RunStatus, SessionId};
 use serde::Deserialize;
+use slipform_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, WaitQuery};
+use slipform_store::RunFilter;
+use slipform_types::{ExecutionMode, RunId, RunStatus, SessionId};
 use utoipa::IntoParams;
 
 use super::context::{Context, Shared};
@@ -35,7 +35,7 @@ pub(super) struct RunsQuery {
     #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{12}$")]
     session_id: Option<SessionId>,
     /// Those that stand like this.
-    #[param(value_type = Option<formwork_api::RunStatusName>)]
+    #[param(value_type = Option<slipform_api::RunStatusName>)]
     status: Option<RunStatus>,
     /// Those that work for a run.
     #[param(value_type = Option<String>, pattern = "^run_[0-9a-f]{12}$")]
@@ -144,14 +144,14 @@ pub(super) async fn list(
 }
 
 /// A run as it stands.
-#[utoipa::path(get, path = "/runs/{run_id}", tag = "runs", params(("run_id" = formwork_api::RunIdText, Path)),
+#[utoipa::path(get, path = "/runs/{run_id}", tag = "runs", params(("run_id" = slipform_api::RunIdText, Path)),
     responses((status = 200, description = "The run.", body = RunView)))]
 pub(super) async fn show(State(context): Shared, RunAt(run): RunAt) -> Result<Json<RunView>, Refused> {
     Ok(Json(context.app.run(&run).await?))
 }
 
 /// A run that has ended, with what came of it.
-#[utoipa::path(get, path = "/runs/{run_id}/result", tag = "runs", params(("run_id" = formwork_api::RunIdText, Path)),
+#[utoipa::path(get, path = "/runs/{run_id}/result", tag = "runs", params(("run_id" = slipform_api::RunIdText, Path)),
     responses(
         (status = 200, description = "The run.", body = RunView),
         (status = 409, description = "It has not ended.", body = ErrorBody),
@@ -161,7 +161,7 @@ pub(super) async fn result(State(context): Shared, RunAt(run): RunAt) -> Result<
 }
 
 /// Asks a run to stop. One that has ended stays as it is.
-#[utoipa::path(post, path = "/runs/{run_id}/stop", tag = "runs", params(("run_id" = formwork_api::RunIdText, Path)),
+#[utoipa::path(post, path = "/runs/{run_id}/stop", tag = "runs", params(("run_id" = slipform_api::RunIdText, Path)),
     responses((status = 200, description = "The run.", body = RunView)))]
 pub(super) async fn stop(State(context): Shared, RunAt(run): RunAt) -> Result<Json<RunView>, Refused> {
     Ok(Json(context.app.stop_run(&run).await?))

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use formwork_api::{ErrorBody, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
+use slipform_api::{ErrorBody, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
 
 use super::context::Shared;
 use super::errors::Refused;

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use formwork_api::{Code, Error, ErrorBody, ResultView, RunView, SessionPage, SessionView};
-use formwork_store::Page;
 use serde::Deserialize;
+use slipform_api::{Code, Error, ErrorBody, ResultView, RunView, SessionPage, SessionView};
+use slipform_store::Page;
 use utoipa::IntoParams;
 
 use super::context::Shared;
@@ -62,7 +62,7 @@ pub(super) async fn list(
 }
 
 /// A session as it stands.
-#[utoipa::path(get, path = "/sessions/{session_id}", tag = "sessions", params(("session_id" = formwork_api::SessionIdText, Path)),
+#[utoipa::path(get, path = "/sessions/{session_id}", tag = "sessions", params(("session_id" = slipform_api::SessionIdText, Path)),
     responses((status = 200, description = "The session.", body = SessionView)))]
 pub(super) async fn show(
     State(context): Shared,
@@ -72,7 +72,7 @@ pub(super) async fn show(
 }
 
 /// Deletes a session with all that it led to.
-#[utoipa::path(delete, path = "/sessions/{session_id}", tag = "sessions", params(("session_id" = formwork_api::SessionIdText, Path)),
+#[utoipa::path(delete, path = "/sessions/{session_id}", tag = "sessions", params(("session_id" = slipform_api::SessionIdText, Path)),
     responses(
         (status = 204, description = "It is gone."),
         (status = 409, description = "It has a run that has not ended.", body = ErrorBody),
@@ -86,7 +86,7 @@ pub(super) async fn delete(
 }
 
 /// Asks a session's run to stop. One that has ended stays as it is.
-#[utoipa::path(post, path = "/sessions/{session_id}/stop", tag = "sessions", params(("session_id" = formwork_api::SessionIdText, Path)),
+#[utoipa::path(post, path = "/sessions/{session_id}/stop", tag = "sessions", params(("session_id" = slipform_api::SessionIdText, Path)),
     responses((status = 200, description = "The run.", body = RunView)))]
 pub(super) async fn stop(
     State(context): Shared,
@@ -96,7 +96,7 @@ pub(super) async fn stop(
 }
 
 /// What came of a session's latest run.
-#[utoipa::path(get, path = "/sessions/{session_id}/result", tag = "sessions", params(("session_id" = formwork_api::SessionIdText, Path)),
+#[utoipa::path(get, path = "/sessions/{session_id}/result", tag = "sessions", params(("session_id" = slipform_api::SessionIdText, Path)),
     responses(
         (status = 200, description = "The result, or what can be used of a failed run.", body = ResultView),
         (status = 409, description = "The run has not ended.", body = ErrorBody),

@@ -8,9 +8,9 @@ use std::task::{Context as Polling, Poll};
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use formwork_api::Error;
-use formwork_store::StoredEvent;
 use hyper::body::{Bytes, Frame};
+use slipform_api::Error;
+use slipform_store::StoredEvent;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use formwork_api::{Code, Error};
 use sha2::{Digest as _, Sha256};
+use slipform_api::{Code, Error};
 use tokio::time::Instant;
 
 use crate::app::{App, Scope};

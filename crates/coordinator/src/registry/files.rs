@@ -5,8 +5,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use formwork_schema::{SCHEMA_BYTES_MAX, Schema};
 use serde_json::Value;
+use slipform_schema::{SCHEMA_BYTES_MAX, Schema};
 
 /// How deep agent folders are looked into: `agents/NAME/agent.yaml`.
 const DEPTH_MAX: usize = 2;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io::Write as _;
 
-use formwork_coordinator::Analytics;
-use formwork_store::{Options, Store};
+use slipform_coordinator::Analytics;
+use slipform_store::{Options, Store};
 
 use crate::world::{World, said, success, until};
 

@@ -1,6 +1,6 @@
 //! The files for those who count, over each of the databases.
 //!
-//! PostgreSQL is tested where `FORMWORK_TEST_POSTGRES` names a server on which databases may be made.
+//! PostgreSQL is tested where `SLIPFORM_TEST_POSTGRES` names a server on which databases may be made.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]

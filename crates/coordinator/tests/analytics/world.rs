@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use formwork_coordinator::Analytics;
-use formwork_store::{Append, ClaimRequest, Fence, NewRun, Options, Place, Store};
-use formwork_types::{
+use serde_json::{Value, json};
+use slipform_coordinator::Analytics;
+use slipform_store::{Append, ClaimRequest, Fence, NewRun, Options, Place, Store};
+use slipform_types::{
     Blueprint, Body, ExecutionMode, NOT_SUBMITTED, Receipt, Reply, Role, RunError, RunErrorType, RunId,
     RunStatus, RunType, Rung, Salvage, SessionId, Tokens,
 };
-use serde_json::{Value, json};
 use tokio_postgres::NoTls;
 
 /// Something that nobody may find in a file for those who count.
@@ -39,17 +39,17 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn sqlite() -> World {
-        let home = std::env::temp_dir().join(format!("formwork-analytics-{:x}", unique()));
-        let address = format!("sqlite:{}", home.join("formwork.db").display());
+        let home = std::env::temp_dir().join(format!("slipform-analytics-{:x}", unique()));
+        let address = format!("sqlite:{}", home.join("slipform.db").display());
         World::open(address, home, None).await
     }
 
     pub(crate) async fn postgres() -> Option<World> {
-        let Ok(server) = std::env::var("FORMWORK_TEST_POSTGRES") else {
-            println!("SKIPPED: FORMWORK_TEST_POSTGRES is not set");
+        let Ok(server) = std::env::var("SLIPFORM_TEST_POSTGRES") else {
+            println!("SKIPPED: SLIPFORM_TEST_POSTGRES is not set");
             return None;
         };
-        let name = format!("formwork_analytics_{:x}", unique());
+        let name = format!("slipform_analytics_{:x}", unique());
         administer(&server, &format!("CREATE DATABASE {name}")).await;
         let (host, _) = server.rsplit_once('/').expect("the address names a database");
         let home = std::env::temp_dir().join(&name);

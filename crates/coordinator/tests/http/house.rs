@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_coordinator::http::{Server, ServerOptions};
-use formwork_coordinator::{App, AppOptions, Registry, Scope};
-use formwork_store::{Options, Store};
 use serde_json::{Value, json};
+use slipform_coordinator::http::{Server, ServerOptions};
+use slipform_coordinator::{App, AppOptions, Registry, Scope};
+use slipform_store::{Options, Store};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -176,7 +176,7 @@ pub(crate) fn completed() -> Value {
 
 /// A result event.
 pub(crate) fn result(what: Value) -> Value {
-    let receipt = serde_json::to_value(formwork_types::Receipt::default()).unwrap();
+    let receipt = serde_json::to_value(slipform_types::Receipt::default()).unwrap();
     let mut event =
         json!({"event_type": "result", "result_text": null, "result_data": null, "receipt": receipt});
     for (key, value) in what.as_object().unwrap() {

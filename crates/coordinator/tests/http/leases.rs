@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_api::RunRequest;
-use formwork_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
 use serde_json::json;
+use slipform_api::RunRequest;
+use slipform_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
 
 use crate::house::{House, started};
 

@@ -7,7 +7,7 @@ use crate::house::House;
 
 #[tokio::test]
 async fn the_description_is_the_committed_one_and_is_served() {
-    let description = formwork_coordinator::http::openapi();
+    let description = slipform_coordinator::http::openapi();
     let mut text = description.to_pretty_json().unwrap();
     text.push('\n');
     let house = House::open().await;

@@ -1,7 +1,7 @@
 //! Operations.
 
-use formwork_coordinator::Scope;
 use serde_json::{Value, json};
+use slipform_coordinator::Scope;
 
 use crate::house::{House, completed, result};
 
@@ -17,7 +17,7 @@ async fn a_server_says_how_it_is() {
     let metrics = house.get("/metrics").send().await;
     assert_eq!(metrics.status, 200);
     assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-    assert!(metrics.text.contains("formwork_runs_submitted_total 0"), "{}", metrics.text);
+    assert!(metrics.text.contains("slipform_runs_submitted_total 0"), "{}", metrics.text);
 }
 
 #[tokio::test]
@@ -35,9 +35,9 @@ async fn what_is_repeated_is_counted_once() {
     }
     let metrics = house.get("/metrics").send().await.text;
     for line in [
-        "formwork_runs_submitted_total 1\n",
-        "formwork_runs_total{status=\"completed\"} 1\n",
-        "formwork_run_duration_seconds_count 1\n",
+        "slipform_runs_submitted_total 1\n",
+        "slipform_runs_total{status=\"completed\"} 1\n",
+        "slipform_run_duration_seconds_count 1\n",
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");
     }
@@ -98,13 +98,13 @@ async fn runners_and_their_backends_are_listed() {
 
 #[tokio::test]
 async fn probes_answer_everybody_and_tell_strangers_less() {
-    let project = std::env::temp_dir().join(format!("formwork-http-probe-{}", std::process::id()));
+    let project = std::env::temp_dir().join(format!("slipform-http-probe-{}", std::process::id()));
     std::fs::create_dir_all(project.join("agents")).unwrap();
     std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: x\n").unwrap();
     let house = House::of(&project, |options| options.needs_token = true).await;
     std::fs::remove_dir_all(&project).unwrap();
     house.get("/healthz").send().await.ok(200);
-    for ask in [house.get("/readyz"), house.get("/readyz").token("fw_wrong")] {
+    for ask in [house.get("/readyz"), house.get("/readyz").token("sf_wrong")] {
         assert_eq!(ask.send().await.ok(200)["files"], json!([]));
     }
     let token = house.token(Scope::Caller).await;

@@ -65,7 +65,7 @@ async fn results_that_break_their_contract_are_refused() {
 #[tokio::test]
 async fn universal_responses_that_break_their_rules_are_refused() {
     let house = House::open().await;
-    let schema = &formwork_schema::shipped()[0];
+    let schema = &slipform_schema::shipped()[0];
     let agent = json!({"output_schema": schema.schema.source(), "response_type": "planning"});
     house.agent("planner", agent).await;
     let (_, session) = house.submit("planner").await;

@@ -204,7 +204,7 @@ async fn two_keys_are_refused() {
 #[tokio::test]
 async fn a_failure_is_a_universal_response_where_the_contract_is_one_even_if_nobody_worked_on_it() {
     let house = House::open().await;
-    let form = formwork_schema::universal::form().unwrap();
+    let form = slipform_schema::universal::form().unwrap();
     house.agent("planner", json!({"output_schema": form.source(), "response_type": "planning"})).await;
     house.agent("writer", json!({})).await;
     for (agent, is_universal) in [("planner", true), ("writer", false)] {

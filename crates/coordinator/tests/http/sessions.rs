@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_api::{ClaimRequest, RunnerDoor as _};
-use formwork_coordinator::{App, AppOptions, Registry};
-use formwork_store::{Options, Store};
-use formwork_types::RunStatus;
 use serde_json::json;
+use slipform_api::{ClaimRequest, RunnerDoor as _};
+use slipform_coordinator::{App, AppOptions, Registry};
+use slipform_store::{Options, Store};
+use slipform_types::RunStatus;
 
 use crate::house::{House, started};
 
@@ -41,7 +41,7 @@ async fn a_failed_run_says_what_was_tried() {
     house.agent("counter", json!({"output_schema": {"type": "object"}})).await;
     let (_, session) = house.submit("counter").await;
     let mut work = house.claim(&house.runner().await).await;
-    let mut receipt = serde_json::to_value(formwork_types::Receipt::default()).unwrap();
+    let mut receipt = serde_json::to_value(slipform_types::Receipt::default()).unwrap();
     receipt["strategy"] = json!("grammar");
     receipt["repairs"] = json!([{"kind": "fence", "pointer": "", "from": "1", "to": 1}]);
     let error = json!({"type": "timeout", "message": "too slow", "calls": 1, "retry_count": 0});

@@ -98,7 +98,7 @@ async fn a_schema_that_comes_with_the_program_is_there_and_stays() {
 
 #[tokio::test]
 async fn a_file_goes_before_a_schema_of_the_program_and_says_so() {
-    let project = std::env::temp_dir().join(format!("formwork-shadow-{}", std::process::id()));
+    let project = std::env::temp_dir().join(format!("slipform-shadow-{}", std::process::id()));
     let file = project.join("schemas/universal-agent-response.json");
     std::fs::create_dir_all(project.join("schemas")).unwrap();
     let shipped = House::open().await.get("/schemas/universal-agent-response").send().await.ok(200);
@@ -133,7 +133,7 @@ async fn texts_are_checked() {
 
 #[tokio::test]
 async fn what_files_describe_is_changed_in_files() {
-    let project = std::env::temp_dir().join(format!("formwork-http-{}", std::process::id()));
+    let project = std::env::temp_dir().join(format!("slipform-http-{}", std::process::id()));
     for folder in ["agents", "schemas"] {
         std::fs::create_dir_all(project.join(folder)).unwrap();
     }

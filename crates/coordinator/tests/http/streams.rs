@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use formwork_api::{AppendRequest, ClaimRequest, RunnerDoor as _};
-use formwork_store::{Options, Store};
-use formwork_types::Body;
 use serde_json::json;
+use slipform_api::{AppendRequest, ClaimRequest, RunnerDoor as _};
+use slipform_store::{Options, Store};
+use slipform_types::Body;
 
 use crate::client::Told;
 use crate::house::{House, started};
@@ -197,9 +197,9 @@ async fn whoever_does_not_read_is_dropped() {
 
 #[tokio::test]
 async fn whoever_comes_back_after_a_restart_gets_the_rest() {
-    let folder = std::env::temp_dir().join(format!("formwork-http-restart-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("slipform-http-restart-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let database = format!("sqlite:{}", folder.join("formwork.db").display());
+    let database = format!("sqlite:{}", folder.join("slipform.db").display());
     let open = async || {
         House::over(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {}).await
     };

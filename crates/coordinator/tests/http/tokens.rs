@@ -1,7 +1,7 @@
 //! Tokens and what they may do.
 
-use formwork_coordinator::Scope;
 use serde_json::json;
+use slipform_coordinator::Scope;
 
 use crate::house::House;
 
@@ -27,10 +27,10 @@ async fn nothing_is_told_without_a_token() {
         answer.refused(401, "Unauthorized");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
-    for value in ["Bearer", "Bearer ", "Basic YTpi", "fw_x", "Bearer fw_0123456789"] {
+    for value in ["Bearer", "Bearer ", "Basic YTpi", "sf_x", "Bearer sf_0123456789"] {
         let answer = house.get("/runs").header("authorization", value).send().await;
         let message = answer.refused(401, "Unauthorized");
-        assert!(!message.contains("fw_0123456789"), "{message}");
+        assert!(!message.contains("sf_0123456789"), "{message}");
     }
 }
 
@@ -70,7 +70,7 @@ async fn tokens_do_what_their_scope_says_and_no_more() {
 #[tokio::test]
 async fn a_token_that_is_shown_has_to_be_right_even_at_home() {
     let house = House::open().await;
-    house.get("/runs").token("fw_wrong").send().await.refused(401, "Unauthorized");
+    house.get("/runs").token("sf_wrong").send().await.refused(401, "Unauthorized");
     let runner = house.token(Scope::Runner).await;
     house.get("/runs").token(&runner).send().await.refused(403, "Forbidden");
     let caller = house.token(Scope::Caller).await;
@@ -84,10 +84,10 @@ async fn guessing_is_slowed_down_but_not_for_those_who_know() {
     house.get("/runs").token(&token).send().await.ok(200);
     let mut statuses = Vec::new();
     for guess in 0..70 {
-        statuses.push(house.get("/runs").token(&format!("fw_{guess}")).send().await.status);
+        statuses.push(house.get("/runs").token(&format!("sf_{guess}")).send().await.status);
     }
     assert_eq!((statuses[0], statuses[69]), (401, 429));
-    house.get("/runs").token("fw_x").send().await.refused(429, "RateLimited");
+    house.get("/runs").token("sf_x").send().await.refused(429, "RateLimited");
     house.get("/runs").token(&token).send().await.ok(200);
 }
 

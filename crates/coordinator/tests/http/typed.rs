@@ -1,11 +1,11 @@
 //! The typed client speaks the same language.
 
-use formwork_api::{
+use serde_json::json;
+use slipform_api::{
     AppendRequest, AttemptRef, ClaimRequest, Client, Code, Connection, Heartbeat, Hello, RunCreated, RunView,
     RunnerDoor as _,
 };
-use formwork_coordinator::Scope;
-use serde_json::json;
+use slipform_coordinator::Scope;
 
 use crate::house::{House, completed, result, started};
 
@@ -41,9 +41,9 @@ async fn a_run_is_worked_off_through_the_typed_client() {
     assert_eq!(run.status.name(), "completed");
     let mut stream =
         client.stream(&format!("sessions/{}/events/stream", run.session_id), Some("3")).await.unwrap();
-    let event: formwork_types::Event = serde_json::from_str(&stream.next().await.unwrap()).unwrap();
+    let event: slipform_types::Event = serde_json::from_str(&stream.next().await.unwrap()).unwrap();
     assert_eq!(event.seq, 4);
-    assert!(matches!(event.body, formwork_types::Body::RunCompleted { .. }), "{event:?}");
+    assert!(matches!(event.body, slipform_types::Body::RunCompleted { .. }), "{event:?}");
     client.delete(&format!("sessions/{}", run.session_id)).await.unwrap();
     let gone = client.get::<RunView>(&format!("runs/{}", created.run_id)).await.unwrap_err();
     assert_eq!(gone.code, Code::RunNotFound);

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use formwork_schema::{Plain, Schema};
 use serde_json::{Value, json};
+use slipform_schema::{Plain, Schema};
 
 use super::part::{EXCEPT, INDIVISIBLE, UNLIKE, count, is_whole, same, type_name};
 use super::pattern;

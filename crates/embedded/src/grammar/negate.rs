@@ -1,7 +1,7 @@
 //! The opposite of a schema, as schemas that say something positive.
 
-use formwork_schema::Plain;
 use serde_json::{Map, Value, json};
+use slipform_schema::Plain;
 
 use super::part::{EXCEPT, INDIVISIBLE, TYPES, UNLIKE};
 use super::pattern;

@@ -7,8 +7,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use formwork_schema::Plain;
 use serde_json::{Value, json};
+use slipform_schema::Plain;
 
 use super::Bounds;
 use super::form::Form;

@@ -59,7 +59,7 @@ impl LlamaModel {
         let (ready, loaded) = channel();
         let path = path.to_owned();
         std::thread::Builder::new()
-            .name("formwork-llama".into())
+            .name("slipform-llama".into())
             .spawn(move || {
                 if let Err(error) = serve(&path, &options, &ready, &inbox, &outbox) {
                     let _ = ready.send(Err(error));

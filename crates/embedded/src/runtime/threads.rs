@@ -21,7 +21,7 @@ impl Threads {
             0 | 1 => None,
             count => {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(count);
-                let pool = pool.thread_name(|number| format!("formwork-model-{number}")).build();
+                let pool = pool.thread_name(|number| format!("slipform-model-{number}")).build();
                 Some(pool.map_err(|error| Error::Unsupported(format!("{count} threads: {error}")))?)
             }
         };

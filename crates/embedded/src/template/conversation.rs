@@ -1,7 +1,7 @@
 //! A request in the form that templates expect, and the plainer forms for those with fewer notions.
 
-use formwork_types::{Request, Role, ToolCall};
 use serde_json::{Value, json};
+use slipform_types::{Request, Role, ToolCall};
 
 /// The messages of a prompt.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Value;
-use formwork_types::{Message, Request, Tool, ToolCall};
+use slipform_types::{Message, Request, Tool, ToolCall};
 
 use super::*;
 use crate::testing::recipe;

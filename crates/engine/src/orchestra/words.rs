@@ -1,6 +1,6 @@
 //! The words of an orchestration: to whoever plans, to whoever does a part, and to whoever sums up.
 
-use formwork_types::AgentCard;
+use slipform_types::AgentCard;
 
 use super::CREATE_PLAN;
 use super::subtasks::{Part, Stand};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use formwork_types::Message;
 use serde_json::Value;
+use slipform_types::Message;
 
 use super::{
     Ask, Plan, Prepared, Scene, Target, constrain, has_to_look, offered, reminder, request, written,

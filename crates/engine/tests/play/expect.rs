@@ -1,10 +1,10 @@
 //! What a case expects of its run.
 
-use formwork_engine::{ModelCall, State};
-use formwork_schema::{Schema, universal};
-use formwork_types::{Body, NOT_SUBMITTED, Outcome, Role, RunErrorType};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use slipform_engine::{ModelCall, State};
+use slipform_schema::{Schema, universal};
+use slipform_types::{Body, NOT_SUBMITTED, Outcome, Role, RunErrorType};
 
 use crate::script::{Case, Played};
 
@@ -221,7 +221,7 @@ fn check_call(expected: &ExpectCall, call: &ModelCall) -> Result<(), String> {
     for (pointer, wanted) in &expected.request {
         same(pointer, wanted, request.pointer(pointer).unwrap_or(&Value::Null))?;
     }
-    let text = |message: Option<&formwork_types::Message>| {
+    let text = |message: Option<&slipform_types::Message>| {
         message.map(|message| message.content.clone()).unwrap_or_default()
     };
     let system = call.request.system.clone().unwrap_or_default();

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use formwork_engine::{Action, ModelCall, State, next};
-use formwork_schema::shipped;
-use formwork_types::{
+use serde::Deserialize;
+use serde_json::{Value, json};
+use slipform_engine::{Action, ModelCall, State, next};
+use slipform_schema::shipped;
+use slipform_types::{
     Blueprint, Body, CallError, Contract, ContractOptions, ContractSource, OptionsPatch, Outcome, Reply,
     Role, RunStatus, RunType, TierBackend,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::expect::Expect;
 
@@ -215,7 +215,7 @@ impl Case {
         Body::PostTool { call_id: call_id.to_owned(), tool_name: name.to_owned(), tool_output, error }
     }
 
-    fn child_answer(&self, child: &formwork_engine::Child, number: usize) -> Body {
+    fn child_answer(&self, child: &slipform_engine::Child, number: usize) -> Body {
         let name = &child.agent_name;
         let first = self.answers.get(&format!("agent {name}"));
         if let Some(error) = first.and_then(|it| it["refused"].as_str()) {
@@ -227,28 +227,28 @@ impl Case {
             };
         }
         let session = match &child.task {
-            formwork_engine::ChildTask::Resume { session_id, .. } => session_id.clone(),
-            formwork_engine::ChildTask::Start { .. } => {
-                formwork_types::SessionId::from_random([number as u8; 6])
+            slipform_engine::ChildTask::Resume { session_id, .. } => session_id.clone(),
+            slipform_engine::ChildTask::Start { .. } => {
+                slipform_types::SessionId::from_random([number as u8; 6])
             }
         };
         Body::ChildStarted {
             call_id: child.call_id.clone(),
             agent_name: name.clone(),
             child_session_id: session,
-            child_run_id: formwork_types::RunId::from_random([number as u8; 6]),
+            child_run_id: slipform_types::RunId::from_random([number as u8; 6]),
             execution_mode: child.execution_mode,
         }
     }
 
     /// The end of the first child that has not ended.
     fn child_end<'b>(&self, bodies: impl Iterator<Item = &'b Body> + Clone) -> Result<Body, String> {
-        let ended = |run: &formwork_types::RunId| {
+        let ended = |run: &slipform_types::RunId| {
             bodies.clone().any(|body| matches!(body, Body::ChildCompleted(end) if end.child_run_id == *run))
         };
         let open = bodies.clone().find_map(|body| match body {
             Body::ChildStarted { agent_name, child_session_id, child_run_id, execution_mode, .. }
-                if *execution_mode == formwork_types::ExecutionMode::Sync && !ended(child_run_id) =>
+                if *execution_mode == slipform_types::ExecutionMode::Sync && !ended(child_run_id) =>
             {
                 Some((agent_name.clone(), child_session_id.clone(), child_run_id.clone()))
             }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use formwork_schema::{Additional, Segment, Shape, Types};
 use serde_json::{Map, Value};
+use slipform_schema::{Additional, Segment, Shape, Types};
 
 use super::Coercer;
 use super::text::normalise;

@@ -1,7 +1,7 @@
 //! Arrays and tuples.
 
-use formwork_schema::Segment;
 use serde_json::{Map, Value};
+use slipform_schema::Segment;
 
 use super::{Failure, Frame, Parser, Role};
 use crate::repair::RepairKind;

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use formwork_types::{Reply, Stop, ToolCall, Usage};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
+use slipform_types::{Reply, Stop, ToolCall, Usage};
 
 use super::TOOL_CALLS_MAX;
 use crate::error::Error;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
-use formwork_model::{BackendConfig, Call, Error, Invocation, connect};
-use formwork_types::{BackendKind, Message, Reply, Request};
 use serde_json::{Value, json};
+use slipform_model::{BackendConfig, Call, Error, Invocation, connect};
+use slipform_types::{BackendKind, Message, Reply, Request};
 
 use crate::support::{ask, question, shown};
 

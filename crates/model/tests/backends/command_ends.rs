@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use formwork_model::connect;
+use slipform_model::connect;
 use tokio::sync::oneshot;
 
 use crate::command::{config, environment, run};
@@ -79,7 +79,7 @@ async fn a_timeout_ends_the_whole_group() {
     config.timeout_seconds = 2.0;
     let outcome = ask(connect(&config, &environment).unwrap().as_ref()).await;
     let expected =
-        "Timeout: the program took longer than 2 s; raise timeout_seconds in formwork.toml if that is normal";
+        "Timeout: the program took longer than 2 s; raise timeout_seconds in slipform.toml if that is normal";
     assert_eq!(shown(&outcome), expected);
     soon(&mut pipe.begun, "the grandchild has begun").await;
     soon(&mut pipe.gone, "the grandchild is gone").await;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use formwork_model::Backend;
-use formwork_testkit::{Gate, Script, ScriptedServer, Step};
-use formwork_types::BackendKind::OpenAi;
+use slipform_model::Backend;
+use slipform_testkit::{Gate, Script, ScriptedServer, Step};
+use slipform_types::BackendKind::OpenAi;
 
 use crate::support::{HTTP, ask, config, open};
 

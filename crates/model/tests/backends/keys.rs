@@ -2,10 +2,10 @@
 
 use std::sync::Mutex;
 
-use formwork_model::{BackendConfig, Call, Watch, connect};
-use formwork_testkit::{Recorded, ScriptedServer, Step};
-use formwork_types::BackendKind;
 use serde_json::json;
+use slipform_model::{BackendConfig, Call, Watch, connect};
+use slipform_testkit::{Recorded, ScriptedServer, Step};
+use slipform_types::BackendKind;
 
 use crate::support::{HTTP, config, question, shown};
 

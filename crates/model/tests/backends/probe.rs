@@ -1,11 +1,11 @@
 //! The probe tells servers that enforce from servers that pretend.
 
 use expect_test::{Expect, expect};
-use formwork_model::Error;
-use formwork_model::probe::{Verdict, probe};
-use formwork_testkit::{Recorded, Script, ScriptedServer, Step};
-use formwork_types::BackendKind::{self, Anthropic, Completions, OpenAi};
 use serde_json::{Value, json};
+use slipform_model::Error;
+use slipform_model::probe::{Verdict, probe};
+use slipform_testkit::{Recorded, Script, ScriptedServer, Step};
+use slipform_types::BackendKind::{self, Anthropic, Completions, OpenAi};
 
 use crate::support::{config, kind_of, open};
 
@@ -122,7 +122,7 @@ async fn what_the_protocol_cannot_say_is_not_asked() {
 async fn a_program_is_only_tried() {
     let verdict = |script: &'static str| async move {
         let config = crate::command::config(&["sh", "-c", script]);
-        let backend = formwork_model::connect(&config, &crate::command::environment).unwrap();
+        let backend = slipform_model::connect(&config, &crate::command::environment).unwrap();
         probe(backend.as_ref(), &|_| {}).await
     };
     assert_eq!(verdict("echo ultraviolet").await.unwrap().calls, 1);

@@ -1,10 +1,10 @@
 //! Habits of servers that are wrong by the book and common in the field.
 
 use expect_test::{Expect, expect};
-use formwork_model::Call;
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{BackendKind, Format, Message, Request, Tool, ToolCall};
 use serde_json::{Value, json};
+use slipform_model::Call;
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{BackendKind, Format, Message, Request, Tool, ToolCall};
 
 use crate::support::{ask, ask_script, config, open, question, shown};
 
@@ -25,7 +25,7 @@ async fn check(step: Step, expect: Expect) {
     let (server, outcome) = ask_script(BackendKind::OpenAi, step, |_| {}).await;
     assert_eq!(server.requests().len(), 1, "{}", shown(&outcome));
     let outcome = outcome.map(|mut reply| {
-        reply.usage = formwork_types::Usage::default();
+        reply.usage = slipform_types::Usage::default();
         reply
     });
     expect.assert_eq(&shown(&outcome));

@@ -1,9 +1,9 @@
 //! Proper replies: a stream and a plain reply say the same, and mean the same in every protocol.
 
 use expect_test::{Expect, expect};
-use formwork_testkit::Step;
-use formwork_types::BackendKind;
 use serde_json::json;
+use slipform_testkit::Step;
+use slipform_types::BackendKind;
 
 use crate::support::{HTTP, ask_script, shown};
 

@@ -1,10 +1,10 @@
 //! What goes over the wire, header by header and byte by byte.
 
 use expect_test::{Expect, expect};
-use formwork_model::{BackendConfig, Call, connect};
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{BackendKind, Format, Message, Request, Tool, ToolCall, ToolChoice};
 use serde_json::json;
+use slipform_model::{BackendConfig, Call, connect};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{BackendKind, Format, Message, Request, Tool, ToolCall, ToolChoice};
 
 use crate::support::{config, question};
 

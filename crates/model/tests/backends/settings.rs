@@ -1,7 +1,7 @@
 //! Addresses that are refused before anything is sent.
 
-use formwork_model::{BackendConfig, connect};
-use formwork_types::BackendKind::{Embedded, OpenAi};
+use slipform_model::{BackendConfig, connect};
+use slipform_types::BackendKind::{Embedded, OpenAi};
 
 /// Why a backend at this address is refused.
 fn check(base_url: &str, expected: &str) {
@@ -38,5 +38,5 @@ fn an_address_that_is_none_is_shown() {
 #[test]
 fn a_build_without_a_model_says_what_to_do() {
     let error = connect(&BackendConfig::new("mine", Embedded), &|_| None).unwrap_err();
-    assert!(error.to_string().contains("configure a backend in formwork.toml"), "{error}");
+    assert!(error.to_string().contains("configure a backend in slipform.toml"), "{error}");
 }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use formwork_model::{Call, Error};
-use formwork_testkit::{Script, ScriptedServer, Step};
-use formwork_types::BackendKind::{self, Anthropic, OpenAi};
+use slipform_model::{Call, Error};
+use slipform_testkit::{Script, ScriptedServer, Step};
+use slipform_types::BackendKind::{self, Anthropic, OpenAi};
 
 use crate::support::{HTTP, Waits, ask, ask_script, config, kind_of, open, question, shown};
 
@@ -169,7 +169,7 @@ async fn more_patience_than_we_have_is_told_at_once() {
 #[tokio::test]
 async fn no_repeat_begins_when_the_calls_time_is_up() {
     let script = Script::new([Step::status(503).header("Retry-After", "30")]).repeat_last();
-    let set = |config: &mut formwork_model::BackendConfig| config.timeout_seconds = 20.0;
+    let set = |config: &mut slipform_model::BackendConfig| config.timeout_seconds = 20.0;
     let (server, outcome) = ask_script(OpenAi, script, set).await;
     assert_eq!(shown(&outcome), "Busy: the backend answered 503: scripted status 503");
     assert_eq!(server.requests().len(), 1);

@@ -1,7 +1,7 @@
 //! Streams that come in odd shapes, break off, or never end.
 
-use formwork_testkit::{Script, Step};
-use formwork_types::BackendKind::{self, Anthropic, OpenAi};
+use slipform_testkit::{Script, Step};
+use slipform_types::BackendKind::{self, Anthropic, OpenAi};
 
 use crate::support::{HTTP, ask_script, kind_of, shown};
 
@@ -12,7 +12,7 @@ const TEXT: &str = "grün, 緑 and 🦀: {\"a\": \"b\\n\"}";
 async fn check_whole(name: &str, step: Step) {
     for kind in HTTP {
         // Short, because one case waits for it, and long enough for a machine that is busy.
-        let set = |config: &mut formwork_model::BackendConfig| config.idle_timeout_seconds = 2.0;
+        let set = |config: &mut slipform_model::BackendConfig| config.idle_timeout_seconds = 2.0;
         let (server, outcome) = ask_script(kind, step.clone(), set).await;
         assert!(
             outcome.as_ref().is_ok_and(|reply| reply.text == TEXT),

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use formwork_model::{Backend, BackendConfig, Call, Error, Watch, connect};
-use formwork_testkit::{Script, ScriptedServer};
-use formwork_types::{BackendKind, Message, Reply, Request};
+use slipform_model::{Backend, BackendConfig, Call, Error, Watch, connect};
+use slipform_testkit::{Script, ScriptedServer};
+use slipform_types::{BackendKind, Message, Reply, Request};
 use tokio::sync::Notify;
 
 /// The kinds that speak HTTP.

@@ -3,9 +3,9 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use formwork_model::BackendConfig;
-use formwork_testkit::{Script, Step};
-use formwork_types::BackendKind::OpenAi;
+use slipform_model::BackendConfig;
+use slipform_testkit::{Script, Step};
+use slipform_types::BackendKind::OpenAi;
 use tokio::net::TcpSocket;
 
 use crate::support::{HTTP, ask, ask_script, open, shown};
@@ -25,7 +25,7 @@ async fn check(step: Step, set: fn(&mut BackendConfig), expected: &str, requests
 async fn silence_before_the_reply_ends_with_the_call() {
     let set = |config: &mut BackendConfig| config.timeout_seconds = 0.1;
     let expected =
-        "Timeout: the call took longer than 0.1 s; raise timeout_seconds in formwork.toml if that is normal";
+        "Timeout: the call took longer than 0.1 s; raise timeout_seconds in slipform.toml if that is normal";
     check(Step::hang(), set, expected, 1).await;
 }
 
@@ -36,7 +36,7 @@ async fn silence_inside_the_reply_is_asked_about_again() {
         config.retries = 1;
     };
     let expected = "Timeout: the silence in the middle of a reply took longer than 0.1 s; raise \
-                    idle_timeout_seconds in formwork.toml if that is normal";
+                    idle_timeout_seconds in slipform.toml if that is normal";
     check(Step::text("green as the grass in May").stall_after(2), set, expected, 2).await;
 }
 
@@ -45,7 +45,7 @@ async fn trickling_bytes_end_with_the_call() {
     let set = |config: &mut BackendConfig| config.timeout_seconds = 0.3;
     let step = Step::text("green ".repeat(1_000)).trickle(1, Duration::from_millis(10));
     let expected =
-        "Timeout: the call took longer than 0.3 s; raise timeout_seconds in formwork.toml if that is normal";
+        "Timeout: the call took longer than 0.3 s; raise timeout_seconds in slipform.toml if that is normal";
     check(step.clone(), set, expected, 1).await;
     check(step.plain_only(), set, expected, 1).await;
 }
@@ -79,7 +79,7 @@ async fn a_connection_that_does_not_come_about_is_told_apart() {
     config.connect_timeout_seconds = 0.1;
     config.retries = 0;
     let outcome = ask(open(&config).as_ref()).await;
-    let expected = "Timeout: connecting took longer than 0.1 s; raise connect_timeout_seconds in formwork.toml if \
+    let expected = "Timeout: connecting took longer than 0.1 s; raise connect_timeout_seconds in slipform.toml if \
                     that is normal";
     assert_eq!(shown(&outcome), expected);
 }

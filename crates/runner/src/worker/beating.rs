@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_api::{Code, Error, Heartbeat, HeartbeatAnswer};
+use slipform_api::{Code, Error, Heartbeat, HeartbeatAnswer};
 use tokio::time::Instant;
 
 use super::held::Held;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use formwork_api::{AppendRequest, AttemptRef, Code, RunnerDoor, Work};
-use formwork_types::{Body, RunErrorType, RunId};
+use slipform_api::{AppendRequest, AttemptRef, Code, RunnerDoor, Work};
+use slipform_types::{Body, RunErrorType, RunId};
 use tokio::time::Instant;
 
 use crate::attempt::{Attempt, ended};

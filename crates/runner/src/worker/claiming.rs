@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_api::{ClaimRequest, Claims};
+use slipform_api::{ClaimRequest, Claims};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use formwork_api::{AttemptRef, Beat};
+use slipform_api::{AttemptRef, Beat};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use formwork_api::{Error, Hello, Registered, RunnerDoor};
 use serde_json::Value;
+use slipform_api::{Error, Hello, Registered, RunnerDoor};
 use tokio::sync::Mutex;
 
 use crate::backoff::Backoff;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use formwork_runner::{Claim, Equipped, Job, Outfitter, Rung};
-use formwork_testkit::{Recorded, ScriptedServer, Step};
-use formwork_types::{BackendKind, Blueprint, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Equipped, Job, Outfitter, Rung};
+use slipform_testkit::{Recorded, ScriptedServer, Step};
+use slipform_types::{BackendKind, Blueprint, StructuredOutput};
 
 use crate::claims::rung;
 use crate::parts::{Played, with_tools};

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
-use formwork_model::{BackendConfig, connect};
-use formwork_runner::{Claim, Clock, Memory, Rung};
-use formwork_testkit::ScriptedServer;
-use formwork_types::{
+use serde_json::{Value, json};
+use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use slipform_model::{BackendConfig, connect};
+use slipform_runner::{Claim, Clock, Memory, Rung};
+use slipform_testkit::ScriptedServer;
+use slipform_types::{
     BackendKind, Blueprint, Capabilities, OptionsPatch, RunId, SessionId, StructuredOutput, TierBackend,
 };
-use serde_json::{Value, json};
 
 /// A clock that stands still.
 struct Still;

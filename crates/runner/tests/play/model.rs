@@ -1,7 +1,7 @@
 //! A model that is played: what it wants next, said in whatever protocol it is asked in.
 
-use formwork_testkit::{Protocol, Recorded, Step};
 use serde_json::{Value, json};
+use slipform_testkit::{Protocol, Recorded, Step};
 
 /// What a model wants next.
 pub(crate) enum Move {

@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use formwork_model::{Backend, BackendConfig, Call, CallFuture, connect};
-use formwork_runner::{Claim, Rung};
-use formwork_tools::{Error, Tool, ToolFuture, Toolbox};
-use formwork_types::{BackendKind, Capabilities, Reply, TierBackend, ToolDefinition};
 use serde_json::{Value, json};
+use slipform_model::{Backend, BackendConfig, Call, CallFuture, connect};
+use slipform_runner::{Claim, Rung};
+use slipform_tools::{Error, Tool, ToolFuture, Toolbox};
+use slipform_types::{BackendKind, Capabilities, Reply, TierBackend, ToolDefinition};
 
 type Answer = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
 type Act = Box<dyn Fn(Value) -> Answer + Send + Sync>;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use formwork_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
-use formwork_runner::{Progress, Worker, WorkerOptions};
-use formwork_store::{Counts, Position, StoredEvent};
-use formwork_types::{Body, Event, Failure, Outcome, RunId, RunStatus, SessionId, Success};
 use serde_json::{Value, json};
+use slipform_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
+use slipform_runner::{Progress, Worker, WorkerOptions};
+use slipform_store::{Counts, Position, StoredEvent};
+use slipform_types::{Body, Event, Failure, Outcome, RunId, RunStatus, SessionId, Success};
 use tokio::task::JoinSet;
 
 use crate::agency::Agency;
@@ -18,7 +18,7 @@ use crate::claims::clock;
 /// How long a tree of runs may take that ends by itself; beyond it something waits for what never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs that are worked on at the same time, as by `formwork run`.
+/// Runs that are worked on at the same time, as by `slipform run`.
 const SLOTS: usize = 4;
 
 /// How often things are looked at that nobody is told of: stops, and times that are up.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use formwork_runner::{Claim, Memory, Stop, perform};
-use formwork_types::{Body, Event, Failure, Outcome, Success};
+use slipform_runner::{Claim, Memory, Stop, perform};
+use slipform_types::{Body, Event, Failure, Outcome, Success};
 
 use crate::claims::journal;
 

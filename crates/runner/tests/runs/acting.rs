@@ -1,9 +1,9 @@
 //! One agent and one task under both protocols, on every kind of backend: the result is the same.
 
-use formwork_runner::{Claim, Rung};
-use formwork_testkit::{Protocol, Recorded, ScriptedServer, Step};
-use formwork_types::{BackendKind, StructuredOutput, Support};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Rung};
+use slipform_testkit::{Protocol, Recorded, ScriptedServer, Step};
+use slipform_types::{BackendKind, StructuredOutput, Support};
 
 use crate::claims::{claim, rung};
 use crate::folder::Folder;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use formwork_testkit::{Gate, Recorded, Step};
-use formwork_types::RunStatus;
 use serde_json::{Value, json};
+use slipform_testkit::{Gate, Recorded, Step};
+use slipform_types::RunStatus;
 
 use crate::agency::{Agency, agent, asked, playing};
 use crate::model::answers;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use formwork_runner::Claim;
-use formwork_testkit::{Recorded, ScriptedServer, Step};
-use formwork_tools::Error;
-use formwork_types::{BackendKind, Body, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_runner::Claim;
+use slipform_testkit::{Recorded, ScriptedServer, Step};
+use slipform_tools::Error;
+use slipform_types::{BackendKind, Body, StructuredOutput};
 use tokio::sync::{Barrier, Semaphore};
 
 use crate::claims::{claim, rung};

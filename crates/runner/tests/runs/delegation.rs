@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use formwork_testkit::{Gate, Step};
-use formwork_types::RunErrorType;
 use serde_json::{Value, json};
+use slipform_testkit::{Gate, Step};
+use slipform_types::RunErrorType;
 use tokio::time::Instant;
 
 use crate::agency::{Agency, agent, asked, playing};

@@ -1,10 +1,10 @@
 //! The whole journal of every kind of run, as it is kept: one event a line.
 
 use expect_test::{ExpectFile, expect_file};
-use formwork_runner::{Claim, Stop, perform};
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{BackendKind, Event, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Stop, perform};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{BackendKind, Event, StructuredOutput};
 
 use crate::acting::{FILES, model, review, reviewing};
 use crate::agency::{Agency, agent, playing};
@@ -38,7 +38,7 @@ fn check(events: &[Event], expected: ExpectFile) {
     expected.assert_eq(&lines);
 }
 
-fn on(server: &ScriptedServer) -> Vec<formwork_runner::Rung> {
+fn on(server: &ScriptedServer) -> Vec<slipform_runner::Rung> {
     vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)]
 }
 
@@ -126,7 +126,7 @@ async fn procedural() {
     check(&journal.events(), expect_file!["../journals/procedural.jsonl"]);
 }
 
-fn limited(limits: Value, ladder: Vec<formwork_runner::Rung>) -> Claim {
+fn limited(limits: Value, ladder: Vec<slipform_runner::Rung>) -> Claim {
     let agent = json!({
         "name": "actor", "tools": ["echo"], "limits": limits,
         "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use formwork_runner::{Claim, Stop, perform};
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_tools::Error;
-use formwork_types::{BackendKind, Failure, RunErrorType, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Stop, perform};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_tools::Error;
+use slipform_types::{BackendKind, Failure, RunErrorType, StructuredOutput};
 use tokio::sync::Semaphore;
 
 use crate::claims::{claim, journal, rung};

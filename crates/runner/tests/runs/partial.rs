@@ -1,10 +1,10 @@
 //! What a model had written when nobody waited any longer.
 
-use formwork_model::{Backend, Call, CallFuture, Watch};
-use formwork_runner::{Progress, Rung, Stop, perform};
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{BackendKind, Body, RunErrorType, StructuredOutput};
 use serde_json::json;
+use slipform_model::{Backend, Call, CallFuture, Watch};
+use slipform_runner::{Progress, Rung, Stop, perform};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{BackendKind, Body, RunErrorType, StructuredOutput};
 
 use crate::claims::{claim, journal, rung};
 use crate::parts::silent;

@@ -4,10 +4,10 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use formwork_agents::placeholders::{Surroundings, fill};
-use formwork_runner::{Claim, Memory, Stop, perform};
-use formwork_types::{Body, Failure, RunErrorType};
 use serde_json::{Value, json};
+use slipform_agents::placeholders::{Surroundings, fill};
+use slipform_runner::{Claim, Memory, Stop, perform};
+use slipform_types::{Body, Failure, RunErrorType};
 
 use crate::claims::{claim, clock, journal};
 use crate::folder::Folder;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use formwork_runner::{
+use serde_json::{Value, json};
+use slipform_runner::{
     Accepted, Child, ChildTask, Claim, Coordinator, Driven, Memory, Reported, Rung, Stop, drive, perform,
 };
-use formwork_testkit::{ScriptedServer, Step};
-use formwork_types::{
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{
     AgentCard, BackendKind, Body, ChildEnd, Event, Outcome, RunErrorType, RunId, RunStatus, SessionId,
     StructuredOutput,
 };
-use serde_json::{Value, json};
 
 use crate::agency::{agent, on, playing};
 use crate::claims::{claim, clock, journal, rung};

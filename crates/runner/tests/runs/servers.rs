@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use formwork_process::{Program, Running, common_environment};
-use formwork_runner::Claim;
-use formwork_testkit::ScriptedServer;
-use formwork_types::{BackendKind, RunErrorType, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_process::{Program, Running, common_environment};
+use slipform_runner::Claim;
+use slipform_testkit::ScriptedServer;
+use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::claims::{claim, rung};
@@ -22,10 +22,10 @@ fn folder() -> String {
 /// The Python that has the published servers, or why the test cannot run.
 #[allow(clippy::print_stdout, reason = "what is not tested is said")]
 fn python() -> Option<String> {
-    let python = std::env::var("FORMWORK_MCP_PYTHON").ok();
+    let python = std::env::var("SLIPFORM_MCP_PYTHON").ok();
     if python.is_none() {
         println!(
-            "SKIPPED: FORMWORK_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
+            "SKIPPED: SLIPFORM_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
         );
     }
     python

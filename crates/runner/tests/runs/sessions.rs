@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use formwork_runner::{Claim, Stop, perform};
-use formwork_testkit::{Recorded, ScriptedServer, Step};
-use formwork_types::{BackendKind, RunId, RunType, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Stop, perform};
+use slipform_testkit::{Recorded, ScriptedServer, Step};
+use slipform_types::{BackendKind, RunId, RunType, StructuredOutput};
 
 use crate::claims::{claim, journal, rung};
 use crate::model::{Move, answers};

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use formwork_model::Watch;
-use formwork_runner::{Claim, Progress};
-use formwork_testkit::{Gate, Step};
-use formwork_types::{Body, RunStatus};
 use serde_json::{Value, json};
+use slipform_model::Watch;
+use slipform_runner::{Claim, Progress};
+use slipform_testkit::{Gate, Step};
+use slipform_types::{Body, RunStatus};
 
 use crate::agency::{Agency, agent, asked, on, playing};
 use crate::folder::Folder;

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use formwork_runner::{Claim, Rung};
-use formwork_schema::universal;
-use formwork_testkit::{Recorded, ScriptedServer, Step};
-use formwork_types::{BackendKind, RunErrorType, StructuredOutput};
 use serde_json::{Value, json};
+use slipform_runner::{Claim, Rung};
+use slipform_schema::universal;
+use slipform_testkit::{Recorded, ScriptedServer, Step};
+use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 
 use crate::acting::{FILES, review, reviewer};
 use crate::claims::{claim, rung};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use formwork_api::Code;
-use formwork_runner::Claim;
-use formwork_types::{Blueprint, Body, RunErrorType, RunStatus};
 use serde_json::json;
+use slipform_api::Code;
+use slipform_runner::Claim;
+use slipform_types::{Blueprint, Body, RunErrorType, RunStatus};
 use tokio::time::{Duration, Instant};
 
 use crate::door::{Door, run};

@@ -1,7 +1,7 @@
 //! A coordinator that is away for a while, or for too long.
 
-use formwork_api::Code;
-use formwork_types::Body;
+use slipform_api::Code;
+use slipform_types::Body;
 
 use crate::door::{Door, run};
 use crate::play::{Outfit, agent, start};

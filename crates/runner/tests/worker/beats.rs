@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use formwork_api::Code;
-use formwork_types::{Body, RunStatus};
+use slipform_api::Code;
+use slipform_types::{Body, RunStatus};
 
 use crate::door::{Book, Door, run};
 use crate::play::{Outfit, agent, start};

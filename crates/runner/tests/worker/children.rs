@@ -1,8 +1,8 @@
 //! Runs that give work to others.
 
-use formwork_api::ChildAnswer;
-use formwork_types::{AgentCard, Body, ChildEnd, ExecutionMode, RunStatus};
 use serde_json::{Value, json};
+use slipform_api::ChildAnswer;
+use slipform_types::{AgentCard, Body, ChildEnd, ExecutionMode, RunStatus};
 
 use crate::door::{Door, run, session};
 use crate::parts::spoken;
@@ -20,7 +20,7 @@ fn calls(tool: &str, arguments: &Value) -> Value {
     json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}})
 }
 
-fn helping(arguments: Value) -> std::sync::Arc<dyn formwork_runner::Outfitter> {
+fn helping(arguments: Value) -> std::sync::Arc<dyn slipform_runner::Outfitter> {
     Outfit::ladder(move |job| {
         let replied = job.journal.iter().any(|event| matches!(event.body, Body::Message { .. }));
         let asks = calls("start_agent_session", &arguments);
@@ -72,7 +72,7 @@ async fn a_refusal_is_told_to_the_model_and_an_outage_is_waited_for() {
     let door = Door::new();
     submit(&door);
     door.book().child_answer = Some(ChildAnswer::Refused { reason: "nobody is free".to_owned() });
-    door.fail("delegate", formwork_api::Code::Unavailable, false);
+    door.fail("delegate", slipform_api::Code::Unavailable, false);
     let working = start(&door, helping(json!({"agent_name": "helper", "prompt": "Help."})), 1);
     let ended = door.ended(1).await;
     assert!(matches!(ended, Body::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");

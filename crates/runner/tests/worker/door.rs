@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use formwork_api::{
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+use slipform_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
     Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
 };
-use formwork_types::{AgentCard, Blueprint, Body, Contract, Event, RunId, RunType, SessionId};
-use serde_json::value::to_raw_value;
-use serde_json::{Value, json};
+use slipform_types::{AgentCard, Blueprint, Body, Contract, Event, RunId, RunType, SessionId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

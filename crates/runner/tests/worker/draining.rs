@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_api::Code;
-use formwork_runner::Claim;
 use serde_json::json;
+use slipform_api::Code;
+use slipform_runner::Claim;
 use tokio::time::Instant;
 
 use crate::door::{Door, run};

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use formwork_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
-use formwork_model::{Backend, Call, CallFuture};
-use formwork_runner::{Claim, Equipped, Error, Job, Outfitter, Rung, Worker, WorkerOptions};
-use formwork_types::Contract;
 use serde_json::{Value, json};
+use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use slipform_model::{Backend, Call, CallFuture};
+use slipform_runner::{Claim, Equipped, Error, Job, Outfitter, Rung, Worker, WorkerOptions};
+use slipform_types::Contract;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

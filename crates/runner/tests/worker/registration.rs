@@ -1,7 +1,7 @@
 //! How a worker introduces itself, and again.
 
-use formwork_api::Code;
-use formwork_runner::Error;
+use slipform_api::Code;
+use slipform_runner::Error;
 
 use crate::door::Door;
 use crate::play::{Outfit, agent, start};

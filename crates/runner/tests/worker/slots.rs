@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use formwork_runner::Worker;
+use slipform_runner::Worker;
 
 use crate::door::{Door, run};
 use crate::play::{Outfit, agent, options, start};
@@ -48,7 +48,7 @@ async fn work_is_waited_for_in_long_questions() {
 #[tokio::test(start_paused = true)]
 async fn a_coordinator_that_does_not_wait_is_not_hammered() {
     let door = Door::new();
-    let options = formwork_runner::WorkerOptions { claim_wait: Duration::ZERO, ..options(1) };
+    let options = slipform_runner::WorkerOptions { claim_wait: Duration::ZERO, ..options(1) };
     let worker = Worker::new(door.clone(), Outfit::answering(), std::sync::Arc::new(()), options);
     worker.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
     let questions = door.said("claim").len();
@@ -58,7 +58,7 @@ async fn a_coordinator_that_does_not_wait_is_not_hammered() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_fails_is_asked_for_again_in_growing_intervals() {
     let door = Door::new();
-    (0..1000).for_each(|_| door.fail("claim", formwork_api::Code::Internal, false));
+    (0..1000).for_each(|_| door.fail("claim", slipform_api::Code::Internal, false));
     let working = start(&door, Outfit::answering(), 1);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let questions = door.said("claim").len();

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use formwork_api::Code;
-use formwork_types::{Body, RunErrorType, RunStatus};
 use serde_json::json;
+use slipform_api::Code;
+use slipform_types::{Body, RunErrorType, RunStatus};
 
 use crate::door::{Door, run};
 use crate::parts::spoken;

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_types::with_hex;
+use slipform_types::with_hex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{interval, sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
@@ -70,13 +70,13 @@ async fn hear(config: &Config, name: &str, tick: &impl Fn()) -> bool {
             }
         }
     };
-    let (asked, ()) = tokio::join!(client.batch_execute("LISTEN formwork"), heard);
+    let (asked, ()) = tokio::join!(client.batch_execute("LISTEN slipform"), heard);
     asked.is_ok()
 }
 
 /// Tells others whenever there is something to tell, for ever.
 pub(crate) async fn tell(config: Config, name: String, told: Arc<Notify>) {
-    let sql = format!("NOTIFY formwork, '{name}'");
+    let sql = format!("NOTIFY slipform, '{name}'");
     let mut client: Option<Client> = None;
     loop {
         told.notified().await;

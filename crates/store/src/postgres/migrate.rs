@@ -26,7 +26,7 @@ pub(crate) async fn migrate(pool: &Pool) -> Result<(), Error> {
 }
 
 async fn bring_up(link: &mut Link) -> Result<(), Error> {
-    // One at a time: whoever comes second finds everything done. The number is that of Formwork alone.
+    // One at a time: whoever comes second finds everything done. The number is that of Slipform alone.
     link.query("SELECT 1::bigint FROM pg_advisory_xact_lock(6010927317)", &[]).await?;
     if number(link, "SELECT count(to_regclass('schema_version'))").await? == 0 {
         let taken = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()

@@ -110,6 +110,6 @@ pub(crate) fn config(address: &str) -> Result<Config, Error> {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         Error::Address(format!("the address of the PostgreSQL database cannot be read{cause}"))
     })?;
-    config.connect_timeout(CONNECT_WAIT).tcp_user_timeout(SILENCE_MAX).application_name("formwork");
+    config.connect_timeout(CONNECT_WAIT).tcp_user_timeout(SILENCE_MAX).application_name("slipform");
     Ok(config)
 }

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_log_begins_anew_while_it_is_written() {
-        let folder = std::env::temp_dir().join(format!("formwork-checkpoint-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("slipform-checkpoint-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("rows.db");
         let mut connection = open::writer(Some(&path)).unwrap();

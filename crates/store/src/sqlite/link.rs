@@ -83,7 +83,7 @@ fn value(value: ValueRef<'_>) -> Value {
 pub(crate) fn error(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged(format!(
-            "{error}; stop Formwork, keep a copy of the file, and put a backup or a new file in its place"
+            "{error}; stop Slipform, keep a copy of the file, and put a backup or a new file in its place"
         )),
         Some(ErrorCode::ConstraintViolation) => Error::Invalid(error.to_string()),
         _ => Error::Unavailable(error.to_string()),

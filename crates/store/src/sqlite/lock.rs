@@ -26,7 +26,7 @@ impl Lock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Lock(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked(format!(
-                "another `formwork serve` has the database {}: it holds {}. Stop it, or give this one a database of \
+                "another `slipform serve` has the database {}: it holds {}. Stop it, or give this one a database of \
                  its own",
                 database.display(),
                 path.display()

@@ -1,6 +1,6 @@
 //! What runners say of the run that they work on.
 
-use formwork_types::{Body, SessionId};
+use slipform_types::{Body, SessionId};
 
 use super::run::Run;
 use super::{end, journal, run};

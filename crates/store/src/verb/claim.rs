@@ -1,6 +1,6 @@
 //! Giving work to runners, and prolonging their leases.
 
-use formwork_types::SessionId;
+use slipform_types::SessionId;
 
 use super::names::{from_json, to_json};
 use super::{journal, runner};

@@ -1,6 +1,6 @@
 //! Deleting sessions.
 
-use formwork_types::{RunId, SessionId};
+use slipform_types::{RunId, SessionId};
 
 use crate::error::Error;
 use crate::tx::Tx;

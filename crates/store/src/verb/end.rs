@@ -1,6 +1,6 @@
 //! The end of a run, and what follows from it.
 
-use formwork_types::{
+use slipform_types::{
     Body, ChildEnd, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
 };
 

@@ -1,6 +1,6 @@
 //! How far delegation may go.
 
-use formwork_types::SessionId;
+use slipform_types::SessionId;
 
 use super::names::from_json;
 use super::submit::Halt;

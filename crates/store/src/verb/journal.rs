@@ -1,6 +1,6 @@
 //! Journals: writing and reading events.
 
-use formwork_types::{Body, RunId, SessionId, Tokens};
+use slipform_types::{Body, RunId, SessionId, Tokens};
 
 use super::names::texts;
 use crate::error::Error;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use formwork_types::RunId;
+use slipform_types::RunId;
 
 use super::journal;
 use super::names::to_json;

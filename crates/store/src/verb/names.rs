@@ -1,8 +1,8 @@
 //! What stands in the tables as text: words of the vocabulary, as they do in the journal, and JSON.
 
-use formwork_types::{Body, ExecutionMode, RunStatus, RunType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use slipform_types::{Body, ExecutionMode, RunStatus, RunType};
 
 use crate::error::Error;
 

@@ -1,6 +1,6 @@
 //! Runs that are given back: to wait for children, or for another runner.
 
-use formwork_types::RunStatus;
+use slipform_types::RunStatus;
 
 use super::{end, run};
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! Forgetting what is too old or too many. A family is kept or deleted as a whole.
 
-use formwork_types::SessionId;
+use slipform_types::SessionId;
 
 use super::delete;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! A run as the verbs that change it see it.
 
-use formwork_types::{ExecutionMode, RunId, RunStatus, SessionId};
+use slipform_types::{ExecutionMode, RunId, RunStatus, SessionId};
 
 use super::names::{read_mode, read_status};
 use crate::error::Error;

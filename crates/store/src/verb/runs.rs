@@ -1,7 +1,7 @@
 //! Runs as others see them.
 
-use formwork_types::{RunId, RunStatus, SessionId, Tokens};
 use serde_json::Value;
+use slipform_types::{RunId, RunStatus, SessionId, Tokens};
 
 use super::journal;
 use super::names::{from_json, read_run_type, read_status};

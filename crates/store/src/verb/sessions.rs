@@ -1,6 +1,6 @@
 //! Sessions as others see them.
 
-use formwork_types::SessionId;
+use slipform_types::SessionId;
 
 use super::journal;
 use super::names::read_status;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use formwork_types::{RunId, RunStatus};
+use slipform_types::{RunId, RunStatus};
 
 use super::journal::Said;
 use super::run::Run;

@@ -1,6 +1,6 @@
 //! Taking runs on.
 
-use formwork_types::{Body, RunId, SessionId};
+use slipform_types::{Body, RunId, SessionId};
 
 use super::{family, journal, names};
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! Runs that nobody looks after any more. Each is looked for first and swept in a transaction of its own.
 
-use formwork_types::{Body, RunId, RunStatus};
+use slipform_types::{Body, RunId, RunStatus};
 
 use super::run::Run;
 use super::{end, journal, run};

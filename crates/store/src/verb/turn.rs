@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use formwork_types::{Blueprint, Body, Callback, Contract, ExecutionMode, RunId, RunType, SessionId};
 use serde_json::json;
+use slipform_types::{Blueprint, Body, Callback, Contract, ExecutionMode, RunId, RunType, SessionId};
 
 use super::journal::Said;
 use super::names::{from_json, to_json};

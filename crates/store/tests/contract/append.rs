@@ -1,7 +1,7 @@
 //! What runners say of the run that they work on.
 
-use formwork_store::{Append, Appended, Fence, Stale};
-use formwork_types::RunStatus;
+use slipform_store::{Append, Appended, Fence, Stale};
+use slipform_types::RunStatus;
 
 use crate::world::{LONG, World, message, new_run, until};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use formwork_store::NewRun;
-use formwork_types::{Body, ExecutionMode, RunId, RunType};
+use slipform_store::NewRun;
+use slipform_types::{Body, ExecutionMode, RunId, RunType};
 
 use crate::world::{LONG, World, body, child, follow_up, success};
 

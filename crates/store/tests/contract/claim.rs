@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use formwork_store::{ClaimRequest, NewRun};
-use formwork_types::{ExecutionMode, RunStatus};
+use slipform_store::{ClaimRequest, NewRun};
+use slipform_types::{ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, child, kind, runner, task, until};
 

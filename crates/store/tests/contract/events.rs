@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use formwork_store::{Append, Fence, Position, Store, StoredEvent};
-use formwork_types::{ExecutionMode, SessionId};
+use slipform_store::{Append, Fence, Position, Store, StoredEvent};
+use slipform_types::{ExecutionMode, SessionId};
 
 use crate::world::{LONG, World, child, connect, message, success, task, until};
 
@@ -72,7 +72,7 @@ pub(crate) async fn concurrent_writers_lose_no_event(world: &World) {
             let store = world.store.clone();
             tokio::spawn(async move {
                 let submitted = store.submit(task("writer")).await.unwrap().unwrap();
-                let request = formwork_store::ClaimRequest {
+                let request = slipform_store::ClaimRequest {
                     runner_id: "runner".to_owned(),
                     slots: 1,
                     lease_ms: LONG,

@@ -1,7 +1,7 @@
 //! How runs did.
 
-use formwork_store::{Figures, FiguresFilter, Milestone, Position, RunFacts, SweepLimits};
-use formwork_types::{
+use slipform_store::{Figures, FiguresFilter, Milestone, Position, RunFacts, SweepLimits};
+use slipform_types::{
     Body, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType, RunStatus, Rung, Tokens, Usage,
 };
 

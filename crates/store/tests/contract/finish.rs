@@ -1,7 +1,7 @@
 //! The end of a run.
 
-use formwork_store::{Append, Appended, Error, Stale};
-use formwork_types::{Body, RunError, RunErrorType, RunStatus, Salvage};
+use slipform_store::{Append, Appended, Error, Stale};
+use slipform_types::{Body, RunError, RunErrorType, RunStatus, Salvage};
 
 use crate::world::{LONG, World, body, kind, message, success};
 

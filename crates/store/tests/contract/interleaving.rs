@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use formwork_store::{Append, ClaimRequest, Claimed, Fence, Page, RunFilter, Store, SweepLimits};
-use formwork_types::ExecutionMode;
+use slipform_store::{Append, ClaimRequest, Claimed, Fence, Page, RunFilter, Store, SweepLimits};
+use slipform_types::ExecutionMode;
 
 use crate::world::{LONG, World, child, follow_up, message, success, task};
 
@@ -36,7 +36,7 @@ async fn claim(store: &Store, lease_ms: i64) -> Option<Claimed> {
     store.claim(request).await.unwrap().pop()
 }
 
-fn written(fence: &Fence, number: i64, bodies: Vec<formwork_types::Body>) -> Append {
+fn written(fence: &Fence, number: i64, bodies: Vec<slipform_types::Body>) -> Append {
     Append { fence: fence.clone(), number, bodies, lease_ms: SHORT }
 }
 

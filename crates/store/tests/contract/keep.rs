@@ -1,8 +1,8 @@
 //! What is kept, and for how long.
 
-use formwork_store::{Error, Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
-use formwork_types::ExecutionMode;
 use serde_json::json;
+use slipform_store::{Error, Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
+use slipform_types::ExecutionMode;
 
 use crate::world::{World, follow_up, runner, success, task, until};
 

@@ -1,7 +1,7 @@
 //! Runs and sessions as others see them.
 
-use formwork_store::{Error, NewRun, Page, Place, RunFilter, Shelf};
-use formwork_types::{ExecutionMode, RunStatus};
+use slipform_store::{Error, NewRun, Page, Place, RunFilter, Shelf};
+use slipform_types::{ExecutionMode, RunStatus};
 
 use crate::world::{World, body, child, follow_up, kind, message, new_run, new_session, task};
 

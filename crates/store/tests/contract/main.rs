@@ -1,6 +1,6 @@
 //! What every database has to do: one suite, run over each of them.
 //!
-//! PostgreSQL is tested where `FORMWORK_TEST_POSTGRES` names a server on which databases may be made, such as
+//! PostgreSQL is tested where `SLIPFORM_TEST_POSTGRES` names a server on which databases may be made, such as
 //! `postgres://postgres@127.0.0.1:5432/postgres`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]

@@ -1,8 +1,8 @@
-//! Databases that an older Formwork has made.
+//! Databases that an older Slipform has made.
 
 use std::path::Path;
 
-use formwork_store::{Figures, FiguresFilter, Millis};
+use slipform_store::{Figures, FiguresFilter, Millis};
 
 use crate::world::{World, connect};
 

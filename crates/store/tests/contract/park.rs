@@ -1,7 +1,7 @@
 //! Runs that wait for their children.
 
-use formwork_store::Parked;
-use formwork_types::{Body, ExecutionMode, RunStatus};
+use slipform_store::Parked;
+use slipform_types::{Body, ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, child, message, success};
 
@@ -45,7 +45,7 @@ pub(crate) async fn a_run_that_is_worked_on_hears_when_it_parks(world: &World) {
     world.delegate(&first, "reader", SYNC).await;
     world.store.release(first.fence).await.unwrap().unwrap();
     let runs = world.claim_as("runner", 2, LONG).await;
-    let find = |id: &formwork_types::RunId, is_same: bool| {
+    let find = |id: &slipform_types::RunId, is_same: bool| {
         runs.iter().find(|claim| (claim.fence.run_id == *id) == is_same).unwrap().fence.clone()
     };
     let (parent, reader) = (find(&submitted.run_id, true), find(&submitted.run_id, false));

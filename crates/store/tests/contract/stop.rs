@@ -1,7 +1,7 @@
 //! Stopping runs, however they stand.
 
-use formwork_store::{Parked, Stale};
-use formwork_types::{ExecutionMode, RunStatus};
+use slipform_store::{Parked, Stale};
+use slipform_types::{ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, child, family_refusal, follow_up, message, new_run, success};
 

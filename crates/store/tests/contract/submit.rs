@@ -1,7 +1,7 @@
 //! Taking runs on.
 
-use formwork_store::{Idempotency, NewRun, Refusal};
-use formwork_types::{RunStatus, RunType};
+use slipform_store::{Idempotency, NewRun, Refusal};
+use slipform_types::{RunStatus, RunType};
 
 use crate::world::{World, follow_up, new_session, success, task};
 

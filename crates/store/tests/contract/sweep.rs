@@ -1,7 +1,7 @@
 //! Runs that nobody looks after any more.
 
-use formwork_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
-use formwork_types::{Body, ExecutionMode, RunStatus};
+use slipform_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
+use slipform_types::{Body, ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, message, runner, task, until};
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use formwork_store::{
+use serde_json::{Value, json};
+use slipform_store::{
     Append, Appended, ClaimRequest, Claimed, FamilyLimits, Fence, NewRun, Options, Parent, ParentCall, Place,
     Refusal, RunRecord, RunnerRecord, Stale, Store, StoredEvent, Submitted,
 };
-use formwork_types::{
+use slipform_types::{
     Blueprint, Body, Contract, ContractOptions, ContractSource, ExecutionMode, Receipt, Reply, Role, RunId,
     RunStatus, RunType, SessionId,
 };
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
 
@@ -61,8 +61,8 @@ impl World {
 
     /// One that somebody else has worked on before it is opened.
     pub(crate) async fn sqlite_after(prepare: impl FnOnce(&Path)) -> World {
-        let folder = std::env::temp_dir().join(format!("formwork-store-{:x}", unique()));
-        let file = folder.join("deep/formwork.db");
+        let folder = std::env::temp_dir().join(format!("slipform-store-{:x}", unique()));
+        let file = folder.join("deep/slipform.db");
         prepare(&file);
         World::open(format!("sqlite:{}", file.display()), Some(folder), None).await
     }
@@ -75,11 +75,11 @@ impl World {
     pub(crate) async fn postgres_after<F: Future<Output = ()>>(
         prepare: impl FnOnce(String) -> F,
     ) -> Option<World> {
-        let Ok(server) = std::env::var("FORMWORK_TEST_POSTGRES") else {
-            println!("SKIPPED: FORMWORK_TEST_POSTGRES is not set");
+        let Ok(server) = std::env::var("SLIPFORM_TEST_POSTGRES") else {
+            println!("SKIPPED: SLIPFORM_TEST_POSTGRES is not set");
             return None;
         };
-        let name = format!("formwork_{:x}", unique());
+        let name = format!("slipform_{:x}", unique());
         administer(&server, &format!("CREATE DATABASE {name}")).await;
         let (host, _) = server.rsplit_once('/').expect("the address names a database");
         let address = format!("{host}/{name}");

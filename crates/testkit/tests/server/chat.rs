@@ -1,7 +1,7 @@
 //! Chat completions.
 
-use formwork_testkit::Step;
 use serde_json::{Value, json};
+use slipform_testkit::Step;
 
 use crate::client::{CHAT, End, ask, plain, streamed};
 

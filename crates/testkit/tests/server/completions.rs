@@ -1,7 +1,7 @@
 //! Legacy completions.
 
-use formwork_testkit::Step;
 use serde_json::json;
+use slipform_testkit::Step;
 
 use crate::client::{COMPLETIONS, ask};
 

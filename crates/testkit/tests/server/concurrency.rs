@@ -1,6 +1,6 @@
 //! Several requests at a time, held back by gates.
 
-use formwork_testkit::{Gate, Script, ScriptedServer, Step};
+use slipform_testkit::{Gate, Script, ScriptedServer, Step};
 
 use crate::client::{CHAT, Client, plain};
 

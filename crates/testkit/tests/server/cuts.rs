@@ -1,6 +1,6 @@
 //! Connections that end too early, too late or never, and bodies without measure.
 
-use formwork_testkit::{Gate, ScriptedServer, Step};
+use slipform_testkit::{Gate, ScriptedServer, Step};
 
 use crate::client::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use formwork_testkit::{ScriptedServer, Step};
+use slipform_testkit::{ScriptedServer, Step};
 
 use crate::client::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
 

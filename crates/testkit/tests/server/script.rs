@@ -1,7 +1,7 @@
 //! Which step a request gets, and what is recorded of it.
 
-use formwork_testkit::{Protocol, Script, ScriptedServer, Step, fixtures};
 use serde_json::{Value, json};
+use slipform_testkit::{Protocol, Script, ScriptedServer, Step, fixtures};
 
 use crate::client::{CHAT, Client, MESSAGES, plain};
 

@@ -1,6 +1,6 @@
 //! Faults and oddities in a stream's events.
 
-use formwork_testkit::Step;
+use slipform_testkit::Step;
 
 use crate::client::{CHAT, End, MESSAGES, ask, plain, streamed};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use formwork_process::{Error, Limits, Program, anchor_command, last_words};
+use slipform_process::{Error, Limits, Program, anchor_command, last_words};
 
 use super::Seen;
 use crate::mcp::Surroundings;
@@ -54,7 +54,7 @@ impl Commands {
         let shown = argv.join(" ");
         if !self.is_allowed(argv) {
             let note = format!(
-                "not decided: '{shown}' is not allowed; allow it in formwork.toml: [tools] commands = [\"{shown}\"]"
+                "not decided: '{shown}' is not allowed; allow it in slipform.toml: [tools] commands = [\"{shown}\"]"
             );
             return (None, note);
         }

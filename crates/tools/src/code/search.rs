@@ -2,9 +2,9 @@
 
 use std::sync::PoisonError;
 
-use formwork_types::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_types::ToolDefinition;
 
 use super::rank::Question;
 use super::terms::question;

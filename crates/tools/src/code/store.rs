@@ -9,13 +9,13 @@ use super::index::{Indexed, Stamp};
 use crate::Error;
 use crate::project::{Cancel, Inside, Project};
 
-const PATH: &str = ".formwork/index/code";
+const PATH: &str = ".slipform/index/code";
 
 /// Keeps the index out of the project's history, whatever the project's own ignore files say.
-const IGNORE_PATH: &str = ".formwork/index/.gitignore";
+const IGNORE_PATH: &str = ".slipform/index/.gitignore";
 
 /// Begins the file. The number goes up whenever words are numbered, cut or stored in another way.
-const MAGIC: &[u8] = b"formwork code index 2\n";
+const MAGIC: &[u8] = b"slipform code index 2\n";
 
 const CHECKSUM_BYTES: usize = 32;
 

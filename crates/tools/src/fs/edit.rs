@@ -1,8 +1,8 @@
 //! `fs:edit`: one text for another in a file.
 
-use formwork_types::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_types::ToolDefinition;
 
 use super::read::text;
 use crate::Error;

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use formwork_types::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_types::ToolDefinition;
 
 use super::globs::{Globs, PATTERN_CHARACTERS_MAX};
 use crate::Error;

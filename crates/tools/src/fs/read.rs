@@ -1,8 +1,8 @@
 //! `fs:read`: the lines of a text file.
 
-use formwork_types::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_types::ToolDefinition;
 
 use super::RESULT_CHARACTERS_MAX;
 use crate::Error;

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use formwork_types::ToolDefinition;
 use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_types::ToolDefinition;
 
 use super::RESULT_CHARACTERS_MAX;
 use super::globs::{Globs, PATTERN_CHARACTERS_MAX};

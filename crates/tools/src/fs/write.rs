@@ -1,8 +1,8 @@
 //! `fs:write`: a file with this content.
 
-use formwork_types::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipform_types::ToolDefinition;
 
 use crate::Error;
 use crate::definition::define;

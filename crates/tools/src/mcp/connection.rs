@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_process::{Pipes, Program, anchor_command};
-use formwork_types::McpServer;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
 use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, ServiceError};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use slipform_process::{Pipes, Program, anchor_command};
+use slipform_types::McpServer;
 
 use super::heard::Heard;
 use super::side::Side;
@@ -113,7 +113,7 @@ async fn greet_program(pipes: Pipes, heard: Arc<Heard>, limits: Limits) -> Greet
 fn introduction() -> ClientConfig {
     ClientConfig::new(
         ClientCapabilities::default(),
-        Implementation::new("formwork", env!("CARGO_PKG_VERSION")),
+        Implementation::new("slipform", env!("CARGO_PKG_VERSION")),
     )
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn transport(
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_MAX)
         .tcp_nodelay(true)
-        .user_agent(concat!("formwork/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!("slipform/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| Error::Server {
             server: server.to_owned(),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use formwork_schema::Schema;
-use formwork_types::ToolDefinition;
 use rmcp::model::{JsonObject, PaginatedRequestParams, Tool as Offered};
 use serde_json::Value;
+use slipform_schema::Schema;
+use slipform_types::ToolDefinition;
 
 use super::connection::Connection;
 use crate::Error;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_process::{COMMON_ENVIRONMENT, Running, last_words};
-use formwork_types::REDACTED;
 use reqwest::Url;
+use slipform_process::{COMMON_ENVIRONMENT, Running, last_words};
+use slipform_types::REDACTED;
 
 use super::heard::Heard;
 use crate::Error;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use formwork_types::ToolDefinition;
 use rmcp::model::CallToolRequestParams;
 use serde_json::Value;
+use slipform_types::ToolDefinition;
 
 use super::connection::Connection;
 use super::listing::Listed;

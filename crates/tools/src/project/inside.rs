@@ -5,10 +5,10 @@ use std::path::{Component, Path};
 use crate::Error;
 
 /// Folders that belong to others: the history of the project, and our own records of it.
-const PROTECTED: [&str; 2] = [".git", ".formwork"];
+const PROTECTED: [&str; 2] = [".git", ".slipform"];
 
 /// How the names of files begin that are being written.
-pub(super) const DRAFT: &str = ".formwork-";
+pub(super) const DRAFT: &str = ".slipform-";
 
 /// Whether a name is one that tools neither write, list nor search. File systems that ignore case exist.
 pub(crate) fn is_protected(name: &str) -> bool {

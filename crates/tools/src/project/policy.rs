@@ -6,14 +6,14 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use formwork_types::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 use ignore::overrides::{Override, OverrideBuilder};
+use slipform_types::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 
 use super::Inside;
 use crate::Error;
 
 /// The file with backends and commands, which are named by variables and paths of this machine.
-const SETTINGS_FILE: &str = "formwork.toml";
+const SETTINGS_FILE: &str = "slipform.toml";
 
 /// How many entries of the protected folders are looked at for links. Projects have dozens of agents; links beyond the
 /// bound are not followed.
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn names_of_files_that_hold_keys_are_secret() {
-        for name in [".env", ".ENV.local", ".envrc", "formwork.toml", "id_rsa", "tls.key", "a.PEM", ".netrc"]
+        for name in [".env", ".ENV.local", ".envrc", "slipform.toml", "id_rsa", "tls.key", "a.PEM", ".netrc"]
         {
             assert!(is_secret_name(name), "{name}");
         }

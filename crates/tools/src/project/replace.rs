@@ -52,7 +52,7 @@ impl Project {
         cancel: &Cancel,
     ) -> Result<WriteTarget<'a>, Error> {
         if path.is_protected() {
-            return Err(path.refused("is in a folder that tools do not write to (.git, .formwork)"));
+            return Err(path.refused("is in a folder that tools do not write to (.git, .slipform)"));
         }
         // Links are not followed on the way, so this is where the target really is.
         self.policy.check_write(path, &self.folder.join(path.as_path()))?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_types::ToolDefinition;
 use serde_json::Value;
+use slipform_types::ToolDefinition;
 
 use super::cancel::perform;
 use super::{Cancel, Project};

@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
         let metadata = self.project.metadata(start)?;
         let real = self.project.dir.canonicalize(start.as_path()).map_err(|error| refusal(start, &error))?;
         if start.is_protected() || real.iter().any(|part| part.to_str().is_some_and(is_protected)) {
-            return Err(start.refused("is in a folder that is not listed or searched (.git, .formwork)"));
+            return Err(start.refused("is in a folder that is not listed or searched (.git, .slipform)"));
         }
         if metadata.is_file() {
             let found = Found { path: start.shown().to_owned(), kind: Kind::File, metadata: Some(metadata) };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use formwork_tools::Toolbox;
-use formwork_tools::mcp::{Limits, Surroundings};
 use serde_json::{Value, json};
+use slipform_tools::Toolbox;
+use slipform_tools::mcp::{Limits, Surroundings};
 
 use crate::tree::{Tree, members};
 
@@ -86,7 +86,7 @@ async fn what_cannot_be_decided_is_left_open_and_says_why() {
         (json!({"criterion": "c", "path": ".", "contains": "a"}), "is a folder"),
         (
             json!({"criterion": "c", "command": ["true"]}),
-            "'true' is not allowed; allow it in formwork.toml: [tools] commands = [\"true\"]",
+            "'true' is not allowed; allow it in slipform.toml: [tools] commands = [\"true\"]",
         ),
         (json!({"criterion": "c", "command": ["true"], "path": "a.txt"}), "a command is checked alone"),
     ] {
@@ -114,7 +114,7 @@ async fn run(tree: &Tree, allowed: &[&str], commands: &[&[&str]]) -> Vec<(Value,
         ],
         limits: Limits::default(),
         commands: allowed.iter().map(|&words| words.to_owned()).collect(),
-        policy: formwork_tools::ProjectPolicy::default(),
+        policy: slipform_tools::ProjectPolicy::default(),
     };
     let toolbox =
         Toolbox::open(&["check:criteria".to_owned()], &BTreeMap::new(), &surroundings).await.unwrap();

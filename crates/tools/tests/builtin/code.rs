@@ -127,7 +127,7 @@ async fn only_what_changed_is_read_again() {
 async fn an_index_that_is_broken_or_not_ours_is_made_anew() {
     let mut tree = project();
     search(&tree, "retry").await;
-    let index = tree.path(".formwork/index/code");
+    let index = tree.path(".slipform/index/code");
     let whole = std::fs::read(&index).unwrap();
     for broken in [&whole[..whole.len() - 1], b"", b"something else", &[whole.as_slice(), b"more"].concat()] {
         std::fs::write(&index, broken).unwrap();
@@ -137,14 +137,14 @@ async fn an_index_that_is_broken_or_not_ours_is_made_anew() {
         assert_eq!(found["results"][0]["path"], "engine/ledger.rs");
         assert_eq!(std::fs::read(&index).unwrap(), whole, "it is whole again");
     }
-    assert_eq!(tree.content(".formwork/index/.gitignore"), "*\n");
+    assert_eq!(tree.content(".slipform/index/.gitignore"), "*\n");
 }
 
 #[tokio::test]
 async fn a_project_that_cannot_be_written_is_searched_from_memory() {
     let tree = project();
     // A file where the folder should be stands in every user's way, even the superuser's.
-    tree.put(".formwork", "");
+    tree.put(".slipform", "");
     std::fs::set_permissions(tree.root(), Permissions::from_mode(0o555)).unwrap();
     let (first, second) = (search(&tree, "count retries").await, search(&tree, "count retries").await);
     std::fs::set_permissions(tree.root(), Permissions::from_mode(0o755)).unwrap();

@@ -193,8 +193,8 @@ async fn a_pipe_that_is_swapped_in_holds_nothing_up() {
 #[tokio::test]
 async fn a_device_through_the_file_system_is_refused() {
     let devices = std::path::Path::new("/dev");
-    let project = Arc::new(formwork_tools::Project::open(devices).unwrap());
-    let tool = formwork_tools::builtin("fs:read", &project).unwrap();
+    let project = Arc::new(slipform_tools::Project::open(devices).unwrap());
+    let tool = slipform_tools::builtin("fs:read", &project).unwrap();
     let reason = tool.call(&json!({"path": "null"})).await.unwrap_err().to_string();
     assert!(reason.contains("a device, pipe or socket"), "{reason}");
 }

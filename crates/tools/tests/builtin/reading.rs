@@ -107,7 +107,7 @@ async fn ignore_files_hold_below_their_folder_without_a_repository() {
         ("local.txt", ""),
         ("keep.log", ""),
         (".git/config", ""),
-        (".formwork/record", ""),
+        (".slipform/record", ""),
         ("sub/.git/config", ""),
     ]);
     let expected = [
@@ -126,7 +126,7 @@ async fn ignore_files_hold_below_their_folder_without_a_repository() {
         ["sub/.gitignore", "sub/only-here.txt", "sub/wanted.log"]
     );
     tree.link(".git", "history");
-    for path in [".git", ".formwork", "sub/.git", "history"] {
+    for path in [".git", ".slipform", "sub/.git", "history"] {
         let reason = tree.refused("fs:list", json!({"path": path})).await;
         assert!(reason.contains("is not listed or searched"), "{reason}");
     }

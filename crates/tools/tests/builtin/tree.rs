@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use formwork_schema::Schema;
-use formwork_tools::{Error, Project, builtin};
 use serde_json::Value;
+use slipform_schema::Schema;
+use slipform_tools::{Error, Project, builtin};
 
 /// A folder with a project in it and room beside that; gone when dropped.
 pub(crate) struct Tree {
@@ -19,7 +19,7 @@ impl Tree {
     pub(crate) fn new(files: &[(&str, &str)]) -> Tree {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = std::env::temp_dir().join(format!("formwork-tools-{}-{number}", std::process::id()));
+        let base = std::env::temp_dir().join(format!("slipform-tools-{}-{number}", std::process::id()));
         std::fs::create_dir_all(base.join("project")).unwrap();
         let project = Arc::new(Project::open(&base.join("project")).unwrap());
         let tree = Tree { base, project };

@@ -50,11 +50,11 @@ async fn what_is_not_to_be_written_is_refused() {
     tree.link(".git", "history");
     for (path, expected) in [
         (".git/config", "is in a folder that tools do not write to"),
-        ("formwork.toml", "says which programs and keys agents may use"),
+        ("slipform.toml", "says which programs and keys agents may use"),
         ("agents/evil.yaml", "says which programs and keys agents may use"),
         ("./src/../agents/evil/agent.json", "says which programs and keys agents may use"),
         (".GIT/config", "is in a folder that tools do not write to"),
-        ("folder/../.formwork/x", "is in a folder that tools do not write to"),
+        ("folder/../.slipform/x", "is in a folder that tools do not write to"),
         ("vendor/.git/hooks/post-checkout", "is in a folder that tools do not write to"),
         ("history/config", "goes through the link 'history'"),
         ("link.txt", "is a link and is not written to"),

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use expect_test::{Expect, expect};
-use formwork_tools::mcp::{Limits, Surroundings};
 use serde_json::json;
+use slipform_tools::mcp::{Limits, Surroundings};
 
 use crate::support::{
     SHORT, WAIT_MAX, call, command, failure, named_pipe, open, scripted, servers, shown, surroundings,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use formwork_tools::mcp::Limits;
-use formwork_types::McpServer;
 use serde_json::{Value, json};
+use slipform_tools::mcp::Limits;
+use slipform_types::McpServer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

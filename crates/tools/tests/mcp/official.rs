@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use formwork_process::{Program, Running};
-use formwork_tools::{Tool, Toolbox};
-use formwork_types::McpServer;
 use serde_json::{Value, json};
+use slipform_process::{Program, Running};
+use slipform_tools::{Tool, Toolbox};
+use slipform_types::McpServer;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{call, command, open, python, shown, surroundings};

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use formwork_process::common_environment;
-use formwork_tools::mcp::{Limits, Surroundings, connect};
-use formwork_tools::{Error, Tool};
-use formwork_types::McpServer;
 use serde_json::Value;
+use slipform_process::common_environment;
+use slipform_tools::mcp::{Limits, Surroundings, connect};
+use slipform_tools::{Error, Tool};
+use slipform_types::McpServer;
 
 /// How long to wait for what takes milliseconds; beyond it the test has failed.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -22,10 +22,10 @@ pub(crate) fn servers() -> PathBuf {
 
 /// The Python that has the published servers, or why the test cannot run.
 pub(crate) fn python() -> Option<String> {
-    let python = std::env::var("FORMWORK_MCP_PYTHON").ok();
+    let python = std::env::var("SLIPFORM_MCP_PYTHON").ok();
     if python.is_none() {
         println!(
-            "SKIPPED: FORMWORK_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
+            "SKIPPED: SLIPFORM_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
         );
     }
     python
@@ -37,7 +37,7 @@ pub(crate) fn surroundings() -> Surroundings {
         environment: common_environment(&|name| std::env::var(name).ok()),
         limits: Limits { connect: WAIT_MAX, call: WAIT_MAX, ..Limits::default() },
         commands: Vec::new(),
-        policy: formwork_tools::ProjectPolicy::default(),
+        policy: slipform_tools::ProjectPolicy::default(),
     }
 }
 
