@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 use slipform_model::{BackendConfig, connect};
-use slipform_runner::{Memory, Rung, Stop, SystemClock, perform};
+use slipform_runner::{LadderRung, Memory, StopSignal, SystemClock, perform};
 use slipform_schema::Schema;
 use slipform_testkit::fixtures::{self, Fixture};
 use slipform_testkit::{ScriptedServer, Step};
@@ -17,7 +17,7 @@ use slipform_types::{
     BackendKind, Blueprint, Capabilities, Correction, OptionsPatch, Outcome, Strategy, TierBackend,
 };
 
-use crate::claim::claim;
+use crate::context::context;
 
 /// The most places that are broken in one example.
 const PLACES_MAX: u32 = 12;
@@ -71,9 +71,9 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
         ..OptionsPatch::default()
     };
     let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
-    let claim = claim(blueprint, options, fixture.input, Rung { tier, backend })?;
+    let context = context(blueprint, options, fixture.input, LadderRung { tier, backend })?;
     let journal = Memory::new(Arc::new(SystemClock));
-    match perform(&claim, &journal, &Stop::default(), &()).await? {
+    match perform(&context, &journal, &StopSignal::default(), &()).await? {
         Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {
             Ok(success.receipt.tokens.input + success.receipt.tokens.output)
         }

@@ -11,14 +11,14 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_embedded::Embedded;
 use slipform_model::BackendConfig;
-use slipform_runner::{Memory, Rung, Stop, SystemClock, perform};
+use slipform_runner::{LadderRung, Memory, StopSignal, SystemClock, perform};
 use slipform_schema::Schema;
 use slipform_testkit::fixtures;
 use slipform_types::{
-    BackendKind, Blueprint, Body, Capabilities, OptionsPatch, Outcome, Receipt, TierBackend,
+    BackendKind, Blueprint, Capabilities, EventBody, OptionsPatch, Outcome, Receipt, TierBackend,
 };
 
-use crate::claim::claim;
+use crate::context::context;
 
 /// What the model is asked for. The schema says the rest.
 const PROMPT: &str = "Write one realistic example.";
@@ -111,7 +111,7 @@ pub fn run(corpora: &Path, options: &Options) -> Result<()> {
     config.model = options.model.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let backend = Arc::new(Embedded::new(options.model.clone(), &config));
     let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
-    let rung = Rung { tier, backend };
+    let rung = LadderRung { tier, backend };
     let mut lines = String::new();
     println!("\n## Real schemas answered by the embedded model ({} tokens)\n", options.max_tokens);
     println!(
@@ -176,7 +176,7 @@ fn summary(name: &str, rows: &[Row]) -> String {
 }
 
 /// One schema through the whole engine, as a user's run would go.
-async fn answer(schema: &Value, limits: &Value, rung: &Rung) -> Result<Row> {
+async fn answer(schema: &Value, limits: &Value, rung: &LadderRung) -> Result<Row> {
     let start = Instant::now();
     let row = |valid, compiled, reason: String, receipt| Row {
         valid,
@@ -189,13 +189,14 @@ async fn answer(schema: &Value, limits: &Value, rung: &Rung) -> Result<Row> {
     };
     let blueprint: Blueprint =
         serde_json::from_value(json!({"name": "bench", "default_output_schema": schema, "limits": limits}))?;
-    let claim = match claim(blueprint, OptionsPatch::default(), PROMPT, rung.clone()) {
-        Ok(claim) => claim,
+    let context = match context(blueprint, OptionsPatch::default(), PROMPT, rung.clone()) {
+        Ok(context) => context,
         Err(error) => return Ok(row(false, false, format!("contract refused: {error}"), Receipt::default())),
     };
     let journal = Memory::new(Arc::new(SystemClock));
-    let outcome = perform(&claim, &journal, &Stop::default(), &()).await?;
-    let refused = |body: &Body| matches!(body, Body::CallFailed { error } if error.status == Some(422));
+    let outcome = perform(&context, &journal, &StopSignal::default(), &()).await?;
+    let refused =
+        |body: &EventBody| matches!(body, EventBody::CallFailed { error } if error.status == Some(422));
     let compiled = !journal.events().iter().any(|event| refused(&event.body));
     Ok(match outcome {
         Outcome::Completed(success) => {

@@ -7,7 +7,7 @@
 #![allow(missing_docs, reason = "an internal tool")]
 
 pub mod accuracy;
-pub mod claim;
+pub mod context;
 pub mod corpus;
 pub mod correction;
 pub mod embedded;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_model::{Backend, BackendConfig, connect};
-use slipform_runner::{Claim, Memory, Rung, Stop, SystemClock, perform};
+use slipform_runner::{LadderRung, Memory, RunContext, StopSignal, SystemClock, perform};
 use slipform_schema::Schema;
 use slipform_testkit::{Script, ScriptedServer, Step};
 use slipform_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome, Support, TierBackend};
 
-use crate::claim::claim;
+use crate::context::context;
 
 /// Calls a round, after a tenth as many to warm up.
 const CALLS: usize = 1_000;
@@ -150,9 +150,9 @@ fn streamed_text(body: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// Ours: a whole run, from the claim to the receipt.
+/// Ours: a whole run, from the context to the receipt.
 struct Ours {
-    claim: Claim,
+    context: RunContext,
 }
 
 impl Ours {
@@ -165,12 +165,14 @@ impl Ours {
         let blueprint =
             Blueprint { name: "reviewer".into(), output_schema: Some(schema()), ..Blueprint::default() };
         let tier = TierBackend { tier: "default".into(), backend: config.info(capabilities, None) };
-        Ok(Ours { claim: claim(blueprint, OptionsPatch::default(), PROMPT, Rung { tier, backend })? })
+        Ok(Ours {
+            context: context(blueprint, OptionsPatch::default(), PROMPT, LadderRung { tier, backend })?,
+        })
     }
 
     async fn call(&self) -> Result<()> {
         let journal = Memory::new(Arc::new(SystemClock));
-        match perform(&self.claim, &journal, &Stop::default(), &()).await? {
+        match perform(&self.context, &journal, &StopSignal::default(), &()).await? {
             Outcome::Completed(_) => Ok(()),
             Outcome::Failed(failure) => bail!("the run failed: {}", failure.error.message),
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use slipform_types::OptionsPatch;
 use utoipa::ToSchema;
 
-use crate::described::{OptionsWords, SchemaWords};
+use crate::openapi::{JsonSchemaDocument, OptionsSchema};
 
 /// A text that is to be held against a schema.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -15,14 +15,14 @@ pub struct CheckRequest {
     pub text: String,
     /// The JSON Schema; anything goes where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<SchemaWords>)]
+    #[schema(value_type = Option<JsonSchemaDocument>)]
     pub schema: Option<Value>,
     /// The same by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_name: Option<String>,
     /// How strictly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<OptionsWords>)]
+    #[schema(value_type = Option<OptionsSchema>)]
     pub options: Option<OptionsPatch>,
 }
 

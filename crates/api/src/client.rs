@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::error::{Code, Error, ErrorBody};
 use crate::runner::{
     Answer, AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Heartbeat,
-    HeartbeatAnswer, Hello, Registered, RunnerDoor,
+    HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
 
 /// How long a connection may take.
@@ -243,9 +243,9 @@ async fn refusal(response: reqwest::Response) -> Error {
     }
 }
 
-impl RunnerDoor for Client {
-    fn register<'a>(&'a self, hello: &'a Hello) -> Answer<'a, Registered> {
-        Box::pin(self.post("runner/register", hello))
+impl RunnerApi for Client {
+    fn register<'a>(&'a self, registration_request: &'a RegisterRequest) -> Answer<'a, Registered> {
+        Box::pin(self.post("runner/register", registration_request))
     }
 
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {

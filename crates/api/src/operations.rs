@@ -55,7 +55,7 @@ pub struct RunnerView {
     /// What it said of itself.
     #[schema(value_type = Object)]
     pub details: Value,
-    /// When it said hello.
+    /// When it said registration_request.
     pub registered_at: String,
     /// When it was last heard of.
     pub seen_at: String,

@@ -5,8 +5,9 @@ use serde_json::Value;
 use slipform_types::{ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, Salvage, SessionId, Tokens};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::described::{
-    ExecutionModeName, OptionsWords, RunIdText, RunStatusName, RunTypeName, SchemaWords, SessionIdText,
+use crate::openapi::{
+    ExecutionModeName, JsonSchemaDocument, OptionsSchema, RunIdText, RunStatusName, RunTypeName,
+    SessionIdText,
 };
 use crate::session::SchemaValidation;
 
@@ -34,14 +35,14 @@ pub struct RunRequest {
     pub parameters: Option<Value>,
     /// The JSON Schema that the result has to satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<SchemaWords>)]
+    #[schema(value_type = Option<JsonSchemaDocument>)]
     pub output_schema: Option<Value>,
     /// The same by the name of a registered schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema_name: Option<String>,
     /// How it is enforced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<OptionsWords>)]
+    #[schema(value_type = Option<OptionsSchema>)]
     pub output_schema_options: Option<OptionsPatch>,
     /// The session that the run works for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,19 +5,21 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use slipform_types::{AgentCard, Body, ExecutionMode, RunId, SessionId};
+use slipform_types::{AgentCard, EventBody, ExecutionMode, RunId, SessionId};
 use utoipa::ToSchema;
 
-use crate::described::{BodyWords, EventWords, ExecutionModeName, RunIdText, SchemaWords, SessionIdText};
 use crate::error::Error;
+use crate::openapi::{
+    EventBodySchema, EventSchema, ExecutionModeName, JsonSchemaDocument, RunIdText, SessionIdText,
+};
 
 /// What a coordinator answers.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// A coordinator, as its runners see it.
-pub trait RunnerDoor: Send + Sync {
-    /// Says hello.
-    fn register<'a>(&'a self, hello: &'a Hello) -> Answer<'a, Registered>;
+pub trait RunnerApi: Send + Sync {
+    /// Says registration_request.
+    fn register<'a>(&'a self, registration_request: &'a RegisterRequest) -> Answer<'a, Registered>;
 
     /// Asks for work, and waits a while for it.
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims>;
@@ -44,7 +46,7 @@ pub trait RunnerDoor: Send + Sync {
 /// A runner's first words.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Hello {
+pub struct RegisterRequest {
     /// The id that it had before; none the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
@@ -84,16 +86,16 @@ pub struct ClaimRequest {
     pub wait_ms: u64,
 }
 
-/// Work.
+/// Assignment.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Claims {
     /// A run each.
-    pub claims: Vec<Work>,
+    pub claims: Vec<Assignment>,
 }
 
 /// A run, with everything that is needed to work on it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct Work {
+pub struct Assignment {
     /// The run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
@@ -112,7 +114,7 @@ pub struct Work {
     /// Whether it is to stop.
     pub stop: bool,
     /// The session's journal so far. The blueprint, the contract and the parameters are in it.
-    #[schema(value_type = Vec<EventWords>)]
+    #[schema(value_type = Vec<EventSchema>)]
     pub journal: Vec<Box<RawValue>>,
 }
 
@@ -169,8 +171,8 @@ pub struct AppendRequest {
     /// The number of this message within the attempt, from 1.
     pub number: i64,
     /// Events without their envelope: `{event_type, …}` each.
-    #[schema(value_type = Vec<BodyWords>, min_items = 1, max_items = 1_000)]
-    pub events: Vec<Body>,
+    #[schema(value_type = Vec<EventBodySchema>, min_items = 1, max_items = 1_000)]
+    pub events: Vec<EventBody>,
 }
 
 /// What happened was written.
@@ -207,7 +209,7 @@ pub struct ChildRequest {
     pub execution_mode: ExecutionMode,
     /// What the result has to satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<SchemaWords>)]
+    #[schema(value_type = Option<JsonSchemaDocument>)]
     pub output_schema: Option<Value>,
     /// The same by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use slipform_types::{RunId, RunStatus, SessionId};
 use utoipa::ToSchema;
 
-use crate::described::{EventWords, RunIdText, RunStatusName, SessionIdText};
+use crate::openapi::{EventSchema, RunIdText, RunStatusName, SessionIdText};
 use crate::run::RunResult;
 
 /// A session as it stands.
@@ -52,7 +52,7 @@ pub struct SessionPage {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EventPage {
     /// Events, oldest first: `{seq, event_type, session_id, run_id, timestamp, …}`.
-    #[schema(value_type = Vec<EventWords>)]
+    #[schema(value_type = Vec<EventSchema>)]
     pub events: Vec<Box<RawValue>>,
     /// The last of them, to be asked for with `after`; null where there is nothing more for now.
     pub next: Option<i64>,

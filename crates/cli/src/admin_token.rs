@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use slipform_types::with_hex;
 
-use crate::desk;
+use crate::coordinator;
 
 const TOKEN_FILE: &str = ".slipform/admin.token";
 const ADDRESSES_FILE: &str = ".slipform/listen";
@@ -37,7 +37,7 @@ pub(crate) struct AdminToken {
 impl AdminToken {
     /// Makes a token, or takes that of another server of the project.
     pub(crate) fn issue(project: &Path) -> Result<AdminToken> {
-        desk::make_folder(&project.join(".slipform"))?;
+        coordinator::make_folder(&project.join(".slipform"))?;
         let mut file = open_private(&project.join(TOKEN_FILE))?;
         let addresses = project.join(ADDRESSES_FILE);
         let is_first = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();

@@ -1,6 +1,6 @@
 //! `slipform agents`: the agents of a project.
 
-mod there;
+mod remote;
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use slipform_types::Blueprint;
 
 use crate::arguments::{Agents, AgentsCommand};
 use crate::exit::Exit;
-use crate::{desk, output};
+use crate::{coordinator, output};
 
 /// The folder with a project's agents.
 const FOLDER: &str = "agents";
@@ -20,12 +20,12 @@ const FOLDER: &str = "agents";
 pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
     let project = Path::new("");
     match &arguments.command {
-        AgentsCommand::List { server, json } => match desk::client(server.as_deref())? {
-            Some(client) => there::list(&client, *json),
+        AgentsCommand::List { server, json } => match coordinator::client(server.as_deref())? {
+            Some(client) => remote::list(&client, *json),
             None => list(project, *json),
         },
-        AgentsCommand::Show { name, server, json } => match desk::client(server.as_deref())? {
-            Some(client) => there::show(&client, name, *json),
+        AgentsCommand::Show { name, server, json } => match coordinator::client(server.as_deref())? {
+            Some(client) => remote::show(&client, name, *json),
             None => show(project, name, *json),
         },
         AgentsCommand::Validate { files, json } => validate(project, files, *json),

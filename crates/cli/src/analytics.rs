@@ -5,7 +5,7 @@ use std::path::Path;
 use slipform_coordinator::{Analytics, App};
 
 use crate::backends::environment;
-use crate::desk;
+use crate::coordinator;
 use crate::settings::{AnalyticsSettings, Settings};
 
 /// Where they are.
@@ -24,7 +24,7 @@ pub(crate) fn about(
 /// Writes what there is about the project's own runs. Settings that cannot be read want nothing.
 pub(crate) async fn catch_up(app: &App, project: &Path) {
     let Ok(settings) = Settings::read(project, &environment) else { return };
-    if let Some(analytics) = about(app, &desk::database(project), project, &settings.analytics) {
+    if let Some(analytics) = about(app, &coordinator::database(project), project, &settings.analytics) {
         analytics.catch_up().await;
     }
 }

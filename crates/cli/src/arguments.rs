@@ -176,7 +176,7 @@ pub(crate) struct Run {
     pub(crate) reject_placeholders: bool,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunTarget,
 
     #[command(flatten)]
     pub(crate) printing: Printing,
@@ -188,7 +188,7 @@ pub(crate) struct Run {
 
 /// Where a run is, and on what.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Place {
+pub(crate) struct RunTarget {
     /// The backend to use, whatever the tier says
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
@@ -233,7 +233,7 @@ pub(crate) struct Orchestrate {
     pub(crate) schema: Option<String>,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunTarget,
 
     #[command(flatten)]
     pub(crate) printing: Printing,

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use slipform_model::probe::Verdict;
 use slipform_model::{Backend, BackendConfig, connect};
-use slipform_runner::Rung;
+use slipform_runner::LadderRung;
 use slipform_types::{BackendKind, TierBackend};
 
 /// Verdicts of `slipform probe`, by backend and model.
@@ -38,7 +38,7 @@ impl Verdicts {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         // Written beside and moved over, so that a reader never sees half of it.
         let draft = self.path.with_extension(format!("{}.tmp", std::process::id()));
-        crate::desk::make_folder(folder)
+        crate::coordinator::make_folder(folder)
             .and_then(|()| fs::write(&draft, text))
             .and_then(|()| fs::rename(&draft, &self.path))
             .with_context(|| format!("writing {}", self.path.display()))
@@ -107,12 +107,12 @@ fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)>
 }
 
 /// A step of the ladder.
-pub(crate) async fn rung(tier: &str, config: &BackendConfig, verdicts: &Verdicts) -> Result<Rung> {
+pub(crate) async fn rung(tier: &str, config: &BackendConfig, verdicts: &Verdicts) -> Result<LadderRung> {
     let (config, backend) = open(config).await?;
     let verdict = verdicts.of(&config);
     let capabilities = verdict.map(|verdict| verdict.capabilities).unwrap_or_default();
     let dialect = verdict.and_then(|verdict| verdict.dialect.as_deref()?.parse().ok());
-    Ok(Rung {
+    Ok(LadderRung {
         tier: TierBackend { tier: tier.to_owned(), backend: config.info(capabilities, dialect) },
         backend,
     })

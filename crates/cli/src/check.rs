@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
     let schema = arguments.schema.as_deref().map(source::schema).transpose()?;
     let options = arguments.options();
     let text = source::text(arguments.file.as_deref(), options.text_bytes_max)?;
-    match extract_bytes(&text, schema.as_ref(), &options).beyond(schema.as_ref()) {
+    match extract_bytes(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref()) {
         Outcome::Valid(extraction) if arguments.receipt => {
             let receipt = receipt(&extraction, schema.as_ref());
             output::data(&json!({"result": extraction.value, "receipt": receipt}))?;

@@ -118,7 +118,7 @@ impl Checker {
             None => None,
         };
         let schema = own.as_ref().or(self.default.as_ref());
-        match extract(text, schema, &self.options).beyond(schema) {
+        match extract(text, schema, &self.options).with_extra_rules(schema) {
             Outcome::Valid(extraction) => Ok(json!({
                 "id": id, "valid": true, "value": extraction.value, "errors": [], "repairs": extraction.repairs,
             })),

@@ -9,9 +9,10 @@ mod analytics;
 mod arguments;
 mod backends;
 mod check;
-mod desk;
+mod coordinator;
 mod exit;
 mod jsonl;
+mod local_resources;
 mod logging;
 #[cfg(feature = "embedded")]
 mod model;
@@ -33,7 +34,6 @@ mod signals;
 mod source;
 mod stats;
 mod token;
-mod workshop;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -35,8 +35,8 @@ pub(crate) fn value(value: &Value, look: Look) -> String {
 
 /// The universal response that a value is, if it is one.
 pub(crate) fn response(value: &Value) -> Option<UniversalResponse> {
-    let form = universal::form().filter(|form| form.is_valid(value))?;
-    let is_paired = universal::beyond(form, value, None).is_empty();
+    let form = universal::schema().filter(|form| form.is_valid(value))?;
+    let is_paired = universal::extra_rules(form, value, None).is_empty();
     is_paired.then(|| serde_json::from_value(value.clone()).ok()).flatten()
 }
 

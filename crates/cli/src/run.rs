@@ -1,11 +1,11 @@
 //! `slipform run`: an agent, from parameters to a result that satisfies its contract.
 
 mod agent;
-mod given;
-mod here;
-mod line;
+mod local;
+mod parameters;
+mod progress_line;
+mod remote;
 mod report;
-mod there;
 mod tree;
 
 use std::path::Path;
@@ -16,16 +16,16 @@ use slipform_api::RunRequest;
 use slipform_types::{AgentType, Blueprint, SessionId};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::{Place, Run};
+use crate::arguments::{Run, RunTarget};
 use crate::exit::Exit;
-use crate::{backends, desk, logging, source};
+use crate::{backends, coordinator, logging, source};
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::OFF)?;
     backends::runtime()?.block_on(async {
-        match desk::client(arguments.place.server.as_deref())? {
-            Some(client) => there::run(arguments, client).await,
-            None => here::run(arguments).await,
+        match coordinator::client(arguments.place.server.as_deref())? {
+            Some(client) => remote::run(arguments, client).await,
+            None => local::run(arguments).await,
         }
     })
 }
@@ -35,10 +35,10 @@ pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Re
     let arguments = Run {
         agent: agent.to_owned(),
         prompt: Some(prompt.to_owned()),
-        place: Place { session: Some(session.to_string()), ..Place::default() },
+        place: RunTarget { session: Some(session.to_string()), ..RunTarget::default() },
         ..Run::default()
     };
-    here::run(&arguments).await
+    local::run(&arguments).await
 }
 
 /// Refuses an agent that leads nobody where a team is asked for.
@@ -53,18 +53,18 @@ fn check_team(arguments: &Run, blueprint: &Blueprint) -> Result<()> {
 }
 
 /// The schema that the command line asks for.
-enum Wanted {
+enum SchemaSource {
     Inline(Value),
     Named(String),
 }
 
-impl Wanted {
+impl SchemaSource {
     /// Reads it, once: it may come out of a pipe.
-    fn read(arguments: &Run) -> Result<Option<Wanted>> {
+    fn read(arguments: &Run) -> Result<Option<SchemaSource>> {
         let Some(given) = &arguments.schema else { return Ok(None) };
         match Path::new(given).exists() {
-            true => Ok(Some(Wanted::Inline(source::schema_source(given)?.1))),
-            false => Ok(Some(Wanted::Named(given.clone()))),
+            true => Ok(Some(SchemaSource::Inline(source::schema_source(given)?.1))),
+            false => Ok(Some(SchemaSource::Named(given.clone()))),
         }
     }
 }
@@ -74,7 +74,7 @@ fn request(
     arguments: &Run,
     agent_name: String,
     parameters: Value,
-    schema: Option<Wanted>,
+    schema: Option<SchemaSource>,
 ) -> Result<RunRequest> {
     let request = match &arguments.place.session {
         None => RunRequest::start(agent_name),
@@ -84,8 +84,8 @@ fn request(
         },
     };
     let (output_schema, output_schema_name) = match schema {
-        Some(Wanted::Inline(schema)) => (Some(schema), None),
-        Some(Wanted::Named(name)) => (None, Some(name)),
+        Some(SchemaSource::Inline(schema)) => (Some(schema), None),
+        Some(SchemaSource::Named(name)) => (None, Some(name)),
         None => (None, None),
     };
     let options = arguments.options();

@@ -9,11 +9,11 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Runner;
 use crate::backends::{busy_runtime, environment};
-use crate::desk::{TOKEN_VARIABLE, URL_VARIABLE};
+use crate::coordinator::{TOKEN_VARIABLE, URL_VARIABLE};
 use crate::exit::Exit;
+use crate::local_resources::LocalResources;
 use crate::settings::Settings;
-use crate::workshop::Workshop;
-use crate::{desk, logging, output, signals};
+use crate::{coordinator, logging, output, signals};
 
 /// How long it waits for work at a time.
 const CLAIM_WAIT: Duration = Duration::from_secs(4);
@@ -25,23 +25,23 @@ pub(crate) fn run(arguments: &Runner) -> Result<Exit> {
 
 async fn work(arguments: &Runner) -> Result<Exit> {
     let project = std::env::current_dir().context("the current folder cannot be read")?;
-    let Some(client) = desk::client(arguments.coordinator.as_deref())? else {
+    let Some(client) = coordinator::client(arguments.coordinator.as_deref())? else {
         bail!("say where the coordinator is: --coordinator http://HOST:PORT, or {URL_VARIABLE}");
     };
     let settings = Settings::read(&project, &environment)?;
-    let workshop = Workshop::new(project, settings, None);
+    let resources = LocalResources::new(project, settings, None);
     let name = arguments.name.clone().unwrap_or_else(name_of_machine);
     let options = WorkerOptions {
         name,
         slots: arguments.slots as usize,
-        details: workshop.details(),
+        details: resources.details(),
         runner_id: None,
         claim_wait: CLAIM_WAIT,
     };
     let address = client.address().to_owned();
     output::lines([format!("slipform: working for {address}, {} runs at a time", arguments.slots)]);
     let progress: Arc<dyn Progress> = Arc::new(());
-    let worker = Worker::new(Arc::new(client), Arc::new(workshop), progress, options);
+    let worker = Worker::new(Arc::new(client), Arc::new(resources), progress, options);
     let closing = async {
         let _ = signals::interrupted().await;
         output::lines(["slipform: going home; what is being worked on is given back".to_owned()]);

@@ -7,22 +7,22 @@ use slipform_coordinator::{Page, RunFilter};
 use slipform_types::{RunId, RunStatus};
 
 use crate::arguments::{Runs, RunsCommand};
-use crate::desk::Desk;
+use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::{backends, output};
 
 pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
     backends::runtime()?.block_on(async {
-        let desk = Desk::open(arguments.server.as_deref()).await?;
+        let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
         match &arguments.command {
             RunsCommand::List { agent, status, limit, json } => {
                 let status = status.as_deref().map(read_status).transpose()?;
                 let filter = RunFilter { agent_name: agent.clone(), status, ..RunFilter::default() };
-                list(&desk, filter, usize::from(*limit), *json).await
+                list(&coordinator, filter, usize::from(*limit), *json).await
             }
-            RunsCommand::Show { id, json } => show(&desk, &run_id(id)?, *json).await,
+            RunsCommand::Show { id, json } => show(&coordinator, &run_id(id)?, *json).await,
             RunsCommand::Stop { id } => {
-                let run = desk.see_off(desk.stop_run(&run_id(id)?).await?).await?;
+                let run = coordinator.wait_for_stop(coordinator.stop_run(&run_id(id)?).await?).await?;
                 output::lines([format!("slipform: {} is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
@@ -43,8 +43,8 @@ fn read_status(name: &str) -> Result<RunStatus> {
     }
 }
 
-async fn list(desk: &Desk, filter: RunFilter, limit: usize, as_json: bool) -> Result<Exit> {
-    let page = desk.runs(filter, Page { after: None, limit }).await?;
+async fn list(coordinator: &Coordinator, filter: RunFilter, limit: usize, as_json: bool) -> Result<Exit> {
+    let page = coordinator.runs(filter, Page { after: None, limit }).await?;
     if as_json {
         output::data(&serde_json::to_value(&page)?)?;
         return Ok(Exit::Valid);
@@ -68,8 +68,8 @@ fn line(run: &RunSummary) -> String {
     format!("{run_id}  {session_id}  {:9}  {created_at}  {agent_name}{error}", status.name())
 }
 
-async fn show(desk: &Desk, run: &RunId, as_json: bool) -> Result<Exit> {
-    let view = desk.run(run).await?;
+async fn show(coordinator: &Coordinator, run: &RunId, as_json: bool) -> Result<Exit> {
+    let view = coordinator.run(run).await?;
     if as_json {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(Exit::Valid);

@@ -8,7 +8,7 @@ use slipform_api::SchemaRequest;
 use slipform_schema::{SCHEMA_BYTES_MAX, Schema, lint, shipped};
 
 use crate::arguments::{Schemas, SchemasCommand};
-use crate::desk::Desk;
+use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::{backends, output, source};
 
@@ -18,25 +18,25 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
     }
     backends::runtime()?.block_on(async {
         let server = arguments.server.as_deref();
-        let desk = match &arguments.command {
+        let coordinator = match &arguments.command {
             SchemasCommand::List { .. } | SchemasCommand::Show { .. } | SchemasCommand::Export { .. } => {
-                Desk::open_to_read(server).await?
+                Coordinator::open_to_read(server).await?
             }
-            _ => Desk::open(server).await?,
+            _ => Coordinator::open(server).await?,
         };
         match &arguments.command {
-            SchemasCommand::List { json } => list(&desk, *json).await,
-            SchemasCommand::Show { name, json } => show(&desk, name, *json).await,
-            SchemasCommand::Add { name, file } => add(&desk, name, file).await,
+            SchemasCommand::List { json } => list(&coordinator, *json).await,
+            SchemasCommand::Show { name, json } => show(&coordinator, name, *json).await,
+            SchemasCommand::Add { name, file } => add(&coordinator, name, file).await,
             SchemasCommand::Remove { name } => {
-                desk.remove_schema(name).await?;
+                coordinator.remove_schema(name).await?;
                 output::lines([format!(
                     "slipform: '{name}' is not registered any more; runs that have it keep it"
                 )]);
                 Ok(Exit::Valid)
             }
             SchemasCommand::Export { name } => {
-                let view = desk.schema(name).await?;
+                let view = coordinator.schema(name).await?;
                 // What comes with the program is pasted into other programs, so that every byte of it is kept.
                 match shipped().iter().find(|known| view.hash.as_deref() == Some(known.schema.hash())) {
                     Some(known) => output::text(known.text.trim_end())?,
@@ -49,8 +49,8 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
     })
 }
 
-async fn list(desk: &Desk, as_json: bool) -> Result<Exit> {
-    let schemas = desk.schemas().await?;
+async fn list(coordinator: &Coordinator, as_json: bool) -> Result<Exit> {
+    let schemas = coordinator.schemas().await?;
     if as_json {
         output::data(&serde_json::to_value(&schemas)?)?;
     } else {
@@ -64,8 +64,8 @@ async fn list(desk: &Desk, as_json: bool) -> Result<Exit> {
     Ok(if all_usable { Exit::Valid } else { Exit::Usage })
 }
 
-async fn show(desk: &Desk, name: &str, as_json: bool) -> Result<Exit> {
-    let schema = desk.schema(name).await?;
+async fn show(coordinator: &Coordinator, name: &str, as_json: bool) -> Result<Exit> {
+    let schema = coordinator.schema(name).await?;
     match as_json {
         true => output::data(&serde_json::to_value(&schema)?)?,
         false => output::text(&slipform_schema::compact(&schema.schema))?,
@@ -73,7 +73,7 @@ async fn show(desk: &Desk, name: &str, as_json: bool) -> Result<Exit> {
     Ok(Exit::Valid)
 }
 
-async fn add(desk: &Desk, name: &str, file: &Path) -> Result<Exit> {
+async fn add(coordinator: &Coordinator, name: &str, file: &Path) -> Result<Exit> {
     let limit = usize::try_from(SCHEMA_BYTES_MAX).unwrap_or(usize::MAX);
     let bytes = source::text(Some(file), limit)?;
     if bytes.len() > limit {
@@ -81,7 +81,7 @@ async fn add(desk: &Desk, name: &str, file: &Path) -> Result<Exit> {
     }
     let schema = serde_json::from_slice(source::without_mark(&bytes))
         .with_context(|| format!("the schema in {} is not JSON", file.display()))?;
-    let view = desk.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
+    let view = coordinator.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
     output::lines([format!("slipform: '{name}' is registered ({})", view.hash.unwrap_or_default())]);
     Ok(Exit::Valid)
 }

@@ -17,9 +17,9 @@ use crate::admin_token::AdminToken;
 use crate::arguments::Serve;
 use crate::backends::{busy_runtime, environment};
 use crate::exit::Exit;
+use crate::local_resources::LocalResources;
 use crate::settings::{ServerSettings, Settings};
-use crate::workshop::Workshop;
-use crate::{analytics, desk, logging, output, signals};
+use crate::{analytics, coordinator, logging, output, signals};
 
 /// Where it listens unless told otherwise.
 const LISTEN: &str = "127.0.0.1:8765";
@@ -42,7 +42,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let listen = listening_at(listen.as_deref().unwrap_or(LISTEN))?;
     let database = arguments.db.clone().or_else(|| settings.server.db.clone());
     let database =
-        database.map_or_else(|| Ok(desk::database(&project)), |given| address(&project, &given))?;
+        database.map_or_else(|| Ok(coordinator::database(&project)), |given| address(&project, &given))?;
     let registry = Arc::new(Registry::read(&project));
     let app = App::open(&database, true, registry, options(&settings.server)?).await?;
     let needs_token = !listen.ip().is_loopback();
@@ -79,16 +79,16 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let (close, closing) = watch::channel(false);
     let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
     let worker = (!arguments.no_runner).then(|| {
-        let workshop = Workshop::new(project.clone(), settings, None).hiding(hidden);
+        let resources = LocalResources::new(project.clone(), settings, None).hiding(hidden);
         let options = WorkerOptions {
             name: format!("serve {}", bound.address()),
             slots,
-            details: workshop.details(),
+            details: resources.details(),
             runner_id: None,
             claim_wait: Duration::from_secs(2),
         };
         let progress: Arc<dyn Progress> = Arc::new(());
-        let worker = Worker::new(Arc::new(app.clone()), Arc::new(workshop), progress, options);
+        let worker = Worker::new(Arc::new(app.clone()), Arc::new(resources), progress, options);
         tokio::spawn(worker.run(closed(closing.clone())))
     });
     let server = tokio::spawn(bound.run(closed(closing)));
@@ -141,7 +141,7 @@ fn said_of(ended: Result<Result<(), slipform_runner::Error>, JoinError>) -> Stri
 }
 
 fn options(settings: &ServerSettings) -> Result<AppOptions> {
-    let options = desk::options()?;
+    let options = coordinator::options()?;
     let lease = settings.lease_seconds.map_or(options.lease, |seconds| Duration::from_secs(seconds.into()));
     // A heartbeat or two may be lost on their way before a lease is.
     let heartbeat = options.heartbeat.min(lease / 4);

@@ -7,34 +7,36 @@ use slipform_coordinator::Page;
 use slipform_types::{Event, SessionId};
 
 use crate::arguments::{Sessions, SessionsCommand};
-use crate::desk::Desk;
+use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::{backends, output, pretty};
 
 pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
     backends::runtime()?.block_on(async {
-        let desk = Desk::open(arguments.server.as_deref()).await?;
+        let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
         match &arguments.command {
-            SessionsCommand::List { limit, json } => list(&desk, usize::from(*limit), *json).await,
-            SessionsCommand::Show { id, json } => show(&desk, &session(id)?, *json).await,
+            SessionsCommand::List { limit, json } => list(&coordinator, usize::from(*limit), *json).await,
+            SessionsCommand::Show { id, json } => show(&coordinator, &session(id)?, *json).await,
             SessionsCommand::Result { id, json, pretty } => {
                 let form = match (json, pretty) {
                     (true, _) => Form::Whole,
                     (_, true) => Form::Pretty,
                     _ => Form::Data,
                 };
-                result(&desk, &session(id)?, form).await
+                result(&coordinator, &session(id)?, form).await
             }
-            SessionsCommand::Events { id, after, json } => events(&desk, &session(id)?, *after, *json).await,
-            SessionsCommand::Resume { id, prompt } => resume(&desk, session(id)?, prompt).await,
+            SessionsCommand::Events { id, after, json } => {
+                events(&coordinator, &session(id)?, *after, *json).await
+            }
+            SessionsCommand::Resume { id, prompt } => resume(&coordinator, session(id)?, prompt).await,
             SessionsCommand::Stop { id } => {
-                let run = desk.see_off(desk.stop_session(&session(id)?).await?).await?;
+                let run = coordinator.wait_for_stop(coordinator.stop_session(&session(id)?).await?).await?;
                 output::lines([format!("slipform: {} is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
             SessionsCommand::Delete { id } => {
-                desk.sweep().await?;
-                desk.delete_session(&session(id)?).await?;
+                coordinator.sweep().await?;
+                coordinator.delete_session(&session(id)?).await?;
                 output::lines([format!("slipform: {id} is deleted, with all that it led to")]);
                 Ok(Exit::Valid)
             }
@@ -46,8 +48,8 @@ fn session(text: &str) -> Result<SessionId> {
     text.parse().context("`slipform sessions list` shows those there are")
 }
 
-async fn list(desk: &Desk, limit: usize, as_json: bool) -> Result<Exit> {
-    let page = desk.sessions(Page { after: None, limit }).await?;
+async fn list(coordinator: &Coordinator, limit: usize, as_json: bool) -> Result<Exit> {
+    let page = coordinator.sessions(Page { after: None, limit }).await?;
     if as_json {
         output::data(&serde_json::to_value(&page)?)?;
         return Ok(Exit::Valid);
@@ -76,8 +78,8 @@ fn line(session: &SessionView) -> String {
     )
 }
 
-async fn show(desk: &Desk, session: &SessionId, as_json: bool) -> Result<Exit> {
-    let view = desk.session(session).await?;
+async fn show(coordinator: &Coordinator, session: &SessionId, as_json: bool) -> Result<Exit> {
+    let view = coordinator.session(session).await?;
     if as_json {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(Exit::Valid);
@@ -101,8 +103,8 @@ enum Form {
     Data,
 }
 
-async fn result(desk: &Desk, session: &SessionId, form: Form) -> Result<Exit> {
-    let view: ResultView = desk.result(session).await?;
+async fn result(coordinator: &Coordinator, session: &SessionId, form: Form) -> Result<Exit> {
+    let view: ResultView = coordinator.result(session).await?;
     if form == Form::Whole {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(if view.error.is_some() { Exit::Invalid } else { Exit::Valid });
@@ -135,10 +137,10 @@ fn print_result(error: Option<&Value>, result: &RunResult, form: Form) -> Result
     Ok(if error.is_some() { Exit::Invalid } else { Exit::Valid })
 }
 
-async fn events(desk: &Desk, session: &SessionId, after: i64, as_json: bool) -> Result<Exit> {
+async fn events(coordinator: &Coordinator, session: &SessionId, after: i64, as_json: bool) -> Result<Exit> {
     let mut after = after;
     loop {
-        let page = desk.events(session, after).await?;
+        let page = coordinator.events(session, after).await?;
         for event in &page.events {
             match as_json {
                 true => output::text(event.get())?,
@@ -168,18 +170,18 @@ fn event_line(text: &str) -> Result<String> {
     Ok(format!("{:>4}  {}  {kind:17}  {glance}", event.seq, event.timestamp).trim_end().to_owned())
 }
 
-async fn resume(desk: &Desk, session: SessionId, prompt: &str) -> Result<Exit> {
+async fn resume(coordinator: &Coordinator, session: SessionId, prompt: &str) -> Result<Exit> {
     let request = RunRequest { prompt: Some(prompt.to_owned()), ..RunRequest::resume(session.clone()) };
-    match desk {
-        Desk::There(_) => {
-            let created = desk.submit(request).await?;
-            let run = desk.settle(&created.run_id).await?;
+    match coordinator {
+        Coordinator::Remote(_) => {
+            let created = coordinator.submit(request).await?;
+            let run = coordinator.wait_until_idle(&created.run_id).await?;
             print_result(run.error.as_ref(), &run.result.unwrap_or_default(), Form::Data)
         }
         // Nobody works here: the run is done in this process, as `run --session` does.
-        Desk::Here(_) => {
-            desk.sweep().await?;
-            let agent = desk.session(&session).await?.agent_name;
+        Coordinator::Local(_) => {
+            coordinator.sweep().await?;
+            let agent = coordinator.session(&session).await?.agent_name;
             crate::run::resume(&agent, &session, prompt).await
         }
     }

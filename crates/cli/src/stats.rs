@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use slipform_api::StatsRow;
 
 use crate::arguments::Stats;
-use crate::desk::Desk;
+use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::{analytics, backends, output};
 
@@ -30,12 +30,12 @@ type Cells = [String; HEADINGS.len()];
 
 pub(crate) fn run(arguments: &Stats) -> Result<Exit> {
     backends::runtime()?.block_on(async {
-        let desk = Desk::open(arguments.server.as_deref()).await?;
-        if let Desk::Here(app) = &desk {
+        let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
+        if let Coordinator::Local(app) = &coordinator {
             let project = std::env::current_dir().context("the current folder cannot be read")?;
             analytics::catch_up(app, &project).await;
         }
-        let rows = desk.stats(arguments.agent.clone()).await?;
+        let rows = coordinator.stats(arguments.agent.clone()).await?;
         if arguments.json {
             output::data(&serde_json::to_value(&rows)?)?;
             return Ok(Exit::Valid);

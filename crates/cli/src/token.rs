@@ -12,7 +12,7 @@ use crate::arguments::{Token, TokenCommand};
 use crate::backends::{self, environment};
 use crate::exit::Exit;
 use crate::settings::Settings;
-use crate::{desk, output, serve};
+use crate::{coordinator, output, serve};
 
 pub(crate) fn run(arguments: &Token) -> Result<Exit> {
     backends::runtime()?.block_on(async {
@@ -30,10 +30,10 @@ async fn open(given: Option<&str>) -> Result<App> {
     let project = std::env::current_dir().context("the current folder cannot be read")?;
     let settings = Settings::read(&project, &environment)?;
     let database = given.map(str::to_owned).or(settings.server.db);
-    let database =
-        database.map_or_else(|| Ok(desk::database(&project)), |given| serve::address(&project, &given))?;
+    let database = database
+        .map_or_else(|| Ok(coordinator::database(&project)), |given| serve::address(&project, &given))?;
     let registry = Arc::new(Registry::read(Path::new("")));
-    Ok(App::open(&database, false, registry, desk::options()?).await?)
+    Ok(App::open(&database, false, registry, coordinator::options()?).await?)
 }
 
 async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exit> {

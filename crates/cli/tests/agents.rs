@@ -100,7 +100,7 @@ fn only_forced_tools() -> ScriptedServer {
             _ if request.body["response_format"]["type"] == "json_schema" => {
                 Step::status(400).body(r#"{"error": {"message": "response_format is not supported"}}"#)
             }
-            _ => Step::text(r#"{"colour": "ultraviolet", "rating": 99, "note": "hello"}"#),
+            _ => Step::text(r#"{"colour": "ultraviolet", "rating": 99, "note": "registration_request"}"#),
         }
     })
 }
@@ -115,8 +115,8 @@ fn the_probe_tells_promises_from_facts_and_steers_auto() {
         scripted · m
         feature       verdict   enum    extra property  number bound  answer
         json_schema   refused   -       -               -             the backend refused the request with 400: response_format is
-        json_object   accepted  broken  broken          broken        {"colour": "ultraviolet", "rating": 99, "note": "hello"}
-        tools         ignored   -       -               -             {"colour": "ultraviolet", "rating": 99, "note": "hello"}
+        json_object   accepted  broken  broken          broken        {"colour": "ultraviolet", "rating": 99, "note": "registration_request"}
+        tools         ignored   -       -               -             {"colour": "ultraviolet", "rating": 99, "note": "registration_request"}
         forced_tools  enforced  held    held            held          {"colour":"red","rating":4}
         --- stderr
     "#]]

@@ -217,7 +217,7 @@ fn ends_validly(project: &Project, agent: &str, given: &[&str]) -> Value {
     let (schema, value) = (Schema::compile(schema_of(&shown)).unwrap(), ran.json());
     let mut wrong = schema.violations(&value);
     if wrong.is_empty() {
-        wrong = universal::beyond(&schema, &value, shown["response_type"].as_str());
+        wrong = universal::extra_rules(&schema, &value, shown["response_type"].as_str());
     }
     assert_eq!(wrong.lines(), Vec::<String>::new(), "{agent}: {value}");
     value

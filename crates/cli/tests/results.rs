@@ -23,7 +23,7 @@ fn model(gate: &Gate) -> ScriptedServer {
         } else if prompt.contains("FIRST") {
             Step::json(&json!({"filed": true})).gate(&gate)
         } else {
-            Step::text("Hello.")
+            Step::text("RegisterRequest.")
         }
     })
 }
@@ -37,7 +37,7 @@ fn run_with_a_session_prints_its_own_result_while_another_run_is_queued() {
         .file("agents/clerk.yaml", "name: clerk\n")
         .file("schemas/filed.json", FILED);
     let (_server, address) = serve(&project, &[]);
-    let start = json!({"type": "start_session", "agent_name": "clerk", "prompt": "hello"});
+    let start = json!({"type": "start_session", "agent_name": "clerk", "prompt": "registration_request"});
     let (_, run) = request(&address, "POST", "/runs?wait=60", None, &start);
     let session = run["session_id"].as_str().unwrap().to_owned();
 

@@ -283,7 +283,7 @@ fn every_strategy_can_be_asked_for() {
 
 #[test]
 fn the_callers_schema_counts_unless_the_agent_has_its_own() {
-    let server = ScriptedServer::start([Step::text("[1, 2]"), Step::text("hello")]);
+    let server = ScriptedServer::start([Step::text("[1, 2]"), Step::text("registration_request")]);
     let project = project("caller", &server)
         .file("agents/free.yaml", "name: free\n")
         .file("schemas/numbers.json", r#"{"type": "array", "items": {"type": "integer"}}"#);
@@ -291,7 +291,7 @@ fn the_callers_schema_counts_unless_the_agent_has_its_own() {
     assert_eq!(ran.json()["result_data"], json!([1, 2]));
     assert_eq!(ran.json()["contract"]["source"], "named");
     assert_eq!(ran.json()["contract"]["options"]["max_retries"], 2);
-    assert_eq!(project.run(&["run", "free", "-p", "x"]).stdout, "hello\n");
+    assert_eq!(project.run(&["run", "free", "-p", "x"]).stdout, "registration_request\n");
     let conflict = project.run(&["run", "reviewer", "-p", "x", "--schema", "numbers"]);
     assert_eq!(conflict.status, 2);
     assert!(conflict.stderr.contains("has its own output_schema"), "{}", conflict.stderr);

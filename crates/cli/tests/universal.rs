@@ -10,7 +10,7 @@ use slipform_testkit::{ScriptedServer, Step};
 use support::{Project, REVIEWER, Ran};
 
 fn planner() -> String {
-    let schema = universal::form().unwrap().source();
+    let schema = universal::schema().unwrap().source();
     json!({
         "name": "planner", "system_prompt": "You are a Planning Agent.", "response_type": "planning",
         "output_schema": schema, "limits": {"max_tokens": 1000},
@@ -38,7 +38,7 @@ fn plan() -> Value {
 /// What a consumer reads that knows universal responses and nothing else.
 fn read(ran: &Ran) -> Value {
     let response = ran.json();
-    let form = universal::form().unwrap();
+    let form = universal::schema().unwrap();
     assert_eq!(form.violations(&response).lines(), [""; 0], "{response}");
     assert_eq!(universal::pairing(&response, Some("planning")).lines(), [""; 0], "{response}");
     response
@@ -162,7 +162,7 @@ fn a_server_with_one_schema_serves_agents_with_others() {
     let custom = |fields: Value| {
         let message = "About seven.";
         let reply = json!({"response_type": "custom", "status": "success", "message": message, "custom_fields": fields});
-        assert!(universal::form().unwrap().is_valid(&reply));
+        assert!(universal::schema().unwrap().is_valid(&reply));
         Step::json(&reply)
     };
     let good = json!({"summary": "Fine.", "severity": "low"});

@@ -3,8 +3,8 @@
 //! They are written from the journal and hold nothing that it does not, so that the folder can be deleted: it is written anew.
 //! Whoever is interrupted goes on where it was; a line that is there already is known by its event.
 
+mod cursor;
 mod folder;
-mod kept;
 mod line;
 
 use std::io;
@@ -51,14 +51,14 @@ struct Inner {
 }
 
 /// Why nothing more is written for now.
-enum Trouble {
+enum AnalyticsError {
     Store,
     File(io::Error),
 }
 
-impl From<slipform_store::Error> for Trouble {
-    fn from(_: slipform_store::Error) -> Trouble {
-        Trouble::Store
+impl From<slipform_store::Error> for AnalyticsError {
+    fn from(_: slipform_store::Error) -> AnalyticsError {
+        AnalyticsError::Store
     }
 }
 
@@ -98,8 +98,8 @@ impl Analytics {
                 is_mine
             }
             // A store that does not answer is told of by those who need it.
-            Err(Trouble::Store) => true,
-            Err(Trouble::File(error)) => {
+            Err(AnalyticsError::Store) => true,
+            Err(AnalyticsError::File(error)) => {
                 if !self.inner.is_told.swap(true, Ordering::Relaxed) {
                     let folder = self.inner.folder.display();
                     tracing::warn!(%folder, %error, "analytics cannot be written; runs go on without them");
@@ -110,7 +110,7 @@ impl Analytics {
     }
 
     /// Writes what there is; false where another is at it.
-    async fn write(&self) -> Result<bool, Trouble> {
+    async fn write(&self) -> Result<bool, AnalyticsError> {
         let inner = self.inner.clone();
         let opened = at_files(move || Folder::open(&inner.folder, &inner.database)).await?;
         let Some(mut folder) = opened else { return Ok(false) };
@@ -140,7 +140,7 @@ impl Analytics {
 /// Does what may wait for a disk.
 async fn at_files<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Trouble> {
+) -> Result<T, AnalyticsError> {
     let done = spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(Trouble::File)
+    done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(AnalyticsError::File)
 }

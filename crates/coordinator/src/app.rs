@@ -2,21 +2,21 @@
 
 mod agents;
 mod authority;
-mod bell;
 mod check;
 mod errors;
-mod every;
+mod lease_grace;
 mod operations;
 mod reading;
+mod run_start_cache;
 mod runner;
 mod runs;
 mod schemas;
 mod sessions;
-mod starts;
 mod submit;
+mod throttle;
 mod tokens;
 mod views;
-mod vigil;
+mod work_signal;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +31,10 @@ use crate::registry::Registry;
 use crate::tail::Tail;
 
 use authority::Authority;
-use bell::Bell;
-use every::Every;
-use starts::Starts;
-use vigil::Vigil;
+use lease_grace::LeaseGrace;
+use run_start_cache::RunStartCache;
+use throttle::Throttle;
+use work_signal::WorkSignal;
 
 pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
@@ -82,27 +82,27 @@ struct Inner {
     registry: Arc<Registry>,
     tail: Arc<Tail>,
     options: AppOptions,
-    /// Compiled contracts, by hash: results are held against them at the door.
+    /// Compiled contracts, by hash: results are held against them at the api.
     schemas: Cache,
     /// What the runs that are worked on began with.
-    starts: Starts,
+    run_start_cache: RunStartCache,
     /// Somebody may find work.
-    work: Bell,
+    work: WorkSignal,
     metrics: Metrics,
-    vigil: Vigil,
+    lease_grace: LeaseGrace,
     /// When the database was last asked whether it answers, and what it said.
     pinged: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
     /// When it was last looked for what is kept for runners that are gone.
-    adopted: Every,
+    adopted: Throttle,
 }
 
 impl App {
     /// An app over a store and a project's files.
     pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
         let tail = Arc::new(Tail::new(store.clone()));
-        let (schemas, starts) = (Cache::default(), Starts::default());
-        let (work, metrics) = (Bell::default(), Metrics::default());
-        let (vigil, adopted) = (Vigil::default(), Every::default());
+        let (schemas, run_start_cache) = (Cache::default(), RunStartCache::default());
+        let (work, metrics) = (WorkSignal::default(), Metrics::default());
+        let (lease_grace, adopted) = (LeaseGrace::default(), Throttle::default());
         let pinged = tokio::sync::Mutex::default();
         App {
             inner: Arc::new(Inner {
@@ -111,10 +111,10 @@ impl App {
                 tail,
                 options,
                 schemas,
-                starts,
+                run_start_cache,
                 work,
                 metrics,
-                vigil,
+                lease_grace,
                 pinged,
                 adopted,
             }),
@@ -156,7 +156,7 @@ impl App {
         if *swept != Swept::default() {
             self.inner.metrics.swept(swept);
             let Swept { returned, lost, stopped, overdue } = swept;
-            self.inner.work.ring(returned + lost + stopped + overdue);
+            self.inner.work.notify(returned + lost + stopped + overdue);
         }
     }
 

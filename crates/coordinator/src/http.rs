@@ -5,7 +5,7 @@
 //! handler calls one verb of [`App`](crate::App). Whatever refuses answers through `errors.rs`.
 
 mod agents;
-mod caught;
+mod catch_panic;
 mod check;
 mod connection;
 mod context;
@@ -17,7 +17,6 @@ mod limits;
 mod openapi;
 mod operations;
 mod origin;
-mod patience;
 mod router;
 mod runner;
 mod runs;
@@ -26,6 +25,7 @@ mod server;
 mod sessions;
 mod stream;
 mod tokens;
+mod write_timeout;
 
 pub use openapi::openapi;
 pub use server::{Bound, Server, ServerOptions};

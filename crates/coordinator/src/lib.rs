@@ -1,7 +1,7 @@
 //! The coordinator: takes runs on, hands them to runners, keeps their journals, and tells everyone who asks.
 //!
 //! - [`App`] has the verbs. It resolves agents, contracts and parameters, and leaves the rest to the store.
-//! - [`App`] is also the runners' door ([`slipform_api::RunnerDoor`]), for those in the same process.
+//! - [`App`] is also the runners' door ([`slipform_api::RunnerApi`]), for those in the same process.
 //! - [`Registry`] knows the agents and schemas of a project's files, and watches them.
 //! - [`Tail`] tells what was committed to whoever follows a journal.
 //! - [`http`] is the API: the verbs, for everyone else.

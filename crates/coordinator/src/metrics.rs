@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipform_store::{Counts, Millis, Swept};
-use slipform_types::{Body, Receipt, RunStatus};
+use slipform_types::{EventBody, Receipt, RunStatus};
 
 /// Upper bounds of the groups that durations are counted in, in seconds.
 const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
@@ -46,7 +46,7 @@ impl Metrics {
     }
 
     /// A run has ended with these events.
-    pub(crate) fn finished(&self, status: RunStatus, events: &[Body]) {
+    pub(crate) fn finished(&self, status: RunStatus, events: &[EventBody]) {
         match status {
             RunStatus::Completed => add(&self.completed, 1),
             RunStatus::Stopped => add(&self.stopped, 1),
@@ -54,8 +54,10 @@ impl Metrics {
         }
         for body in events {
             match body {
-                Body::Result { receipt, .. } => self.receipt(receipt),
-                Body::RunCompleted { error: Some(error), .. } => add(&self.retries, error.retry_count.into()),
+                EventBody::Result { receipt, .. } => self.receipt(receipt),
+                EventBody::RunCompleted { error: Some(error), .. } => {
+                    add(&self.retries, error.retry_count.into())
+                }
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use slipform_schema::compact;
-use slipform_types::{Format, Reply, Request, Stop, Tool, ToolCall, ToolChoice};
+use slipform_types::{Format, Reply, Request, StopReason, Tool, ToolCall, ToolChoice};
 
 use crate::error::Error;
 
@@ -93,7 +93,7 @@ impl<'r> Ask<'r> {
     pub(crate) fn reply(&self, text: String) -> Result<Reply, Error> {
         let call = |name: &str, arguments: String| Reply {
             tool_calls: vec![ToolCall { id: "call_1".to_owned(), name: name.to_owned(), arguments }],
-            stop: Stop::ToolCalls,
+            stop: StopReason::ToolCalls,
             ..Reply::default()
         };
         match self {
@@ -145,7 +145,7 @@ mod tests {
             strict: false,
         });
         Request {
-            messages: vec![Message::user("Hello")],
+            messages: vec![Message::user("RegisterRequest")],
             tools: tools.collect(),
             tool_choice: choice,
             format,
@@ -169,7 +169,7 @@ mod tests {
             "{system}"
         );
         let called = ask.reply(r#"{"tool": "read", "arguments": {"query": "x"}}"#.to_owned()).unwrap();
-        assert_eq!(called.stop, Stop::ToolCalls);
+        assert_eq!(called.stop, StopReason::ToolCalls);
         assert_eq!(called.tool_calls[0].name, "read");
         assert_eq!(called.tool_calls[0].arguments, r#"{"query":"x"}"#);
         let ended = ask.reply(r#"{"result": {"a": 1}}"#.to_owned()).unwrap();

@@ -97,7 +97,7 @@ impl Backend for Embedded {
         Box::pin(async move {
             let (news, mut heard) = channel::unbounded_channel();
             // Dropping the future, as a stopped run does, ends the computation.
-            let wanted = Wanted(Interrupt::default());
+            let wanted = CancelOnDrop(Interrupt::default());
             let job = Job { request: call.request.clone(), interrupt: wanted.0.clone(), news };
             self.submit(job).map_err(|error| error.into_call(self.timeout))?;
             while let Some(news) = heard.recv().await {
@@ -112,9 +112,9 @@ impl Backend for Embedded {
 }
 
 /// Cancels when nobody waits any more.
-struct Wanted(Interrupt);
+struct CancelOnDrop(Interrupt);
 
-impl Drop for Wanted {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }

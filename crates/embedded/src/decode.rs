@@ -183,8 +183,15 @@ pub(crate) fn constrained(
     }
     let trie = env.tok_trie();
     let watcher = Watcher::new(trie);
-    let mut writer =
-        Writer { matcher, reader, watcher, trie, tokens: Vec::new(), note, repetition_cut: false };
+    let mut writer = ConstrainedDecoder {
+        matcher,
+        reader,
+        watcher,
+        trie,
+        tokens: Vec::new(),
+        note,
+        repetition_cut: false,
+    };
     while !writer.matcher.is_stopped() {
         limits.check()?;
         // A grammar that fails in the middle still has the ending that was noted.
@@ -212,7 +219,7 @@ pub(crate) fn constrained(
 }
 
 /// An answer that is being written under a grammar.
-struct Writer<'r, 't> {
+struct ConstrainedDecoder<'r, 't> {
     matcher: Matcher,
     reader: Reader<'r>,
     watcher: Watcher,
@@ -222,7 +229,7 @@ struct Writer<'r, 't> {
     repetition_cut: bool,
 }
 
-impl Writer<'_, '_> {
+impl ConstrainedDecoder<'_, '_> {
     /// Writes the next token, or all that the grammar leaves no choice about; true where the answer ends.
     fn go_on(&mut self, sampler: &mut Sampler, is_end: &dyn Fn(u32) -> bool) -> Result<bool, Error> {
         let start = Instant::now();
@@ -281,7 +288,7 @@ impl Writer<'_, '_> {
     }
 
     fn written(self, forced_close: bool) -> Written {
-        let Writer { tokens, repetition_cut, reader, .. } = self;
+        let ConstrainedDecoder { tokens, repetition_cut, reader, .. } = self;
         Written { tokens, complete: true, forced_close, repetition_cut, timing: reader.timing }
     }
 }

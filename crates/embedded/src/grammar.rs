@@ -1,7 +1,7 @@
 //! The grammar of a contract: from a JSON Schema to what a weak model decodes under.
 //!
 //! The grammar is written by ourselves, in `llguidance`'s dialect of Lark, because its own reading of JSON
-//! Schema refuses much of what people write. A schema is made [`plain`], solved
+//! Schema refuses much of what people write. A schema is made [normalized](slipform_schema::normalize), solved
 //! into forms (`solve`, with one file for objects, arrays and the rest), and written down (`lark`). It may be
 //! narrower than the schema: strings, arrays, numbers and recursion are bounded, objects that list their
 //! properties are closed. Where it has to be wider, the keyword is in [`Grammar::unenforced`]. Validation
@@ -18,9 +18,9 @@ mod measure;
 mod negate;
 mod numbers;
 mod object;
-mod part;
 mod pattern;
 mod rx;
+mod schema_part;
 mod solve;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,12 +29,12 @@ use llguidance::api::{GrammarInit, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
-use slipform_schema::{Plain, plain, plain_together};
+use slipform_schema::{NormalizedSchema, normalize, normalize_together};
 use toktrie::{InferenceCapabilities, TokEnv};
 
 pub use close::{CLOSING_TOKENS_MAX, close};
 use form::Form;
-use part::Part;
+use schema_part::SchemaPart;
 use solve::{Effort, Solver};
 
 /// What stands between items and members.
@@ -201,7 +201,7 @@ impl Compiler {
     /// # Errors
     /// When the schema refers outside itself, admits nothing, or is too large.
     pub fn compile(&self, schema: &Value, bounds: &Bounds) -> Result<Grammar, Error> {
-        self.compile_plain(&plain(schema)?, bounds)
+        self.compile_normalized(&normalize(schema)?, bounds)
     }
 
     /// The grammar of an object with one member more than those given as constants, whose value satisfies a
@@ -221,11 +221,11 @@ impl Compiler {
         });
         let root = json!({"anyOf": branches.collect::<Vec<Value>>()});
         let documents: Vec<&Value> = choices.iter().map(|choice| choice.schema).collect();
-        self.compile_plain(&plain_together(root, &documents)?, bounds)
+        self.compile_normalized(&normalize_together(root, &documents)?, bounds)
     }
 
     /// Compiles on a thread of its own, because solving and building recurse.
-    fn compile_plain(&self, plain: &Plain, bounds: &Bounds) -> Result<Grammar, Error> {
+    fn compile_normalized(&self, plain: &NormalizedSchema, bounds: &Bounds) -> Result<Grammar, Error> {
         std::thread::scope(|scope| {
             let work = || self.try_efforts(plain, bounds);
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
@@ -234,7 +234,7 @@ impl Compiler {
         })
     }
 
-    fn try_efforts(&self, plain: &Plain, bounds: &Bounds) -> Result<Grammar, Error> {
+    fn try_efforts(&self, plain: &NormalizedSchema, bounds: &Bounds) -> Result<Grammar, Error> {
         let mut failure = Error::Unsatisfiable;
         let mut last = Outcome::Exhausted;
         for effort in efforts(bounds.recursion) {
@@ -312,10 +312,10 @@ fn too_large() -> Error {
 }
 
 /// Solves a schema with some effort.
-fn solve(plain: &Plain, bounds: &Bounds, effort: Effort) -> Outcome {
+fn solve(plain: &NormalizedSchema, bounds: &Bounds, effort: Effort) -> Outcome {
     let mut solver = Solver::new(plain, bounds, effort);
     solver.unenforced.extend(plain.dynamic.map(str::to_owned));
-    let root = solver.form(vec![Part::Document(&plain.root)], 0);
+    let root = solver.form(vec![SchemaPart::Document(&plain.root)], 0);
     if solver.is_exhausted() {
         Outcome::Exhausted
     } else if root.is_never() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use slipform_types::{Reply, Request, Stop, Usage};
+use slipform_types::{Reply, Request, StopReason, Usage};
 
 use crate::ask::{Ask, Branch};
 use crate::decode::{self, Limits, Timing, Written};
@@ -148,7 +148,7 @@ impl Model {
         let flags = flags(grammar, &written, &text);
         let mut reply = match written.complete {
             true => ask.reply(text)?,
-            false => Reply { text, stop: Stop::Length, ..Reply::default() },
+            false => Reply { text, stop: StopReason::Length, ..Reply::default() },
         };
         let (input, output) = (prompt.len() as u64, written.tokens.len() as u64);
         reply.usage = Usage { input, output, estimated: false };

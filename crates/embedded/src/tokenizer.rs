@@ -96,7 +96,7 @@ enum Kind {
 }
 
 /// Text between special tokens, and those.
-enum Part {
+enum TextPiece {
     Text(String),
     Token(u32),
 }
@@ -159,7 +159,7 @@ impl Tokenizer {
     /// The tokens of a prompt. Text on both sides of a border between segments is one text, so the tokens are
     /// those the model was trained on.
     pub fn encode_segments(&self, segments: &[Segment]) -> Result<Vec<u32>, Error> {
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<TextPiece> = Vec::new();
         for segment in segments {
             let (text, markup) = match segment {
                 Segment::Markup(text) => (text, true),
@@ -167,7 +167,7 @@ impl Tokenizer {
             };
             for part in self.inner.split(text, markup) {
                 match (parts.last_mut(), part) {
-                    (Some(Part::Text(before)), Part::Text(text)) => before.push_str(&text),
+                    (Some(TextPiece::Text(before)), TextPiece::Text(text)) => before.push_str(&text),
                     (_, part) => parts.push(part),
                 }
             }
@@ -176,11 +176,11 @@ impl Tokenizer {
         let mut fresh = true;
         for part in parts {
             match part {
-                Part::Token(token) => {
+                TextPiece::Token(token) => {
                     tokens.push(token);
                     fresh = true;
                 }
-                Part::Text(text) => {
+                TextPiece::Text(text) => {
                     self.inner.plain(&text, fresh, &mut tokens)?;
                     fresh = false;
                 }
@@ -238,30 +238,31 @@ impl Tokenizer {
 
 impl Inner {
     /// Splits at markers, the longest first wherever they stand, as llama.cpp does.
-    fn split(&self, text: &str, markup: bool) -> Vec<Part> {
-        let mut parts = vec![Part::Text(text.to_owned())];
+    fn split(&self, text: &str, markup: bool) -> Vec<TextPiece> {
+        let mut parts = vec![TextPiece::Text(text.to_owned())];
         for marker in self.markers.iter().filter(|marker| markup || marker.always) {
-            if !parts.iter().any(|part| matches!(part, Part::Text(text) if text.contains(&marker.text))) {
+            if !parts.iter().any(|part| matches!(part, TextPiece::Text(text) if text.contains(&marker.text)))
+            {
                 continue;
             }
             let mut split = Vec::new();
             for part in parts {
-                let Part::Text(text) = part else {
+                let TextPiece::Text(text) = part else {
                     split.push(part);
                     continue;
                 };
                 for (index, piece) in text.split(&marker.text).enumerate() {
                     if index > 0 {
-                        split.push(Part::Token(marker.token));
+                        split.push(TextPiece::Token(marker.token));
                     }
                     if !piece.is_empty() {
-                        split.push(Part::Text(piece.to_owned()));
+                        split.push(TextPiece::Text(piece.to_owned()));
                     }
                 }
             }
             parts = split;
         }
-        parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+        parts.retain(|part| !matches!(part, TextPiece::Text(text) if text.is_empty()));
         parts
     }
 

@@ -20,8 +20,8 @@
 mod client;
 mod error;
 mod output;
-mod place;
 mod pull;
+mod pull_paths;
 mod store;
 
 use std::borrow::Cow;

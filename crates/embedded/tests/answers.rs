@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use slipform_embedded::{Interrupt, Model, Settings, weights};
 use slipform_schema::{Schema, compact};
-use slipform_types::{Format, Message, Reply, Request, Stop, Tool, ToolChoice};
+use slipform_types::{Format, Message, Reply, Request, StopReason, Tool, ToolChoice};
 
 fn path() -> Option<PathBuf> {
     let found = weights::locate(&weights::environment);
@@ -42,8 +42,7 @@ fn ticket() -> Value {
     })
 }
 
-const TICKET: &str =
-    "Hello, this is Maria Lopez. My order AB-1234 (two lamps and a rug) has not arrived. Please hurry!";
+const TICKET: &str = "RegisterRequest, this is Maria Lopez. My order AB-1234 (two lamps and a rug) has not arrived. Please hurry!";
 
 fn request(schema: &Value) -> Request {
     Request {
@@ -73,7 +72,7 @@ fn an_answer_satisfies_its_schema_and_says_what_is_in_the_text() {
         let reply = answer(model, &request(&schema));
         let value = valid(&schema, &reply.text);
         assert_eq!(value["order"], "AB-1234");
-        assert_eq!(reply.stop, Stop::Finished);
+        assert_eq!(reply.stop, StopReason::Finished);
         assert_eq!(reply.flags, Vec::<String>::new());
         assert!(reply.usage.input > 50 && reply.usage.output > 10, "{:?}", reply.usage);
         assert!(reply.model.contains("SmolLM2"), "{}", reply.model);
@@ -104,7 +103,7 @@ fn a_small_budget_is_kept_and_the_answer_is_closed_and_valid() {
 fn a_budget_that_no_answer_fits_gives_no_answer_and_says_why() {
     with_model(|model| {
         let reply = answer(model, &Request { max_tokens: Some(5), ..request(&ticket()) });
-        assert_eq!((reply.text.as_str(), &reply.stop, reply.usage.output), ("", &Stop::Length, 0));
+        assert_eq!((reply.text.as_str(), &reply.stop, reply.usage.output), ("", &StopReason::Length, 0));
         let names: Vec<String> = (0..1500).map(|number| format!("member {number}")).collect();
         let endless = json!({"type": "object", "required": names});
         let asked = Request { system: None, ..request(&endless) };
@@ -166,9 +165,9 @@ fn text_is_written_until_its_end_or_the_budget() {
         };
         let reply = answer(model, &asked(40));
         assert!(reply.text.contains("Paris"), "{}", reply.text);
-        assert_eq!(reply.stop, Stop::Finished);
+        assert_eq!(reply.stop, StopReason::Finished);
         assert!(!reply.text.contains("<|"), "{}", reply.text);
-        assert_eq!(answer(model, &asked(1)).stop, Stop::Length);
+        assert_eq!(answer(model, &asked(1)).stop, StopReason::Length);
     });
 }
 
@@ -216,7 +215,7 @@ fn a_choice_is_a_call_of_a_tool_or_the_result_and_both_keep_to_their_schemas() {
         let reply = answer(model, &asked);
         match reply.tool_calls.as_slice() {
             [call] => {
-                assert_eq!((call.name.as_str(), &reply.stop), ("weather", &Stop::ToolCalls));
+                assert_eq!((call.name.as_str(), &reply.stop), ("weather", &StopReason::ToolCalls));
                 valid(&parameters, &call.arguments);
             }
             _ => drop(valid(&result, &reply.text)),

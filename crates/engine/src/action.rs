@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipform_types::{Body, ExecutionMode, Outcome, Request, SessionId};
+use slipform_types::{EventBody, ExecutionMode, Outcome, Request, SessionId};
 
 /// One step. The runner performs it and appends what happened to the journal.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Action {
     /// Append this event; it records a decision that follows from the journal so far.
-    Note(Box<Body>),
+    Note(Box<EventBody>),
     /// Ask a model, and append its reply as `message` or its failure as `call_failed`.
     Call(Box<ModelCall>),
     /// Call these tools, all at the same time if they allow it, and append `pre_tool` and `post_tool` for each.

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 use slipform_schema::{Violations, universal};
-use slipform_types::{Body, ChildEnd, Clarity, Reply, RunErrorType};
+use slipform_types::{ChildEnd, Clarity, EventBody, Reply, RunErrorType};
 
 use crate::conversation::Past;
-use crate::decide::Trouble;
-use crate::hire::{HIRED_MAX, no_more};
+use crate::decide::Rejection;
+use crate::internal_children::{HIRED_MAX, no_more};
 use crate::judge::Accepted;
-use crate::look::violation;
 use crate::plan::{Ask, Plan};
 use crate::prompt::{self, Why};
 use crate::state::State;
+use crate::verify_paths::violation;
 
 /// How often scoring one answer is tried.
 const TRIES_MAX: u32 = 2;
@@ -147,7 +147,7 @@ impl State {
             (false, true) => "no round is left",
         };
         let (asked, consequence) = (questions.clone(), consequence.to_owned());
-        self.notes.push_back(Body::ClarityScored { round, score, threshold, questions, consequence });
+        self.notes.push_back(EventBody::ClarityScored { round, score, threshold, questions, consequence });
         if is_clear {
             return self.conclude(plan, candidate, &reply);
         }
@@ -161,7 +161,7 @@ impl State {
             let errors: Vec<String> = asked.into_iter().map(|question| format!("$: {question}")).collect();
             let has_more = self.rung.index + 1 < self.ladder.len();
             return match has_more {
-                true => self.give_up(Trouble { kind, why: Why::Mismatch, errors: vec![reason], message }),
+                true => self.give_up(Rejection { kind, why: Why::Mismatch, errors: vec![reason], message }),
                 false => self.fail(kind, message, errors),
             };
         }
@@ -175,7 +175,7 @@ impl State {
         let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
         let Some(task) = &mut self.task else { return };
         let input = std::mem::replace(&mut task.input, prompt::clarify(questions));
-        let turns = std::mem::take(&mut self.acting.turns);
+        let turns = std::mem::take(&mut self.tools.turns);
         self.clearing.begun.get_or_insert_with(|| (input.clone(), self.past.len()));
         self.past.push(Past { input, turns, answer: answer.text() });
         self.plan = Some(Plan { ask: Ask::First, narrow: None, is_retry: false, budget, ..plan }.into());
@@ -193,7 +193,7 @@ impl State {
     /// An answer that was not clear may be all that there is in the end.
     fn keep_unclear(&mut self, candidate: &Candidate, reason: &str) {
         let wrong = violation("$", reason.trim_start_matches("$: ").to_owned());
-        self.ledger.failed(&candidate.value(), &Violations { list: vec![wrong], more: 0 });
+        self.usage.failed(&candidate.value(), &Violations { list: vec![wrong], more: 0 });
     }
 
     fn conclude(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {

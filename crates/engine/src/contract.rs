@@ -9,7 +9,7 @@ use slipform_types::{Contract, ContractOptions, ContractSource, ResponseType, Su
 
 use crate::error::Error;
 use crate::judge::SUBMIT;
-use crate::orchestra::{CREATE_PLAN, subtasks};
+use crate::orchestrator::{CREATE_PLAN, subtasks};
 
 /// The longest schema name that OpenAI takes.
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -27,12 +27,12 @@ pub(crate) struct Enforced {
     pub(crate) wrapped: Option<Schema>,
     /// The tool that a result is handed in with.
     pub(crate) tool: &'static str,
-    beyond: Beyond,
+    extra_rules: ExtraRules,
 }
 
-/// What has to hold beyond the schema.
+/// What has to hold extra_rules the schema.
 #[derive(Debug, Clone)]
-enum Beyond {
+enum ExtraRules {
     Nothing,
     /// The rules of the universal response, with the kind of the agent's own where it has one.
     Universal(Option<ResponseType>),
@@ -46,14 +46,14 @@ impl Enforced {
         let wrapped = needs_wrapping(&contract.schema)
             .then(|| COMPILED.compile(&wrap_root(&contract.schema)))
             .transpose()?;
-        let beyond = match universal::is_universal(&schema) {
-            true => Beyond::Universal(own),
-            false => Beyond::Nothing,
+        let extra_rules = match universal::is_universal(&schema) {
+            true => ExtraRules::Universal(own),
+            false => ExtraRules::Nothing,
         };
-        Ok(Enforced { contract: contract.clone(), schema, wrapped, tool: SUBMIT, beyond })
+        Ok(Enforced { contract: contract.clone(), schema, wrapped, tool: SUBMIT, extra_rules })
     }
 
-    /// A contract of the engine's own, for what a run needs on its way.
+    /// A contract of the engine's own, for what a run needs on its mode.
     pub(crate) fn ours(name: &str, schema: Value, options: ContractOptions) -> Result<Enforced, Error> {
         let contract = Contract {
             source: ContractSource::Blueprint,
@@ -69,33 +69,33 @@ impl Enforced {
     /// The contract of a plan, beside what is done already.
     pub(crate) fn plan(schema: Value, done: Vec<Subtask>) -> Result<Enforced, Error> {
         let enforced = Enforced::ours(CREATE_PLAN, schema, ContractOptions::default())?;
-        Ok(Enforced { tool: CREATE_PLAN, beyond: Beyond::Plan(done), ..enforced })
+        Ok(Enforced { tool: CREATE_PLAN, extra_rules: ExtraRules::Plan(done), ..enforced })
     }
 
     /// Everything that is wrong with a value.
     pub(crate) fn violations(&self, value: &Value) -> Violations {
         let violations = self.schema.violations(value);
-        if violations.is_empty() { self.beyond_schema(value) } else { violations }
+        if violations.is_empty() { self.extra_violations(value) } else { violations }
     }
 
     /// What is wrong with a value that satisfies the schema.
-    pub(crate) fn beyond_schema(&self, value: &Value) -> Violations {
-        match &self.beyond {
-            Beyond::Nothing => Violations::default(),
-            Beyond::Universal(own) => universal::pairing(value, own.map(ResponseType::name)),
-            Beyond::Plan(done) => subtasks::violations(value, done),
+    pub(crate) fn extra_violations(&self, value: &Value) -> Violations {
+        match &self.extra_rules {
+            ExtraRules::Nothing => Violations::default(),
+            ExtraRules::Universal(own) => universal::pairing(value, own.map(ResponseType::name)),
+            ExtraRules::Plan(done) => subtasks::violations(value, done),
         }
     }
 
     /// Whether what is wanted is a universal response.
     pub(crate) fn is_universal(&self) -> bool {
-        matches!(self.beyond, Beyond::Universal(_))
+        matches!(self.extra_rules, ExtraRules::Universal(_))
     }
 
     /// The kind of the agent's own universal responses, where the contract is theirs.
     pub(crate) fn own_response(&self) -> Option<ResponseType> {
-        match self.beyond {
-            Beyond::Universal(own) => own,
+        match self.extra_rules {
+            ExtraRules::Universal(own) => own,
             _ => None,
         }
     }

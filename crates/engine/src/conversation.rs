@@ -3,9 +3,9 @@
 use serde_json::Value;
 use slipform_types::{BackendInfo, Message, Protocol, ToolCall};
 
-use crate::acting::{Answered, Turn};
 use crate::callable::Callables;
 use crate::envelope;
+use crate::tool_state::{Answered, Turn};
 
 /// A run of the session that is over.
 #[derive(Debug, Clone)]
@@ -39,13 +39,13 @@ const CHARACTERS_MIN: usize = 80;
 const TEXT_CHARACTERS_MIN: usize = 16;
 
 /// Writes turns as messages.
-pub(crate) struct Writer<'a> {
+pub(crate) struct ConversationWriter<'a> {
     pub(crate) callables: &'a Callables,
     pub(crate) protocol: Protocol,
     pub(crate) backend: &'a BackendInfo,
 }
 
-impl Writer<'_> {
+impl ConversationWriter<'_> {
     /// The earlier runs, and this one's steps up to now.
     pub(crate) fn write(&self, past: &[Past], first: Message, turns: &[Turn]) -> Vec<Message> {
         let mut room = Room::of(self.backend);

@@ -2,24 +2,24 @@
 
 use serde_json::Value;
 use slipform_types::{
-    BackendInfo, Body, CallError, CallErrorKind, Correction, Failure, NOT_SUBMITTED, Outcome, Protocol,
-    Repair, Reply, RunError, RunErrorType, Rung as Step, SchemaForm, Stop, Strategy, StructuredOutput,
-    Success, ToolCall, UniversalResponse,
+    BackendInfo, CallError, CallErrorKind, Correction, EventBody, Failure, NOT_SUBMITTED, Outcome, Protocol,
+    Repair, Reply, RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, Strategy,
+    StructuredOutput, Success, ToolCall, UniversalResponse,
 };
 
-use crate::acting::Bounds;
-use crate::check;
 use crate::clarity::Candidate;
 use crate::contract::Enforced;
+use crate::criteria;
 use crate::envelope;
-use crate::judge::{Accepted, Asked, Flawed, SUBMIT, Verdict, judge, message, refusal};
-use crate::ledger::words;
+use crate::judge::{Accepted, Flawed, JudgedReply, SUBMIT, Verdict, judge, message, refusal};
+use crate::output_mode::{OutputMode, Route, planning_routes, routes};
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
 use crate::plan::{Ask, Plan};
 use crate::prompt::{Form, Why};
-use crate::state::{RETRIES_WITHOUT_CONTRACT, Rung, State};
-use crate::way::{Route, Way, planning_routes, routes};
+use crate::state::{RETRIES_WITHOUT_CONTRACT, RungState, State};
+use crate::tool_state::Bounds;
+use crate::usage::words;
 
 /// The budget that follows a cut-off reply where neither agent nor backend names one, in tokens.
 const BUDGET_MIN: u32 = 2_048;
@@ -31,18 +31,18 @@ const BUDGET_MAX: u32 = 65_536;
 const CHARACTERS_A_TOKEN: usize = 2;
 
 /// What is wrong with a reply, in the words of a failure and of a retry.
-pub(crate) struct Trouble {
+pub(crate) struct Rejection {
     pub(crate) kind: RunErrorType,
     pub(crate) why: Why,
     pub(crate) errors: Vec<String>,
     pub(crate) message: String,
 }
 
-impl Trouble {
+impl Rejection {
     /// A reply that does not satisfy what it is held to.
-    pub(crate) fn unmet(why: Why, errors: Vec<String>, message: &str) -> Trouble {
+    pub(crate) fn unmet(why: Why, errors: Vec<String>, message: &str) -> Rejection {
         let kind = RunErrorType::OutputSchemaValidationFailed;
-        Trouble { kind, why, errors, message: message.to_owned() }
+        Rejection { kind, why, errors, message: message.to_owned() }
     }
 }
 
@@ -51,17 +51,17 @@ impl State {
     pub(crate) fn climb(&mut self, index: usize) {
         let Some(tier) = self.ladder.get(index).cloned() else { return };
         let strategy = self.contract().map(|contract| contract.options().strategy);
-        let protocol = self.task.as_ref().filter(|_| self.acting.is_on()).map(|task| task.blueprint.protocol);
+        let protocol = self.task.as_ref().filter(|_| self.tools.is_on()).map(|task| task.blueprint.protocol);
         let routes = match self.is_planning() {
             true => planning_routes(&tier.backend),
             false => routes(strategy, protocol, &tier.backend),
         };
         if let Some(task) = &self.task {
-            self.acting.bounds = Bounds::of(&task.blueprint.limits, routes[0].way == Way::Grammar);
+            self.tools.bounds = Bounds::of(&task.blueprint.limits, routes[0].mode == OutputMode::Grammar);
         }
         let wanted = self.contract().map_or(SchemaForm::Auto, |contract| contract.options().schema_form);
         let plan = Plan {
-            way: routes[0].way,
+            mode: routes[0].mode,
             protocol: routes[0].protocol,
             form: Form::of(wanted, tier.backend.small),
             ask: Ask::First,
@@ -70,12 +70,12 @@ impl State {
             is_retry: false,
         };
         self.plan = Some(plan.into());
-        self.rung = Rung { index, routes, ..Rung::default() };
+        self.rung = RungState { index, routes, ..RungState::default() };
         // Whoever plans and sums up on the same rung has climbed it once.
-        let step = Step { tier: tier.tier, backend: tier.backend.name, calls: 0 };
-        let is_on = |last: &Step| last.tier == step.tier && last.backend == step.backend;
-        if !self.ledger.rungs.last().is_some_and(is_on) {
-            self.ledger.rungs.push(step);
+        let rung = ReceiptRung { tier: tier.tier, backend: tier.backend.name, calls: 0 };
+        let is_on = |last: &ReceiptRung| last.tier == rung.tier && last.backend == rung.backend;
+        if !self.usage.rungs.last().is_some_and(is_on) {
+            self.usage.rungs.push(rung);
         }
     }
 
@@ -88,7 +88,7 @@ impl State {
     }
 
     pub(crate) fn decide_on_reply(&mut self, plan: Plan, reply: &Reply) {
-        if self.acting.is_on() && refusal(&reply.stop).is_none() && reply.stop != Stop::Length {
+        if self.tools.is_on() && refusal(&reply.stop).is_none() && reply.stop != StopReason::Length {
             if let Some(called) = self.calls_of(reply) {
                 return self.begin_step(plan, called, reply);
             }
@@ -97,8 +97,8 @@ impl State {
             }
         }
         let Some(contract) = self.contract() else { return self.decide_on_text(plan, reply) };
-        let asked = Asked {
-            way: plan.way,
+        let asked = JudgedReply {
+            mode: plan.mode,
             text_counts: contract.options().strategy == Strategy::Auto,
             parts: plan.parts(),
         };
@@ -107,9 +107,9 @@ impl State {
             Verdict::Valid(accepted) => self.accept(plan, accepted, reply),
             Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
             Verdict::Invalid(flawed) => {
-                self.ledger.failed(&flawed.candidate, &flawed.violations);
+                self.usage.failed(&flawed.candidate, &flawed.violations);
                 let trouble =
-                    Trouble::unmet(Why::Mismatch, flawed.violations.lines(), "Output did not match schema");
+                    Rejection::unmet(Why::Mismatch, flawed.violations.lines(), "Output did not match schema");
                 self.ask_again(plan, reply, trouble, Some(flawed));
             }
             Verdict::Truncated { candidate, repairs } => {
@@ -128,18 +128,18 @@ impl State {
     }
 
     pub(crate) fn accept(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
-        let found = placeholders(&self.ledger.candidates, &accepted.value);
+        let found = placeholders(&self.usage.candidates, &accepted.value);
         let reject = self.contract().is_some_and(|contract| contract.options().reject_placeholders);
         if !found.is_empty() {
             if reject {
-                let trouble = Trouble::unmet(
+                let trouble = Rejection::unmet(
                     Why::Placeholder,
                     found.iter().map(ToString::to_string).collect(),
                     "Output held placeholders instead of content",
                 );
                 return self.correct(plan, reply, trouble);
             }
-            self.ledger.flag("placeholder");
+            self.usage.flag("placeholder");
         }
         self.look_or_finish(plan, accepted, reply);
     }
@@ -173,18 +173,18 @@ impl State {
     /// Ends the run with a result.
     pub(crate) fn finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
         for flag in &accepted.flags {
-            self.ledger.flag(flag);
+            self.usage.flag(flag);
         }
-        if check::criteria(&self.acting.decided, &self.acting.undecided).iter().any(|it| it.passed.is_none())
+        if criteria::criteria(&self.tools.decided, &self.tools.undecided).iter().any(|it| it.passed.is_none())
         {
             // What nobody could look at is the model's word.
-            self.ledger.flag("undecided_criteria");
+            self.usage.flag("undecided_criteria");
         }
-        self.ledger.flag_as_said(reply, accepted.flags.contains(&"patched"));
+        self.usage.flag_as_said(reply, accepted.flags.contains(&"patched"));
         if plan.narrow.is_some() {
-            self.ledger.flag("narrowed");
+            self.usage.flag("narrowed");
         }
-        let receipt = self.ledger.receipt(plan.way.strategy(), self.contract(), accepted.repairs);
+        let receipt = self.usage.receipt(plan.mode.strategy(), self.contract(), accepted.repairs);
         let success = Success { result_text: None, result_data: Some(accepted.value), receipt };
         self.outcome = Some(Outcome::Completed(Box::new(success)));
     }
@@ -194,7 +194,7 @@ impl State {
         if let Some(message) = refusal(&reply.stop) {
             return self.end(RunErrorType::Refused, message);
         }
-        if reply.stop == Stop::Length {
+        if reply.stop == StopReason::Length {
             return self.cut_off(plan, reply, None, Vec::new());
         }
         let is_forced =
@@ -205,19 +205,20 @@ impl State {
             Ok(_) => "it was empty".to_owned(),
             Err(error) => error,
         };
-        let trouble = Trouble::unmet(Why::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
+        let trouble =
+            Rejection::unmet(Why::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
         self.retry(trouble, Plan { ask: Ask::Plain { reason }, ..plan });
     }
 
     pub(crate) fn succeed_with_text(&mut self, text: String) {
-        let receipt = self.ledger.receipt(None, None, Vec::new());
+        let receipt = self.usage.receipt(None, None, Vec::new());
         let success = Success { result_text: Some(text), result_data: None, receipt };
         self.outcome = Some(Outcome::Completed(Box::new(success)));
     }
 
     /// What a program wrote; no model was asked.
     pub(crate) fn succeed_with_data(&mut self, value: Value) {
-        let receipt = self.ledger.receipt(None, self.contract(), Vec::new());
+        let receipt = self.usage.receipt(None, self.contract(), Vec::new());
         let success = Success { result_text: None, result_data: Some(value), receipt };
         self.outcome = Some(Outcome::Completed(Box::new(success)));
     }
@@ -230,26 +231,26 @@ impl State {
             limit.map(|(name, most)| format!(" ({most}, backends.{name}.max_tokens)")).unwrap_or_default();
         let message = format!("Output was cut off by the token limit{limit}");
         let errors = vec!["$: the response was cut off by the token limit".to_owned()];
-        let trouble = Trouble { kind: RunErrorType::OutputTruncated, why: Why::CutOff, errors, message };
+        let trouble = Rejection { kind: RunErrorType::OutputTruncated, why: Why::CutOff, errors, message };
         let Some(backend) = self.backend() else { return };
         let budget = larger(plan.budget, reply.usage.output, backend.max_tokens);
         let grows = budget > plan.budget.unwrap_or(0);
         // A model that wanders, or that cannot be given more room, has to be held to shorter answers.
         let tight = !grows || backend.small;
-        let constrained = plan.way.is_native() || plan.way == Way::Tool;
+        let constrained = plan.mode.is_native() || plan.mode == OutputMode::Tool;
         let narrow = (tight && constrained).then_some(budget as usize * CHARACTERS_A_TOKEN);
         if let (Some(contract), Some(candidate)) = (self.contract(), &candidate) {
             let violations = contract.violations(candidate);
-            self.ledger.failed(candidate, &violations);
+            self.usage.failed(candidate, &violations);
         }
         let in_envelope = plan.protocol == Protocol::Actions;
         let rest = self.contract().and_then(|contract| {
-            let words = plan.way != Way::Tool && !in_envelope;
+            let words = plan.mode != OutputMode::Tool && !in_envelope;
             let wanted = contract.options().correction != Correction::Full && words;
             Parts::rest(&contract.schema, candidate.as_ref().filter(|_| wanted)?)
         });
         let (why, errors) = (trouble.why, trouble.errors.clone());
-        let was_calling = !in_envelope && self.acting.is_on() && self.calls_of(reply).is_some();
+        let was_calling = !in_envelope && self.tools.is_on() && self.calls_of(reply).is_some();
         let ask = match rest {
             _ if was_calling => Ask::CallAgain,
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts.after(repairs)) },
@@ -262,34 +263,40 @@ impl State {
     /// Keeps the beginning of a document that was not waited for.
     pub(crate) fn keep_partial(&mut self, plan: &Plan, text: &str) {
         // Where there are tools to call, what was written may be the arguments of any of them.
-        let Some(contract) = self.contract().filter(|_| !self.acting.is_on()) else { return };
-        let mut reply = Reply { text: text.to_owned(), stop: Stop::Length, ..Reply::default() };
-        if plan.way == Way::Tool {
+        let Some(contract) = self.contract().filter(|_| !self.tools.is_on()) else { return };
+        let mut reply = Reply { text: text.to_owned(), stop: StopReason::Length, ..Reply::default() };
+        if plan.mode == OutputMode::Tool {
             let (id, name) = (String::new(), contract.tool.to_owned());
             reply.tool_calls.push(ToolCall { id, name, arguments: text.to_owned() });
         }
-        let asked = Asked { way: plan.way, text_counts: true, parts: plan.parts() };
+        let asked = JudgedReply { mode: plan.mode, text_counts: true, parts: plan.parts() };
         let Verdict::Truncated { candidate: Some(candidate), .. } = judge(contract, &asked, &reply) else {
             return;
         };
         let violations = contract.violations(&candidate);
-        self.ledger.failed(&candidate, &violations);
+        self.usage.failed(&candidate, &violations);
     }
 
     /// Asks again for a document: in parts where it is nearly right, in full otherwise, and in another
-    /// way where this one proves not to work.
-    pub(crate) fn ask_again(&mut self, plan: Plan, reply: &Reply, trouble: Trouble, flawed: Option<Flawed>) {
+    /// mode where this one proves not to work.
+    pub(crate) fn ask_again(
+        &mut self,
+        plan: Plan,
+        reply: &Reply,
+        trouble: Rejection,
+        flawed: Option<Flawed>,
+    ) {
         let mut plan = plan;
         let (why, errors) = (trouble.why, trouble.errors.clone());
         // Arguments that cannot be read are a call all the same, and are answered as one.
-        let called = plan.way == Way::Tool && trouble.kind != RunErrorType::ResultNotSubmitted;
+        let called = plan.mode == OutputMode::Tool && trouble.kind != RunErrorType::ResultNotSubmitted;
         if flawed.is_none() && why == Why::NoAnswer && !called {
             if let Some(route) = self.next_route(&plan) {
                 plan = plan.on(route);
                 plan.ask = Ask::Full { why, errors, previous: words(reply) };
                 return self.retry(trouble, plan);
             }
-            if plan.way == Way::Tool {
+            if plan.mode == OutputMode::Tool {
                 if self.rung.reminded {
                     return self.give_up(trouble);
                 }
@@ -311,8 +318,8 @@ impl State {
         // Parts of an echo are parts of the schema, not of an answer.
         plan.ask = match self.parts(&plan, flawed.filter(|_| !echoed)) {
             Some(parts) => Ask::Patch { why, errors, parts: Box::new(parts) },
-            None if plan.way == Way::Tool && !reply.tool_calls.is_empty() => {
-                let calls = self.acting.named_apart(&reply.tool_calls, &self.past);
+            None if plan.mode == OutputMode::Tool && !reply.tool_calls.is_empty() => {
+                let calls = self.tools.named_apart(&reply.tool_calls, &self.past);
                 Ask::ToolResult { why, errors, content: reply.text.clone(), calls }
             }
             None => Ask::Full { why, errors, previous },
@@ -325,15 +332,15 @@ impl State {
     fn parts(&self, plan: &Plan, flawed: Option<Flawed>) -> Option<Parts> {
         let contract = self.contract()?;
         let Flawed { candidate, violations, repairs } = flawed?;
-        let wrapped = contract.wrapped.is_some() && plan.way.wants_object();
-        if wrapped || plan.way == Way::Universal {
+        let wrapped = contract.wrapped.is_some() && plan.mode.wants_object();
+        if wrapped || plan.mode == OutputMode::Universal {
             return None;
         }
         let forced = match contract.options().correction {
             Correction::Full => return None,
             Correction::Patch => true,
             // One failed patch is enough: then the whole document is asked for.
-            Correction::Auto if self.rung.patched || plan.way == Way::Tool => return None,
+            Correction::Auto if self.rung.patched || plan.mode == OutputMode::Tool => return None,
             Correction::Auto => false,
         };
         let parts = Parts::of(&contract.schema, &candidate, &violations)?.after(repairs);
@@ -349,7 +356,7 @@ impl State {
             CallErrorKind::Unavailable => (RunErrorType::BackendUnavailable, error.message.clone()),
             CallErrorKind::Rejected => (RunErrorType::BackendRejected, error.message.clone()),
         };
-        let trouble = Trouble { kind, why: Why::NoAnswer, errors: vec![format!("$: {message}")], message };
+        let trouble = Rejection { kind, why: Why::NoAnswer, errors: vec![format!("$: {message}")], message };
         // A backend that stumbles over a format or a tool may well take plain words. Some break off in the
         // middle of a reply, or fall over, rather than refuse.
         let about_the_way = match (error.kind, error.status) {
@@ -364,8 +371,8 @@ impl State {
 
     /// The route after one that proved not to work. Only those that lean on the backend can prove that.
     pub(crate) fn next_route(&mut self, plan: &Plan) -> Option<Route> {
-        let calls = plan.protocol == Protocol::Tools && !self.acting.callables.is_empty();
-        if !plan.way.is_native() && plan.way != Way::Tool && !calls {
+        let calls = plan.protocol == Protocol::Tools && !self.tools.callables.is_empty();
+        if !plan.mode.is_native() && plan.mode != OutputMode::Tool && !calls {
             return None;
         }
         let next = *self.rung.routes.get(self.rung.at + 1)?;
@@ -374,7 +381,7 @@ impl State {
     }
 
     /// Makes the call if the budget has room for it.
-    pub(crate) fn retry(&mut self, trouble: Trouble, plan: Plan) {
+    pub(crate) fn retry(&mut self, trouble: Rejection, plan: Plan) {
         let most = self.retries_max();
         if self.rung.retries >= most {
             return self.give_up(trouble);
@@ -382,22 +389,22 @@ impl State {
         self.rung.retries += 1;
         let consequence = format!("retry {} of {most}: {}", self.rung.retries, plan.describe());
         let (errors, cause) = (trouble.errors, Some(trouble.kind));
-        self.notes.push_back(Body::ValidationFailed { errors, consequence, cause });
+        self.notes.push_back(EventBody::ValidationFailed { errors, consequence, cause });
         self.plan = Some(Plan { is_retry: true, ..plan }.into());
     }
 
     /// The rung's budget is spent: the next one goes on, or the run fails.
-    pub(crate) fn give_up(&mut self, trouble: Trouble) {
+    pub(crate) fn give_up(&mut self, trouble: Rejection) {
         let next = self.rung.index + 1;
         if let Some(to) = self.ladder.get(next) {
             let from = self.ladder[self.rung.index].tier.clone();
             let reason = trouble.errors.first().map_or_else(|| trouble.message.clone(), Clone::clone);
             let (to, cause) = (to.tier.clone(), Some(trouble.kind));
-            self.notes.push_back(Body::Escalated { from, to, reason, cause });
+            self.notes.push_back(EventBody::Escalated { from, to, reason, cause });
             self.forget_clearing();
             return self.climb(next);
         }
-        let retries = self.ledger.retries;
+        let retries = self.usage.retries;
         let plural = if retries == 1 { "retry" } else { "retries" };
         let is_call =
             matches!(trouble.kind, RunErrorType::BackendUnavailable | RunErrorType::BackendRejected);
@@ -432,19 +439,19 @@ impl State {
             kind,
             message,
             validation_errors,
-            last_output: self.ledger.replies.last().cloned(),
-            calls: self.ledger.calls,
-            retry_count: self.ledger.retries,
+            last_output: self.usage.replies.last().cloned(),
+            calls: self.usage.calls,
+            retry_count: self.usage.retries,
             response: None,
         };
         error.response = self.response(&error);
-        let mut salvage = self.ledger.salvage(self.promised());
+        let mut salvage = self.usage.salvage(self.promised());
         // What a team has done is not lost with the rest.
         if let Some(report) = self.orchestra.as_ref().and_then(|orchestra| orchestra.report()) {
             salvage.best_candidate = Some(report);
             salvage.valid_parts = None;
         }
-        let receipt = self.ledger.receipt(self.ledger.strategy, self.promised(), Vec::new());
+        let receipt = self.usage.receipt(self.usage.strategy, self.promised(), Vec::new());
         let failure = Failure { error, salvage, receipt };
         self.outcome = Some(Outcome::Failed(Box::new(failure)));
     }
@@ -468,14 +475,14 @@ impl State {
 
     /// What is wrong with a reply that holds no answer, where this tool was to be called. Whoever looks after agents
     /// wants to know how many never submit.
-    pub(crate) fn no_answer(&mut self, verdict: &Verdict, tool: &str) -> Trouble {
+    pub(crate) fn no_answer(&mut self, verdict: &Verdict, tool: &str) -> Rejection {
         let is_missing = *verdict == Verdict::NotSubmitted && tool == SUBMIT;
-        self.ledger.missing_submits += u32::from(is_missing);
+        self.usage.missing_submits += u32::from(is_missing);
         no_answer(verdict, tool)
     }
 }
 
-fn no_answer(verdict: &Verdict, tool: &str) -> Trouble {
+fn no_answer(verdict: &Verdict, tool: &str) -> Rejection {
     let (kind, error, message) = match verdict {
         Verdict::Withheld { error } => {
             (RunErrorType::OutputSchemaValidationFailed, error.clone(), "Output held no result".to_owned())
@@ -502,7 +509,7 @@ fn no_answer(verdict: &Verdict, tool: &str) -> Trouble {
         ),
         _ => (RunErrorType::OutputSchemaValidationFailed, "$: no answer".to_owned(), "No answer".to_owned()),
     };
-    Trouble { kind, why: Why::NoAnswer, errors: vec![error], message }
+    Rejection { kind, why: Why::NoAnswer, errors: vec![error], message }
 }
 
 /// The budget after a cut-off reply: twice as much, within what the backend can give.

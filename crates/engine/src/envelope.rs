@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 use slipform_schema::compact;
 use slipform_types::{AgentCard, ContractOptions, ToolCall};
 
-use crate::acting::Answered;
 use crate::callable::Callables;
 use crate::contract::Enforced;
 use crate::delegation::START;
 use crate::error::Error;
 use crate::prompt::Form;
+use crate::tool_state::Answered;
 
 /// Ends the run with `content`.
 const NORMAL: &str = "NORMAL_RESPONSE";
@@ -25,7 +25,7 @@ const TOOL_RETURN: &str = "TOOL_RETURN";
 const AGENT_RETURN: &str = "AGENT_RETURN";
 
 /// What a model wants, taken out of its envelope.
-pub(crate) enum Wanted {
+pub(crate) enum EnvelopeAction {
     /// A tool or an agent.
     Call(ToolCall),
     /// The end, with the result as text and perhaps as an object.
@@ -132,11 +132,11 @@ fn standing_alone(schema: &Value, name: &str) -> Value {
 }
 
 /// What a valid envelope wants.
-pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> Wanted {
+pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> EnvelopeAction {
     let text = |name: &str| envelope[name].as_str().unwrap_or_default().to_owned();
     let parameters = envelope.get("parameters").and_then(Value::as_object);
     match envelope["action"].as_str() {
-        Some(USE_TOOL) => Wanted::Call(ToolCall {
+        Some(USE_TOOL) => EnvelopeAction::Call(ToolCall {
             id: "act".to_owned(),
             name: text("tool"),
             arguments: Value::Object(parameters.cloned().unwrap_or_default()).to_string(),
@@ -146,13 +146,13 @@ pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> Wanted {
             let card = agents.iter().find(|agent| agent.name == target.trim());
             let schema = card.and_then(|card| card.parameters_schema.as_ref());
             let arguments = start(target.trim(), &text("content"), parameters, schema);
-            Wanted::Call(ToolCall {
+            EnvelopeAction::Call(ToolCall {
                 id: "act".to_owned(),
                 name: START.to_owned(),
                 arguments: arguments.to_string(),
             })
         }
-        _ => Wanted::Answer {
+        _ => EnvelopeAction::Answer {
             content: text("content"),
             parameters: parameters.map(|parameters| Value::Object(parameters.clone())),
         },

@@ -5,11 +5,11 @@
 use serde_json::{Value, json};
 use slipform_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
 use slipform_schema::{Schema, Violations, escape_pointer, restore};
-use slipform_types::{Repair, Reply, Stop};
+use slipform_types::{Repair, Reply, StopReason};
 
 use crate::contract::Enforced;
+use crate::output_mode::OutputMode;
 use crate::patch::{Parts, below};
-use crate::way::Way;
 
 /// The name of the tool that a result is submitted with, unless it is a plan.
 pub(crate) const SUBMIT: &str = "submit_result";
@@ -72,8 +72,8 @@ pub(crate) struct Flawed {
 }
 
 /// How the reply was asked for.
-pub(crate) struct Asked<'a> {
-    pub(crate) way: Way,
+pub(crate) struct JudgedReply<'a> {
+    pub(crate) mode: OutputMode,
     /// Under `auto` a result found in the text counts even where a tool call was asked for.
     pub(crate) text_counts: bool,
     /// The parts that were asked for, when it was a correction.
@@ -81,15 +81,15 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Judges a reply that has to satisfy a contract.
-pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
+pub(crate) fn judge(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply) -> Verdict {
     if let Some(message) = refusal(&reply.stop) {
         return Verdict::Refused { message };
     }
-    if reply.stop == Stop::Length {
+    if reply.stop == StopReason::Length {
         let (candidate, repairs) = partial(enforced, asked, reply).unzip();
         return Verdict::Truncated { candidate, repairs: repairs.unwrap_or_default() };
     }
-    if asked.way == Way::Tool {
+    if asked.mode == OutputMode::Tool {
         let submitted = submitted(enforced, asked, reply);
         if submitted != Verdict::NotSubmitted || !asked.text_counts {
             return submitted;
@@ -110,19 +110,19 @@ pub(crate) fn judge(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Ve
 }
 
 /// Why there is no answer, where the model declined or a filter stepped in.
-pub(crate) fn refusal(stop: &Stop) -> Option<String> {
+pub(crate) fn refusal(stop: &StopReason) -> Option<String> {
     match stop {
-        Stop::Refused { message } if message.trim().is_empty() => {
+        StopReason::Refused { message } if message.trim().is_empty() => {
             Some("the model declined to answer".to_owned())
         }
-        Stop::Refused { message } => Some(message.trim().to_owned()),
-        Stop::Filtered => Some("the backend's content filter cut the reply off".to_owned()),
-        Stop::Finished | Stop::ToolCalls | Stop::Length => None,
+        StopReason::Refused { message } => Some(message.trim().to_owned()),
+        StopReason::Filtered => Some("the backend's content filter cut the reply off".to_owned()),
+        StopReason::Finished | StopReason::ToolCalls | StopReason::Length => None,
     }
 }
 
 /// The first valid submission wins; without one, the last is the one to correct.
-fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
+fn submitted(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply) -> Verdict {
     let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == enforced.tool).collect();
     let mut last = Verdict::NotSubmitted;
     for call in &calls {
@@ -139,12 +139,12 @@ fn submitted(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Verdict {
 }
 
 /// Judges a text, whatever it was asked for: by the schema first, and then by what goes beyond it.
-pub(crate) fn judge_text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
+pub(crate) fn judge_text(enforced: &Enforced, asked: &JudgedReply<'_>, text: &str) -> Verdict {
     let accepted = match by_schema(enforced, asked, text) {
         Verdict::Valid(accepted) => accepted,
         other => return other,
     };
-    let violations = enforced.beyond_schema(&accepted.value);
+    let violations = enforced.extra_violations(&accepted.value);
     match violations.is_empty() {
         true => Verdict::Valid(accepted),
         false => {
@@ -154,12 +154,12 @@ pub(crate) fn judge_text(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> 
     }
 }
 
-fn by_schema(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
+fn by_schema(enforced: &Enforced, asked: &JudgedReply<'_>, text: &str) -> Verdict {
     let options = enforced.extraction();
     if let Some(parts) = asked.parts
         && let Some((merged, mut repairs)) = parts.read(text, &options, &enforced.schema)
     {
-        let mut verdict = whole(enforced, asked.way, &merged.to_string(), &options);
+        let mut verdict = whole(enforced, asked.mode, &merged.to_string(), &options);
         if let Verdict::Valid(accepted) = &mut verdict {
             repairs.append(&mut accepted.repairs);
             accepted.repairs = repairs;
@@ -167,16 +167,16 @@ fn by_schema(enforced: &Enforced, asked: &Asked<'_>, text: &str) -> Verdict {
         }
         return verdict;
     }
-    if asked.way == Way::Universal {
+    if asked.mode == OutputMode::Universal {
         return universal(enforced, text, &options);
     }
-    if let (true, Some(wrapped)) = (asked.way.wants_object(), &enforced.wrapped) {
-        return unwrapped(enforced, wrapped, asked.way, text, &options);
+    if let (true, Some(wrapped)) = (asked.mode.wants_object(), &enforced.wrapped) {
+        return unwrapped(enforced, wrapped, asked.mode, text, &options);
     }
-    whole(enforced, asked.way, text, &options)
+    whole(enforced, asked.mode, text, &options)
 }
 
-fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdict {
+fn whole(enforced: &Enforced, mode: OutputMode, text: &str, options: &Options) -> Verdict {
     match extract(text, Some(&enforced.schema), options) {
         Outcome::Valid(extraction) => Verdict::Valid(Accepted {
             value: extraction.value,
@@ -184,7 +184,7 @@ fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdic
             flags: Vec::new(),
         }),
         Outcome::Invalid { candidate, violations } => {
-            without_nulls(&enforced.schema, way, candidate, violations, options)
+            without_nulls(&enforced.schema, mode, candidate, violations, options)
         }
         Outcome::NotFound { reason } => Verdict::NoJson { reason },
         Outcome::TooLong { bytes, limit } => Verdict::NoJson {
@@ -198,7 +198,7 @@ fn whole(enforced: &Enforced, way: Way, text: &str, options: &Options) -> Verdic
 /// it is the model's own word, and taking it away is for lenient mode, which does so by itself.
 fn without_nulls(
     schema: &Schema,
-    way: Way,
+    mode: OutputMode,
     candidate: Extraction,
     violations: Violations,
     options: &Options,
@@ -206,7 +206,7 @@ fn without_nulls(
     let sure = options.mode == Mode::Lenient || candidate.repairs.iter().all(|it| it.kind.is_lossless());
     let mut repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
     let mut value = candidate.value;
-    if !(sure && (way.is_native() || way == Way::Tool)) {
+    if !(sure && (mode.is_native() || mode == OutputMode::Tool)) {
         return Verdict::Invalid(Flawed { candidate: value, violations, repairs });
     }
     let removed = restore(schema.source(), &mut value);
@@ -224,7 +224,13 @@ fn without_nulls(
 }
 
 /// A result that travels as `{"result": …}`.
-fn unwrapped(enforced: &Enforced, wrapped: &Schema, way: Way, text: &str, options: &Options) -> Verdict {
+fn unwrapped(
+    enforced: &Enforced,
+    wrapped: &Schema,
+    mode: OutputMode,
+    text: &str,
+    options: &Options,
+) -> Verdict {
     let is_wrapping =
         |value: &Value| value.as_object().is_some_and(|it| it.len() == 1) && value.get("result").is_some();
     match extract(text, Some(wrapped), options) {
@@ -241,14 +247,14 @@ fn unwrapped(enforced: &Enforced, wrapped: &Schema, way: Way, text: &str, option
                 }
             }
             let inner = inside(candidate, "result");
-            let mut verdict = without_nulls(&enforced.schema, way, inner, violations, options);
+            let mut verdict = without_nulls(&enforced.schema, mode, inner, violations, options);
             if let Verdict::Valid(accepted) = &mut verdict {
                 accepted.flags.push("wrapped_root");
             }
             verdict
         }
         // The model may as well have left the wrapping out.
-        _ => whole(enforced, way, text, options),
+        _ => whole(enforced, mode, text, options),
     }
 }
 
@@ -266,7 +272,7 @@ fn inside(mut extraction: Extraction, member: &str) -> Extraction {
 
 /// A result that travels in the `custom_fields` of the universal response, or is that response.
 fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
-    let direct = whole(enforced, Way::Universal, text, options);
+    let direct = whole(enforced, OutputMode::Universal, text, options);
     if enforced.is_universal() {
         return direct;
     }
@@ -299,8 +305,8 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     let Extraction { value, repairs } = inside(extraction, "custom_fields");
     let fields = value.to_string();
     let mut inner = match &enforced.wrapped {
-        Some(wrapped) => unwrapped(enforced, wrapped, Way::Universal, &fields, options),
-        None => whole(enforced, Way::Universal, &fields, options),
+        Some(wrapped) => unwrapped(enforced, wrapped, OutputMode::Universal, &fields, options),
+        None => whole(enforced, OutputMode::Universal, &fields, options),
     };
     if let Verdict::Valid(accepted) = &mut inner {
         accepted.repairs.splice(0..0, repairs.into_iter().map(repair));
@@ -312,7 +318,7 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
 /// The universal response in a text, if there is one as it stands.
 fn carried(text: &str, options: &Options) -> Option<Value> {
     let options = Options { mode: Mode::Strict, ..*options };
-    match extract(text, slipform_schema::universal::form(), &options) {
+    match extract(text, slipform_schema::universal::schema(), &options) {
         Outcome::Valid(extraction) => Some(extraction.value),
         _ => None,
     }
@@ -346,13 +352,13 @@ pub(crate) fn message(text: &str) -> Result<String, String> {
 }
 
 /// What had been written of a document when it was cut off, as far as that can be told.
-fn partial(enforced: &Enforced, asked: &Asked<'_>, reply: &Reply) -> Option<(Value, Vec<Repair>)> {
+fn partial(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply) -> Option<(Value, Vec<Repair>)> {
     let text = match reply.tool_calls.iter().rfind(|call| call.name == enforced.tool) {
         Some(call) => &call.arguments,
         None => &reply.text,
     };
-    let wrapped = asked.way.wants_object() && enforced.wrapped.is_some();
-    if asked.parts.is_some() || wrapped || asked.way == Way::Universal {
+    let wrapped = asked.mode.wants_object() && enforced.wrapped.is_some();
+    if asked.parts.is_some() || wrapped || asked.mode == OutputMode::Universal {
         return None;
     }
     let options = Options { mode: Mode::Lenient, ..enforced.extraction() };

@@ -20,7 +20,7 @@ const ROOT_KEYWORDS: [&str; 3] = ["$schema", "$defs", "definitions"];
 pub(crate) struct Parts {
     /// The document without them, or with their old values.
     base: Value,
-    pub(crate) list: Vec<Part>,
+    pub(crate) list: Vec<PatchPart>,
     /// An object with one member a part, named by its pointer.
     pub(crate) schema: Schema,
     /// The changes that led to the document.
@@ -29,7 +29,7 @@ pub(crate) struct Parts {
 
 /// One part.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct PatchPart {
     segments: Vec<Segment>,
     pub(crate) pointer: String,
     /// What stands there now, if anything does.
@@ -87,21 +87,21 @@ impl Parts {
             let place = [Segment::Key(name.clone())];
             let is_known = self.list.iter().any(|part| part.segments == place);
             if self.base.get(name).is_none() && !is_known {
-                let part = Part::at(source, &self.base, &place);
-                self.list.extend(part.map(|part| Part { optional: true, ..part }));
+                let part = PatchPart::at(source, &self.base, &place);
+                self.list.extend(part.map(|part| PatchPart { optional: true, ..part }));
             }
         }
     }
 
     fn at_places(schema: &Schema, base: Value, places: Vec<Vec<Segment>>) -> Option<Parts> {
-        let mut list: Vec<Part> = Vec::new();
+        let mut list: Vec<PatchPart> = Vec::new();
         for mut place in places {
             let part = loop {
                 // Giving the root anew is not a correction any more.
                 if place.is_empty() {
                     return None;
                 }
-                if let Some(found) = Part::at(schema.source(), &base, &place) {
+                if let Some(found) = PatchPart::at(schema.source(), &base, &place) {
                     break found;
                 }
                 place.pop();
@@ -176,7 +176,7 @@ impl Parts {
 
     /// Whether an object gives parts: by their pointers, or by nothing but other names for them.
     fn names_a_part(&self, members: &Map<String, Value>) -> bool {
-        let is_pointed_at = |part: &Part| members.contains_key(&part.pointer);
+        let is_pointed_at = |part: &PatchPart| members.contains_key(&part.pointer);
         let is_known = |name: &String| self.list.iter().any(|part| part.names().contains(name));
         self.list.iter().any(is_pointed_at) || !members.is_empty() && members.keys().all(is_known)
     }
@@ -218,17 +218,17 @@ impl Parts {
     }
 }
 
-impl Part {
+impl PatchPart {
     /// What models call a part: its pointer, the pointer without its slash, its path.
     fn names(&self) -> [String; 3] {
         [self.pointer.clone(), self.pointer.trim_start_matches('/').to_owned(), json_path(&self.segments)]
     }
 
-    fn at(schema: &Value, base: &Value, place: &[Segment]) -> Option<Part> {
+    fn at(schema: &Value, base: &Value, place: &[Segment]) -> Option<PatchPart> {
         let (_, holder) = place.split_last()?;
         at(base, holder).filter(|holder| holder.is_object() || holder.is_array())?;
         let schema = subschema_document(schema, place)?;
-        Some(Part {
+        Some(PatchPart {
             pointer: json_pointer(place),
             current: at(base, place).cloned(),
             segments: place.to_vec(),
@@ -239,7 +239,7 @@ impl Part {
 }
 
 /// The schema of the reply: one member a part.
-fn document(parts: &[Part]) -> Value {
+fn document(parts: &[PatchPart]) -> Value {
     let mut root = Map::new();
     let mut properties = Map::new();
     for part in parts {

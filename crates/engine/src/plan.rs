@@ -11,22 +11,22 @@ use slipform_types::{
     ToolCall, ToolChoice,
 };
 
-use crate::acting::Acting;
-use crate::check;
 use crate::cite;
 use crate::contract::Enforced;
-use crate::conversation::{Past, Writer};
+use crate::conversation::{ConversationWriter, Past};
+use crate::criteria;
 use crate::judge::SUBMIT;
-use crate::orchestra::CREATE_PLAN;
+use crate::orchestrator::CREATE_PLAN;
+use crate::output_mode::{OutputMode, Route};
 use crate::patch::Parts;
 use crate::prompt::{self, Form, Why};
 use crate::state::Task;
-use crate::way::{Route, Way};
+use crate::tool_state::ToolState;
 
 /// What the next call asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    pub(crate) way: Way,
+    pub(crate) mode: OutputMode,
     /// How the model calls tools meanwhile.
     pub(crate) protocol: Protocol,
     pub(crate) form: Form,
@@ -40,9 +40,9 @@ pub(crate) struct Plan {
 }
 
 /// All that a request is made of, beside its plan.
-pub(crate) struct Scene<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) task: &'a Task,
-    pub(crate) acting: &'a Acting,
+    pub(crate) tools: &'a ToolState,
     pub(crate) past: &'a [Past],
     pub(crate) backend: &'a BackendInfo,
 }
@@ -61,8 +61,8 @@ impl From<Plan> for Planned {
 }
 
 impl Planned {
-    pub(crate) fn prepared(&self, scene: &Scene<'_>) -> Arc<Prepared> {
-        self.prepared.get_or_init(|| Arc::new(prepare(scene, &self.plan))).clone()
+    pub(crate) fn prepared(&self, context: &RequestContext<'_>) -> Arc<Prepared> {
+        self.prepared.get_or_init(|| Arc::new(prepare(context, &self.plan))).clone()
     }
 }
 
@@ -95,20 +95,20 @@ impl Plan {
 
     /// The same on another route.
     pub(crate) fn on(self, route: Route) -> Plan {
-        Plan { way: route.way, protocol: route.protocol, ..self }
+        Plan { mode: route.mode, protocol: route.protocol, ..self }
     }
 
     /// The plan in a few words, for the journal and the progress line.
     pub(crate) fn describe(&self) -> String {
-        let way = match self.way {
-            Way::Plain => "plain",
-            Way::Prompt => "prompt",
-            Way::SystemPrompt => "system_prompt",
-            Way::Tool => "tool",
-            Way::JsonSchema => "native json_schema",
-            Way::JsonObject => "native json_object",
-            Way::Grammar => "native grammar",
-            Way::Universal => "universal",
+        let mode = match self.mode {
+            OutputMode::Plain => "plain",
+            OutputMode::Prompt => "prompt",
+            OutputMode::SystemPrompt => "system_prompt",
+            OutputMode::Tool => "tool",
+            OutputMode::JsonSchema => "native json_schema",
+            OutputMode::JsonObject => "native json_object",
+            OutputMode::Grammar => "native grammar",
+            OutputMode::Universal => "universal",
         };
         let ask = match self.ask {
             Ask::First => "",
@@ -116,10 +116,13 @@ impl Plan {
             Ask::Patch { .. } => ", patch correction",
             Ask::Reminder { .. } => ", reminder",
         };
-        let form =
-            if self.way == Way::Plain { String::new() } else { format!(", {} form", self.form.name()) };
+        let form = if self.mode == OutputMode::Plain {
+            String::new()
+        } else {
+            format!(", {} form", self.form.name())
+        };
         let actions = if self.protocol == Protocol::Actions { "actions, " } else { "" };
-        format!("{actions}{way}{form}{ask}")
+        format!("{actions}{mode}{form}{ask}")
     }
 }
 
@@ -131,56 +134,56 @@ pub(crate) struct Prepared {
 }
 
 /// The request for a plan.
-fn prepare(scene: &Scene<'_>, plan: &Plan) -> Prepared {
+fn prepare(context: &RequestContext<'_>, plan: &Plan) -> Prepared {
     if plan.protocol == Protocol::Actions
-        && let Some(envelope) = &scene.acting.envelope
+        && let Some(envelope) = &context.tools.envelope
     {
-        return actions::prepare(scene, plan, envelope);
+        return actions::prepare(context, plan, envelope);
     }
-    let blueprint = &*scene.task.blueprint;
-    let Some(enforced) = &scene.task.contract else { return plain(scene, plan) };
-    let whole = match (&enforced.wrapped, plan.way.wants_object()) {
+    let blueprint = &*context.task.blueprint;
+    let Some(enforced) = &context.task.contract else { return plain(context, plan) };
+    let whole = match (&enforced.wrapped, plan.mode.wants_object()) {
         (Some(wrapped), true) => wrapped.source(),
         _ => enforced.schema.source(),
     };
     let shown = plan.parts().map_or(whole, |parts| parts.schema.source());
     // A model that needs a grammar copies what it is shown, and has the form without that.
-    let is_shown = plan.parts().is_none() && plan.way != Way::Grammar;
+    let is_shown = plan.parts().is_none() && plan.mode != OutputMode::Grammar;
     let example = enforced.contract.example.as_ref().filter(|_| is_shown);
-    let mut request = request(scene, plan);
-    if plan.way == Way::Prompt {
+    let mut request = request(context, plan);
+    if plan.mode == OutputMode::Prompt {
         request.system = blueprint.system_prompt.clone();
     } else {
         let base = blueprint.system_prompt.as_deref();
         request.system = Some(prompt::system(
             base,
-            (worded(enforced, plan.way), enforced.tool),
+            (worded(enforced, plan.mode), enforced.tool),
             plan.form,
             shown,
             example,
         ));
     }
-    request.messages = messages(scene, plan, worded(enforced, plan.way), shown, example);
-    request.tools = scene.acting.callables.shown().collect();
-    let offered = offered(scene, plan, shown);
+    request.messages = messages(context, plan, worded(enforced, plan.mode), shown, example);
+    request.tools = context.tools.callables.shown().collect();
+    let offered = offered(context, plan, shown);
     let shown = offered.as_ref().unwrap_or(shown);
     let target = Target { name: enforced.name(&blueprint.name), tool: enforced.tool, shown };
-    let unenforced = constrain(&mut request, &target, scene.backend, plan);
-    choose(&mut request, scene, plan);
+    let unenforced = constrain(&mut request, &target, context.backend, plan);
+    choose(&mut request, context, plan);
     Prepared { request: Arc::new(request), unenforced }
 }
 
 /// How a result is asked for in words. Where the contract is the one schema that the server forces, nothing has to
 /// travel inside it.
-fn worded(enforced: &Enforced, way: Way) -> Way {
-    if way == Way::Universal && enforced.is_universal() { Way::SystemPrompt } else { way }
+fn worded(enforced: &Enforced, mode: OutputMode) -> OutputMode {
+    if mode == OutputMode::Universal && enforced.is_universal() { OutputMode::SystemPrompt } else { mode }
 }
 
 /// What every request has.
-fn request(scene: &Scene<'_>, plan: &Plan) -> Request {
-    let contract = scene.task.contract.as_ref();
+fn request(context: &RequestContext<'_>, plan: &Plan) -> Request {
+    let contract = context.task.contract.as_ref();
     // Only programs read it.
-    let hint = contract.filter(|_| scene.backend.kind == BackendKind::Command);
+    let hint = contract.filter(|_| context.backend.kind == BackendKind::Command);
     Request {
         max_tokens: plan.budget,
         schema_hint: hint.map(|enforced| enforced.contract.schema.clone()),
@@ -188,35 +191,39 @@ fn request(scene: &Scene<'_>, plan: &Plan) -> Request {
     }
 }
 
-fn plain(scene: &Scene<'_>, plan: &Plan) -> Prepared {
-    let first = Message::user(&scene.task.input);
-    let mut messages = written(scene, plan, first);
+fn plain(context: &RequestContext<'_>, plan: &Plan) -> Prepared {
+    let first = Message::user(&context.task.input);
+    let mut messages = written(context, plan, first);
     match &plan.ask {
         Ask::Plain { reason } => messages.push(Message::user(prompt::plain_retry(reason))),
         Ask::CallAgain => messages.push(Message::user(prompt::call_again())),
         _ => {}
     }
-    messages.extend(reminder(scene, plan));
-    let mut system = scene.task.blueprint.system_prompt.clone();
-    if scene.backend.structured_output == StructuredOutput::Universal {
+    messages.extend(reminder(context, plan));
+    let mut system = context.task.blueprint.system_prompt.clone();
+    if context.backend.structured_output == StructuredOutput::Universal {
         prompt::add(system.get_or_insert_default(), prompt::MESSAGE_ALONE);
     }
-    let mut request =
-        Request { system, messages, tools: scene.acting.callables.shown().collect(), ..request(scene, plan) };
-    choose(&mut request, scene, plan);
+    let mut request = Request {
+        system,
+        messages,
+        tools: context.tools.callables.shown().collect(),
+        ..request(context, plan)
+    };
+    choose(&mut request, context, plan);
     Prepared { request: Arc::new(request), unenforced: Vec::new() }
 }
 
 /// Whether the model has to call a tool, and which.
-fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
-    if scene.acting.callables.is_empty() {
+fn choose(request: &mut Request, context: &RequestContext<'_>, plan: &Plan) {
+    if context.tools.callables.is_empty() {
         return;
     }
-    let is_last = scene.acting.is_last();
-    match plan.way {
-        Way::Tool => {
+    let is_last = context.tools.is_last();
+    match plan.mode {
+        OutputMode::Tool => {
             let forces =
-                !matches!(scene.backend.capabilities.forced_tools, Support::Refused | Support::Ignored);
+                !matches!(context.backend.capabilities.forced_tools, Support::Refused | Support::Ignored);
             let has_to_submit = is_last || matches!(plan.ask, Ask::Reminder { .. });
             request.tool_choice = match has_to_submit && forces {
                 true => ToolChoice::Named(SUBMIT.to_owned()),
@@ -224,8 +231,8 @@ fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
             };
         }
         // Under a grammar what is not offered cannot be called.
-        Way::Grammar if is_last => request.tools.clear(),
-        Way::Grammar if has_to_look(scene, plan) => request.tool_choice = ToolChoice::Required,
+        OutputMode::Grammar if is_last => request.tools.clear(),
+        OutputMode::Grammar if has_to_look(context, plan) => request.tool_choice = ToolChoice::Required,
         _ if is_last => request.tool_choice = ToolChoice::None,
         _ => {}
     }
@@ -233,46 +240,46 @@ fn choose(request: &mut Request, scene: &Scene<'_>, plan: &Plan) {
 
 /// Whether the model has to look before it answers: whoever cites has to have seen something, and small models answer
 /// at once.
-fn has_to_look(scene: &Scene<'_>, plan: &Plan) -> bool {
-    plan.way == Way::Grammar
-        && !scene.task.blueprint.cites.is_empty()
-        && scene.acting.seen.is_empty()
-        && !scene.acting.is_last()
-        && !scene.acting.callables.is_empty()
+fn has_to_look(context: &RequestContext<'_>, plan: &Plan) -> bool {
+    plan.mode == OutputMode::Grammar
+        && !context.task.blueprint.cites.is_empty()
+        && context.tools.seen.is_empty()
+        && !context.tools.is_last()
+        && !context.tools.callables.is_empty()
 }
 
 /// The schema with only known files in the places that cite them, for a grammar: there nothing else can be written.
-fn offered(scene: &Scene<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
-    if plan.way != Way::Grammar || plan.parts().is_some() {
+fn offered(context: &RequestContext<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
+    if plan.mode != OutputMode::Grammar || plan.parts().is_some() {
         return None;
     }
-    let Blueprint { cites, changes, .. } = &*scene.task.blueprint;
-    let exact = scene.task.under_grammar.clone().or_else(|| {
-        let own = scene.task.contract.as_ref()?.own_response()?;
-        universal::exactly(own.name(), &check::criteria(&scene.acting.decided, &scene.acting.undecided))
+    let Blueprint { cites, changes, .. } = &*context.task.blueprint;
+    let exact = context.task.under_grammar.clone().or_else(|| {
+        let own = context.task.contract.as_ref()?.own_response()?;
+        universal::exactly(own.name(), &criteria::criteria(&context.tools.decided, &context.tools.undecided))
     });
     if exact.is_none() && cites.is_empty() && changes.is_empty() {
         return None;
     }
     let mut narrowed = exact.unwrap_or_else(|| shown.clone());
-    cite::offer(&mut narrowed, shown, cites, &scene.acting.seen);
-    cite::offer(&mut narrowed, shown, changes, &scene.acting.written);
+    cite::offer(&mut narrowed, shown, cites, &context.tools.seen);
+    cite::offer(&mut narrowed, shown, changes, &context.tools.written);
     Some(narrowed)
 }
 
 /// The conversation so far, with the question in its place.
-fn written(scene: &Scene<'_>, plan: &Plan, first: Message) -> Vec<Message> {
-    let Scene { acting, past, backend, .. } = scene;
-    let writer = Writer { callables: &acting.callables, protocol: plan.protocol, backend };
-    writer.write(past, first, &acting.turns)
+fn written(context: &RequestContext<'_>, plan: &Plan, first: Message) -> Vec<Message> {
+    let RequestContext { tools, past, backend, .. } = context;
+    let writer = ConversationWriter { callables: &tools.callables, protocol: plan.protocol, backend };
+    writer.write(past, first, &tools.turns)
 }
 
 /// A word about how much is left, to whoever goes on.
-fn reminder(scene: &Scene<'_>, plan: &Plan) -> Option<Message> {
-    let reminder = scene.acting.reminder().filter(|_| matches!(plan.ask, Ask::First))?;
-    let how = match (plan.protocol, plan.way) {
+fn reminder(context: &RequestContext<'_>, plan: &Plan) -> Option<Message> {
+    let reminder = context.tools.reminder().filter(|_| matches!(plan.ask, Ask::First))?;
+    let how = match (plan.protocol, plan.mode) {
         (Protocol::Actions, _) => "with the action NORMAL_RESPONSE".to_owned(),
-        (_, Way::Tool) => format!("by calling {SUBMIT}"),
+        (_, OutputMode::Tool) => format!("by calling {SUBMIT}"),
         _ => "as your answer".to_owned(),
     };
     Some(Message::user(prompt::steps_left(reminder, &how)))
@@ -280,30 +287,30 @@ fn reminder(scene: &Scene<'_>, plan: &Plan) -> Option<Message> {
 
 /// The conversation. Retries do not make it grow: a correction stands for all that went before it in its step.
 fn messages(
-    scene: &Scene<'_>,
+    context: &RequestContext<'_>,
     plan: &Plan,
-    way: Way,
+    mode: OutputMode,
     shown: &Value,
     example: Option<&Value>,
 ) -> Vec<Message> {
-    let input = &scene.task.input;
-    let tool = scene.task.contract.as_ref().map_or(SUBMIT, |contract| contract.tool);
+    let input = &context.task.input;
+    let tool = context.task.contract.as_ref().map_or(SUBMIT, |contract| contract.tool);
     // A correction shows the schema itself.
     let corrects = matches!(plan.ask, Ask::Full { .. } | Ask::Patch { .. });
-    let first = match plan.way {
-        Way::Prompt if !corrects => Message::user(prompt::user(input, plan.form, shown, example)),
+    let first = match plan.mode {
+        OutputMode::Prompt if !corrects => Message::user(prompt::user(input, plan.form, shown, example)),
         _ => Message::user(input),
     };
-    let mut list = written(scene, plan, first);
+    let mut list = written(context, plan, first);
     match &plan.ask {
-        Ask::First | Ask::Plain { .. } => list.extend(reminder(scene, plan)),
+        Ask::First | Ask::Plain { .. } => list.extend(reminder(context, plan)),
         Ask::CallAgain => list.push(Message::user(prompt::call_again())),
-        Ask::Full { why, errors, previous } => list.push(Message::user(match plan.way {
-            Way::Tool => prompt::tool_retry(*why, errors, tool),
-            _ => prompt::full_retry(*why, errors, previous, (way, plan.form), shown),
+        Ask::Full { why, errors, previous } => list.push(Message::user(match plan.mode {
+            OutputMode::Tool => prompt::tool_retry(*why, errors, tool),
+            _ => prompt::full_retry(*why, errors, previous, (mode, plan.form), shown),
         })),
         Ask::Patch { why, errors, parts } => {
-            list.push(Message::user(prompt::patch_retry(*why, errors, parts, plan.form, (plan.way, tool))));
+            list.push(Message::user(prompt::patch_retry(*why, errors, parts, plan.form, (plan.mode, tool))));
         }
         Ask::ToolResult { why, errors, content, calls } => {
             list.push(Message::assistant(content.clone(), calls.clone()));
@@ -329,7 +336,7 @@ struct Target<'a> {
 
 /// Asks the backend itself to keep to the schema, where the plan says so, and tells what it cannot keep.
 fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, plan: &Plan) -> Vec<String> {
-    if !plan.way.is_native() && plan.way != Way::Tool {
+    if !plan.mode.is_native() && plan.mode != OutputMode::Tool {
         return Vec::new();
     }
     let dialect = backend.dialect.parse().unwrap_or(Dialect::Generic);
@@ -342,9 +349,9 @@ fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, 
         }
         _ => lower(schema, dialect),
     };
-    match plan.way {
-        Way::Tool => return submit_tool(request, (target.tool, schema), lowered, dialect, backend),
-        Way::JsonObject => request.format = Format::JsonObject { schema: Some(lowered.schema) },
+    match plan.mode {
+        OutputMode::Tool => return submit_tool(request, (target.tool, schema), lowered, dialect, backend),
+        OutputMode::JsonObject => request.format = Format::JsonObject { schema: Some(lowered.schema) },
         _ => {
             let name = target.name.clone();
             request.format = Format::JsonSchema { name, schema: lowered.schema, strict: lowered.strict };

@@ -52,7 +52,7 @@ impl State {
             return self.end(kind, error.to_owned());
         }
         let text = output["stdout"].as_str().unwrap_or_default().trim();
-        self.ledger.replies.push(text.to_owned());
+        self.usage.replies.push(text.to_owned());
         // The strictest reading: what can be read in two ways, or not exactly, is refused.
         let options = Options { strict_json_only: true, ..Options::default() };
         let value = match extract(text, None, &options) {
@@ -66,7 +66,7 @@ impl State {
         let violations = self.contract().map(|contract| contract.violations(&value));
         match violations.filter(|violations| !violations.is_empty()) {
             Some(violations) => {
-                self.ledger.failed(&value, &violations);
+                self.usage.failed(&value, &violations);
                 let message = "The program's output did not match schema".to_owned();
                 self.fail(RunErrorType::OutputSchemaValidationFailed, message, violations.lines());
             }

@@ -4,9 +4,9 @@ use serde_json::Value;
 use slipform_schema::{compact, compact_within};
 use slipform_types::SchemaForm;
 
-use crate::acting::Reminder;
+use crate::output_mode::OutputMode;
 use crate::patch::Parts;
-use crate::way::Way;
+use crate::tool_state::Reminder;
 
 /// The longest previous response that a retry repeats, in characters. A model that wrote more than that
 /// is not helped by reading it again.
@@ -19,7 +19,7 @@ const GRAMMAR_SKELETON_CHARACTERS_MAX: usize = 4_000;
 /// The longest previous response that a retry repeats to such a model.
 const GRAMMAR_PREVIOUS_CHARACTERS_MAX: usize = 1_500;
 
-/// What a model hears that is asked a plain question by way of a server that forces the universal response.
+/// What a model hears that is asked a plain question by mode of a server that forces the universal response.
 pub(crate) const MESSAGE_ALONE: &str = "## Required Output Format\n\nYour response is a universal agent response. Set \
      `response_type` to \"custom\", `status` to \"success\" and `message` to your whole answer; nothing else is read.";
 
@@ -50,10 +50,12 @@ impl Form {
     }
 
     /// The schema as this form shows it.
-    pub(crate) fn show(self, way: Way, schema: &Value) -> String {
+    pub(crate) fn show(self, mode: OutputMode, schema: &Value) -> String {
         match self {
             Form::Json => format!("```json\n{}\n```", pretty(schema)),
-            Form::Compact if way == Way::Grammar => compact_within(schema, GRAMMAR_SKELETON_CHARACTERS_MAX),
+            Form::Compact if mode == OutputMode::Grammar => {
+                compact_within(schema, GRAMMAR_SKELETON_CHARACTERS_MAX)
+            }
             Form::Compact => compact(schema),
         }
     }
@@ -66,25 +68,25 @@ fn pretty(value: &Value) -> String {
 /// The system prompt with the section that ends it.
 pub(crate) fn system(
     base: Option<&str>,
-    (way, tool): (Way, &str),
+    (mode, tool): (OutputMode, &str),
     form: Form,
     schema: &Value,
     example: Option<&Value>,
 ) -> String {
     let mut text = base.unwrap_or_default().trim_end().to_owned();
-    if way == Way::Tool {
+    if mode == OutputMode::Tool {
         add(&mut text, &format!("# CRITICAL: You MUST call {tool}() to return your result!"));
     }
     if let Some(example) = example {
         add(&mut text, &format!("## Example Output\n\n```json\n{}\n```", pretty(example)));
     }
-    let shown = form.show(way, schema);
-    let section = match (way, form) {
-        (Way::Tool, _) => format!(
+    let shown = form.show(mode, schema);
+    let section = match (mode, form) {
+        (OutputMode::Tool, _) => format!(
             "## Required Output Format\n\nCall the tool {tool} with arguments conforming to this schema:\n\n{shown}\n\n\
              The arguments MUST match this schema exactly. Text outside the call is not read."
         ),
-        (Way::Universal, _) => format!(
+        (OutputMode::Universal, _) => format!(
             "## Required Output Format\n\nYour response is a universal agent response. Its `custom_fields` MUST be an \
              object conforming to this schema:\n\n{shown}\n\nSet `response_type` to \"custom\", `status` to \"success\" \
              and `message` to a one-line summary. Output ONLY the JSON, no additional text."
@@ -113,7 +115,7 @@ pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Val
         Form::Json => "Your response MUST be valid JSON matching this schema:",
         Form::Compact => "Your response MUST be JSON of this form (? marks optional members):",
     };
-    let shown = form.show(Way::Prompt, schema);
+    let shown = form.show(OutputMode::Prompt, schema);
     add(
         &mut text,
         &format!(
@@ -175,11 +177,11 @@ pub(crate) fn full_retry(
     why: Why,
     errors: &[String],
     previous: &str,
-    shown: (Way, Form),
+    shown: (OutputMode, Form),
     schema: &Value,
 ) -> String {
     let please = match shown.0 {
-        Way::Universal => {
+        OutputMode::Universal => {
             "Please provide a corrected universal agent response, whose `custom_fields` match the schema exactly."
         }
         _ => "Please provide a corrected response that matches the schema exactly.",
@@ -192,7 +194,7 @@ pub(crate) fn answer_retry(
     why: Why,
     errors: &[String],
     previous: &str,
-    shown: (Way, Form),
+    shown: (OutputMode, Form),
     schema: &Value,
 ) -> String {
     let please = "Please answer again with the action NORMAL_RESPONSE; its `parameters` hold the corrected result as an \
@@ -200,14 +202,20 @@ pub(crate) fn answer_retry(
     retry(opening(why, errors), previous, shown, schema, please)
 }
 
-fn retry(mut text: String, previous: &str, (way, form): (Way, Form), schema: &Value, please: &str) -> String {
+fn retry(
+    mut text: String,
+    previous: &str,
+    (mode, form): (OutputMode, Form),
+    schema: &Value,
+    please: &str,
+) -> String {
     if !previous.trim().is_empty() {
-        let previous = shortened(previous.trim(), previous_characters(way));
+        let previous = shortened(previous.trim(), previous_characters(mode));
         text.push_str(&format!("\n\n## Your Previous Response\n{previous}"));
     }
     // Under a grammar the system prompt, which shows the schema, is already most of the context.
-    if way != Way::Grammar {
-        text.push_str(&format!("\n\n## Required Schema\n{}", form.show(way, schema)));
+    if mode != OutputMode::Grammar {
+        text.push_str(&format!("\n\n## Required Schema\n{}", form.show(mode, schema)));
     }
     text.push_str(&format!(
         "\n\n{please}\nOutput ONLY the valid JSON, no additional text.\n</output-validation-error>"
@@ -227,8 +235,8 @@ pub(crate) fn steps_left(reminder: Reminder, how: &str) -> String {
     }
 }
 
-fn previous_characters(way: Way) -> usize {
-    if way == Way::Grammar { GRAMMAR_PREVIOUS_CHARACTERS_MAX } else { PREVIOUS_CHARACTERS_MAX }
+fn previous_characters(mode: OutputMode) -> usize {
+    if mode == OutputMode::Grammar { GRAMMAR_PREVIOUS_CHARACTERS_MAX } else { PREVIOUS_CHARACTERS_MAX }
 }
 
 /// The patch form of a retry: only the parts that are wrong.
@@ -237,14 +245,14 @@ pub(crate) fn patch_retry(
     errors: &[String],
     parts: &Parts,
     form: Form,
-    (way, tool): (Way, &str),
+    (mode, tool): (OutputMode, &str),
 ) -> String {
     let mut text = opening(why, errors);
     let now: Vec<String> = parts
         .list
         .iter()
         .filter_map(|part| {
-            let current = shortened(&part.current.as_ref()?.to_string(), previous_characters(way));
+            let current = shortened(&part.current.as_ref()?.to_string(), previous_characters(mode));
             Some(format!("- {}: {current}", part.pointer))
         })
         .collect();
@@ -252,14 +260,14 @@ pub(crate) fn patch_retry(
         text.push_str(&format!("\n\n## Current Values\n{}", now.join("\n")));
     }
     // Under the tool nothing but a call is read, so that asking for bare JSON would ask for a failure.
-    let last = match way {
-        Way::Tool => format!("Please call {tool} with that object as its arguments."),
+    let last = match mode {
+        OutputMode::Tool => format!("Please call {tool} with that object as its arguments."),
         _ => "Output ONLY the valid JSON, no additional text.".to_owned(),
     };
     text.push_str(&format!(
         "\n\n## Parts To Correct\nEverything else is right. Give ONLY the corrected parts, as a JSON object whose keys \
          are their paths:\n{}\n\n{last}\n</output-validation-error>",
-        form.show(way, parts.schema.source())
+        form.show(mode, parts.schema.source())
     ));
     text
 }

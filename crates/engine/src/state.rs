@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipform_types::{
-    AgentCard, AgentType, BackendInfo, Blueprint, Body, CallError, Contract, Event, Outcome, Protocol, Reply,
-    RunErrorType, RunStatus, RunType, TierBackend, ToolDefinition,
+    AgentCard, AgentType, BackendInfo, Blueprint, CallError, Contract, Event, EventBody, Outcome, Protocol,
+    Reply, RunErrorType, RunStatus, RunType, TierBackend, ToolDefinition,
 };
 
-use crate::acting::Acting;
 use crate::action::{Action, Execution, ModelCall};
 use crate::callable::Callables;
 use crate::clarity::Clearing;
@@ -18,13 +17,14 @@ use crate::conversation::Past;
 use crate::delegation::Known;
 use crate::envelope;
 use crate::error::Error;
-use crate::hire::Hired;
-use crate::ledger::Ledger;
-use crate::look::Looking;
-use crate::orchestra::Orchestra;
-use crate::plan::{Planned, Scene};
+use crate::internal_children::Hired;
+use crate::orchestrator::Orchestra;
+use crate::output_mode::Route;
+use crate::plan::{Planned, RequestContext};
 use crate::program;
-use crate::way::Route;
+use crate::tool_state::ToolState;
+use crate::usage::UsageLog;
+use crate::verify_paths::Looking;
 
 /// Retries for a run without a contract: an empty or cut-off answer is asked for once more.
 pub(crate) const RETRIES_WITHOUT_CONTRACT: u32 = 1;
@@ -34,9 +34,9 @@ pub(crate) const RETRIES_WITHOUT_CONTRACT: u32 = 1;
 pub struct State {
     pub(crate) task: Option<Task>,
     pub(crate) ladder: Vec<TierBackend>,
-    pub(crate) rung: Rung,
-    pub(crate) ledger: Ledger,
-    pub(crate) acting: Acting,
+    pub(crate) rung: RungState,
+    pub(crate) usage: UsageLog,
+    pub(crate) tools: ToolState,
     pub(crate) plan: Option<Planned>,
     /// The team's work, for orchestrators.
     pub(crate) orchestra: Option<Box<Orchestra>>,
@@ -54,7 +54,7 @@ pub struct State {
     pub(crate) past: Vec<Past>,
     /// The agents that this session has started.
     pub(crate) children: Vec<Known>,
-    pub(crate) notes: VecDeque<Body>,
+    pub(crate) notes: VecDeque<EventBody>,
     pub(crate) outcome: Option<Outcome>,
     ended: bool,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Task {
 
 /// Where the run stands on its ladder.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rung {
+pub(crate) struct RungState {
     pub(crate) index: usize,
     pub(crate) routes: Vec<Route>,
     pub(crate) at: usize,
@@ -95,8 +95,8 @@ impl State {
     }
 
     /// Folds one more event.
-    pub fn fold(&mut self, body: &Body) -> Result<(), Error> {
-        if let (true, Body::RunStart { run_type: RunType::ResumeSession, .. }) = (self.ended, body) {
+    pub fn fold(&mut self, body: &EventBody) -> Result<(), Error> {
+        if let (true, EventBody::RunStart { run_type: RunType::ResumeSession, .. }) = (self.ended, body) {
             let (past, children) = (std::mem::take(&mut self.past), std::mem::take(&mut self.children));
             *self = State { past, children, ..State::default() };
         }
@@ -104,51 +104,51 @@ impl State {
             return Err(Error::Journal("an event follows run_completed"));
         }
         match body {
-            Body::RunStart { blueprint, contract, parameters, input, .. } => {
+            EventBody::RunStart { blueprint, contract, parameters, input, .. } => {
                 self.start(blueprint, contract.as_ref(), parameters, input)
             }
-            Body::AttemptStarted { ladder, blueprint, tools, agents } => {
+            EventBody::AttemptStarted { ladder, blueprint, tools, agents } => {
                 self.fill(blueprint.as_ref());
                 self.attempt(ladder, tools, agents)
             }
-            Body::LeaseExpired { .. } => Ok(()),
-            Body::ToolsFailed { error } => {
+            EventBody::LeaseExpired { .. } => Ok(()),
+            EventBody::ToolsFailed { error } => {
                 self.cut_short(RunErrorType::ToolFailed, error.clone());
                 Ok(())
             }
-            Body::Message { content, reply, .. } => {
+            EventBody::Message { content, reply, .. } => {
                 let reply = Reply { text: content.clone(), ..(**reply).clone() };
                 self.replied(&reply)
             }
-            Body::CallFailed { error } => self.call_failed(error),
-            Body::PreTool { .. } => Ok(()),
-            Body::PathsChecked { missing, .. } => self.looked(missing),
-            Body::PostTool { call_id, tool_name, tool_output, error } => {
+            EventBody::CallFailed { error } => self.call_failed(error),
+            EventBody::PreTool { .. } => Ok(()),
+            EventBody::PathsChecked { missing, .. } => self.looked(missing),
+            EventBody::PostTool { call_id, tool_name, tool_output, error } => {
                 self.noted(body);
                 self.tool_answered(call_id, tool_name, tool_output, error.as_deref())
             }
-            Body::ChildStarted { call_id, agent_name, child_session_id, execution_mode, .. } => {
+            EventBody::ChildStarted { call_id, agent_name, child_session_id, execution_mode, .. } => {
                 self.child_started(call_id, agent_name, child_session_id, *execution_mode)
             }
-            Body::ChildCompleted(end) => self.child_completed(end),
-            Body::ValidationFailed { .. }
-            | Body::Escalated { .. }
-            | Body::PlanCreated { .. }
-            | Body::ClarityScored { .. } => self.decided(body),
-            Body::DeadlineReached { partial } => {
+            EventBody::ChildCompleted(end) => self.child_completed(end),
+            EventBody::ValidationFailed { .. }
+            | EventBody::Escalated { .. }
+            | EventBody::PlanCreated { .. }
+            | EventBody::ClarityScored { .. } => self.decided(body),
+            EventBody::DeadlineReached { partial } => {
                 self.interrupted(partial.as_deref());
                 let limit = self.task.as_ref().and_then(|task| task.blueprint.limits.timeout_seconds);
                 let limit = limit.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
                 self.cut_short(RunErrorType::Timeout, format!("the run's time limit{limit} was reached"));
                 Ok(())
             }
-            Body::StopRequested { partial } => {
+            EventBody::StopRequested { partial } => {
                 self.interrupted(partial.as_deref());
                 self.cut_short(RunErrorType::Stopped, "the run was stopped".to_owned());
                 Ok(())
             }
-            Body::Result { .. } => Ok(()),
-            Body::RunCompleted { .. } => {
+            EventBody::Result { .. } => Ok(()),
+            EventBody::RunCompleted { .. } => {
                 self.remember();
                 self.ended = true;
                 Ok(())
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// A decision is in the journal.
-    fn decided(&mut self, body: &Body) -> Result<(), Error> {
+    fn decided(&mut self, body: &EventBody) -> Result<(), Error> {
         if self.was_cut_short() {
             // Whoever stopped the run may have come before the runner's last word on it.
             self.noted(body);
@@ -168,7 +168,7 @@ impl State {
     }
 
     /// A decision that was waiting to be noted, and now is.
-    fn noted(&mut self, body: &Body) {
+    fn noted(&mut self, body: &EventBody) {
         if self.notes.front() == Some(body) {
             self.notes.pop_front();
         }
@@ -206,7 +206,7 @@ impl State {
         agents: &[AgentCard],
     ) -> Result<(), Error> {
         if !self.ladder.is_empty() || self.program.is_some() {
-            if let Some(name) = self.acting.callables.changed(tools) {
+            if let Some(name) = self.tools.callables.changed(tools) {
                 let message = format!("the definition of the tool '{name}' has changed since the run began");
                 self.cut_short(RunErrorType::ToolFailed, message);
             }
@@ -231,7 +231,7 @@ impl State {
         let envelope = (speaks || !callables.is_empty())
             .then(|| envelope::enforced(&callables, task.contract.as_ref()).map(Arc::new))
             .transpose()?;
-        self.acting = Acting { callables: Arc::new(callables), envelope, ..Acting::default() };
+        self.tools = ToolState { callables: Arc::new(callables), envelope, ..ToolState::default() };
         self.ladder = ladder.to_vec();
         self.climb(0);
         self.open();
@@ -246,11 +246,11 @@ impl State {
                 (Some(data), _) => data.to_string(),
                 (None, text) => text.clone().unwrap_or_default(),
             },
-            _ => self.ledger.replies.last().cloned().unwrap_or_default(),
+            _ => self.usage.replies.last().cloned().unwrap_or_default(),
         };
         // No chat template takes an empty turn.
         let answer = if answer.trim().is_empty() { "(no answer)".to_owned() } else { answer };
-        let turns = std::mem::take(&mut self.acting.turns);
+        let turns = std::mem::take(&mut self.tools.turns);
         let input = self.orchestra.as_ref().map_or(&task.input, |orchestra| orchestra.input());
         self.past.push(Past { input: input.clone(), turns, answer });
     }
@@ -260,9 +260,9 @@ impl State {
             return Err(Error::Journal("a reply came to no question"));
         };
         self.account(&planned);
-        self.ledger.replied(reply);
+        self.usage.replied(reply);
         if self.was_cut_short() {
-            // It was under way when the run was stopped: paid for, kept, and not acted upon.
+            // It was under mode when the run was stopped: paid for, kept, and not acted upon.
             self.refresh_failure();
         } else {
             self.decide_on_reply(planned.plan, reply);
@@ -292,7 +292,7 @@ impl State {
         if let Some(planned) = &planned {
             self.account(planned);
         }
-        self.ledger.replied(&Reply { text: text.to_owned(), ..Reply::default() });
+        self.usage.replied(&Reply { text: text.to_owned(), ..Reply::default() });
         if let Some(planned) = planned {
             self.keep_partial(&planned.plan, text);
         }
@@ -305,18 +305,18 @@ impl State {
     }
 
     fn account(&mut self, planned: &Planned) {
-        self.ledger.called(planned.plan.is_retry);
-        self.ledger.strategy = planned.plan.way.strategy();
-        if let Some(scene) = self.scene() {
-            let unenforced = planned.prepared(&scene).unenforced.clone();
-            self.ledger.unenforced(unenforced);
+        self.usage.called(planned.plan.is_retry);
+        self.usage.strategy = planned.plan.mode.strategy();
+        if let Some(context) = self.context() {
+            let unenforced = planned.prepared(&context).unenforced.clone();
+            self.usage.unenforced(unenforced);
         }
     }
 
     /// All that a request is made of.
-    fn scene(&self) -> Option<Scene<'_>> {
+    fn context(&self) -> Option<RequestContext<'_>> {
         let (task, backend) = (self.task.as_ref()?, self.backend()?);
-        Some(Scene { task, acting: &self.acting, past: &self.past, backend })
+        Some(RequestContext { task, tools: &self.tools, past: &self.past, backend })
     }
 
     /// The backend of the current rung.
@@ -330,7 +330,7 @@ impl State {
 
     /// The most retries on each rung.
     pub(crate) fn retries_max(&self) -> u32 {
-        let without = match &self.acting.envelope {
+        let without = match &self.tools.envelope {
             Some(envelope) => envelope.options().max_retries,
             None => RETRIES_WITHOUT_CONTRACT,
         };
@@ -341,7 +341,7 @@ impl State {
     pub fn is_resumed(&self) -> bool {
         // Earlier runs began on the first rung, and most ended there.
         let before = !self.past.is_empty() && self.rung.index == 0;
-        self.ledger.rungs.last().is_some_and(|rung| rung.calls > 0) || before
+        self.usage.rungs.last().is_some_and(|rung| rung.calls > 0) || before
     }
 
     /// How the run ended, once it has.
@@ -351,7 +351,7 @@ impl State {
 
     /// Requests made so far.
     pub fn calls(&self) -> u32 {
-        self.ledger.calls
+        self.usage.calls
     }
 
     /// The status that the outcome means for the run.
@@ -387,24 +387,24 @@ pub fn next(state: &State) -> Option<Action> {
     if !state.hired.is_empty() {
         return Some(Action::Park);
     }
-    if let Some(step) = &state.acting.step {
+    if let Some(step) = &state.tools.step {
         if let Some(child) = step.child() {
             return Some(Action::Delegate(Box::new(child.clone())));
         }
         let tools = step.tools();
         return Some(if tools.is_empty() { Action::Park } else { Action::Tools(tools) });
     }
-    let (scene, planned) = (state.scene()?, state.plan.as_ref()?);
-    let on_rung = state.ledger.rungs.last().map_or(0, |rung| rung.calls);
-    let (number, of) = match state.acting.callables.is_empty() {
+    let (context, planned) = (state.context()?, state.plan.as_ref()?);
+    let on_rung = state.usage.rungs.last().map_or(0, |rung| rung.calls);
+    let (number, of) = match state.tools.callables.is_empty() {
         true => ((on_rung + 1).min(state.retries_max() + 1), state.retries_max() + 1),
-        false => ((state.acting.steps() + 1).min(state.acting.bounds.steps), state.acting.bounds.steps),
+        false => ((state.tools.steps() + 1).min(state.tools.bounds.steps), state.tools.bounds.steps),
     };
     Some(Action::Call(Box::new(ModelCall {
-        backend: scene.backend.name.clone(),
+        backend: context.backend.name.clone(),
         number,
         of,
         asked: planned.plan.describe(),
-        request: planned.prepared(&scene).request.clone(),
+        request: planned.prepared(&context).request.clone(),
     })))
 }

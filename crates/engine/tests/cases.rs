@@ -18,7 +18,7 @@ use std::path::Path;
 
 use script::{Case, Played};
 use slipform_engine::{State, next};
-use slipform_types::{Body, Event, RunId, SessionId};
+use slipform_types::{Event, EventBody, RunId, SessionId};
 
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
@@ -97,7 +97,7 @@ fn continues(case: &Case, whole: &Played, cut: usize) -> Result<(), String> {
 }
 
 /// The event as it comes back from storage.
-fn stored(index: usize, body: &Body) -> Result<Event, String> {
+fn stored(index: usize, body: &EventBody) -> Result<Event, String> {
     let event = Event {
         seq: index as u64 + 1,
         session_id: SessionId::from_random([1; 6]),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use slipform_engine::{Action, State, next};
-use slipform_types::{Body, Outcome, RunErrorType};
+use slipform_types::{EventBody, Outcome, RunErrorType};
 
 /// Sequences that are tried; each is different and every run tries the same ones.
 const SEQUENCES: u64 = 3_000;
@@ -11,15 +11,19 @@ const SEQUENCES: u64 = 3_000;
 /// The longest sequence.
 const EVENTS_MAX: u64 = 24;
 
-fn body(value: &Value) -> Body {
+fn body(value: &Value) -> EventBody {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-fn start(strategy: &str, correction: &str, mode: &str, schema: &Value) -> Body {
+fn start(strategy: &str, correction: &str, mode: &str, schema: &Value) -> EventBody {
     start_as(&json!({"name": "agent"}), (strategy, correction, mode), schema)
 }
 
-fn start_as(blueprint: &Value, (strategy, correction, mode): (&str, &str, &str), schema: &Value) -> Body {
+fn start_as(
+    blueprint: &Value,
+    (strategy, correction, mode): (&str, &str, &str),
+    schema: &Value,
+) -> EventBody {
     let options = json!({
         "max_retries": 2, "extract_json": true, "strict_json_only": false, "validation_mode": mode,
         "strategy": strategy, "correction": correction, "schema_form": "auto", "reject_placeholders": true,
@@ -34,7 +38,7 @@ fn start_as(blueprint: &Value, (strategy, correction, mode): (&str, &str, &str),
     }))
 }
 
-fn attempt(structured_output: &str, rungs: usize) -> Body {
+fn attempt(structured_output: &str, rungs: usize) -> EventBody {
     let rung = json!({"tier": "t", "backend": {
         "name": "b", "kind": "openai", "model": "m", "dialect": "openai",
         "structured_output": structured_output, "max_tokens": 100,
@@ -43,7 +47,7 @@ fn attempt(structured_output: &str, rungs: usize) -> Body {
 }
 
 /// The same with something to call.
-fn acting(structured_output: &str, kind: &str) -> Body {
+fn acting(structured_output: &str, kind: &str) -> EventBody {
     let rung = json!({"tier": "t", "backend": {
         "name": "b", "kind": kind, "model": "m", "dialect": "openai", "structured_output": structured_output,
     }});
@@ -55,7 +59,7 @@ fn acting(structured_output: &str, kind: &str) -> Body {
     )
 }
 
-fn message(text: &str, stop: &str, arguments: Option<&str>) -> Body {
+fn message(text: &str, stop: &str, arguments: Option<&str>) -> EventBody {
     let calls: Vec<Value> = arguments
         .into_iter()
         .map(|arguments| json!({"id": "c", "name": "submit_result", "arguments": arguments}))
@@ -63,7 +67,7 @@ fn message(text: &str, stop: &str, arguments: Option<&str>) -> Body {
     called(text, stop, &calls)
 }
 
-fn called(text: &str, stop: &str, calls: &[Value]) -> Body {
+fn called(text: &str, stop: &str, calls: &[Value]) -> EventBody {
     body(&json!({
         "event_type": "message", "role": "assistant", "content": text,
         "reply": {"text": "", "stop": {"reason": stop, "message": "no"}, "tool_calls": calls},
@@ -106,7 +110,7 @@ const TEXTS: [&str; 19] = [
     "{\"type\": \"object\", \"properties\": {}}",
 ];
 
-fn random(dice: &mut Dice) -> Body {
+fn random(dice: &mut Dice) -> EventBody {
     match dice.roll(18) {
         12 => body(&json!({"event_type": "tools_failed", "error": "none"})),
         13 => body(&json!({"event_type": "paths_checked", "present": [], "missing": ["a"]})),
@@ -187,7 +191,7 @@ fn no_order_of_events_panics() {
             events =
                 vec![start_as(&blueprint, how, schema), acting(dice.pick(&["auto", "prompt", "tool"]), kind)];
         }
-        let mut accepted: Vec<Body> = Vec::new();
+        let mut accepted: Vec<EventBody> = Vec::new();
         for _ in 0..dice.roll(EVENTS_MAX) {
             // A wild event now and then; mostly what a runner would append, so that runs get somewhere.
             let wild = dice.roll(4) == 0;
@@ -221,7 +225,7 @@ fn no_order_of_events_panics() {
     }
 }
 
-fn folded(bodies: &[Body]) -> State {
+fn folded(bodies: &[EventBody]) -> State {
     let mut state = State::default();
     for body in bodies {
         state.fold(body).unwrap();
@@ -229,7 +233,7 @@ fn folded(bodies: &[Body]) -> State {
     state
 }
 
-fn begun() -> Vec<Body> {
+fn begun() -> Vec<EventBody> {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
     vec![start("prompt", "full", "strict", &schema), attempt("prompt", 1)]
 }

@@ -7,10 +7,10 @@ use crate::choose::{self, Candidate};
 use crate::options::{Mode, Options};
 use crate::outcome::{Extraction, Outcome, violation};
 use crate::parse::{self, Repairs, excerpt};
+use crate::reasoning;
 use crate::repair::{Repair, RepairKind};
 use crate::scan::{Scan, Tier, is_blank, scan};
-use crate::strict::{self, Stop, Why};
-use crate::thought;
+use crate::strict::{self, ReadFailure, Why};
 
 /// Finds the JSON in `text` that satisfies `schema`, or says what is wrong with the closest.
 pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
@@ -97,7 +97,9 @@ fn exact(text: &str, document: &str, schema: Option<&Schema>) -> Outcome {
         Ok(parsed) => parsed,
         Err(stop) => {
             let offset = document.as_ptr() as usize - text.as_ptr() as usize;
-            return Outcome::NotFound { reason: describe(text, Stop { at: stop.at + offset, ..stop }) };
+            return Outcome::NotFound {
+                reason: describe(text, ReadFailure { at: stop.at + offset, ..stop }),
+            };
         }
     };
     let violations = schema.map(|schema| schema.violations(&parsed.value)).unwrap_or_default();
@@ -105,7 +107,7 @@ fn exact(text: &str, document: &str, schema: Option<&Schema>) -> Outcome {
     if violations.is_empty() { Outcome::Valid(candidate) } else { Outcome::Invalid { candidate, violations } }
 }
 
-fn describe(text: &str, stop: Stop) -> String {
+fn describe(text: &str, stop: ReadFailure) -> String {
     let before = &text.as_bytes()[..stop.at.min(text.len())];
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
@@ -122,7 +124,7 @@ fn describe(text: &str, stop: Stop) -> String {
 
 /// Searches a text that is not itself a document.
 fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
-    let split = thought::split(text);
+    let split = reasoning::split(text);
     let guided = schema.is_some();
     let mut result = scan_escaped(split.answer, guided, options.mode);
     if result.found.is_empty() {
@@ -138,14 +140,14 @@ fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
         result = scan(split.before, guided, options.mode);
     }
     let may_look_back = is_blank(split.answer) || options.mode == Mode::Lenient;
-    if result.found.is_empty() && may_look_back && !split.thought.is_empty() {
-        let Scan { mut found, too_deep } = scan(split.thought, guided, options.mode);
+    if result.found.is_empty() && may_look_back && !split.reasoning.is_empty() {
+        let Scan { mut found, too_deep } = scan(split.reasoning, guided, options.mode);
         for found in &mut found {
             found.tier = Tier::Thought;
         }
         result = Scan { found, too_deep };
     }
-    let surrounded = !split.thought.is_empty() || is_surrounded(split.answer, &result);
+    let surrounded = !split.reasoning.is_empty() || is_surrounded(split.answer, &result);
     let mut candidates = choose::candidates(result.found, guided);
     if candidates.is_empty() {
         candidates.extend(scalar_candidate(split.answer, schema, options.mode));

@@ -45,10 +45,10 @@ mod extract;
 mod options;
 mod outcome;
 mod parse;
+mod reasoning;
 mod repair;
 mod scan;
 mod strict;
-mod thought;
 
 pub use extract::{extract, extract_bytes};
 pub use options::{Mode, NESTING_MAX, Options, TEXT_BYTES_MAX};

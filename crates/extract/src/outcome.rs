@@ -52,9 +52,9 @@ impl Outcome {
     /// The same, held to what goes beyond the schema that it was extracted by: universal responses have rules of their
     /// own. Whose response it is cannot be told here, so that any kind will do.
     #[must_use]
-    pub fn beyond(self, schema: Option<&Schema>) -> Outcome {
+    pub fn with_extra_rules(self, schema: Option<&Schema>) -> Outcome {
         let (Outcome::Valid(candidate), Some(schema)) = (&self, schema) else { return self };
-        let violations = universal::beyond(schema, &candidate.value, None);
+        let violations = universal::extra_rules(schema, &candidate.value, None);
         match self {
             Outcome::Valid(candidate) if !violations.is_empty() => Outcome::Invalid { candidate, violations },
             other => other,

@@ -19,7 +19,7 @@ pub(crate) struct Parsed {
 
 /// Where and why reading stopped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stop {
+pub(crate) struct ReadFailure {
     pub(crate) at: usize,
     pub(crate) why: Why,
 }
@@ -41,7 +41,7 @@ pub(crate) enum Why {
 }
 
 /// Reads one value from `at`, which may be followed by anything.
-pub(crate) fn parse(text: &str, at: usize) -> Result<Parsed, Stop> {
+pub(crate) fn parse(text: &str, at: usize) -> Result<Parsed, ReadFailure> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at, depth: 0, deepest: 0 };
     reader.skip_space();
     let value = reader.value()?;
@@ -49,12 +49,12 @@ pub(crate) fn parse(text: &str, at: usize) -> Result<Parsed, Stop> {
 }
 
 /// Reads `text` as exactly one document.
-pub(crate) fn parse_whole(text: &str) -> Result<Parsed, Stop> {
+pub(crate) fn parse_whole(text: &str) -> Result<Parsed, ReadFailure> {
     let parsed = parse(text, 0)?;
     let rest = text.as_bytes().iter().skip(parsed.end).position(|&byte| !is_space(byte));
     match rest {
         None => Ok(parsed),
-        Some(offset) => Err(Stop { at: parsed.end + offset, why: Why::Syntax }),
+        Some(offset) => Err(ReadFailure { at: parsed.end + offset, why: Why::Syntax }),
     }
 }
 
@@ -96,9 +96,9 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    fn stop<T>(&self, why: Why) -> Result<T, Stop> {
+    fn stop<T>(&self, why: Why) -> Result<T, ReadFailure> {
         let why = if why == Why::Syntax && self.at >= self.bytes.len() { Why::End } else { why };
-        Err(Stop { at: self.at, why })
+        Err(ReadFailure { at: self.at, why })
     }
 
     fn peek(&self) -> u8 {
@@ -112,7 +112,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self) -> Result<Value, Stop> {
+    fn value(&mut self) -> Result<Value, ReadFailure> {
         match self.peek() {
             b'"' => {
                 self.at += 1;
@@ -128,7 +128,7 @@ impl Reader<'_> {
         }
     }
 
-    fn literal(&mut self, word: &str, value: Value) -> Result<Value, Stop> {
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, ReadFailure> {
         let rest = &self.bytes[self.at..];
         if rest.starts_with(word.as_bytes()) {
             self.at += word.len();
@@ -140,14 +140,14 @@ impl Reader<'_> {
         self.stop(Why::Syntax)
     }
 
-    fn enter(&mut self) -> Result<(), Stop> {
+    fn enter(&mut self) -> Result<(), ReadFailure> {
         self.at += 1;
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
         if self.depth > NESTING_MAX { self.stop(Why::Depth) } else { Ok(()) }
     }
 
-    fn object(&mut self) -> Result<Value, Stop> {
+    fn object(&mut self) -> Result<Value, ReadFailure> {
         self.enter()?;
         let mut object = Map::new();
         self.skip_space();
@@ -188,7 +188,7 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self) -> Result<Value, Stop> {
+    fn array(&mut self) -> Result<Value, ReadFailure> {
         self.enter()?;
         let mut items = Vec::new();
         self.skip_space();
@@ -216,7 +216,7 @@ impl Reader<'_> {
     }
 
     /// Reads a string whose opening quote has been consumed.
-    fn string(&mut self) -> Result<String, Stop> {
+    fn string(&mut self) -> Result<String, ReadFailure> {
         let start = self.at;
         self.at = plain_end(self.bytes, start);
         if self.peek() == b'"' {
@@ -242,7 +242,7 @@ impl Reader<'_> {
         }
     }
 
-    fn escape(&mut self, content: &mut String) -> Result<(), Stop> {
+    fn escape(&mut self, content: &mut String) -> Result<(), ReadFailure> {
         self.at += 1;
         let character = match self.peek() {
             b'"' => '"',
@@ -266,7 +266,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn unicode(&mut self) -> Result<char, Stop> {
+    fn unicode(&mut self) -> Result<char, ReadFailure> {
         let first = self.hex4()?;
         if let Some(character) = char::from_u32(first) {
             return Ok(character);
@@ -283,7 +283,7 @@ impl Reader<'_> {
         char::from_u32(code).map_or_else(|| self.stop(Why::Surrogate), Ok)
     }
 
-    fn hex4(&mut self) -> Result<u32, Stop> {
+    fn hex4(&mut self) -> Result<u32, ReadFailure> {
         let digits = self
             .text
             .get(self.at..self.at + 4)
@@ -297,7 +297,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Number, Stop> {
+    fn number(&mut self) -> Result<Number, ReadFailure> {
         let start = self.at;
         if self.peek() == b'-' {
             self.at += 1;

@@ -2,15 +2,15 @@
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
-use slipform_types::{Format, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice};
+use slipform_types::{Format, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice};
 
 use crate::config::BackendConfig;
 use crate::error::Error;
+use crate::error_text::server_message;
 use crate::http::{Assemble, Http, Post};
 use crate::openai::{TOOL_CALLS_MAX, arguments, merged};
 use crate::secret::Secret;
 use crate::sse::Event;
-use crate::words::server_words;
 use crate::{Backend, Call, CallFuture};
 
 /// The version of the protocol that is spoken.
@@ -248,7 +248,7 @@ impl Assembly {
 
 /// An error in the middle of a stream; an overloaded server says so there.
 fn error_event(body: &Value) -> Error {
-    let message = server_words(body.to_string().as_bytes());
+    let message = server_message(body.to_string().as_bytes());
     match body["error"]["type"].as_str() {
         Some("invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error") => {
             Error::Rejected { status: 400, message }
@@ -326,10 +326,10 @@ impl Assemble for Assembly {
             }
         }
         self.reply.stop = match self.stop.as_deref() {
-            Some("max_tokens" | "model_context_window_exceeded" | "pause_turn") => Stop::Length,
-            Some("refusal") => Stop::Refused { message: self.reply.text.clone() },
-            _ if !self.reply.tool_calls.is_empty() => Stop::ToolCalls,
-            _ => Stop::Finished,
+            Some("max_tokens" | "model_context_window_exceeded" | "pause_turn") => StopReason::Length,
+            Some("refusal") => StopReason::Refused { message: self.reply.text.clone() },
+            _ if !self.reply.tool_calls.is_empty() => StopReason::ToolCalls,
+            _ => StopReason::Finished,
         };
         Ok(self.reply)
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use slipform_process::{Limits, Program, common_environment, last_words};
-use slipform_types::{Reply, Request, Role, Stop, Usage};
+use slipform_types::{Reply, Request, Role, StopReason, Usage};
 use tokio::sync::Semaphore;
 
 use crate::completions::conversation;
@@ -83,7 +83,7 @@ impl Answering {
         let usage =
             Usage { input: estimate::tokens(&document), output: estimate::tokens(&text), estimated: true };
         let model = self.model.clone();
-        let reply = Reply { text, stop: Stop::Finished, usage, model, ..Reply::default() };
+        let reply = Reply { text, stop: StopReason::Finished, usage, model, ..Reply::default() };
         let reply = self.listed.iter().fold(reply, |reply, secret| secret.redact_reply(reply));
         Ok(self.secret.redact_reply(reply))
     }

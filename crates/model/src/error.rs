@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use slipform_types::{CallError, CallErrorKind};
 
+use crate::error_text::{MESSAGE_CHARACTERS_MAX, shortened};
 use crate::secret::Secret;
-use crate::words::{MESSAGE_CHARACTERS_MAX, shortened};
 
 /// How much is shown of a page that is not an answer: enough to recognise it.
 const START_CHARACTERS_MAX: usize = 200;

@@ -11,12 +11,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::Watch;
 use crate::config::BackendConfig;
 use crate::error::Error;
+use crate::error_text::{blames_request, cause, on_one_line, server_message};
 use crate::estimate;
 use crate::retry::{Retry, retry_after};
 use crate::secret::Secret;
 use crate::sse::{Event, Events};
-use crate::telling::Telling;
-use crate::words::{blames_request, cause, on_one_line, server_words};
+use crate::stream_watch::StreamWatch;
 
 /// The largest reply that is kept. The longest answers of today's models are a tenth of it; what is
 /// longer would only fill the memory.
@@ -175,7 +175,7 @@ impl Http {
     ) -> Result<Reply, Error> {
         let mut reply = A::default();
         let mut events = Events::default();
-        let mut telling = Telling::new(&self.secret, post.watch);
+        let mut stream_watch = StreamWatch::new(&self.secret, post.watch);
         let mut read = 0;
         // Some servers keep the connection open when all is said.
         while !reply.is_done() {
@@ -195,7 +195,7 @@ impl Http {
                 return Err(Error::TooLarge { limit: REPLY_BYTES_MAX });
             }
             post.watch.tokens(reply.tokens());
-            telling.tell(reply.reply());
+            stream_watch.tell(reply.reply());
         }
         events.finish(|event| reply.event(&event))?;
         reply.finish()
@@ -257,7 +257,7 @@ impl Http {
         }
         let wait = retry_after(header(response.headers(), &RETRY_AFTER), SystemTime::now());
         let body = self.error_body(deadline, response).await;
-        let message = server_words(&body);
+        let message = server_message(&body);
         let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         Err(match status {
             StatusCode::INTERNAL_SERVER_ERROR if blames_request(&said["error"]) => {

@@ -3,7 +3,7 @@
 //! - One file a protocol: `openai` (chat completions), `completions`, `anthropic`, `command`.
 //! - `http` carries the calls: streaming, timeouts, size bounds, repeats with backoff, no redirects, a
 //!   limit on calls at the same time. `sse` reads event streams, `retry` decides when to ask again,
-//!   `words` finds what a server says, `estimate` counts tokens where it does not, `telling` passes a reply on while
+//!   `words` finds what a server says, `estimate` counts tokens where it does not, `stream_watch` passes a reply on while
 //!   it is written.
 //! - [`probe`] puts a backend's promises to the test with schemas that the prompt argues against.
 //! - Keys come from named environment variables and appear in no error, reply or debug output.
@@ -16,7 +16,7 @@
 //! let mut config = BackendConfig::new("local", BackendKind::OpenAi);
 //! config.base_url = Some("http://127.0.0.1:1234/v1".to_owned());
 //! let backend = connect(&config, &|name| std::env::var(name).ok())?;
-//! let request = Request { messages: vec![Message::user("Hello")], ..Request::default() };
+//! let request = Request { messages: vec![Message::user("RegisterRequest")], ..Request::default() };
 //! let reply = backend.call(Call::new(&request)).await?;
 //! # let _ = reply;
 //! # Ok(())
@@ -30,6 +30,7 @@ mod command;
 mod completions;
 mod config;
 mod error;
+mod error_text;
 mod estimate;
 mod http;
 mod openai;
@@ -37,8 +38,7 @@ pub mod probe;
 mod retry;
 mod secret;
 mod sse;
-mod telling;
-mod words;
+mod stream_watch;
 
 use std::path::Path;
 use std::pin::Pin;

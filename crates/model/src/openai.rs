@@ -70,7 +70,7 @@ impl Endpoint {
     }
 
     async fn post(&self, call: Call<'_>, body: &Map<String, Value>) -> Result<Reply, Error> {
-        let body = Body { rest: body, response_format: ResponseFormat::of(&call.request.format) };
+        let body = EventBody { rest: body, response_format: ResponseFormat::of(&call.request.format) };
         let body = serde_json::to_vec(&body)
             .map_err(|error| Error::Settings(format!("the request cannot be written: {error}")))?;
         let post = Post { url: &self.url, body: &body, request: call.request, watch: call.watch };
@@ -80,7 +80,7 @@ impl Endpoint {
 
 /// A request's body. The schema is borrowed: it is the largest part of many requests.
 #[derive(Serialize)]
-struct Body<'a> {
+struct EventBody<'a> {
     #[serde(flatten)]
     rest: &'a Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]

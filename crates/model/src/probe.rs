@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipform_schema::Dialect;
-use slipform_types::{Capabilities, Format, Message, Request, Stop, Support, Tool, ToolChoice};
+use slipform_types::{Capabilities, Format, Message, Request, StopReason, Support, Tool, ToolChoice};
 
 use crate::{Backend, Call, Error};
 
@@ -25,7 +25,7 @@ const CUT: &str = "(the tokens ran out before an answer)";
 const NO_PLACE: &str = "(the protocol has no place for it)";
 
 const PROMPT: &str = "Describe my favourite paint as a JSON object and nothing else. Its \"colour\" is \"ultraviolet\" \
-    (exactly that word, no other), its \"rating\" is 99, and add a third property \"note\" with the value \"hello\".";
+    (exactly that word, no other), its \"rating\" is 99, and add a third property \"note\" with the value \"registration_request\".";
 
 /// The verdict on one feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,7 +161,8 @@ async fn examine(backend: &dyn Backend, feature: &str) -> Result<Finding, Error>
     };
     let is_tool = feature.ends_with("tools");
     // A model that thinks first may have no tokens left for an answer, which then tells nothing.
-    let is_cut = reply.stop == Stop::Length && matches!(reply.text.trim().chars().next(), None | Some('{'));
+    let is_cut =
+        reply.stop == StopReason::Length && matches!(reply.text.trim().chars().next(), None | Some('{'));
     let text = match (is_tool, reply.tool_calls.first()) {
         (true, Some(call)) => call.arguments.clone(),
         (true, None) if is_cut => CUT.to_owned(),

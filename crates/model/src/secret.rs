@@ -1,6 +1,6 @@
 //! A provider's key: read from a named variable, used in one header, shown nowhere.
 
-use slipform_types::{KEY_REMOVED, REDACTED, Reply, Stop};
+use slipform_types::{KEY_REMOVED, REDACTED, Reply, StopReason};
 
 /// Shorter values are not looked for in texts: they would be found by chance.
 const SECRET_BYTES_MIN: usize = 6;
@@ -68,7 +68,7 @@ impl Secret {
         reply.text = self.redact(reply.text);
         reply.reasoning = self.redact(reply.reasoning);
         reply.model = self.redact(reply.model);
-        if let Stop::Refused { message } = &mut reply.stop {
+        if let StopReason::Refused { message } = &mut reply.stop {
             *message = self.redact(std::mem::take(message));
         }
         for call in &mut reply.tool_calls {

@@ -5,27 +5,27 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use slipform_api::{AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerDoor};
+use slipform_api::{AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerApi};
 use slipform_engine::{Action, Child, ChildTask, State, next};
-use slipform_types::{Body, Event, RunError, RunErrorType, RunId, RunStatus, Salvage, SessionId};
+use slipform_types::{Event, EventBody, RunError, RunErrorType, RunId, RunStatus, Salvage, SessionId};
 
 use crate::backoff::insist;
-use crate::claim::Claim;
-use crate::drive::{Stop, ending};
+use crate::drive::{StopSignal, ending};
 use crate::error::Error;
 use crate::job::Job;
 use crate::journal::{Accepted, Coordinator, Reported};
+use crate::run_context::RunContext;
 
 /// How long results are kept and said again while the coordinator is away. Beyond it the run is somebody else's for
 /// sure, and the attempt ends.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// One attempt at a run: whatever happens in it goes through a door, numbered, and again while nobody opens.
+/// One attempt at a run: whatever happens in it goes through a api, numbered, and again while nobody opens.
 pub struct Attempt {
-    door: Arc<dyn RunnerDoor>,
+    api: Arc<dyn RunnerApi>,
     reference: AttemptRef,
     job: Arc<Job>,
-    stop: Stop,
+    stop: StopSignal,
     /// The number of the last message that was acknowledged.
     said: AtomicI64,
     is_over: AtomicBool,
@@ -33,9 +33,9 @@ pub struct Attempt {
 
 impl Attempt {
     /// The attempt with this fencing token. Its `stop` is requested when the coordinator says so.
-    pub fn new(door: Arc<dyn RunnerDoor>, token: i64, job: Arc<Job>, stop: Stop) -> Attempt {
+    pub fn new(api: Arc<dyn RunnerApi>, token: i64, job: Arc<Job>, stop: StopSignal) -> Attempt {
         let reference = AttemptRef { run_id: job.run_id.clone(), token };
-        Attempt { door, reference, job, stop, said: AtomicI64::new(0), is_over: AtomicBool::new(false) }
+        Attempt { api, reference, job, stop, said: AtomicI64::new(0), is_over: AtomicBool::new(false) }
     }
 
     /// Whether the run's end was acknowledged.
@@ -48,14 +48,14 @@ impl Attempt {
     /// # Errors
     /// When the coordinator does not take it.
     pub async fn park(&self) -> Result<(), Error> {
-        Ok(insist(PATIENCE, || self.door.park(&self.reference)).await?)
+        Ok(insist(PATIENCE, || self.api.park(&self.reference)).await?)
     }
 
     /// Ends a run before there was an attempt worth the name, for the reason that this event is.
     ///
     /// # Errors
     /// When its journal cannot be used, or the coordinator does not take it.
-    pub(crate) async fn conclude(&self, reason: Body) -> Result<(), Error> {
+    pub(crate) async fn conclude(&self, reason: EventBody) -> Result<(), Error> {
         let mut state = State::from_journal(&self.job.journal)?;
         state.fold(&reason)?;
         let mut bodies = vec![reason];
@@ -76,7 +76,7 @@ impl Attempt {
     }
 
     /// Says what happened, and again until it is heard.
-    async fn say(&self, events: Vec<Body>) -> Result<(), Error> {
+    async fn say(&self, events: Vec<EventBody>) -> Result<(), Error> {
         // Nobody else numbers: a drive says one thing after the other.
         let number = self.said.load(Ordering::SeqCst) + 1;
         let AttemptRef { run_id, token } = self.reference.clone();
@@ -101,8 +101,8 @@ impl Attempt {
     async fn send(&self, request: &AppendRequest) -> Result<(), slipform_api::Error> {
         let is_last = is_ending(&request.events);
         let Appended { stop, .. } = insist(PATIENCE, || match is_last {
-            true => self.door.finish(request),
-            false => self.door.append(request),
+            true => self.api.finish(request),
+            false => self.api.append(request),
         })
         .await?;
         self.said.store(request.number, Ordering::SeqCst);
@@ -121,11 +121,11 @@ impl Coordinator for Attempt {
         Box::pin(std::future::ready(Ok(own.cloned().collect())))
     }
 
-    fn append<'a>(&'a self, _: &'a SessionId, _: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
+    fn append<'a>(&'a self, _: &'a SessionId, _: &'a RunId, bodies: Vec<EventBody>) -> Reported<'a, ()> {
         Box::pin(self.say(bodies))
     }
 
-    fn delegate<'a>(&'a self, _: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+    fn delegate<'a>(&'a self, _: &'a RunContext, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
         Box::pin(async move {
             let (session_id, parameters) = match &child.task {
                 ChildTask::Start { parameters } => (None, parameters.clone()),
@@ -144,7 +144,7 @@ impl Coordinator for Attempt {
                 output_schema: child.output_schema.clone(),
                 output_schema_name: child.output_schema_name.clone(),
             };
-            Ok(match insist(PATIENCE, || self.door.delegate(&request)).await? {
+            Ok(match insist(PATIENCE, || self.api.delegate(&request)).await? {
                 ChildAnswer::Accepted { session_id, run_id } => Ok(Accepted { session_id, run_id }),
                 ChildAnswer::Refused { reason } => Err(reason),
             })
@@ -152,27 +152,29 @@ impl Coordinator for Attempt {
     }
 }
 
-fn is_ending(events: &[Body]) -> bool {
-    matches!(events.last(), Some(Body::RunCompleted { .. }))
+fn is_ending(events: &[EventBody]) -> bool {
+    matches!(events.last(), Some(EventBody::RunCompleted { .. }))
 }
 
 /// The end of a run without what makes it long. Replies are in the journal in any case.
-fn in_short(events: Vec<Body>, refusal: &slipform_api::Error) -> Vec<Body> {
-    let notes = events.iter().filter(|body| !matches!(body, Body::Result { .. } | Body::RunCompleted { .. }));
-    let mut short: Vec<Body> = notes.cloned().collect();
+fn in_short(events: Vec<EventBody>, refusal: &slipform_api::Error) -> Vec<EventBody> {
+    let notes = events
+        .iter()
+        .filter(|body| !matches!(body, EventBody::Result { .. } | EventBody::RunCompleted { .. }));
+    let mut short: Vec<EventBody> = notes.cloned().collect();
     let errors = vec![format!("what the run kept is in its journal: {}", refusal.message)];
     let salvage = Some(Box::new(Salvage { errors, ..Salvage::default() }));
     short.extend(events.into_iter().filter_map(|body| match body {
-        Body::RunCompleted { status, error: Some(error), receipt, .. } => {
+        EventBody::RunCompleted { status, error: Some(error), receipt, .. } => {
             let error = RunError { last_output: None, response: None, ..*error };
-            Some(Body::RunCompleted {
+            Some(EventBody::RunCompleted {
                 status,
                 error: Some(Box::new(error)),
                 salvage: salvage.clone(),
                 receipt,
             })
         }
-        Body::RunCompleted { .. } => Some(ended(
+        EventBody::RunCompleted { .. } => Some(ended(
             RunErrorType::LimitExceeded,
             format!("the result is larger than the coordinator takes: {}", refusal.message),
             salvage.clone(),
@@ -183,7 +185,7 @@ fn in_short(events: Vec<Body>, refusal: &slipform_api::Error) -> Vec<Body> {
 }
 
 /// The end of a run that failed, said without its journal.
-pub(crate) fn ended(kind: RunErrorType, message: String, salvage: Option<Box<Salvage>>) -> Body {
+pub(crate) fn ended(kind: RunErrorType, message: String, salvage: Option<Box<Salvage>>) -> EventBody {
     let error = RunError {
         kind,
         message,
@@ -193,13 +195,18 @@ pub(crate) fn ended(kind: RunErrorType, message: String, salvage: Option<Box<Sal
         retry_count: 0,
         response: None,
     };
-    Body::RunCompleted { status: RunStatus::Failed, error: Some(Box::new(error)), salvage, receipt: None }
+    EventBody::RunCompleted {
+        status: RunStatus::Failed,
+        error: Some(Box::new(error)),
+        salvage,
+        receipt: None,
+    }
 }
 
 /// The end of a run whose result the coordinator does not take. The result is kept as what can still be used.
-fn refused(events: &[Body], error: &slipform_api::Error) -> Body {
+fn refused(events: &[EventBody], error: &slipform_api::Error) -> EventBody {
     let result = events.iter().find_map(|body| match body {
-        Body::Result { result_data, receipt, .. } => Some((result_data.clone(), receipt)),
+        EventBody::Result { result_data, receipt, .. } => Some((result_data.clone(), receipt)),
         _ => None,
     });
     let (best_candidate, calls, retry_count) = match result {
@@ -207,7 +214,7 @@ fn refused(events: &[Body], error: &slipform_api::Error) -> Body {
         None => (None, 0, 0),
     };
     let errors = vec![error.message.clone()];
-    Body::RunCompleted {
+    EventBody::RunCompleted {
         status: RunStatus::Failed,
         error: Some(Box::new(RunError {
             kind: RunErrorType::OutputSchemaValidationFailed,

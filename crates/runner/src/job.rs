@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipform_api::Work;
-use slipform_types::{AgentCard, Blueprint, Body, Contract, Event, RunId, RunType, SessionId};
+use slipform_api::Assignment;
+use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunType, SessionId};
 
-use crate::claim::Claim;
 use crate::error::Error;
+use crate::run_context::RunContext;
 
 /// The answer to a job: a claim, or why there can be none.
-pub type Equipped<'a> = Pin<Box<dyn Future<Output = Result<Claim, String>> + Send + 'a>>;
+pub type Prepared<'a> = Pin<Box<dyn Future<Output = Result<RunContext, String>> + Send + 'a>>;
 
 /// Someone who knows backends, keys, folders and placeholders, and makes claims of jobs.
-pub trait Outfitter: Send + Sync {
+pub trait ResourceProvider: Send + Sync {
     /// Makes the claim of a job. Where that cannot be done the run fails for the reason that is given.
-    fn equip<'a>(&'a self, job: &'a Job) -> Equipped<'a>;
+    fn prepare<'a>(&'a self, job: &'a Job) -> Prepared<'a>;
 }
 
 /// A run that a coordinator has given away, with all that its journal says of it.
@@ -63,19 +63,19 @@ impl Job {
     ///
     /// # Errors
     /// When its journal holds what is no event, or does not hold the run's beginning.
-    pub fn read(work: &Work) -> Result<Job, Error> {
+    pub fn read(work: &Assignment) -> Result<Job, Error> {
         let events = work.journal.iter().zip(1..).map(|(raw, number)| {
             serde_json::from_str(raw.get())
                 .map_err(|error| Error::Unreadable(format!("its event {number} is none: {error}")))
         });
         let journal = events.collect::<Result<Vec<Event>, Error>>()?;
         let missing = || Error::Unreadable(format!("it does not hold the run_start of {}", work.run_id));
-        let mut starts = journal.iter().filter(|event| matches!(event.body, Body::RunStart { .. }));
+        let mut starts = journal.iter().filter(|event| matches!(event.body, EventBody::RunStart { .. }));
         let first = starts.clone().next().ok_or_else(missing)?;
         let own = starts.find(|event| event.run_id == work.run_id).ok_or_else(missing)?;
         let (
-            Body::RunStart { parameters: given, .. },
-            Body::RunStart { run_type, blueprint, contract, parameters, input },
+            EventBody::RunStart { parameters: given, .. },
+            EventBody::RunStart { run_type, blueprint, contract, parameters, input },
         ) = (&first.body, &own.body)
         else {
             return Err(missing());
@@ -98,9 +98,9 @@ impl Job {
     }
 
     /// The claim as far as the journal knows it: without backends and variables, placeholders not filled in.
-    pub fn claim(&self) -> Claim {
-        let blank = Claim::new(self.session_id.clone(), self.run_id.clone(), self.blueprint.clone());
-        Claim {
+    pub fn context(&self) -> RunContext {
+        let blank = RunContext::new(self.session_id.clone(), self.run_id.clone(), self.blueprint.clone());
+        RunContext {
             run_type: self.run_type,
             contract: self.contract.clone(),
             parameters: self.parameters.clone(),
@@ -126,7 +126,7 @@ mod tests {
         })
     }
 
-    fn work(run: u8, journal: &[Value]) -> Work {
+    fn work(run: u8, journal: &[Value]) -> Assignment {
         serde_json::from_str(
             &json!({
                 "run_id": RunId::from_random([run; 6]), "token": 1, "session_id": SessionId::from_random([9; 6]),
@@ -145,7 +145,7 @@ mod tests {
         let first = First { run_id: RunId::from_random([1; 6]), parameters: json!({"prompt": "First."}) };
         assert_eq!(job.first, first);
         assert_eq!((job.time_left, job.journal.len()), (Some(Duration::from_millis(1500)), 2));
-        let claim = job.claim();
+        let claim = job.context();
         assert_eq!((claim.project_dir.as_str(), claim.input.as_str()), ("/srv/one", "Go on."));
     }
 

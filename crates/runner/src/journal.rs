@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slipform_engine::Child;
-use slipform_types::{Body, Event, RunId, SessionId};
+use slipform_types::{Event, EventBody, RunId, SessionId};
 
-use crate::claim::Claim;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::run_context::RunContext;
 
 /// The answer to a report.
 pub type Reported<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -28,10 +28,19 @@ pub trait Coordinator: Send + Sync {
     fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>>;
 
     /// Appends what happened. What was acknowledged is never lost.
-    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()>;
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionId,
+        run: &'a RunId,
+        bodies: Vec<EventBody>,
+    ) -> Reported<'a, ()>;
 
     /// Takes on the run of a child, or says why not in words that its parent can do something with.
-    fn delegate<'a>(&'a self, parent: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>>;
+    fn delegate<'a>(
+        &'a self,
+        parent: &'a RunContext,
+        child: &'a Child,
+    ) -> Reported<'a, Result<Accepted, String>>;
 }
 
 /// A coordinator inside the process that keeps journals and does nothing else: it takes no children on.
@@ -56,7 +65,7 @@ impl Memory {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn write(&self, session: &SessionId, run: &RunId, bodies: Vec<Body>) {
+    fn write(&self, session: &SessionId, run: &RunId, bodies: Vec<EventBody>) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         for body in bodies {
             let last = events.iter().rev().find(|event| event.session_id == *session);
@@ -73,12 +82,17 @@ impl Coordinator for Memory {
         Box::pin(std::future::ready(Ok(events)))
     }
 
-    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionId,
+        run: &'a RunId,
+        bodies: Vec<EventBody>,
+    ) -> Reported<'a, ()> {
         self.write(session, run, bodies);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn delegate<'a>(&'a self, _: &'a Claim, _: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+    fn delegate<'a>(&'a self, _: &'a RunContext, _: &'a Child) -> Reported<'a, Result<Accepted, String>> {
         Box::pin(std::future::ready(Ok(Err("there is nobody here who could start an agent".to_owned()))))
     }
 }

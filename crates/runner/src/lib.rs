@@ -2,10 +2,10 @@
 //!
 //! - [`Coordinator`] is whom a runner reports to. [`Memory`] is one inside the process that starts no children and whose
 //!   journal lives as long as it does.
-//! - [`Claim`] holds everything a run needs; nothing is fetched later.
+//! - [`RunContext`] holds everything a run needs; nothing is fetched later.
 //! - [`drive`] performs one run to its end, or to where it waits for a child.
-//! - [`Worker`] takes its work from a coordinator behind a [`slipform_api::RunnerDoor`]: it claims as many runs as it has
-//!   slots, says that it lives, and gives back what it holds when it goes home. An [`Outfitter`] makes the claim of each
+//! - [`Worker`] takes its work from a coordinator behind a [`slipform_api::RunnerApi`]: it claims as many runs as it has
+//!   slots, says that it lives, and gives back what it holds when it goes home. An [`ResourceProvider`] makes the claim of each
 //!   [`Job`]; an [`Attempt`] carries what happens to the coordinator, and again while that is away.
 //!
 //! Runs, calls and tools are `tracing` spans under OpenTelemetry's names for generative AI (`invoke_agent`, `chat`,
@@ -15,13 +15,13 @@
 
 mod attempt;
 mod backoff;
-mod claim;
 mod clock;
 mod drive;
 mod error;
 mod job;
 mod journal;
 mod partial;
+mod run_context;
 mod secrets;
 mod spans;
 mod tools;
@@ -29,12 +29,12 @@ mod variables;
 mod worker;
 
 pub use attempt::Attempt;
-pub use claim::{Claim, Rung};
 pub use clock::{Clock, SystemClock};
-pub use drive::{Driven, Progress, Stop, drive, perform};
+pub use drive::{Driven, Progress, StopSignal, drive, perform};
 pub use error::Error;
-pub use job::{Equipped, First, Job, Outfitter};
+pub use job::{First, Job, Prepared, ResourceProvider};
 pub use journal::{Accepted, Coordinator, Memory, Reported};
+pub use run_context::{LadderRung, RunContext};
 pub use secrets::{Secrets, is_secret_variable};
 pub use slipform_engine::{Child, ChildTask, ModelCall};
 pub use slipform_tools::{ProjectPolicy, builtin_names, resolve_folder};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipform_model::Secret;
-use slipform_types::Body;
+use slipform_types::EventBody;
 
 /// Shorter values are stand-ins, such as `ollama` for a key, and would be found by chance.
 const SECRET_BYTES_MIN: usize = 12;
@@ -63,11 +63,11 @@ impl Secrets {
     }
 
     /// An event without secrets, wherever they stand in it.
-    pub(crate) fn redact_event(&self, mut body: Body) -> Body {
+    pub(crate) fn redact_event(&self, mut body: EventBody) -> EventBody {
         if self.0.is_empty() || !self.occur_in(&body) {
             return body;
         }
-        if let Body::Message { reply, .. } = &mut body {
+        if let EventBody::Message { reply, .. } = &mut body {
             // Calls whose arguments change are marked: no tool is called with them.
             **reply =
                 self.0.iter().fold(std::mem::take(&mut **reply), |reply, secret| secret.redact_reply(reply));
@@ -76,12 +76,12 @@ impl Secrets {
             self.redact_value(&mut value);
             value
         });
-        redacted.and_then(serde_json::from_value).unwrap_or_else(|error| Body::ToolsFailed {
+        redacted.and_then(serde_json::from_value).unwrap_or_else(|error| EventBody::ToolsFailed {
             error: format!("an event held a secret and could not be written without it: {error}"),
         })
     }
 
-    fn occur_in(&self, body: &Body) -> bool {
+    fn occur_in(&self, body: &EventBody) -> bool {
         // An event that cannot be written cannot be redacted either; the append reports it.
         let Ok(text) = serde_json::to_string(body) else { return false };
         self.0.iter().any(|secret| secret.occurs_in_json(&text))
@@ -119,7 +119,7 @@ mod tests {
         let address = "postgres://me:hunter2@db";
         let secrets = Secrets::new([address.to_owned(), "short".to_owned()]);
         let said = format!("{address} in /srv/projects/one, short");
-        let body = secrets.redact_event(Body::PostTool {
+        let body = secrets.redact_event(EventBody::PostTool {
             call_id: "c".to_owned(),
             tool_name: "t".to_owned(),
             tool_output: json!({"a": [said.clone()], address: 1}),

@@ -1,23 +1,23 @@
 //! Spans of runs, calls and tools, under OpenTelemetry's names for generative AI. What is said in them is never recorded.
 
 use slipform_model::Error;
-use slipform_types::{BackendInfo, Body, CallErrorKind, Outcome, Reply};
+use slipform_types::{BackendInfo, CallErrorKind, EventBody, Outcome, Reply};
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::claim::Claim;
+use crate::run_context::RunContext;
 
 /// A run, for as long as this runner has it.
-pub(crate) fn run(claim: &Claim) -> Span {
-    let agent = claim.blueprint.name.as_str();
+pub(crate) fn run(context: &RunContext) -> Span {
+    let agent = context.blueprint.name.as_str();
     tracing::info_span!(
         "invoke_agent",
         otel.name = format!("invoke_agent {agent}"),
         gen_ai.operation.name = "invoke_agent",
         gen_ai.agent.name = agent,
-        gen_ai.conversation.id = claim.session_id.as_str(),
-        gen_ai.output.type = if claim.contract.is_some() { "json" } else { "text" },
-        slipform.run_id = claim.run_id.as_str(),
+        gen_ai.conversation.id = context.session_id.as_str(),
+        gen_ai.output.type = if context.contract.is_some() { "json" } else { "text" },
+        slipform.run_id = context.run_id.as_str(),
         error.type = Empty,
     )
 }
@@ -62,9 +62,9 @@ pub(crate) fn call_failed(span: &Span, error: &Error) {
 }
 
 /// Something that was not waited for.
-pub(crate) fn cut(span: &Span, body: &Body) {
+pub(crate) fn cut(span: &Span, body: &EventBody) {
     match body {
-        Body::StopRequested { .. } => span.record("error.type", "stopped"),
+        EventBody::StopRequested { .. } => span.record("error.type", "stopped"),
         _ => span.record("error.type", "timeout"),
     };
 }

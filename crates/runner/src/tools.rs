@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use slipform_engine::{Execution, ToolRun};
 use slipform_process::{Ended, Limits, Program, anchor_command, last_words};
 use slipform_tools::{Project, Toolbox};
-use slipform_types::{Body, WRITING_TOOLS};
+use slipform_types::{EventBody, WRITING_TOOLS};
 use tokio::task::{Id, JoinSet};
 use tracing::{Instrument as _, Span};
 
-use crate::claim::Claim;
-use crate::drive::{Cut, Drive, Stop};
+use crate::drive::{Drive, Interruption, StopSignal};
 use crate::error::Error;
+use crate::run_context::RunContext;
 use crate::spans;
 
 /// Tools that are called at the same time. More would only wait for the same disk and processors.
@@ -31,16 +31,18 @@ const STDERR_BYTES_MAX: usize = 16 * 1024;
 
 impl Drive<'_> {
     /// Calls tools, as many as possible at once, and appends each answer as it comes.
-    pub(crate) async fn call_tools(&mut self, calls: Vec<ToolRun>, stop: &Stop) -> Result<(), Error> {
-        let before = calls.iter().map(|call| Body::PreTool {
+    pub(crate) async fn call_tools(&mut self, calls: Vec<ToolRun>, stop: &StopSignal) -> Result<(), Error> {
+        let before = calls.iter().map(|call| EventBody::PreTool {
             call_id: call.call_id.clone(),
             tool_name: call.name.clone(),
             tool_input: call.arguments.clone(),
         });
         self.append(before.collect()).await?;
-        let toolbox = match self.claim.toolbox().await {
+        let toolbox = match self.context.toolbox().await {
             Ok(toolbox) => toolbox.clone(),
-            Err(error) => return self.append(vec![Body::ToolsFailed { error: error.to_string() }]).await,
+            Err(error) => {
+                return self.append(vec![EventBody::ToolsFailed { error: error.to_string() }]).await;
+            }
         };
         for batch in batches(calls) {
             if !self.call_batch(&toolbox, batch, stop).await? {
@@ -56,7 +58,7 @@ impl Drive<'_> {
         &mut self,
         toolbox: &Toolbox,
         calls: Vec<ToolRun>,
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Result<bool, Error> {
         let mut waiting = calls.into_iter();
         let mut working = JoinSet::new();
@@ -71,12 +73,12 @@ impl Drive<'_> {
                 let task = working.spawn(call_tool(toolbox.clone(), call.clone(), span));
                 tasks.insert(task.id(), call);
             }
-            let joined = match self.unless_cut(stop, working.join_next_with_id()).await {
+            let joined = match self.unless_interrupted(stop, working.join_next_with_id()).await {
                 Ok(joined) => joined,
                 // Tasks are ended first; blocking work stops when it next looks at its cancel flag.
                 Err(cut) => {
                     working.shutdown().await;
-                    self.append_cut(cut).await?;
+                    self.append_interruption(cut).await?;
                     return Ok(false);
                 }
             };
@@ -90,29 +92,29 @@ impl Drive<'_> {
                 Ok(output) => (output, None),
                 Err(error) => (Value::Null, Some(error)),
             };
-            self.append(vec![Body::PostTool { call_id, tool_name, tool_output, error }]).await?;
+            self.append(vec![EventBody::PostTool { call_id, tool_name, tool_output, error }]).await?;
         }
     }
 
     /// Looks whether paths are in the project.
-    pub(crate) async fn look(&mut self, paths: Vec<String>, stop: &Stop) -> Result<(), Error> {
-        let (folder, policy) = (PathBuf::from(&self.claim.project_dir), self.claim.policy.clone());
+    pub(crate) async fn look(&mut self, paths: Vec<String>, stop: &StopSignal) -> Result<(), Error> {
+        let (folder, policy) = (PathBuf::from(&self.context.project_dir), self.context.policy.clone());
         let look = tokio::task::spawn_blocking(move || {
             let project = Project::open_with(&folder, &policy).map_err(|error| error.to_string())?;
             let (present, missing) = paths.into_iter().partition(|path| project.contains(path));
-            Ok(Body::PathsChecked { present, missing })
+            Ok(EventBody::PathsChecked { present, missing })
         });
-        let looked = match self.unless_cut(stop, look).await {
+        let looked = match self.unless_interrupted(stop, look).await {
             Ok(looked) => looked.unwrap_or_else(|error| Err(error.to_string())),
-            Err(cut) => return self.append_cut(cut).await,
+            Err(cut) => return self.append_interruption(cut).await,
         };
-        self.append(vec![looked.unwrap_or_else(|error| Body::ToolsFailed { error })]).await
+        self.append(vec![looked.unwrap_or_else(|error| EventBody::ToolsFailed { error })]).await
     }
 
     /// Runs the program of a procedural agent and appends how it ended.
-    pub(crate) async fn execute(&mut self, execution: &Execution, stop: &Stop) -> Result<(), Error> {
+    pub(crate) async fn execute(&mut self, execution: &Execution, stop: &StopSignal) -> Result<(), Error> {
         let name = execution.argv.first().cloned().unwrap_or_default();
-        self.append(vec![Body::PreTool {
+        self.append(vec![EventBody::PreTool {
             call_id: execution.call_id.clone(),
             tool_name: name.clone(),
             tool_input: json!({"argv": execution.argv, "stdin": execution.stdin}),
@@ -132,12 +134,12 @@ impl Drive<'_> {
             () = stop.requested() => None,
             ended = running => Some(ended),
         };
-        let Some(ended) = ended else { return self.append_cut(Cut::Stop).await };
+        let Some(ended) = ended else { return self.append_interruption(Interruption::Stop).await };
         let (tool_output, error) = said(&name, ended);
         if error.is_some() {
             spans::tool_failed(&span);
         }
-        self.append(vec![Body::PostTool {
+        self.append(vec![EventBody::PostTool {
             call_id: execution.call_id.clone(),
             tool_name: name,
             tool_output,
@@ -148,7 +150,7 @@ impl Drive<'_> {
 
     /// The program as it is run: with the values that the journal does not hold.
     fn program(&self, execution: &Execution) -> Program {
-        let Claim { blueprint, command, environment, project_dir, policy, .. } = self.claim;
+        let RunContext { blueprint, command, environment, project_dir, policy, .. } = self.context;
         let given = execution.argv.get(blueprint.command.len()..).unwrap_or_default();
         let command = anchor_command(command, policy.root.as_deref(), Path::new(project_dir));
         let mut argv: Vec<String> = command.iter().chain(given).cloned().collect();

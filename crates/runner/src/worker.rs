@@ -1,10 +1,10 @@
 //! A runner at work: it claims runs from a coordinator, as many as it has room for, and drives them.
 
-mod beating;
-mod bench;
-mod claiming;
-mod held;
-mod link;
+mod active_attempts;
+mod attempt_executor;
+mod claim_loop;
+mod heartbeat;
+mod registration;
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipform_api::{AttemptRef, Claims, RunnerDoor, Work};
+use slipform_api::{Assignment, AttemptRef, Claims, RunnerApi};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::drive::{Progress, Stop};
+use crate::drive::{Progress, StopSignal};
 use crate::error::Error;
-use crate::job::Outfitter;
-use bench::{Bench, Trouble};
-use claiming::Claiming;
-use held::Held;
-use link::Link;
+use crate::job::ResourceProvider;
+use active_attempts::ActiveAttempts;
+use attempt_executor::{AttemptExecutor, AttemptFailure};
+use claim_loop::Claiming;
+use registration::Registration;
 
 /// How long going home may take, in which all that is held is given back. What is not given back by then comes back
 /// when its lease expires.
@@ -51,9 +51,9 @@ pub struct WorkerOptions {
 
 /// A runner that takes its work from a coordinator.
 pub struct Worker {
-    bench: Arc<Bench>,
-    link: Arc<Link>,
-    held: Arc<Held>,
+    bench: Arc<AttemptExecutor>,
+    link: Arc<Registration>,
+    held: Arc<ActiveAttempts>,
     slots: usize,
     claim_wait: Duration,
     working: JoinSet<()>,
@@ -66,16 +66,16 @@ pub struct Worker {
 impl Worker {
     /// A worker of a coordinator. Nothing is said to it yet.
     pub fn new(
-        door: Arc<dyn RunnerDoor>,
-        outfitter: Arc<dyn Outfitter>,
+        api: Arc<dyn RunnerApi>,
+        resources: Arc<dyn ResourceProvider>,
         progress: Arc<dyn Progress>,
         options: WorkerOptions,
     ) -> Worker {
         let WorkerOptions { name, slots, details, runner_id, claim_wait } = options;
         let slots = slots.max(1);
         Worker {
-            link: Arc::new(Link::new(door.clone(), name, slots, details, runner_id)),
-            bench: Arc::new(Bench::new(door, outfitter, progress)),
+            link: Arc::new(Registration::new(api.clone(), name, slots, details, runner_id)),
+            bench: Arc::new(AttemptExecutor::new(api, resources, progress)),
             held: Arc::default(),
             slots,
             claim_wait,
@@ -104,7 +104,7 @@ impl Worker {
         }
         // In a set, because that ends it even where nobody waits for this worker any more.
         let mut beating = JoinSet::new();
-        beating.spawn(beating::beat(self.link.clone(), self.held.clone()));
+        beating.spawn(heartbeat::beat(self.link.clone(), self.held.clone()));
         let mut asked: Option<JoinHandle<Claims>> = None;
         let ended = loop {
             let free = self.slots.saturating_sub(self.working.len());
@@ -134,15 +134,15 @@ impl Worker {
         Claiming {
             link: self.link.clone(),
             slots: free.try_into().unwrap_or(u32::MAX),
-            wait: self.claim_wait.min(claiming::WAIT_MAX),
+            wait: self.claim_wait.min(claim_loop::WAIT_MAX),
             closing: self.closing.subscribe(),
         }
     }
 
     /// Begins to work on what was claimed. What there is no room for goes back.
-    fn begin(&mut self, claims: Vec<Work>, free: usize) {
+    fn begin(&mut self, claims: Vec<Assignment>, free: usize) {
         for (index, work) in claims.into_iter().enumerate() {
-            let (attempt, stop) = (reference(&work), Stop::default());
+            let (attempt, stop) = (reference(&work), StopSignal::default());
             if work.stop {
                 stop.request();
             }
@@ -157,7 +157,7 @@ impl Worker {
         }
     }
 
-    fn hold(&mut self, attempt: AttemptRef, stop: Stop, task: AbortHandle) {
+    fn hold(&mut self, attempt: AttemptRef, stop: StopSignal, task: AbortHandle) {
         self.tasks.insert(task.id(), attempt.clone());
         self.held.insert(attempt, stop, task);
     }
@@ -171,9 +171,9 @@ impl Worker {
         let Some(attempt) = self.tasks.remove(&id) else { return };
         self.held.remove(&attempt);
         if let Some(error) = error.filter(JoinError::is_panic) {
-            let trouble = Trouble { reason: format!("its attempt broke: {error}"), is_break: true };
+            let trouble = AttemptFailure { reason: format!("its attempt broke: {error}"), is_break: true };
             let task = self.working.spawn(self.bench.clone().give_back(attempt.clone(), trouble));
-            self.hold(attempt, Stop::default(), task);
+            self.hold(attempt, StopSignal::default(), task);
         }
     }
 
@@ -212,7 +212,7 @@ impl Worker {
     }
 }
 
-fn reference(work: &Work) -> AttemptRef {
+fn reference(work: &Assignment) -> AttemptRef {
     AttemptRef { run_id: work.run_id.clone(), token: work.token }
 }
 

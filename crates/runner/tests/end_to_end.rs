@@ -6,10 +6,10 @@ mod claims;
 
 use claims::{claim, clock, journal, rung};
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Memory, Stop, perform};
+use slipform_runner::{Memory, RunContext, StopSignal, perform};
 use slipform_schema::Schema;
 use slipform_testkit::{ScriptedServer, Step, fixtures};
-use slipform_types::{BackendKind, Body, Failure, Outcome, RunErrorType, StructuredOutput, Success};
+use slipform_types::{BackendKind, EventBody, Failure, Outcome, RunErrorType, StructuredOutput, Success};
 
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
 
@@ -27,8 +27,8 @@ fn failed(outcome: Outcome) -> Failure {
     }
 }
 
-async fn run(claim: &Claim) -> Outcome {
-    perform(claim, &journal(), &Stop::default(), &()).await.unwrap()
+async fn run(claim: &RunContext) -> Outcome {
+    perform(claim, &journal(), &StopSignal::default(), &()).await.unwrap()
 }
 
 /// What a model says in the way that it is asked by `auto` on a backend of this kind.
@@ -46,7 +46,7 @@ fn agent(limits: Value) -> Value {
     })
 }
 
-fn prompted(server: &ScriptedServer) -> Vec<slipform_runner::Rung> {
+fn prompted(server: &ScriptedServer) -> Vec<slipform_runner::LadderRung> {
     vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Prompt)]
 }
 
@@ -98,7 +98,7 @@ async fn a_server_that_stalls_is_left_when_the_time_is_up() {
 async fn a_stop_in_the_middle_of_a_call_keeps_the_earlier_replies() {
     let server = ScriptedServer::start([Step::text("{\"age\": \"old\"}"), Step::hang()]);
     let claim = claim(&agent(json!({})), "How old?", json!({}), prompted(&server));
-    let (journal, stop) = (journal(), Stop::default());
+    let (journal, stop) = (journal(), StopSignal::default());
     let stopping = async {
         server.wait_for_requests_async(2).await;
         stop.request();
@@ -110,7 +110,10 @@ async fn a_stop_in_the_middle_of_a_call_keeps_the_earlier_replies() {
     assert_eq!(failure.salvage.best_candidate, Some(json!({"age": "old"})));
     server.wait_for_abandoned_async(1).await;
     let ends = journal.events().into_iter().rev().map(|event| event.body).take(2).collect::<Vec<_>>();
-    assert!(matches!(&ends[..], [Body::RunCompleted { .. }, Body::StopRequested { .. }]), "{ends:?}");
+    assert!(
+        matches!(&ends[..], [EventBody::RunCompleted { .. }, EventBody::StopRequested { .. }]),
+        "{ends:?}"
+    );
 }
 
 #[tokio::test]
@@ -120,15 +123,15 @@ async fn a_run_is_continued_from_every_event_without_repeating_a_call() {
     let server = ScriptedServer::start(replies());
     let whole = journal();
     let first = claim(&agent(json!({})), "How old?", options.clone(), prompted(&server));
-    let expected = perform(&first, &whole, &Stop::default(), &()).await.unwrap();
+    let expected = perform(&first, &whole, &StopSignal::default(), &()).await.unwrap();
     let events = whole.events();
-    let is_reply = |body: &Body| matches!(body, Body::Message { .. });
+    let is_reply = |body: &EventBody| matches!(body, EventBody::Message { .. });
     for cut in 0..=events.len() {
         let done = events[..cut].iter().filter(|event| is_reply(&event.body)).count();
         let server = ScriptedServer::start(replies().into_iter().skip(done).collect::<Vec<_>>());
         let claim = claim(&agent(json!({})), "How old?", options.clone(), prompted(&server));
         let journal = Memory::holding(clock(), events[..cut].to_vec());
-        let outcome = perform(&claim, &journal, &Stop::default(), &()).await.unwrap();
+        let outcome = perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap();
         assert_eq!(outcome, expected, "cut after {cut} events");
         assert_eq!(server.requests().len(), replies().len() - done, "cut after {cut} events");
         let made = journal.events();
@@ -143,9 +146,9 @@ async fn a_run_that_has_ended_stays_as_it_is() {
     let server = ScriptedServer::start([Step::text("{\"age\": 7}")]);
     let claim = claim(&agent(json!({})), "How old?", json!({}), prompted(&server));
     let journal = journal();
-    let outcome = perform(&claim, &journal, &Stop::default(), &()).await.unwrap();
+    let outcome = perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap();
     let events = journal.events();
-    assert_eq!(perform(&claim, &journal, &Stop::default(), &()).await.unwrap(), outcome);
+    assert_eq!(perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap(), outcome);
     assert_eq!(journal.events(), events);
 }
 
@@ -159,12 +162,12 @@ async fn the_next_server_goes_on_where_the_first_fails() {
     ];
     let claim = claim(&agent(json!({})), "How old?", json!({}), ladder);
     let journal = journal();
-    let success = completed(perform(&claim, &journal, &Stop::default(), &()).await.unwrap());
+    let success = completed(perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap());
     assert_eq!(success.result_data, Some(json!({"age": 7})));
     let rungs: Vec<_> = success.receipt.rungs.iter().map(|rung| (rung.tier.as_str(), rung.calls)).collect();
     assert_eq!(rungs, [("small", 2), ("large", 1)]);
     assert_eq!((small.requests().len(), large.requests().len()), (2, 1));
-    assert!(journal.events().iter().any(|event| matches!(event.body, Body::Escalated { .. })));
+    assert!(journal.events().iter().any(|event| matches!(event.body, EventBody::Escalated { .. })));
 }
 
 #[tokio::test]

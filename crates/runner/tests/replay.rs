@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use slipform_model::{Backend, Call, CallFuture};
-use slipform_runner::{Rung, Stop, perform};
+use slipform_runner::{LadderRung, StopSignal, perform};
 use slipform_schema::Schema;
 use slipform_types::{Outcome, Reply, TierBackend};
 
@@ -107,10 +107,10 @@ async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
         "structured_output": "prompt",
     });
     let tier: TierBackend = serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap();
-    let ladder = vec![Rung { tier, backend: Arc::new(Recorded { texts, asked: AtomicUsize::new(0) }) }];
+    let ladder = vec![LadderRung { tier, backend: Arc::new(Recorded { texts, asked: AtomicUsize::new(0) }) }];
     let agent = json!({"name": "replay", "output_schema": row.schema});
     let claim = claims::claim(&agent, "The recorded task", json!({"max_retries": retries}), ladder);
-    match perform(&claim, &claims::journal(), &Stop::default(), &()).await.unwrap() {
+    match perform(&claim, &claims::journal(), &StopSignal::default(), &()).await.unwrap() {
         Outcome::Completed(success) => {
             let schema = Schema::compile(&row.schema).unwrap();
             let data = success.result_data.as_ref().expect("a contract gives data");

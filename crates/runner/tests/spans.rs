@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use slipform_runner::Claim;
+use slipform_runner::RunContext;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -103,7 +103,7 @@ async fn a_run_its_calls_and_its_tools_are_spans_without_what_is_said() {
         let usage = json!({"input": 11, "output": 3});
         let says = |call| json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}, "usage": usage});
         let ladder = vec![spoken(vec![says(call), says(result)])];
-        Ok(with_tools(Claim { ladder, ..job.claim() }, &[Played::echo("echo")]))
+        Ok(with_tools(RunContext { ladder, ..job.context() }, &[Played::echo("echo")]))
     });
     let working = start(&door, outfit, 1);
     door.ended(1).await;

@@ -7,7 +7,7 @@ mod claims;
 
 use claims::{claim, journal, rung};
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Rung, Stop, perform};
+use slipform_runner::{LadderRung, RunContext, StopSignal, perform};
 use slipform_testkit::fixtures::{self, Fixture};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{BackendKind, Outcome, RunErrorType, StructuredOutput};
@@ -26,15 +26,15 @@ const ROUTES: [(BackendKind, &str); 10] = [
     (BackendKind::Anthropic, "native"),
 ];
 
-fn ladder(kind: BackendKind, server: &ScriptedServer) -> Vec<Rung> {
+fn ladder(kind: BackendKind, server: &ScriptedServer) -> Vec<LadderRung> {
     vec![rung("default", kind, server, StructuredOutput::Auto)]
 }
 
-async fn run(claim: &Claim) -> Outcome {
-    perform(claim, &journal(), &Stop::default(), &()).await.unwrap()
+async fn run(claim: &RunContext) -> Outcome {
+    perform(claim, &journal(), &StopSignal::default(), &()).await.unwrap()
 }
 
-async fn failure(claim: &Claim) -> slipform_types::Failure {
+async fn failure(claim: &RunContext) -> slipform_types::Failure {
     match run(claim).await {
         Outcome::Failed(failure) => *failure,
         Outcome::Completed(success) => panic!("the run completed: {:?}", success.result_data),
@@ -54,7 +54,7 @@ fn flawed(fixture: &Fixture) -> Value {
     reply
 }
 
-fn with_strategy(fixture: &Fixture, strategy: &str, ladder: Vec<Rung>) -> Claim {
+fn with_strategy(fixture: &Fixture, strategy: &str, ladder: Vec<LadderRung>) -> RunContext {
     claim(&fixture.agent, fixture.input, json!({"strategy": strategy}), ladder)
 }
 
@@ -142,7 +142,7 @@ async fn a_run_that_is_stopped_at_once_asks_nobody() {
     let fixture = fixtures::code_analyzer();
     let server = ScriptedServer::start([Step::json(&fixture.reply)]);
     let claim = with_strategy(&fixture, "prompt", ladder(BackendKind::OpenAi, &server));
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     stop.request();
     let outcome = perform(&claim, &journal(), &stop, &()).await.unwrap();
     let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };

@@ -40,7 +40,7 @@ pub fn compact_within(schema: &Value, characters: usize) -> String {
     }
     let references = References::collect(schema);
     let names = Names::choose(schema, &references);
-    let mut writer = Writer {
+    let mut writer = CompactWriter {
         root: schema,
         references: &references,
         names,
@@ -71,7 +71,7 @@ pub fn compact_within(schema: &Value, characters: usize) -> String {
     text
 }
 
-struct Writer<'s> {
+struct CompactWriter<'s> {
     root: &'s Value,
     references: &'s References,
     names: Names,
@@ -81,7 +81,7 @@ struct Writer<'s> {
     open: Vec<String>,
 }
 
-impl<'s> Writer<'s> {
+impl<'s> CompactWriter<'s> {
     /// What a named type or the root is, even where a reference to it would be written by name.
     fn body(&mut self, pointer: &str, schema: &'s Value) -> String {
         self.open.push(pointer.to_owned());

@@ -45,8 +45,8 @@ mod limits;
 mod lint;
 mod lower;
 mod narrow;
+mod normalize;
 mod path;
-mod plain;
 mod refs;
 mod schema;
 mod shape;
@@ -67,11 +67,11 @@ pub use limits::{
 pub use lint::{Warning, lint};
 pub use lower::{Dialect, Lowered, lower, restore};
 pub use narrow::narrow;
+pub use normalize::{NormalizedSchema, normalize, normalize_together};
 pub use path::{
     PatternStep, Segment, escape_pointer, json_path, json_pointer, parse_json_path, parse_pattern,
     unescape_pointer,
 };
-pub use plain::{Plain, plain, plain_together};
 pub use schema::{Cache, Compiler, Schema};
 pub use shape::{Additional, Shape, Types};
 pub use shipped::{Shipped, shipped};

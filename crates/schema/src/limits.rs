@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::Error;
 use crate::path::{Segment, json_path};
 use crate::refs::{REFERENCE_KEYWORDS, References};
-use crate::walk::{Place, subschemas};
+use crate::walk::{AppliesTo, subschemas};
 
 /// The longest schema, in bytes of compact JSON. The largest real schemas known to us have 1 MiB; a longer
 /// one is refused.
@@ -174,7 +174,7 @@ impl<'a> Expansion<'a> {
         self.open.push(identity);
         let mut here = Vec::new();
         subschemas(object, |_, child, place| {
-            if place == Place::Here {
+            if place == AppliesTo::Here {
                 here.push(child);
             }
         });

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::check_depth;
 use crate::refs::{REFERENCE_KEYWORDS, References, is_rebased};
-use crate::walk::{Place, subschemas};
+use crate::walk::{AppliesTo, subschemas};
 
 /// The most items and characters where the schema does not say, from generous to tight. The first pair
 /// that fits the budget is taken, else the last.
@@ -118,13 +118,13 @@ impl Roles {
             subschemas(keywords, |relative, _, place| {
                 let keyword = relative.split('/').nth(1).unwrap_or_default();
                 let role = match place {
-                    Place::Here => here(keyword),
-                    Place::Inside => Role {
+                    AppliesTo::Here => here(keyword),
+                    AppliesTo::Inside => Role {
                         fixed: merged.fixed || TURNING.contains(&keyword),
                         shared: false,
                         open: merged.open || merged.shared,
                     },
-                    Place::Shelf => return,
+                    AppliesTo::Shelf => return,
                 };
                 pending.push((format!("{pointer}{relative}"), role));
             });

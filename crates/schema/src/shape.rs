@@ -102,12 +102,12 @@ pub enum Additional<'s> {
 pub struct Shape<'s> {
     root: &'s Value,
     references: &'s References,
-    parts: Vec<Part<'s>>,
+    parts: Vec<Subschema<'s>>,
     stated: Vec<&'s Value>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Part<'s> {
+struct Subschema<'s> {
     keywords: &'s Map<String, Value>,
     /// Whether the union of this part has been replaced by one of its branches.
     decided: bool,
@@ -138,7 +138,7 @@ impl<'s> Shape<'s> {
             if known || self.parts.len() >= PARTS_MAX {
                 continue;
             }
-            self.parts.push(Part { keywords, decided: false });
+            self.parts.push(Subschema { keywords, decided: false });
             for keyword in REFERENCE_KEYWORDS {
                 if let Some(Value::String(reference)) = keywords.get(keyword) {
                     pending.extend(self.references.resolve(self.root, reference));

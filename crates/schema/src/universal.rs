@@ -55,17 +55,17 @@ pub fn is_universal(schema: &Schema) -> bool {
 
 /// The same of a schema that is not compiled.
 pub fn says_universal(source: &Value) -> bool {
-    form().is_some_and(|form| form.source() == source)
+    schema().is_some_and(|form| form.source() == source)
 }
 
 /// The schema of the universal response.
-pub fn form() -> Option<&'static Schema> {
+pub fn schema() -> Option<&'static Schema> {
     shipped().iter().find(|known| known.name == NAME).map(|known| &known.schema)
 }
 
 /// What is wrong with a value that satisfies a schema: nothing, unless there are rules beyond that schema, as there are
 /// beyond the universal response's. `own` is the type of the agent's responses, where it has one.
-pub fn beyond(schema: &Schema, value: &Value, own: Option<&str>) -> Violations {
+pub fn extra_rules(schema: &Schema, value: &Value, own: Option<&str>) -> Violations {
     match is_universal(schema) {
         true => pairing(value, own),
         false => Violations::default(),

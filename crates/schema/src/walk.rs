@@ -6,7 +6,7 @@ use crate::path::escape_pointer;
 
 /// What a subschema applies to, seen from the instance its parent applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum AppliesTo {
     /// The same instance: `allOf`, `not`, `if`, …
     Here,
     /// A property, an item or a property name of the instance.
@@ -22,10 +22,10 @@ enum Holds {
     OneOrList,
 }
 
+use AppliesTo::{Here, Inside, Shelf};
 use Holds::{List, Map as Named, One, OneOrList};
-use Place::{Here, Inside, Shelf};
 
-const KEYWORDS: &[(&str, Holds, Place)] = &[
+const KEYWORDS: &[(&str, Holds, AppliesTo)] = &[
     ("allOf", List, Here),
     ("anyOf", List, Here),
     ("oneOf", List, Here),
@@ -52,7 +52,7 @@ const KEYWORDS: &[(&str, Holds, Place)] = &[
 /// Calls `visit` with the relative JSON Pointer, the value and the place of every direct subschema.
 pub(crate) fn subschemas<'a>(
     schema: &'a Map<String, Value>,
-    mut visit: impl FnMut(String, &'a Value, Place),
+    mut visit: impl FnMut(String, &'a Value, AppliesTo),
 ) {
     for (keyword, value) in schema {
         let Some((_, holds, place)) = KEYWORDS.iter().find(|(name, ..)| name == keyword) else { continue };

@@ -470,11 +470,11 @@ fn made(schema: &Value, least: bool, bit: bool) -> Value {
 #[test]
 fn there_are_rules_beyond_the_universal_response_and_beyond_nothing_else() {
     let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});
-    let form = universal::form().unwrap();
+    let form = universal::schema().unwrap();
     assert!(universal::is_universal(form) && universal::says_universal(form.source()));
-    assert_eq!(universal::beyond(form, &bare, None), universal::pairing(&bare, None));
-    assert_eq!(universal::beyond(form, &plan(), Some("answer")).total(), 1);
+    assert_eq!(universal::extra_rules(form, &bare, None), universal::pairing(&bare, None));
+    assert_eq!(universal::extra_rules(form, &plan(), Some("answer")).total(), 1);
     let other = Schema::compile(&json!({"type": "object"})).unwrap();
-    assert!(universal::beyond(&other, &bare, Some("answer")).is_empty());
+    assert!(universal::extra_rules(&other, &bare, Some("answer")).is_empty());
     assert!(!universal::says_universal(other.source()));
 }

@@ -10,14 +10,14 @@
 //! - [`Store::news`] is a hint that something was committed. What was committed is found by asking.
 //!
 //! ```
-//! use slipform_store::{Options, Shelf, Store};
+//! use slipform_store::{Options, RegistryKind, Store};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), slipform_store::Error> {
 //! let store = Store::open("sqlite::memory:", &Options::default()).await?;
-//! assert!(store.add(Shelf::Agents, "writer", r#"{"name": "writer"}"#).await?);
-//! assert!(!store.add(Shelf::Agents, "writer", "{}").await?, "the name is taken");
-//! assert_eq!(store.named(Shelf::Agents).await?.len(), 1);
+//! assert!(store.add(RegistryKind::Agents, "writer", r#"{"name": "writer"}"#).await?);
+//! assert!(!store.add(RegistryKind::Agents, "writer", "{}").await?, "the name is taken");
+//! assert_eq!(store.named(RegistryKind::Agents).await?.len(), 1);
 //! # Ok(())
 //! # }
 //! ```
@@ -35,8 +35,8 @@ mod record;
 mod schema;
 mod sqlite;
 mod store;
+mod transactions;
 mod tx;
-mod verb;
 
 pub use error::Error;
 pub use record::*;

@@ -1,7 +1,7 @@
 //! PostgreSQL: a few connections, each verb a transaction on one of them.
 
+mod connection;
 mod hint;
-mod link;
 mod migrate;
 mod pool;
 
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::error::Error;
 use crate::tx::{self, Perform, Tx};
-pub(crate) use link::Link;
+pub(crate) use connection::PostgresConnection;
 use pool::Pool;
 
 /// How often a verb is tried when PostgreSQL gives up on a transaction because of another one, or when a connection
@@ -112,26 +112,27 @@ impl Postgres {
         A: Send + Sync + 'static,
         R: Send + 'static,
     {
-        let (mut link, place) = self.pool.take().await?;
-        link.begin = Some(begin);
-        let mut tx = Tx::new(tx::Link::Postgres(link));
+        let (mut connection, permit) = self.pool.take().await?;
+        connection.begin = Some(begin);
+        let mut tx = Tx::new(tx::Connection::Postgres(connection));
         let performed = perform(&mut tx, arguments).await;
         let has_news = tx.has_news;
-        let tx::Link::Postgres(mut link) = tx.link else {
+        let tx::Connection::Postgres(mut connection) = tx.connection else {
             return Err(Error::Unavailable("the connection is of another database".to_owned()).into());
         };
         match performed {
             Ok(answer) => {
                 self.commits.fetch_add(1, Ordering::Relaxed);
-                if let Err(error) = link.commit().await {
+                if let Err(error) = connection.commit().await {
                     // Whether it was committed is not known, unless PostgreSQL says that it was not.
-                    let may_retry = link.is_conflict || (link.is_refused && link.is_closed());
-                    if link.is_closed() {
+                    let may_retry =
+                        connection.is_conflict || (connection.is_refused && connection.is_closed());
+                    if connection.is_closed() {
                         self.pool.forget_idle();
                     }
                     return Err(Failed { error, may_retry });
                 }
-                self.pool.give_back(link, place);
+                self.pool.give_back(connection, permit);
                 if has_news {
                     self.news.send_modify(|number| *number += 1);
                     self.tell.notify_one();
@@ -140,12 +141,12 @@ impl Postgres {
             }
             Err(error) => {
                 // Nothing was committed: it may be tried again on a connection that lives.
-                let may_retry = link.is_conflict || link.is_closed();
-                if link.is_closed() {
+                let may_retry = connection.is_conflict || connection.is_closed();
+                if connection.is_closed() {
                     // A server that went away took the others along.
                     self.pool.forget_idle();
-                } else if link.roll_back().await.is_ok() {
-                    self.pool.give_back(link, place);
+                } else if connection.roll_back().await.is_ok() {
+                    self.pool.give_back(connection, permit);
                 }
                 Err(Failed { error, may_retry })
             }

@@ -1,7 +1,7 @@
 //! What is kept, and what is asked for.
 
 use serde_json::Value;
-use slipform_types::{Body, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
+use slipform_types::{EventBody, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
 
 /// A moment, in milliseconds since 1970 by the database's clock.
 pub type Millis = i64;
@@ -12,11 +12,11 @@ pub struct NewRun {
     /// Its id.
     pub run_id: RunId,
     /// Its session.
-    pub session: Place,
+    pub session: SessionTarget,
     /// The agent.
     pub agent_name: String,
     /// Its `run_start`.
-    pub start: Body,
+    pub start: EventBody,
     /// How long it may take from its first claim on.
     pub timeout_ms: Option<Millis>,
     /// How whoever asks learns of its end.
@@ -34,7 +34,7 @@ pub struct NewRun {
 
 /// Where a run takes place.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum SessionTarget {
     /// In a session of its own.
     New {
         /// The session's id.
@@ -177,7 +177,7 @@ pub struct Append {
     /// [`Stale`].
     pub number: i64,
     /// What happened.
-    pub bodies: Vec<Body>,
+    pub bodies: Vec<EventBody>,
     /// How much longer the lease lasts from now on.
     pub lease_ms: Millis,
 }
@@ -397,7 +397,7 @@ pub struct Named {
 
 /// What is kept under names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shelf {
+pub enum RegistryKind {
     /// Blueprints.
     Agents,
     /// Schemas.
@@ -419,7 +419,7 @@ pub struct TokenRecord {
     pub created_at: Millis,
 }
 
-/// A runner that said hello.
+/// A runner that said registration_request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunnerRecord {
     /// Its id.
@@ -430,7 +430,7 @@ pub struct RunnerRecord {
     pub slots: i64,
     /// What it said of itself, as JSON: its version and its backends.
     pub details: Value,
-    /// When it said hello.
+    /// When it said registration_request.
     pub registered_at: Millis,
     /// When it was last heard of.
     pub seen_at: Millis,

@@ -1,8 +1,8 @@
 //! SQLite: one writer that commits in groups, and a few readers beside it.
 
 mod checkpoint;
+mod connection;
 mod job;
-mod link;
 mod lock;
 mod migrate;
 mod open;
@@ -21,8 +21,8 @@ use tokio::sync::{oneshot, watch};
 use crate::error::Error;
 use crate::tx::Perform;
 use checkpoint::Checkpoints;
+pub(crate) use connection::SqliteConnection;
 use job::{Job, Transaction};
-pub(crate) use link::Link;
 use lock::Lock;
 
 /// Jobs that may wait for the writer or the readers. More are refused: whoever asks then waits elsewhere.
@@ -156,7 +156,7 @@ mod tests {
     const NOTE: Perform<Note, u64> = |tx, (name, fault)| {
         Box::pin(async move {
             let sql =
-                "INSERT INTO shelf (kind, name, text, created_at, updated_at) VALUES ('x', $1, '', 0, 0)";
+                "INSERT INTO registry (kind, name, text, created_at, updated_at) VALUES ('x', $1, '', 0, 0)";
             tx.has_news = true;
             let rows = tx.execute(sql, &[name.into()]).await?;
             match fault {
@@ -186,7 +186,7 @@ mod tests {
         }
         let count: Perform<(), i64> = |tx, ()| {
             Box::pin(async move {
-                let row = tx.query_one("SELECT count(*) FROM shelf", &[]).await?;
+                let row = tx.query_one("SELECT count(*) FROM registry", &[]).await?;
                 row.map_or(Ok(0), |mut row| row.integer())
             })
         };

@@ -12,19 +12,19 @@ use crate::error::Error;
 use crate::postgres::Postgres;
 use crate::record::{
     Append, Appended, Beat, ClaimRequest, Claimed, Counts, Fence, Figures, FiguresFilter, Finished, Listed,
-    Milestone, Millis, Named, NewRun, Page, ParentCall, Parked, Position, Refusal, Retention, RunFilter,
-    RunRecord, RunnerRecord, SessionRecord, Shelf, Stale, StoredEvent, Submitted, SweepLimits, Swept,
+    Milestone, Millis, Named, NewRun, Page, ParentCall, Parked, Position, Refusal, RegistryKind, Retention,
+    RunFilter, RunRecord, RunnerRecord, SessionRecord, Stale, StoredEvent, Submitted, SweepLimits, Swept,
     TokenRecord,
 };
 use crate::sqlite::Sqlite;
-use crate::tx::Perform;
-use crate::verb::claim::{Absence, Adoption, Renewal};
-use crate::verb::shelf::Item;
-use crate::verb::sweep::Done;
-use crate::verb::{
-    append, check, claim, delete, figures, journal, milestones, names, park, retain, runner, runs, sessions,
-    shelf, stop, submit, sweep, token,
+use crate::transactions::claim::{Absence, Adoption, Renewal};
+use crate::transactions::registry::Item;
+use crate::transactions::sweep::Done;
+use crate::transactions::{
+    append, check, claim, delete, figures, journal, milestones, names, park, registry, retain, runner, runs,
+    sessions, stop, submit, sweep, token,
 };
+use crate::tx::Perform;
 
 /// Failures in a row after which a database that does not answer is left alone: each may have taken its time.
 const UNANSWERED_MAX: usize = 3;
@@ -279,31 +279,31 @@ impl Store {
         self.read((), |tx, ()| Box::pin(journal::last_position(tx))).await
     }
 
-    /// Everything on a shelf, by name.
-    pub async fn named(&self, shelf: Shelf) -> Result<Vec<Named>, Error> {
-        self.read(shelf, |tx, shelf| Box::pin(shelf::all(tx, *shelf))).await
+    /// Returns all entries of a kind, sorted by name.
+    pub async fn named(&self, kind: RegistryKind) -> Result<Vec<Named>, Error> {
+        self.read(kind, |tx, kind| Box::pin(registry::all(tx, *kind))).await
     }
 
-    /// One of a shelf.
-    pub async fn named_one(&self, shelf: Shelf, name: &str) -> Result<Option<Named>, Error> {
-        self.read((shelf, name.to_owned()), |tx, (shelf, name)| Box::pin(shelf::one(tx, *shelf, name))).await
+    /// Returns the entry of a name.
+    pub async fn named_one(&self, kind: RegistryKind, name: &str) -> Result<Option<Named>, Error> {
+        self.read((kind, name.to_owned()), |tx, (kind, name)| Box::pin(registry::one(tx, *kind, name))).await
     }
 
-    /// Puts something on a shelf; false where the name is taken.
-    pub async fn add(&self, shelf: Shelf, name: &str, text: &str) -> Result<bool, Error> {
-        let item = Item { shelf, name: name.to_owned(), text: text.to_owned() };
-        self.transact(item, |tx, item| Box::pin(shelf::add(tx, item))).await
+    /// Adds an entry; false if the name is taken.
+    pub async fn add(&self, kind: RegistryKind, name: &str, text: &str) -> Result<bool, Error> {
+        let item = Item { kind, name: name.to_owned(), text: text.to_owned() };
+        self.transact(item, |tx, item| Box::pin(registry::add(tx, item))).await
     }
 
-    /// Replaces something on a shelf; false where there is nothing of the name.
-    pub async fn replace(&self, shelf: Shelf, name: &str, text: &str) -> Result<bool, Error> {
-        let item = Item { shelf, name: name.to_owned(), text: text.to_owned() };
-        self.transact(item, |tx, item| Box::pin(shelf::replace(tx, item))).await
+    /// Replaces an entry; false if the name is unknown.
+    pub async fn replace(&self, kind: RegistryKind, name: &str, text: &str) -> Result<bool, Error> {
+        let item = Item { kind, name: name.to_owned(), text: text.to_owned() };
+        self.transact(item, |tx, item| Box::pin(registry::replace(tx, item))).await
     }
 
-    /// Takes something from a shelf; false where there is nothing of the name.
-    pub async fn remove(&self, shelf: Shelf, name: &str) -> Result<bool, Error> {
-        self.transact((shelf, name.to_owned()), |tx, (shelf, name)| Box::pin(shelf::remove(tx, *shelf, name)))
+    /// Removes an entry; false if the name is unknown.
+    pub async fn remove(&self, kind: RegistryKind, name: &str) -> Result<bool, Error> {
+        self.transact((kind, name.to_owned()), |tx, (kind, name)| Box::pin(registry::remove(tx, *kind, name)))
             .await
     }
 

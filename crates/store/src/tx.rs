@@ -14,7 +14,7 @@ pub(crate) type Perform<A, R> = for<'a> fn(&'a mut Tx, &'a A) -> Pending<'a, Res
 
 /// A transaction.
 pub(crate) struct Tx {
-    pub(crate) link: Link,
+    pub(crate) connection: Connection,
     /// Whether something happens in it that others may wait for.
     pub(crate) has_news: bool,
     /// Whether it puts a run into the queue. A verb that wants to know says first that it does not.
@@ -22,22 +22,22 @@ pub(crate) struct Tx {
 }
 
 /// The connection that a transaction takes place on.
-pub(crate) enum Link {
-    Sqlite(sqlite::Link),
-    Postgres(postgres::Link),
+pub(crate) enum Connection {
+    Sqlite(sqlite::SqliteConnection),
+    Postgres(postgres::PostgresConnection),
 }
 
 impl Tx {
-    pub(crate) fn new(link: Link) -> Tx {
-        Tx { link, has_news: false, makes_work: false }
+    pub(crate) fn new(connection: Connection) -> Tx {
+        Tx { connection, has_news: false, makes_work: false }
     }
 
     /// Changes something; how many rows.
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
         check(params)?;
-        match &mut self.link {
-            Link::Sqlite(link) => link.execute(sql, params),
-            Link::Postgres(link) => link.execute(sql, params).await,
+        match &mut self.connection {
+            Connection::Sqlite(connection) => connection.execute(sql, params),
+            Connection::Postgres(connection) => connection.execute(sql, params).await,
         }
     }
 
@@ -45,26 +45,26 @@ impl Tx {
     /// back, they go with whatever is said next: an error of theirs comes then, or with the commit.
     pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
         changes.iter().try_for_each(|(_, params)| check(params))?;
-        match &mut self.link {
-            Link::Sqlite(link) => {
-                changes.iter().try_for_each(|(sql, params)| link.execute(sql, params).map(drop))
+        match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                changes.iter().try_for_each(|(sql, params)| connection.execute(sql, params).map(drop))
             }
-            Link::Postgres(link) => link.execute_all(changes).await,
+            Connection::Postgres(connection) => connection.execute_all(changes).await,
         }
     }
 
     /// Asks for rows.
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
         check(params)?;
-        match &mut self.link {
-            Link::Sqlite(link) => link.query(sql, params),
-            Link::Postgres(link) => link.query(sql, params).await,
+        match &mut self.connection {
+            Connection::Sqlite(connection) => connection.query(sql, params),
+            Connection::Postgres(connection) => connection.query(sql, params).await,
         }
     }
 
     /// Whether nobody else changes anything until the commit: there is nothing to lock.
     pub(crate) fn is_alone(&self) -> bool {
-        matches!(self.link, Link::Sqlite(_))
+        matches!(self.connection, Connection::Sqlite(_))
     }
 
     /// Changes a row that there may be, and gives something of it back.
@@ -74,12 +74,12 @@ impl Tx {
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Error> {
         check(params)?;
-        let rows = match &mut self.link {
-            Link::Sqlite(link) => match link.execute(changing.change, params)? {
+        let rows = match &mut self.connection {
+            Connection::Sqlite(connection) => match connection.execute(changing.change, params)? {
                 0 => return Ok(None),
-                _ => link.query(changing.row, params)?,
+                _ => connection.query(changing.row, params)?,
             },
-            Link::Postgres(link) => link.query(changing.at_once, params).await?,
+            Connection::Postgres(connection) => connection.query(changing.at_once, params).await?,
         };
         Ok(rows.into_iter().next())
     }
@@ -87,9 +87,11 @@ impl Tx {
     /// Asks several things in order, without waiting for one before the next.
     pub(crate) async fn query_all(&mut self, questions: &[Change<'_>]) -> Result<Vec<Vec<Row>>, Error> {
         questions.iter().try_for_each(|(_, params)| check(params))?;
-        match &mut self.link {
-            Link::Sqlite(link) => questions.iter().map(|(sql, params)| link.query(sql, params)).collect(),
-            Link::Postgres(link) => link.query_all(questions).await,
+        match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                questions.iter().map(|(sql, params)| connection.query(sql, params)).collect()
+            }
+            Connection::Postgres(connection) => connection.query_all(questions).await,
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use slipform_store::{Error, Options, Shelf, Store};
+use slipform_store::{Error, Options, RegistryKind, Store};
 
 /// A server of one's own.
 struct Server {
@@ -105,21 +105,21 @@ async fn a_server_may_go_away_and_come_back() {
     // Two that start at once make the tables once.
     let (store, other) = tokio::join!(Store::open(&address, &options), Store::open(&address, &options));
     let (store, other) = (store.unwrap(), other.unwrap());
-    assert!(store.add(Shelf::Agents, "before", "{}").await.unwrap());
+    assert!(store.add(RegistryKind::Agents, "before", "{}").await.unwrap());
 
     server.kill();
     let asked = tokio::time::timeout(Duration::from_secs(30), store.ping()).await.expect("an answer");
     assert!(matches!(asked, Err(Error::Unavailable(_))), "{asked:?}");
-    assert!(matches!(other.named(Shelf::Agents).await, Err(Error::Unavailable(_))));
+    assert!(matches!(other.named(RegistryKind::Agents).await, Err(Error::Unavailable(_))));
 
     server.start();
-    assert!(store.add(Shelf::Agents, "after", "{}").await.unwrap());
-    assert_eq!(other.named(Shelf::Agents).await.unwrap().len(), 2);
+    assert!(store.add(RegistryKind::Agents, "after", "{}").await.unwrap());
+    assert_eq!(other.named(RegistryKind::Agents).await.unwrap().len(), 2);
 
     // Connections that died unnoticed are replaced within the same call.
     server.kill();
     server.start();
-    assert_eq!(store.named(Shelf::Agents).await.unwrap().len(), 2);
+    assert_eq!(store.named(RegistryKind::Agents).await.unwrap().len(), 2);
 
     let nobody = address.replace("/postgres", "/x").replace("//x@", "//postgres@");
     assert!(matches!(Store::open(&nobody, &options).await, Err(Error::Unsuitable(_))));

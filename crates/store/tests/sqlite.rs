@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use slipform_store::{ClaimRequest, Error, NewRun, Options, Place, Shelf, Store, SweepLimits, Swept};
-use slipform_types::{Blueprint, Body, ExecutionMode, RunId, RunStatus, RunType, SessionId};
+use slipform_store::{
+    ClaimRequest, Error, NewRun, Options, RegistryKind, SessionTarget, Store, SweepLimits, Swept,
+};
+use slipform_types::{Blueprint, EventBody, ExecutionMode, RunId, RunStatus, RunType, SessionId};
 
 const EXCLUSIVE: Options = Options { is_exclusive: true };
 
@@ -47,9 +49,9 @@ fn task(byte: u8) -> NewRun {
     let blueprint = Arc::new(Blueprint { name: "writer".to_owned(), ..Blueprint::default() });
     NewRun {
         run_id: RunId::from_random([byte; 6]),
-        session: Place::New { session_id: SessionId::from_random([byte; 6]), project_dir: None },
+        session: SessionTarget::New { session_id: SessionId::from_random([byte; 6]), project_dir: None },
         agent_name: "writer".to_owned(),
-        start: Body::RunStart {
+        start: EventBody::RunStart {
             run_type: RunType::StartSession,
             blueprint,
             contract: None,
@@ -83,14 +85,14 @@ async fn two_stores_share_a_file_and_hear_of_each_other() {
         let store = store.clone();
         tokio::spawn(async move {
             for index in 0..50 {
-                assert!(store.add(Shelf::Agents, &format!("{name}{index}"), "{}").await.unwrap());
+                assert!(store.add(RegistryKind::Agents, &format!("{name}{index}"), "{}").await.unwrap());
             }
         })
     };
     let (first, second) = (adding(&one, "a"), adding(&other, "b"));
     first.await.unwrap();
     second.await.unwrap();
-    assert_eq!(one.named(Shelf::Agents).await.unwrap().len(), 100);
+    assert_eq!(one.named(RegistryKind::Agents).await.unwrap().len(), 100);
 }
 
 #[tokio::test]
@@ -110,14 +112,14 @@ async fn what_was_asked_for_is_kept_when_the_store_is_dropped() {
     let mut asked = tokio::task::JoinSet::new();
     for index in 0..100 {
         let store = store.clone();
-        asked.spawn(async move { store.add(Shelf::Agents, &format!("{index}"), "{}").await });
+        asked.spawn(async move { store.add(RegistryKind::Agents, &format!("{index}"), "{}").await });
     }
     drop(store);
     while let Some(added) = asked.join_next().await {
         assert!(added.unwrap().unwrap());
     }
     let again = open(&folder.file(), &Options::default()).await.unwrap();
-    assert_eq!(again.named(Shelf::Agents).await.unwrap().len(), 100);
+    assert_eq!(again.named(RegistryKind::Agents).await.unwrap().len(), 100);
 }
 
 #[tokio::test]
@@ -227,7 +229,7 @@ async fn what_was_answered_survives_a_kill() {
     // A process that was killed holds no lock.
     let store = open(&folder.file(), &EXCLUSIVE).await.unwrap();
     for name in &answered {
-        assert!(store.named_one(Shelf::Agents, name).await.unwrap().is_some(), "{name} was lost");
+        assert!(store.named_one(RegistryKind::Agents, name).await.unwrap().is_some(), "{name} was lost");
     }
     assert!(store.check().await.unwrap().is_empty());
 }
@@ -236,7 +238,7 @@ async fn write_until_killed(path: &Path) {
     let store = open(path, &EXCLUSIVE).await.unwrap();
     // Far more than are waited for: whoever started this ends it.
     for name in 0..100_000 {
-        store.add(Shelf::Agents, &name.to_string(), "{}").await.unwrap();
+        store.add(RegistryKind::Agents, &name.to_string(), "{}").await.unwrap();
         println!("\nkept {name}");
     }
 }

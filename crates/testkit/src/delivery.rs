@@ -6,9 +6,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::recorded::Recorded;
-use crate::reply::{Body, Flood, Reply};
+use crate::reply::{EventBody, Flood, Reply};
 use crate::step::{Delivery, Kind, Step};
-use crate::wire::{FLOOD_BLOCK_BYTES, Framing, Sent, Writer, head};
+use crate::wire::{FLOOD_BLOCK_BYTES, Framing, HttpWriter, Sent, head};
 
 /// What becomes of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,8 @@ async fn without_reply(stream: &mut TcpStream, buffer: &mut Vec<u8>, step: &Step
     match &step.kind {
         Kind::Raw(bytes) => {
             let delivery = &step.delivery;
-            let mut writer = Writer::new(stream, Framing::UntilClose, delivery.trickle, delivery.cut_body);
+            let mut writer =
+                HttpWriter::new(stream, Framing::UntilClose, delivery.trickle, delivery.cut_body);
             writer.put(bytes).await?;
             writer.flush().await?;
         }
@@ -64,12 +65,12 @@ async fn send(
     delivery: &Delivery,
 ) -> io::Result<Outcome> {
     let framing = if delivery.until_close { Framing::UntilClose } else { framing(&reply.body) };
-    let mut writer = Writer::new(stream, framing, delivery.trickle, delivery.cut_body);
+    let mut writer = HttpWriter::new(stream, framing, delivery.trickle, delivery.cut_body);
     writer.head(&head(reply.status, &reply.content_type, &reply.headers, framing));
     let sent = match &reply.body {
-        Body::Plain(body) => send_chunks(&mut writer, buffer, &[body], delivery).await?,
-        Body::Stream(chunks) => send_chunks(&mut writer, buffer, chunks, delivery).await?,
-        Body::Flood(flood) => send_flood(&mut writer, flood).await?,
+        EventBody::Plain(body) => send_chunks(&mut writer, buffer, &[body], delivery).await?,
+        EventBody::Stream(chunks) => send_chunks(&mut writer, buffer, chunks, delivery).await?,
+        EventBody::Flood(flood) => send_flood(&mut writer, flood).await?,
     };
     if sent == Sent::Cut {
         writer.flush().await?;
@@ -80,18 +81,18 @@ async fn send(
     Ok(if closes { Outcome::Close } else { Outcome::KeepAlive })
 }
 
-fn framing(body: &Body) -> Framing {
+fn framing(body: &EventBody) -> Framing {
     match body {
-        Body::Plain(body) => Framing::Length(body.len() as u64),
-        Body::Flood(Flood { streams: false, head, tail, bytes: Some(bytes), .. }) => {
+        EventBody::Plain(body) => Framing::Length(body.len() as u64),
+        EventBody::Flood(Flood { streams: false, head, tail, bytes: Some(bytes), .. }) => {
             Framing::Length(head.len() as u64 + bytes + tail.len() as u64)
         }
-        Body::Stream(_) | Body::Flood(_) => Framing::Chunked,
+        EventBody::Stream(_) | EventBody::Flood(_) => Framing::Chunked,
     }
 }
 
 async fn send_chunks(
-    writer: &mut Writer<'_>,
+    writer: &mut HttpWriter<'_>,
     buffer: &mut Vec<u8>,
     chunks: &[impl AsRef<[u8]>],
     delivery: &Delivery,
@@ -121,7 +122,7 @@ async fn send_chunks(
     Ok(Sent::Whole)
 }
 
-async fn send_flood(writer: &mut Writer<'_>, flood: &Flood) -> io::Result<Sent> {
+async fn send_flood(writer: &mut HttpWriter<'_>, flood: &Flood) -> io::Result<Sent> {
     if writer.put(&flood.head).await? == Sent::Cut {
         return Ok(Sent::Cut);
     }

@@ -8,7 +8,7 @@ mod messages;
 use serde_json::{Value, json};
 
 use crate::recorded::Recorded;
-use crate::step::{Answer, Finish, Part, Usage};
+use crate::step::{Answer, Finish, ReplyPart, Usage};
 
 /// When every reply was made, in seconds since 1970.
 const CREATED: u64 = 1_700_000_000;
@@ -129,10 +129,10 @@ fn openai_error(status: u16) -> &'static str {
 impl Answer {
     /// All text parts in one; none when there is no text part.
     fn text(&self) -> Option<String> {
-        self.joined(|part| if let Part::Text(text) = part { Some(text) } else { None })
+        self.joined(|part| if let ReplyPart::Text(text) = part { Some(text) } else { None })
     }
 
-    fn joined<'a>(&'a self, pick: impl Fn(&'a Part) -> Option<&'a String>) -> Option<String> {
+    fn joined<'a>(&'a self, pick: impl Fn(&'a ReplyPart) -> Option<&'a String>) -> Option<String> {
         let texts: Vec<&str> = self.parts.iter().filter_map(|part| pick(part).map(String::as_str)).collect();
         if texts.is_empty() { None } else { Some(texts.concat()) }
     }
@@ -142,7 +142,7 @@ impl Answer {
         match &self.finish {
             Finish::Word(word) => Some(word),
             Finish::Absent => None,
-            Finish::Natural if self.parts.iter().any(|part| matches!(part, Part::Tool { .. })) => {
+            Finish::Natural if self.parts.iter().any(|part| matches!(part, ReplyPart::Tool { .. })) => {
                 Some("tool_calls")
             }
             Finish::Natural => Some("stop"),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::events;
 use crate::protocol::{Context, Protocol};
 use crate::recorded::Recorded;
-use crate::step::{Kind, Part, Step};
+use crate::step::{Kind, ReplyPart, Step};
 
 /// Stands for a flood's text until it is sent; nothing else in a reply looks like it.
 const FLOOD_MARK: &str = "@@flood@@";
@@ -14,10 +14,10 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Body,
+    pub(crate) body: EventBody,
 }
 
-pub(crate) enum Body {
+pub(crate) enum EventBody {
     /// Has a length that is known and announced.
     Plain(Vec<u8>),
     /// One element for each chunk.
@@ -45,24 +45,24 @@ impl Reply {
         let context = Context::new(&step.answer, request, index);
         let body = match (&step.kind, &step.body) {
             (Kind::Raw(_) | Kind::Close | Kind::Hang, _) => return None,
-            (_, Some(body)) => Body::Plain(body.clone()),
+            (_, Some(body)) => EventBody::Plain(body.clone()),
             (Kind::Status, None) => {
                 let message = format!("scripted status {}", step.status);
-                Body::Plain(json_bytes(&protocol.error(step.status, &message)))
+                EventBody::Plain(json_bytes(&protocol.error(step.status, &message)))
             }
             (Kind::Answer, None) if streams => {
-                Body::Stream(events::encode(protocol, &step.answer, &context, &step.stream))
+                EventBody::Stream(events::encode(protocol, &step.answer, &context, &step.stream))
             }
-            (Kind::Answer, None) => Body::Plain(json_bytes(&match &step.stream.error_after {
+            (Kind::Answer, None) => EventBody::Plain(json_bytes(&match &step.stream.error_after {
                 Some((_, message)) => protocol.error(200, message),
                 None => protocol.plain(&step.answer, &context),
             })),
-            (Kind::Flood(bytes), None) => Body::Flood(flood(step, protocol, &context, *bytes, streams)),
+            (Kind::Flood(bytes), None) => EventBody::Flood(flood(step, protocol, &context, *bytes, streams)),
         };
         let streamed = match &body {
-            Body::Plain(_) => false,
-            Body::Stream(_) => true,
-            Body::Flood(flood) => flood.streams,
+            EventBody::Plain(_) => false,
+            EventBody::Stream(_) => true,
+            EventBody::Flood(flood) => flood.streams,
         };
         let usual = if streamed { "text/event-stream" } else { "application/json" };
         Some(Self {
@@ -80,7 +80,7 @@ fn json_bytes(value: &Value) -> Vec<u8> {
 
 fn flood(step: &Step, protocol: Protocol, context: &Context, bytes: Option<u64>, streams: bool) -> Flood {
     let mut answer = step.answer.clone();
-    answer.parts = vec![Part::Text(FLOOD_MARK.to_owned())];
+    answer.parts = vec![ReplyPart::Text(FLOOD_MARK.to_owned())];
     answer.chunk_bytes = FLOOD_MARK.len();
     if !streams {
         let text = protocol.plain(&answer, context).to_string();

@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 /// What the model says.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ReplyPart>,
     pub(crate) finish: Finish,
     pub(crate) usage: Option<Usage>,
     pub(crate) model: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Answer {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub(crate) enum ReplyPart {
     Text(String),
     Reasoning(String),
     Refusal(String),
@@ -167,7 +167,7 @@ impl Step {
         }
     }
 
-    fn part(mut self, part: Part) -> Self {
+    fn part(mut self, part: ReplyPart) -> Self {
         self.answer.parts.push(part);
         self
     }
@@ -189,24 +189,24 @@ impl Step {
 
     /// The model thinks aloud: `reasoning_content`, or a thinking block. Goes before [`Step::and_text`].
     pub fn reasoning(text: impl Into<String>) -> Self {
-        Self::of(Kind::Answer).part(Part::Reasoning(text.into()))
+        Self::of(Kind::Answer).part(ReplyPart::Reasoning(text.into()))
     }
 
     /// The model declines: `refusal` in chat completions, the stop reason `refusal` in messages.
     pub fn refusal(message: impl Into<String>) -> Self {
-        Self::of(Kind::Answer).part(Part::Refusal(message.into()))
+        Self::of(Kind::Answer).part(ReplyPart::Refusal(message.into()))
     }
 
     /// Says this too.
     #[must_use]
     pub fn and_text(self, text: impl Into<String>) -> Self {
-        self.part(Part::Text(text.into()))
+        self.part(ReplyPart::Text(text.into()))
     }
 
     /// Calls this tool too.
     #[must_use]
     pub fn and_tool(self, name: &str, arguments: impl Into<Arguments>) -> Self {
-        self.part(Part::Tool { name: name.to_owned(), arguments: arguments.into() })
+        self.part(ReplyPart::Tool { name: name.to_owned(), arguments: arguments.into() })
     }
 
     /// Why the answer ends, in chat completions' words (`stop`, `length`, `tool_calls`, `content_filter`), which messages

@@ -29,7 +29,7 @@ pub(crate) enum Sent {
 
 /// Writes a body in its framing. What is put is sent at the next flush, so that a head and a short body, or a stream's
 /// last event and its end, are one write and a client never waits for an end that is already due.
-pub(crate) struct Writer<'a> {
+pub(crate) struct HttpWriter<'a> {
     stream: &'a mut TcpStream,
     framing: Framing,
     trickle: Option<(usize, Duration)>,
@@ -38,7 +38,7 @@ pub(crate) struct Writer<'a> {
     pending: Vec<u8>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> HttpWriter<'a> {
     pub(crate) fn new(
         stream: &'a mut TcpStream,
         framing: Framing,

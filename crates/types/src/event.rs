@@ -23,13 +23,13 @@ pub struct Event {
     pub timestamp: String,
     /// What happened.
     #[serde(flatten)]
-    pub body: Body,
+    pub body: EventBody,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event_type", rename_all = "snake_case")]
-pub enum Body {
+pub enum EventBody {
     /// A run was asked for.
     RunStart {
         /// Whether it begins a session or goes on with one.

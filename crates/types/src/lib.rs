@@ -34,10 +34,11 @@ pub use contract::{
     RETRIES_FOR_CALLER, RETRIES_MAX, SchemaForm, Strategy, ValidationMode,
 };
 pub use error::Error;
-pub use event::{Body, CallError, CallErrorKind, Event, RunType};
+pub use event::{CallError, CallErrorKind, Event, EventBody, RunType};
 pub use ids::{RunId, SessionId, with_hex};
 pub use model::{
-    Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, Stop, Tool, ToolCall, ToolChoice, Usage,
+    Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice,
+    Usage,
 };
 pub use orchestration::{Clarity, EVERYBODY, Subtask};
 pub use outcome::{Failure, NOT_SUBMITTED, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};

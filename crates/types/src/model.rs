@@ -159,7 +159,7 @@ pub struct Reply {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// Why it stopped.
-    pub stop: Stop,
+    pub stop: StopReason,
     /// What the call consumed.
     #[serde(default)]
     pub usage: Usage,
@@ -183,7 +183,7 @@ pub const KEY_REMOVED: &str = "key_removed";
 /// Why a model stopped writing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
-pub enum Stop {
+pub enum StopReason {
     /// It was done.
     #[default]
     Finished,

@@ -10,7 +10,7 @@ use slipform_api::{RunResult, RunView};
 use slipform_types::{RunError, RunErrorType, SessionId};
 
 use crate::arguments::{Printing, Run};
-use crate::desk::{self, Desk};
+use crate::coordinator::{self, Coordinator};
 use crate::exit::Exit;
 use crate::{output, pretty};
 
@@ -23,10 +23,10 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// What a desk knows of a run that has ended.
-    pub(super) async fn of(desk: &Desk, mut run: RunView) -> Result<Ended> {
+    /// What a coordinator knows of a run that has ended.
+    pub(super) async fn of(coordinator: &Coordinator, mut run: RunView) -> Result<Ended> {
         let result = run.result.take().unwrap_or_default();
-        let children = desk.session(&run.session_id).await?.children;
+        let children = coordinator.session(&run.session_id).await?.children;
         Ok(Ended { run, result, children })
     }
 
@@ -110,7 +110,7 @@ fn keep(ended: &Ended, project: &Path) {
     let path = project.join(&name);
     let text = run_object(ended).and_then(|run| Ok(serde_json::to_string_pretty(&run)? + "\n"));
     let kept = text.and_then(|text| {
-        desk::make_folder(path.parent().unwrap_or(project))?;
+        coordinator::make_folder(path.parent().unwrap_or(project))?;
         Ok(fs::write(&path, text)?)
     });
     match kept {

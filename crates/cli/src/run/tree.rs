@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use slipform_types::{Body, SessionId, Subtask};
+use slipform_types::{EventBody, SessionId, Subtask};
 
 /// The subtasks of a run.
 #[derive(Debug, Default)]
@@ -42,9 +42,9 @@ impl Stand {
 
 impl Tree {
     /// Takes in what happened to the orchestrator's run; what that means, in a line for a log.
-    pub(super) fn happened(&mut self, body: &Body) -> Option<String> {
+    pub(super) fn happened(&mut self, body: &EventBody) -> Option<String> {
         match body {
-            Body::PlanCreated { round, reason, subtasks } => {
+            EventBody::PlanCreated { round, reason, subtasks } => {
                 self.round = *round;
                 self.branches.retain(|branch| branch.stand == Stand::Done);
                 self.branches.extend(subtasks.iter().cloned().map(|subtask| Branch {
@@ -56,20 +56,20 @@ impl Tree {
                 let why = reason.as_ref().map(|reason| format!(" (since {reason})")).unwrap_or_default();
                 Some(format!("plan {round}{why}: {}", list.join(", ")))
             }
-            Body::ChildStarted { call_id, child_session_id, .. } => {
+            EventBody::ChildStarted { call_id, child_session_id, .. } => {
                 let id = subtask_of(call_id)?;
                 self.sessions.insert(child_session_id.clone(), id.to_owned());
                 let branch = self.branch(id)?;
                 (branch.stand, branch.note) = (Stand::Working, String::new());
                 Some(format!("{id} ({}) begins ({child_session_id})", branch.subtask.agent))
             }
-            Body::PostTool { call_id, error: Some(error), .. } => {
+            EventBody::PostTool { call_id, error: Some(error), .. } => {
                 let id = subtask_of(call_id)?;
                 let branch = self.branch(id)?;
                 (branch.stand, branch.note) = (Stand::Failed, error.clone());
                 Some(format!("{id} ({}) cannot begin: {error}", branch.subtask.agent))
             }
-            Body::ChildCompleted(end) => {
+            EventBody::ChildCompleted(end) => {
                 let id = self.sessions.get(&end.child_session_id)?.clone();
                 let branch = self.branch(&id)?;
                 let agent = branch.subtask.agent.clone();
@@ -179,11 +179,11 @@ mod tests {
 
     use super::*;
 
-    fn event(value: Value) -> Body {
+    fn event(value: Value) -> EventBody {
         serde_json::from_value(value).unwrap()
     }
 
-    fn started(call_id: &str, session: &str) -> Body {
+    fn started(call_id: &str, session: &str) -> EventBody {
         event(
             json!({"event_type": "child_started", "call_id": call_id, "agent_name": "a", "child_session_id": session,
             "child_run_id": "run_000000000001", "execution_mode": "sync"}),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use slipform_store::Position;
 
-use super::kept::{self, Kept};
+use super::cursor::{self, Cursor};
 use super::line::{Identity, Line};
 
 /// Its name.
@@ -17,7 +17,7 @@ const FILE: &str = "events.jsonl";
 pub(super) struct Folder {
     path: PathBuf,
     kept_at: PathBuf,
-    kept: Kept,
+    kept: Cursor,
     written: Option<Written>,
     #[expect(dead_code, reason = "the lock lasts as long as the file is open")]
     lock: File,
@@ -46,8 +46,8 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let kept_at = kept::path(path, database);
-        let kept = Kept::read(&kept_at)?;
+        let kept_at = cursor::path(path, database);
+        let kept = Cursor::read(&kept_at)?;
         Ok(Some(Folder { path: path.to_owned(), kept_at, kept, written: None, lock }))
     }
 
@@ -58,7 +58,7 @@ impl Folder {
 
     /// Begins with the first event. What the files hold is not said again.
     pub(super) fn begin_anew(&mut self) {
-        self.kept = Kept::default();
+        self.kept = Cursor::default();
     }
 
     /// Appends what is not there yet, and then notes how far that goes.
@@ -152,7 +152,7 @@ mod tests {
         write(&path, &[1, 2, 3]).settle().unwrap();
         let file = path.join(FILE);
         let written = fs::read(&file).unwrap();
-        fs::remove_file(kept::path(&path, "sqlite:x")).unwrap();
+        fs::remove_file(cursor::path(&path, "sqlite:x")).unwrap();
         // Somebody who is interrupted after a part of it settles nothing.
         drop(write(&path, &[1]));
         let folder = write(&path, &[2, 3]);

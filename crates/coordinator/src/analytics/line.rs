@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipform_store::{Milestone, RunFacts, StoredEvent};
-use slipform_types::{Body, NOT_SUBMITTED, RunError, RunErrorType, RunStatus, timestamp};
+use slipform_types::{EventBody, NOT_SUBMITTED, RunError, RunErrorType, RunStatus, timestamp};
 
 /// A run has ended.
 const COMPLETED: &str = "orchestrator.specialist.completed";
@@ -69,26 +69,26 @@ impl Identity {
 /// What is said of an event. Nothing that people or models wrote is in it, but for what was wrong with it.
 pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
     let Milestone { event, run: Some(run) } = milestone else { return Vec::new() };
-    let Ok(body) = serde_json::from_str::<Body>(&event.body) else { return Vec::new() };
+    let Ok(body) = serde_json::from_str::<EventBody>(&event.body) else { return Vec::new() };
     let line = |kind, more| line(kind, event, run, more);
     let line_of = |(kind, more)| line(kind, more);
     match &body {
-        Body::ValidationFailed { errors, cause, .. } => {
+        EventBody::ValidationFailed { errors, cause, .. } => {
             lacked(*cause, errors).map(line_of).into_iter().collect()
         }
-        Body::Escalated { from, to, reason, cause } => {
+        EventBody::Escalated { from, to, reason, cause } => {
             let escalated = line(ESCALATED, json!({"from": from, "to": to, "reason": reason}));
             let lacked = lacked(*cause, std::slice::from_ref(reason)).map(line_of);
             lacked.into_iter().chain([escalated]).collect()
         }
-        Body::PlanCreated { round, subtasks, .. } => {
+        EventBody::PlanCreated { round, subtasks, .. } => {
             let agents: Vec<&str> = subtasks.iter().map(|subtask| subtask.agent.as_str()).collect();
             vec![line(
                 PLAN_CREATED,
                 json!({"round": round, "subtasks": subtasks.len(), "specialists": agents}),
             )]
         }
-        Body::RunCompleted { status, error, .. } => {
+        EventBody::RunCompleted { status, error, .. } => {
             let error = error.as_deref();
             // What a last reply lacked is told with the end alone.
             let last = error.and_then(|error| lacked(Some(error.kind), &error.validation_errors));

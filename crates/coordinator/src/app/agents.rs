@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipform_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
 use slipform_api::{AgentView, Code, Error, Verdict};
-use slipform_store::{Named, Shelf};
+use slipform_store::{Named, RegistryKind};
 use slipform_types::{AgentCard, AgentType, Blueprint, EVERYBODY, timestamp};
 
 use super::{App, errors, is_verb};
 
 impl App {
-    /// Every agent, by name.
+    /// Throttle agent, by name.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -19,7 +19,7 @@ impl App {
         let files = self.registry().files();
         let mut views: Vec<AgentView> =
             files.agents.iter().map(|(name, file)| from_file(name, file)).collect();
-        for named in self.store().named(Shelf::Agents).await.map_err(errors::store)? {
+        for named in self.store().named(RegistryKind::Agents).await.map_err(errors::store)? {
             if !files.agents.contains_key(&named.name) {
                 views.push(from_store(named));
             }
@@ -41,7 +41,7 @@ impl App {
         if let Some(file) = self.registry().files().agents.get(name) {
             return Ok(from_file(name, file));
         }
-        let named = self.store().named_one(Shelf::Agents, name).await.map_err(errors::store)?;
+        let named = self.store().named_one(RegistryKind::Agents, name).await.map_err(errors::store)?;
         match named.map(from_store).or_else(|| from_program(name)) {
             Some(view) => Ok(view),
             None => Err(self.no_agent(name).await?),
@@ -125,7 +125,7 @@ impl App {
         }
         self.refuse_file(&blueprint.name)?;
         let (name, text) = (blueprint.name.clone(), text_of(&blueprint)?);
-        match self.store().add(Shelf::Agents, &name, &text).await.map_err(errors::store)? {
+        match self.store().add(RegistryKind::Agents, &name, &text).await.map_err(errors::store)? {
             true => self.agent(&name).await,
             false => {
                 let message =
@@ -141,7 +141,8 @@ impl App {
     /// When there is none, a file describes it, or the result cannot be used.
     pub async fn change_agent(&self, name: &str, changes: &Value) -> Result<AgentView, Error> {
         self.refuse_file(name)?;
-        let Some(named) = self.store().named_one(Shelf::Agents, name).await.map_err(errors::store)? else {
+        let Some(named) = self.store().named_one(RegistryKind::Agents, name).await.map_err(errors::store)?
+        else {
             return Err(self.not_changeable(name).await?);
         };
         let Value::Object(changes) = changes else {
@@ -167,7 +168,7 @@ impl App {
         }
         self.authorize_agent(&blueprint)?;
         let text = text_of(&blueprint)?;
-        match self.store().replace(Shelf::Agents, name, &text).await.map_err(errors::store)? {
+        match self.store().replace(RegistryKind::Agents, name, &text).await.map_err(errors::store)? {
             true => self.agent(name).await,
             false => Err(self.no_agent(name).await?),
         }
@@ -179,11 +180,11 @@ impl App {
     /// When there is none, or a file describes it.
     pub async fn delete_agent(&self, name: &str) -> Result<(), Error> {
         self.refuse_file(name)?;
-        let saved = self.store().named_one(Shelf::Agents, name).await.map_err(errors::store)?;
+        let saved = self.store().named_one(RegistryKind::Agents, name).await.map_err(errors::store)?;
         if let Some(blueprint) = saved.and_then(|named| serde_json::from_str(&named.text).ok()) {
             self.authorize_agent(&blueprint)?;
         }
-        match self.store().remove(Shelf::Agents, name).await.map_err(errors::store)? {
+        match self.store().remove(RegistryKind::Agents, name).await.map_err(errors::store)? {
             true => Ok(()),
             false => Err(self.not_changeable(name).await?),
         }

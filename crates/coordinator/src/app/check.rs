@@ -36,7 +36,7 @@ impl App {
         // Large texts take a while, and others wait for the same thread.
         let text = request.text;
         let outcome = tokio::task::spawn_blocking(move || {
-            extract(&text, schema.as_ref(), &options).beyond(schema.as_ref())
+            extract(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref())
         })
         .await;
         let outcome = outcome.map_err(|error| Error::new(Code::Internal, error.to_string()))?;

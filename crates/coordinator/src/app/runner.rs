@@ -1,20 +1,20 @@
-//! The runners' door.
+//! The runners' api.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_api::{
-    Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
-    Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
+    Answer, AppendRequest, Appended, Assignment, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest,
+    Claims, Code, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
 use slipform_schema::{Schema, universal};
 use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
-use slipform_types::{Body, Contract, ResponseType, RunId, RunStatus, with_hex};
+use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, with_hex};
 use tokio::time::Instant;
 
-use super::starts::{Beginning, Start};
-use super::submit::{Draft, FAMILY, Wanted, random};
+use super::run_start_cache::{Beginning, Start};
+use super::submit::{ContractInput, Draft, FAMILY, random};
 use super::{App, errors, views};
 
 /// The longest that a claim waits.
@@ -33,20 +33,20 @@ const ADOPT_EVERY: Duration = Duration::from_secs(1);
 const EVENTS_MAX: usize = 1_000;
 
 impl App {
-    async fn register_runner(&self, hello: &Hello) -> Result<Registered, Error> {
-        let runner_id = match hello.runner_id.clone().filter(|id| !id.is_empty()) {
+    async fn register_runner(&self, registration_request: &RegisterRequest) -> Result<Registered, Error> {
+        let runner_id = match registration_request.runner_id.clone().filter(|id| !id.is_empty()) {
             Some(id) => id,
             None => with_hex("runner_", &random()?),
         };
-        let details = match &hello.details {
+        let details = match &registration_request.details {
             Value::Null => json!({}),
-            Value::Object(_) => hello.details.clone(),
+            Value::Object(_) => registration_request.details.clone(),
             _ => return Err(Error::new(Code::InvalidRequest, "details must be an object")),
         };
         let runner = RunnerRecord {
             runner_id: runner_id.clone(),
-            name: hello.name.clone(),
-            slots: i64::from(hello.slots),
+            name: registration_request.name.clone(),
+            slots: i64::from(registration_request.slots),
             details,
             registered_at: 0,
             seen_at: 0,
@@ -78,7 +78,7 @@ impl App {
         };
         let mut may_claim = true;
         loop {
-            let told = self.inner.work.heard();
+            let told = self.inner.work.notified();
             let mut claimed = match may_claim {
                 true => self.look(&asked).await?,
                 false => Vec::new(),
@@ -107,7 +107,7 @@ impl App {
     async fn look(&self, asked: &slipform_store::ClaimRequest) -> Result<Vec<Claimed>, Error> {
         let expected = self.inner.work.expected();
         let claimed = self.store().claim(asked.clone()).await.map_err(errors::store);
-        self.inner.work.looked(expected, claimed.as_ref().map_or(0, Vec::len));
+        self.inner.work.observed(expected, claimed.as_ref().map_or(0, Vec::len));
         claimed
     }
 
@@ -130,7 +130,7 @@ impl App {
         Ok(Claims { claims })
     }
 
-    async fn work(&self, run: Claimed) -> Result<Work, Error> {
+    async fn work(&self, run: Claimed) -> Result<Assignment, Error> {
         let start = run.journal.iter().rfind(|event| {
             event.run_id == run.fence.run_id && event.body.starts_with("{\"event_type\":\"run_start\"")
         });
@@ -138,13 +138,13 @@ impl App {
             Some((at, Ok(Beginning { blueprint, contract }))) => {
                 if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
                     let own = blueprint.response_type;
-                    self.inner.starts.remember(run.fence.run_id.clone(), Start { at, schema, own });
+                    self.inner.run_start_cache.remember(run.fence.run_id.clone(), Start { at, schema, own });
                 }
                 self.cards(&blueprint).await?
             }
             _ => Vec::new(),
         };
-        Ok(Work {
+        Ok(Assignment {
             run_id: run.fence.run_id,
             token: run.fence.token,
             session_id: run.session_id,
@@ -157,7 +157,7 @@ impl App {
     }
 
     async fn renew(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
-        self.wake_up().await?;
+        self.extend_after_outage().await?;
         let fences = heartbeat.attempts.iter().map(fence).collect();
         let beats = self.store().renew(&heartbeat.runner_id, fences, self.lease_ms()).await;
         let beats = beats.map_err(errors::store)?.into_iter().map(|beat| Beat {
@@ -171,7 +171,7 @@ impl App {
 
     pub(crate) async fn append_events(&self, request: AppendRequest) -> Result<Appended, Error> {
         check_told(&request.events)?;
-        self.wake_up().await?;
+        self.extend_after_outage().await?;
         let run_id = request.run_id.clone();
         let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
         let appended = appended.map_err(|_| stale(&run_id))?;
@@ -179,30 +179,30 @@ impl App {
     }
 
     async fn finish_run(&self, request: &AppendRequest) -> Result<Appended, Error> {
-        let Some(Body::RunCompleted { status, .. }) = request.events.last() else {
+        let Some(EventBody::RunCompleted { status, .. }) = request.events.last() else {
             return Err(Error::new(Code::InvalidRequest, "the last event of a run is run_completed"));
         };
         let before = match request.events.as_slice() {
-            [before @ .., Body::Result { .. }, _] | [before @ .., _] => before,
+            [before @ .., EventBody::Result { .. }, _] | [before @ .., _] => before,
             [] => &[],
         };
         check_told(before)?;
-        let start = match self.inner.starts.get(&request.run_id) {
+        let start = match self.inner.run_start_cache.get(&request.run_id) {
             Some(start) => start,
             None => self.start_of(&request.run_id).await?,
         };
         check_result(request, *status, &start)?;
-        self.wake_up().await?;
+        self.extend_after_outage().await?;
         let finished = self.store().finish(self.write(request.clone())?).await.map_err(errors::store)?;
         let finished = finished.map_err(|_| stale(&request.run_id))?;
         if !finished.is_repeated {
             self.metrics().finished(*status, &request.events);
             self.metrics().lasted(start.at);
         }
-        self.inner.starts.forget(&request.run_id);
+        self.inner.run_start_cache.forget(&request.run_id);
         if finished.makes_work {
             // A parent, a queued run or a callback.
-            self.inner.work.ring(1);
+            self.inner.work.notify(1);
         }
         Ok(Appended { last_seq: finished.last_seq, stop: finished.stop })
     }
@@ -224,23 +224,23 @@ impl App {
     }
 
     async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
-        self.wake_up().await?;
+        self.extend_after_outage().await?;
         let parked = self.store().park(fence(attempt)).await.map_err(errors::store)?;
         parked.map_err(|_| stale(&attempt.run_id))?;
-        self.inner.work.ring(1);
+        self.inner.work.notify(1);
         Ok(())
     }
 
     async fn release_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
-        self.wake_up().await?;
+        self.extend_after_outage().await?;
         let released = self.store().release(fence(attempt)).await.map_err(errors::store)?;
         released.map_err(|_| stale(&attempt.run_id))?;
-        self.inner.work.ring(1);
+        self.inner.work.notify(1);
         Ok(())
     }
 
     async fn start_child(&self, request: &ChildRequest) -> Result<ChildAnswer, Error> {
-        self.wake_up().await?;
+        self.extend_after_outage().await?;
         let fence = Fence { run_id: request.run_id.clone(), token: request.token };
         let call = ParentCall { fence, call_id: request.call_id.clone() };
         let earlier = self.store().child_of(call.clone()).await.map_err(errors::store)?;
@@ -250,7 +250,7 @@ impl App {
         let parent = self.store().run(&request.run_id).await.map_err(errors::store)?;
         let parent = parent.ok_or_else(|| stale(&request.run_id))?;
         let session = self.session(&parent.session_id).await?;
-        let wanted = Wanted {
+        let wanted = ContractInput {
             schema: request.output_schema.clone(),
             schema_name: request.output_schema_name.clone(),
             options: slipform_types::OptionsPatch::default(),
@@ -297,9 +297,9 @@ impl App {
     }
 }
 
-impl RunnerDoor for App {
-    fn register<'a>(&'a self, hello: &'a Hello) -> Answer<'a, Registered> {
-        Box::pin(self.register_runner(hello))
+impl RunnerApi for App {
+    fn register<'a>(&'a self, registration_request: &'a RegisterRequest) -> Answer<'a, Registered> {
+        Box::pin(self.register_runner(registration_request))
     }
 
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {
@@ -335,7 +335,7 @@ impl RunnerDoor for App {
 /// result.
 fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Result<(), Error> {
     let result = request.events.iter().rev().find_map(|body| match body {
-        Body::Result { result_text, result_data, .. } => Some((result_text, result_data)),
+        EventBody::Result { result_text, result_data, .. } => Some((result_text, result_data)),
         _ => None,
     });
     let refused = |message: String| Err(Error::new(Code::InvalidResult, message));
@@ -360,7 +360,7 @@ fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Re
 
 fn satisfies(schema: &Schema, own: Option<ResponseType>, data: &Value) -> Result<(), Error> {
     let violations = match schema.is_valid(data) {
-        true => universal::beyond(schema, data, own.map(ResponseType::name)),
+        true => universal::extra_rules(schema, data, own.map(ResponseType::name)),
         false => schema.violations(data),
     };
     if violations.is_empty() {
@@ -373,19 +373,19 @@ fn satisfies(schema: &Schema, own: Option<ResponseType>, data: &Value) -> Result
 
 /// Whether these events are a runner's to tell, before the end of its run. Others are the coordinator's: a journal that
 /// has them where they do not belong cannot be read any more.
-fn check_told(events: &[Body]) -> Result<(), Error> {
+fn check_told(events: &[EventBody]) -> Result<(), Error> {
     let Some((name, why)) = events.iter().find_map(reserved) else { return Ok(()) };
     Err(Error::new(Code::InvalidRequest, format!("{name} cannot be sent here: {why}")))
 }
 
-fn reserved(body: &Body) -> Option<(&'static str, &'static str)> {
+fn reserved(body: &EventBody) -> Option<(&'static str, &'static str)> {
     let of_coordinator = "the coordinator writes it";
     match body {
-        Body::RunStart { .. } => Some(("run_start", of_coordinator)),
-        Body::ChildCompleted(_) => Some(("child_completed", of_coordinator)),
-        Body::LeaseExpired { .. } => Some(("lease_expired", of_coordinator)),
-        Body::Result { .. } => Some(("result", "finish takes one, right before run_completed")),
-        Body::RunCompleted { .. } => Some(("run_completed", "finish takes one, as the last event")),
+        EventBody::RunStart { .. } => Some(("run_start", of_coordinator)),
+        EventBody::ChildCompleted(_) => Some(("child_completed", of_coordinator)),
+        EventBody::LeaseExpired { .. } => Some(("lease_expired", of_coordinator)),
+        EventBody::Result { .. } => Some(("result", "finish takes one, right before run_completed")),
+        EventBody::RunCompleted { .. } => Some(("run_completed", "finish takes one, as the last event")),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use slipform_api::{Code, Error, RunPage, RunView};
 use slipform_store::{Page, RunFilter, RunRecord};
-use slipform_types::{Body, RunId, RunStatus};
+use slipform_types::{EventBody, RunId, RunStatus};
 use tokio::time::Instant;
 
 use super::{App, errors, views};
@@ -82,7 +82,7 @@ impl App {
         let start = self.store().start_of(run).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| no_run(run))?;
         match serde_json::from_str(&start.body) {
-            Ok(Body::RunStart { blueprint, .. }) => {
+            Ok(EventBody::RunStart { blueprint, .. }) => {
                 Ok(blueprint.limits.timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())))
             }
             _ => Err(Error::new(Code::Internal, format!("the run {run} has no beginning"))),
@@ -96,7 +96,7 @@ impl App {
     pub async fn stop_run(&self, run: &RunId) -> Result<RunView, Error> {
         let record = self.store().stop(run).await.map_err(errors::store)?;
         // Where it waits for nobody, a runner ends it.
-        self.inner.work.ring(1);
+        self.inner.work.notify(1);
         match record {
             Some(_) => self.run(run).await,
             None => Err(no_run(run)),

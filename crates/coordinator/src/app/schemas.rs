@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
 use slipform_schema::{Schema, Shipped, lint, shipped};
-use slipform_store::{Named, Shelf};
+use slipform_store::{Named, RegistryKind};
 use slipform_types::timestamp;
 
 use super::{App, errors, is_verb};
 use crate::registry::{is_schema_name, shadowing};
 
 impl App {
-    /// Every registered schema, by name.
+    /// Throttle registered schema, by name.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -28,7 +28,7 @@ impl App {
                 created_at: None,
             })
             .collect();
-        for named in self.store().named(Shelf::Schemas).await.map_err(errors::store)? {
+        for named in self.store().named(RegistryKind::Schemas).await.map_err(errors::store)? {
             if !files.schemas.contains_key(&named.name) {
                 views.push(from_store(named));
             }
@@ -52,7 +52,7 @@ impl App {
             let view = self.schemas().await?.into_iter().find(|view| view.name == name);
             return view.ok_or_else(|| errors::no_schema(name));
         }
-        let named = self.store().named_one(Shelf::Schemas, name).await.map_err(errors::store)?;
+        let named = self.store().named_one(RegistryKind::Schemas, name).await.map_err(errors::store)?;
         let view = named.map(from_store).or_else(|| of_program(name).map(from_program));
         view.ok_or_else(|| errors::no_schema(name))
     }
@@ -94,7 +94,7 @@ impl App {
         })?;
         match self
             .store()
-            .add(Shelf::Schemas, name, &request.schema.to_string())
+            .add(RegistryKind::Schemas, name, &request.schema.to_string())
             .await
             .map_err(errors::store)?
         {
@@ -113,7 +113,7 @@ impl App {
     /// When there is none, a file describes it, or it comes with the program.
     pub async fn remove_schema(&self, name: &str) -> Result<(), Error> {
         self.refuse_schema_file(name)?;
-        match self.store().remove(Shelf::Schemas, name).await.map_err(errors::store)? {
+        match self.store().remove(RegistryKind::Schemas, name).await.map_err(errors::store)? {
             true => Ok(()),
             false if of_program(name).is_some() => {
                 let message = format!("the schema '{name}' comes with the program and stays");

@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 use slipform_agents::contract::{ContractRequest, resolve_with};
 use slipform_agents::parameters;
 use slipform_api::{Code, Error, RunCreated, RunRequest};
-use slipform_store::{FamilyLimits, Idempotency, NewRun, Parent, Place, Refusal, Submitted};
+use slipform_store::{FamilyLimits, Idempotency, NewRun, Parent, Refusal, SessionTarget, Submitted};
 use slipform_types::{
-    AgentType, Blueprint, Body, Contract, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
+    AgentType, Blueprint, Contract, EventBody, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
     RunType, SessionId, with_hex,
 };
 
@@ -23,7 +23,7 @@ const KEY_BYTES_MAX: usize = 255;
 
 /// A run before it is taken on.
 pub(super) struct Draft {
-    pub(super) session: Place,
+    pub(super) session: SessionTarget,
     pub(super) blueprint: Arc<Blueprint>,
     pub(super) contract: Option<Arc<Contract>>,
     pub(super) parameters: Value,
@@ -33,7 +33,7 @@ pub(super) struct Draft {
 }
 
 /// What a request says about the result it wants.
-pub(super) struct Wanted {
+pub(super) struct ContractInput {
     pub(super) schema: Option<Value>,
     pub(super) schema_name: Option<String>,
     pub(super) options: OptionsPatch,
@@ -51,7 +51,7 @@ impl App {
         }
         self.authorize_folder(&request).await?;
         let parameters = given(&request)?;
-        let wanted = Wanted {
+        let wanted = ContractInput {
             schema: request.output_schema,
             schema_name: request.output_schema_name,
             options: request.output_schema_options.unwrap_or_default(),
@@ -119,7 +119,7 @@ impl App {
         &self,
         blueprint: Arc<Blueprint>,
         parameters: Value,
-        wanted: &Wanted,
+        wanted: &ContractInput,
         project_dir: Option<String>,
     ) -> Result<Draft, Error> {
         parameters::check_with(&self.inner.schemas, &blueprint, &parameters).map_err(|invalid| {
@@ -127,7 +127,7 @@ impl App {
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
         })?;
         let contract = self.contract(&blueprint, wanted).await?;
-        let session = Place::New { session_id: SessionId::from_random(random()?), project_dir };
+        let session = SessionTarget::New { session_id: SessionId::from_random(random()?), project_dir };
         Ok(Draft::of(session, blueprint, contract, parameters))
     }
 
@@ -136,7 +136,7 @@ impl App {
         &self,
         session_id: SessionId,
         parameters: Value,
-        wanted: &Wanted,
+        wanted: &ContractInput,
         queues: bool,
     ) -> Result<Draft, Error> {
         let blueprint = self.resumable(&session_id).await?;
@@ -148,7 +148,7 @@ impl App {
             true => self.contract(&blueprint, wanted).await?,
             false => self.latest_contract(&session_id, wanted).await?,
         };
-        Ok(Draft::of(Place::Resume { session_id, queues }, blueprint, contract, parameters))
+        Ok(Draft::of(SessionTarget::Resume { session_id, queues }, blueprint, contract, parameters))
     }
 
     /// The agent of a session, as it was when the session began.
@@ -158,8 +158,8 @@ impl App {
     pub async fn agent_of(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
         let opening = self.store().opening(session).await.map_err(errors::store)?;
         let opening = opening.ok_or_else(|| no_session(session))?;
-        match serde_json::from_str::<Body>(&opening.body) {
-            Ok(Body::RunStart { blueprint, .. }) => Ok(blueprint),
+        match serde_json::from_str::<EventBody>(&opening.body) {
+            Ok(EventBody::RunStart { blueprint, .. }) => Ok(blueprint),
             _ => Err(Error::new(Code::Internal, format!("the session {session} has no beginning"))),
         }
     }
@@ -168,11 +168,12 @@ impl App {
     async fn latest_contract(
         &self,
         session: &SessionId,
-        wanted: &Wanted,
+        wanted: &ContractInput,
     ) -> Result<Option<Arc<Contract>>, Error> {
         let latest = self.store().finished(session).await.map_err(errors::store)?;
         let latest = latest.ok_or_else(|| no_session(session))?;
-        let Ok(Body::RunStart { contract, .. }) = serde_json::from_str::<Body>(&latest.start.body) else {
+        let Ok(EventBody::RunStart { contract, .. }) = serde_json::from_str::<EventBody>(&latest.start.body)
+        else {
             return Err(Error::new(
                 Code::Internal,
                 format!("a run of the session {session} has no beginning"),
@@ -202,7 +203,11 @@ impl App {
         Ok(blueprint)
     }
 
-    async fn contract(&self, blueprint: &Blueprint, wanted: &Wanted) -> Result<Option<Arc<Contract>>, Error> {
+    async fn contract(
+        &self,
+        blueprint: &Blueprint,
+        wanted: &ContractInput,
+    ) -> Result<Option<Arc<Contract>>, Error> {
         let named = match &wanted.schema_name {
             Some(name) => Some((name.clone(), self.registered(name).await?)),
             None => None,
@@ -217,8 +222,10 @@ impl App {
     pub(super) async fn enter(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
         let Draft { session, blueprint, contract, parameters, mode, parent, idempotency } = draft;
         let (run_type, input) = match session {
-            Place::New { .. } => (RunType::StartSession, parameters::inputs_text(&blueprint, &parameters)),
-            Place::Resume { .. } => {
+            SessionTarget::New { .. } => {
+                (RunType::StartSession, parameters::inputs_text(&blueprint, &parameters))
+            }
+            SessionTarget::Resume { .. } => {
                 (RunType::ResumeSession, parameters["prompt"].as_str().unwrap_or_default().to_owned())
             }
         };
@@ -227,7 +234,7 @@ impl App {
             session,
             agent_name: blueprint.name.clone(),
             timeout_ms: blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1_000),
-            start: Body::RunStart { run_type, blueprint, contract, parameters, input },
+            start: EventBody::RunStart { run_type, blueprint, contract, parameters, input },
             mode,
             parent,
             idempotency,
@@ -237,7 +244,7 @@ impl App {
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
         if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
             self.inner.metrics.submitted();
-            self.inner.work.ring(1);
+            self.inner.work.notify(1);
         }
         Ok(submitted)
     }
@@ -245,7 +252,7 @@ impl App {
 
 impl Draft {
     fn of(
-        session: Place,
+        session: SessionTarget,
         blueprint: Arc<Blueprint>,
         contract: Option<Arc<Contract>>,
         parameters: Value,

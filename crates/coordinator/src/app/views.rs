@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use slipform_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
 use slipform_schema::universal;
 use slipform_store::{Figures, Finished, RunRecord, SessionRecord, StoredEvent};
-use slipform_types::{Body, Contract, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
+use slipform_types::{Contract, EventBody, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
 
 /// A run, with what came of it where it has ended.
 pub(super) fn run(finished: Finished) -> Result<RunView, Error> {
@@ -60,15 +60,17 @@ pub(super) fn summary(record: RunRecord) -> RunSummary {
 pub(super) fn result(finished: &Finished) -> Result<RunResult, Error> {
     let Finished { run, start, result, end, .. } = finished;
     let damaged = || Error::new(Code::Internal, format!("the journal of {} cannot be read", run.session_id));
-    let read = |event: &StoredEvent| serde_json::from_str::<Body>(&event.body).map_err(|_| damaged());
-    let Body::RunStart { contract, .. } = read(start)? else { return Err(damaged()) };
+    let read = |event: &StoredEvent| serde_json::from_str::<EventBody>(&event.body).map_err(|_| damaged());
+    let EventBody::RunStart { contract, .. } = read(start)? else { return Err(damaged()) };
     let (salvage, tried) = match end.as_ref().map(read).transpose()? {
-        Some(Body::RunCompleted { salvage, receipt, .. }) => (salvage, receipt),
+        Some(EventBody::RunCompleted { salvage, receipt, .. }) => (salvage, receipt),
         Some(_) => return Err(damaged()),
         None => (None, None),
     };
     let (result_text, result_data, receipt) = match result.as_ref().map(read).transpose()? {
-        Some(Body::Result { result_text, result_data, receipt }) => (result_text, result_data, Some(receipt)),
+        Some(EventBody::Result { result_text, result_data, receipt }) => {
+            (result_text, result_data, Some(receipt))
+        }
         _ => (None, None, None),
     };
     let (is_valid, receipt) = (run.status == RunStatus::Completed, receipt.or(tried));

@@ -4,14 +4,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde_json::Value;
-use slipform_api::{AgentView, AgentWords, ErrorBody, Verdict};
+use slipform_api::{AgentSchema, AgentView, ErrorBody, Verdict};
 
 use super::context::Shared;
 use super::errors::Refused;
-use super::extract::{NameAt, Sent};
+use super::extract::{NameAt, ValidJson};
 use super::guard::Visitor;
 
-/// Every agent, by name.
+/// Throttle agent, by name.
 #[utoipa::path(get, path = "/agents", tag = "agents",
     responses((status = 200, description = "The agents.", body = Vec<AgentView>)))]
 pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<AgentView>>, Refused> {
@@ -27,7 +27,7 @@ pub(super) async fn show(State(context): Shared, NameAt(name): NameAt) -> Result
 
 /// Saves a new agent.
 #[utoipa::path(post, path = "/agents", tag = "agents",
-    request_body(content = AgentWords, description = "A blueprint, with the keys that its file would have."),
+    request_body(content = AgentSchema, description = "A blueprint, with the keys that its file would have."),
     responses(
         (status = 201, description = "It was saved.", body = AgentView),
         (status = 403, description = "It has `command`, `mcp_servers` or `env`, and the token is not an administrator's.", body = ErrorBody),
@@ -37,7 +37,7 @@ pub(super) async fn show(State(context): Shared, NameAt(name): NameAt) -> Result
 pub(super) async fn create(
     State(context): Shared,
     Extension(visitor): Extension<Visitor>,
-    Sent(definition): Sent<Value>,
+    ValidJson(definition): ValidJson<Value>,
 ) -> Result<(StatusCode, Json<AgentView>), Refused> {
     Ok((StatusCode::CREATED, Json(context.app_for(visitor).create_agent(&definition).await?)))
 }
@@ -54,7 +54,7 @@ pub(super) async fn change(
     State(context): Shared,
     Extension(visitor): Extension<Visitor>,
     NameAt(name): NameAt,
-    Sent(changes): Sent<Value>,
+    ValidJson(changes): ValidJson<Value>,
 ) -> Result<Json<AgentView>, Refused> {
     Ok(Json(context.app_for(visitor).change_agent(&name, &changes).await?))
 }
@@ -78,6 +78,9 @@ pub(super) async fn delete(
 #[utoipa::path(post, path = "/agents/validate", tag = "agents",
     request_body(content = Object, description = "A blueprint, or what may be one."),
     responses((status = 200, description = "Whether it can be used.", body = Verdict)))]
-pub(super) async fn validate(State(context): Shared, Sent(definition): Sent<Value>) -> Json<Verdict> {
+pub(super) async fn validate(
+    State(context): Shared,
+    ValidJson(definition): ValidJson<Value>,
+) -> Json<Verdict> {
     Json(context.app.validate_agent(&definition))
 }

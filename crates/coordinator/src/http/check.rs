@@ -6,7 +6,7 @@ use slipform_api::{CheckRequest, CheckView, ErrorBody};
 
 use super::context::Shared;
 use super::errors::Refused;
-use super::extract::Sent;
+use super::extract::ValidJson;
 
 /// Holds a text against a schema.
 #[utoipa::path(post, path = "/check", tag = "check", request_body = CheckRequest,
@@ -17,7 +17,7 @@ use super::extract::Sent;
     ))]
 pub(super) async fn check(
     State(context): Shared,
-    Sent(request): Sent<CheckRequest>,
+    ValidJson(request): ValidJson<CheckRequest>,
 ) -> Result<Json<CheckView>, Refused> {
     Ok(Json(context.app.check(request).await?))
 }

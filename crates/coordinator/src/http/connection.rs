@@ -19,8 +19,8 @@ use tokio::net::TcpStream;
 
 use super::context::Context;
 use super::errors::{RETRY_AFTER_SECONDS, Refused};
-use super::patience::Patient;
-use super::{caught, guard};
+use super::write_timeout::Patient;
+use super::{catch_panic, guard};
 
 /// The longest head of a request. Longer ones are refused by the connection.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -46,7 +46,7 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, context: Arc<Cont
                     Err(error) => Refused(error).into_response(),
                 }
             };
-            async { Ok::<_, Infallible>(caught::caught(answered).await) }
+            async { Ok::<_, Infallible>(catch_panic::catch_panic(answered).await) }
         }
     });
     let mut builder = http1::Builder::new();

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::context::Shared;
 use super::errors::Refused;
-use super::extract::{Asked, SessionAt};
+use super::extract::{SessionAt, ValidQuery};
 use super::guard::Pass;
 use super::sessions::checked_limit;
 use super::stream::{Reader, stream};
@@ -56,7 +56,7 @@ pub(super) struct StreamQuery {
 pub(super) async fn list(
     State(context): Shared,
     SessionAt(session): SessionAt,
-    Asked(query): Asked<EventsQuery>,
+    ValidQuery(query): ValidQuery<EventsQuery>,
 ) -> Result<Json<EventPage>, Refused> {
     let (after, limit) = (checked_number(query.after.unwrap_or(0))?, checked_limit(query.limit)?);
     Ok(Json(context.app.events(&session, after, limit).await?))
@@ -70,7 +70,7 @@ pub(super) async fn list(
 pub(super) async fn session_stream(
     State(context): Shared,
     SessionAt(session): SessionAt,
-    Asked(query): Asked<SessionStreamQuery>,
+    ValidQuery(query): ValidQuery<SessionStreamQuery>,
     Extension(pass): Extension<Pass>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
@@ -89,7 +89,7 @@ pub(super) async fn session_stream(
     responses((status = 200, description = "Server-sent events, without end.", content_type = "text/event-stream", body = String)))]
 pub(super) async fn all_stream(
     State(context): Shared,
-    Asked(query): Asked<StreamQuery>,
+    ValidQuery(query): ValidQuery<StreamQuery>,
     Extension(pass): Extension<Pass>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {

@@ -24,9 +24,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The body of a request, which has to be JSON and say so.
-pub(super) struct Sent<T>(pub(super) T);
+pub(super) struct ValidJson<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Sent<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<Context>> for ValidJson<T> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, context: &Arc<Context>) -> Result<Self, Refused> {
@@ -45,7 +45,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Sent<T> {
         // What is derived takes arrays as well, and reads them in the order of its fields.
         let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
         match serde_json::from_slice(&bytes) {
-            Ok(value) if is_object => Ok(Sent(value)),
+            Ok(value) if is_object => Ok(ValidJson(value)),
             Err(error) if is_object || !error.is_data() => Err(Refused(not_understood(&error))),
             _ => Err(Refused(not_an_object())),
         }
@@ -108,13 +108,13 @@ fn plain(text: &str) -> String {
 }
 
 /// The query of a request.
-pub(super) struct Asked<T>(pub(super) T);
+pub(super) struct ValidQuery<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<Context>> for Asked<T> {
+impl<T: DeserializeOwned> FromRequestParts<Arc<Context>> for ValidQuery<T> {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Context>) -> Result<Self, Refused> {
-        Query::try_from_uri(&parts.uri).map(|Query(query)| Asked(query)).map_err(|rejection| {
+        Query::try_from_uri(&parts.uri).map(|Query(query)| ValidQuery(query)).map_err(|rejection| {
             let message =
                 format!("the query '{}' is not understood: {}", shown(&parts.uri), reason(&rejection));
             Refused::new(Code::InvalidRequest, message)

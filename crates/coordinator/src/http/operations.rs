@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::context::Shared;
 use super::errors::Refused;
-use super::extract::Asked;
+use super::extract::ValidQuery;
 use super::guard::Visitor;
 
 /// How Prometheus calls its text.
@@ -73,7 +73,7 @@ pub(super) struct StatsQuery {
     responses((status = 200, description = "A row for each agent and backend.", body = Vec<StatsRow>)))]
 pub(super) async fn stats(
     State(context): Shared,
-    Asked(query): Asked<StatsQuery>,
+    ValidQuery(query): ValidQuery<StatsQuery>,
 ) -> Result<Json<Vec<StatsRow>>, Refused> {
     let filter = FiguresFilter { agent_name: query.agent, since: None };
     Ok(Json(context.app.stats(filter).await?))

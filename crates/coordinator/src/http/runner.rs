@@ -7,30 +7,30 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use slipform_api::{
     AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code, Error,
-    ErrorBody, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor as _,
+    ErrorBody, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi as _,
 };
 use tokio::sync::oneshot;
 
 use super::context::{Context, Shared};
 use super::errors::Refused;
-use super::extract::Sent;
+use super::extract::ValidJson;
 
-/// Says hello.
-#[utoipa::path(post, path = "/runner/register", tag = "runner", request_body = Hello,
+/// Says registration_request.
+#[utoipa::path(post, path = "/runner/register", tag = "runner", request_body = RegisterRequest,
     responses((status = 200, description = "It is known.", body = Registered)))]
 pub(super) async fn register(
     State(context): Shared,
-    Sent(hello): Sent<Hello>,
+    ValidJson(registration_request): ValidJson<RegisterRequest>,
 ) -> Result<Json<Registered>, Refused> {
-    Ok(Json(context.app.register(&hello).await?))
+    Ok(Json(context.app.register(&registration_request).await?))
 }
 
 /// Asks for work, and waits a while for it.
 #[utoipa::path(post, path = "/runner/claim", tag = "runner", request_body = ClaimRequest,
-    responses((status = 200, description = "Work, or none.", body = Claims)))]
+    responses((status = 200, description = "Assignment, or none.", body = Claims)))]
 pub(super) async fn claim(
     State(context): Shared,
-    Sent(request): Sent<ClaimRequest>,
+    ValidJson(request): ValidJson<ClaimRequest>,
 ) -> Result<Json<Claims>, Refused> {
     let (sender, receiver) = oneshot::channel();
     // A task of its own: what the store has given away must not be lost when the runner goes away meanwhile.
@@ -65,7 +65,7 @@ async fn claim_for(
     responses((status = 200, description = "How the attempts stand.", body = HeartbeatAnswer)))]
 pub(super) async fn heartbeat(
     State(context): Shared,
-    Sent(heartbeat): Sent<Heartbeat>,
+    ValidJson(heartbeat): ValidJson<Heartbeat>,
 ) -> Result<Json<HeartbeatAnswer>, Refused> {
     Ok(Json(context.app.heartbeat(&heartbeat).await?))
 }
@@ -78,7 +78,7 @@ pub(super) async fn heartbeat(
     ))]
 pub(super) async fn append(
     State(context): Shared,
-    Sent(request): Sent<AppendRequest>,
+    ValidJson(request): ValidJson<AppendRequest>,
 ) -> Result<Json<Appended>, Refused> {
     Ok(Json(context.app.append_events(request).await?))
 }
@@ -92,7 +92,7 @@ pub(super) async fn append(
     ))]
 pub(super) async fn finish(
     State(context): Shared,
-    Sent(request): Sent<AppendRequest>,
+    ValidJson(request): ValidJson<AppendRequest>,
 ) -> Result<Json<Appended>, Refused> {
     Ok(Json(context.app.finish(&request).await?))
 }
@@ -105,7 +105,7 @@ pub(super) async fn finish(
     ))]
 pub(super) async fn park(
     State(context): Shared,
-    Sent(attempt): Sent<AttemptRef>,
+    ValidJson(attempt): ValidJson<AttemptRef>,
 ) -> Result<StatusCode, Refused> {
     context.app.park(&attempt).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -119,7 +119,7 @@ pub(super) async fn park(
     ))]
 pub(super) async fn release(
     State(context): Shared,
-    Sent(attempt): Sent<AttemptRef>,
+    ValidJson(attempt): ValidJson<AttemptRef>,
 ) -> Result<StatusCode, Refused> {
     context.app.release(&attempt).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -133,7 +133,7 @@ pub(super) async fn release(
     ))]
 pub(super) async fn delegate(
     State(context): Shared,
-    Sent(request): Sent<ChildRequest>,
+    ValidJson(request): ValidJson<ChildRequest>,
 ) -> Result<Json<ChildAnswer>, Refused> {
     Ok(Json(context.app.delegate(&request).await?))
 }

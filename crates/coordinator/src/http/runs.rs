@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 
 use super::context::{Context, Shared};
 use super::errors::Refused;
-use super::extract::{Asked, RunAt, Sent};
+use super::extract::{RunAt, ValidJson, ValidQuery};
 use super::guard::Visitor;
 use super::sessions::page;
 
@@ -70,8 +70,8 @@ pub(super) async fn submit(
     State(context): Shared,
     Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
-    Asked(query): Asked<WaitQuery>,
-    Sent(request): Sent<RunRequest>,
+    ValidQuery(query): ValidQuery<WaitQuery>,
+    ValidJson(request): ValidJson<RunRequest>,
 ) -> Result<Response, Refused> {
     let wait = query.wait.map(checked_wait).transpose()?;
     let is_sync = request.execution_mode == ExecutionMode::Sync;
@@ -131,7 +131,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     responses((status = 200, description = "Some of them.", body = RunPage)))]
 pub(super) async fn list(
     State(context): Shared,
-    Asked(query): Asked<RunsQuery>,
+    ValidQuery(query): ValidQuery<RunsQuery>,
 ) -> Result<Json<RunPage>, Refused> {
     let page = page(query.after, query.limit)?;
     let filter = RunFilter {

@@ -7,9 +7,9 @@ use slipform_api::{ErrorBody, SchemaRequest, SchemaView, ValidateSchemaRequest, 
 
 use super::context::Shared;
 use super::errors::Refused;
-use super::extract::{NameAt, Sent};
+use super::extract::{NameAt, ValidJson};
 
-/// Every registered schema, by name.
+/// Throttle registered schema, by name.
 #[utoipa::path(get, path = "/schemas", tag = "schemas",
     responses((status = 200, description = "The schemas.", body = Vec<SchemaView>)))]
 pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<SchemaView>>, Refused> {
@@ -32,7 +32,7 @@ pub(super) async fn show(State(context): Shared, NameAt(name): NameAt) -> Result
     ))]
 pub(super) async fn add(
     State(context): Shared,
-    Sent(request): Sent<SchemaRequest>,
+    ValidJson(request): ValidJson<SchemaRequest>,
 ) -> Result<(StatusCode, Json<SchemaView>), Refused> {
     Ok((StatusCode::CREATED, Json(context.app.add_schema(&request).await?)))
 }
@@ -53,7 +53,7 @@ pub(super) async fn remove(State(context): Shared, NameAt(name): NameAt) -> Resu
     responses((status = 200, description = "Whether it can be used.", body = Verdict)))]
 pub(super) async fn validate(
     State(context): Shared,
-    Sent(request): Sent<ValidateSchemaRequest>,
+    ValidJson(request): ValidJson<ValidateSchemaRequest>,
 ) -> Json<Verdict> {
     Json(context.app.validate_schema(&request.schema))
 }

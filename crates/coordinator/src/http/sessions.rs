@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use super::context::Shared;
 use super::errors::Refused;
-use super::extract::{Asked, SessionAt};
+use super::extract::{SessionAt, ValidQuery};
 
 /// How many are listed where nothing is said.
 const LIMIT: usize = 100;
@@ -56,7 +56,7 @@ pub(super) fn checked_limit(limit: Option<i64>) -> Result<usize, Error> {
     responses((status = 200, description = "Some of them.", body = SessionPage)))]
 pub(super) async fn list(
     State(context): Shared,
-    Asked(query): Asked<SessionsQuery>,
+    ValidQuery(query): ValidQuery<SessionsQuery>,
 ) -> Result<Json<SessionPage>, Refused> {
     Ok(Json(context.app.sessions(page(query.after, query.limit)?).await?))
 }

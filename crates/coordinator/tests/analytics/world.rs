@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_coordinator::Analytics;
-use slipform_store::{Append, ClaimRequest, Fence, NewRun, Options, Place, Store};
+use slipform_store::{Append, ClaimRequest, Fence, NewRun, Options, SessionTarget, Store};
 use slipform_types::{
-    Blueprint, Body, ExecutionMode, NOT_SUBMITTED, Receipt, Reply, Role, RunError, RunErrorType, RunId,
+    Blueprint, EventBody, ExecutionMode, NOT_SUBMITTED, Receipt, Reply, Role, RunError, RunErrorType, RunId,
     RunStatus, RunType, Rung, Salvage, SessionId, Tokens,
 };
 use tokio_postgres::NoTls;
@@ -127,7 +127,12 @@ impl World {
     }
 
     /// A run from its beginning to its end.
-    pub(crate) async fn run(&self, agent: &str, on_the_way: Vec<Body>, end: Vec<Body>) -> SessionId {
+    pub(crate) async fn run(
+        &self,
+        agent: &str,
+        on_the_way: Vec<EventBody>,
+        end: Vec<EventBody>,
+    ) -> SessionId {
         let submitted = self.store.submit(task(agent)).await.unwrap().unwrap();
         let runner_id = "runner".to_owned();
         let request = ClaimRequest { runner_id, slots: 1, lease_ms: 600_000, only_pinned: false };
@@ -145,7 +150,7 @@ impl World {
     /// A run that needs a second try, one that forgets to submit and goes on elsewhere, and one that never submits.
     pub(crate) async fn troubles(&self) {
         self.run("writer", vec![said(), unmet("$.summary: \"summary\" is required")], success(1)).await;
-        let escalated = Body::Escalated {
+        let escalated = EventBody::Escalated {
             from: "small".to_owned(),
             to: "large".to_owned(),
             reason: NOT_SUBMITTED.to_owned(),
@@ -183,9 +188,9 @@ async fn administer(server: &str, sql: &str) {
 fn task(agent: &str) -> NewRun {
     NewRun {
         run_id: RunId::from_random(bytes()),
-        session: Place::New { session_id: SessionId::from_random(bytes()), project_dir: None },
+        session: SessionTarget::New { session_id: SessionId::from_random(bytes()), project_dir: None },
         agent_name: agent.to_owned(),
-        start: Body::RunStart {
+        start: EventBody::RunStart {
             run_type: RunType::StartSession,
             blueprint: Arc::new(Blueprint { name: agent.to_owned(), ..Blueprint::default() }),
             contract: None,
@@ -201,23 +206,23 @@ fn task(agent: &str) -> NewRun {
     }
 }
 
-fn append(fence: &Fence, number: i64, bodies: Vec<Body>) -> Append {
+fn append(fence: &Fence, number: i64, bodies: Vec<EventBody>) -> Append {
     Append { fence: fence.clone(), number, bodies, lease_ms: 600_000 }
 }
 
-pub(crate) fn said() -> Body {
+pub(crate) fn said() -> EventBody {
     let reply = Reply { text: CONFIDENTIAL.to_owned(), ..Reply::default() };
     let (role, content) = (Role::Assistant, CONFIDENTIAL.to_owned());
-    Body::Message { role, content, reply: Box::new(reply), asked: None }
+    EventBody::Message { role, content, reply: Box::new(reply), asked: None }
 }
 
-fn unmet(error: &str) -> Body {
+fn unmet(error: &str) -> EventBody {
     let cause = match error == NOT_SUBMITTED {
         true => RunErrorType::ResultNotSubmitted,
         false => RunErrorType::OutputSchemaValidationFailed,
     };
     let (errors, consequence) = (vec![error.to_owned()], "retry 1 of 3".to_owned());
-    Body::ValidationFailed { errors, consequence, cause: Some(cause) }
+    EventBody::ValidationFailed { errors, consequence, cause: Some(cause) }
 }
 
 fn receipt(retries: u32) -> Box<Receipt> {
@@ -225,15 +230,15 @@ fn receipt(retries: u32) -> Box<Receipt> {
     Box::new(Receipt { retries, rungs, tokens: Tokens { input: 30, output: 10 }, ..Receipt::default() })
 }
 
-pub(crate) fn success(retries: u32) -> Vec<Body> {
+pub(crate) fn success(retries: u32) -> Vec<EventBody> {
     let result_text = Some(CONFIDENTIAL.to_owned());
     vec![
-        Body::Result { result_text, result_data: None, receipt: receipt(retries) },
-        Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
+        EventBody::Result { result_text, result_data: None, receipt: receipt(retries) },
+        EventBody::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
     ]
 }
 
-fn never_submitted() -> Vec<Body> {
+fn never_submitted() -> Vec<EventBody> {
     let error = RunError {
         kind: RunErrorType::ResultNotSubmitted,
         message: "Agent did not call submit_result after 1 retry".to_owned(),
@@ -244,7 +249,7 @@ fn never_submitted() -> Vec<Body> {
         response: None,
     };
     let salvage = Salvage { replies: vec![CONFIDENTIAL.to_owned()], ..Salvage::default() };
-    vec![Body::RunCompleted {
+    vec![EventBody::RunCompleted {
         status: RunStatus::Failed,
         error: Some(Box::new(error)),
         salvage: Some(Box::new(salvage)),

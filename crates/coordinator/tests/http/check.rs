@@ -7,7 +7,7 @@ use crate::house::House;
 #[tokio::test]
 async fn universal_responses_are_held_to_their_rules_however_the_schema_is_given() {
     let house = House::open().await;
-    let schema = slipform_schema::universal::form().unwrap().source();
+    let schema = slipform_schema::universal::schema().unwrap().source();
     let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});
     let asked = json!({"response_type": "planning", "status": "needs_clarification", "message": "Which?"});
     for how in [json!({"schema": schema}), json!({"schema_name": "universal-agent-response"})] {

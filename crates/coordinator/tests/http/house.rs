@@ -104,18 +104,18 @@ impl House {
 
     /// Takes a run on; its ids.
     pub(crate) async fn submit(&self, agent: &str) -> (String, String) {
-        let body = json!({"type": "start_session", "agent_name": agent, "prompt": "Hello."});
+        let body = json!({"type": "start_session", "agent_name": agent, "prompt": "RegisterRequest."});
         let created = self.post("/runs", &body).send().await.ok(201);
         assert_eq!(created["status"], "pending");
         let text = |key: &str| created[key].as_str().unwrap().to_owned();
         (text("run_id"), text("session_id"))
     }
 
-    /// A runner that says hello.
+    /// A runner that says registration_request.
     pub(crate) async fn runner(&self) -> String {
         let details = json!({"backends": [{"name": "here", "kind": "openai", "model": "m"}]});
-        let hello = json!({"name": "tester", "slots": 2, "details": details});
-        let registered = self.post("/runner/register", &hello).send().await.ok(200);
+        let registration_request = json!({"name": "tester", "slots": 2, "details": details});
+        let registered = self.post("/runner/register", &registration_request).send().await.ok(200);
         registered["runner_id"].as_str().unwrap().to_owned()
     }
 

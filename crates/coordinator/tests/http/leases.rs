@@ -32,9 +32,10 @@ async fn what_a_killed_command_left_is_taken_by_others() {
     let options = AppOptions { pinned_to: Some("killed".to_owned()), ..AppOptions::default() };
     let registry = Arc::new(Registry::read(Path::new("/nonexistent")));
     let command = App::new(house.app.store().clone(), registry, options);
-    let request: RunRequest =
-        serde_json::from_value(json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."}))
-            .unwrap();
+    let request: RunRequest = serde_json::from_value(
+        json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."}),
+    )
+    .unwrap();
     let left = command.submit(request, None).await.unwrap();
     let work = house.claim(&house.runner().await).await;
     assert_eq!(work.run_id, left.run_id.as_str());

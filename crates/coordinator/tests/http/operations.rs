@@ -24,7 +24,7 @@ async fn a_server_says_how_it_is() {
 async fn what_is_repeated_is_counted_once() {
     let house = House::open().await;
     house.agent("writer", json!({})).await;
-    let ask = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let ask = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
     for _ in 0..2 {
         house.post("/runs", &ask).header("idempotency-key", "a").send().await.ok(201);
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::house::House;
 
 fn start(more: Value) -> Value {
-    let mut body = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let mut body = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
     }
@@ -204,7 +204,7 @@ async fn two_keys_are_refused() {
 #[tokio::test]
 async fn a_failure_is_a_universal_response_where_the_contract_is_one_even_if_nobody_worked_on_it() {
     let house = House::open().await;
-    let form = slipform_schema::universal::form().unwrap();
+    let form = slipform_schema::universal::schema().unwrap();
     house.agent("planner", json!({"output_schema": form.source(), "response_type": "planning"})).await;
     house.agent("writer", json!({})).await;
     for (agent, is_universal) in [("planner", true), ("writer", false)] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use slipform_api::{ClaimRequest, RunnerDoor as _};
+use slipform_api::{ClaimRequest, RunnerApi as _};
 use slipform_coordinator::{App, AppOptions, Registry};
 use slipform_store::{Options, Store};
 use slipform_types::RunStatus;
@@ -121,7 +121,7 @@ async fn what_a_killed_runner_left_ends_once_somebody_sweeps() {
     let options = AppOptions { lease: Duration::from_millis(1), ..AppOptions::default() };
     let app = App::new(store, Arc::new(Registry::read(Path::new("/nonexistent"))), options);
     app.create_agent(&json!({"name": "writer", "system_prompt": "Be brief."})).await.unwrap();
-    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
     let created = app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
     let claim = ClaimRequest { runner_id: "killed".to_owned(), slots: 1, wait_ms: 0 };
     assert_eq!(app.claim(&claim).await.unwrap().claims.len(), 1);

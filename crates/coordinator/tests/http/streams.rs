@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipform_api::{AppendRequest, ClaimRequest, RunnerDoor as _};
+use slipform_api::{AppendRequest, ClaimRequest, RunnerApi as _};
 use slipform_store::{Options, Store};
-use slipform_types::Body;
+use slipform_types::EventBody;
 
 use crate::client::Told;
 use crate::house::{House, started};
@@ -169,7 +169,7 @@ async fn whoever_does_not_read_is_dropped() {
     .await;
     house.agent("writer", json!({})).await;
     // There is room for one connection only: everything else goes to the app itself.
-    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
     let created = house.app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
     let claim = ClaimRequest { runner_id: "tester".to_owned(), slots: 1, wait_ms: 5_000 };
     let work = house.app.claim(&claim).await.unwrap().claims.remove(0);
@@ -178,7 +178,7 @@ async fn whoever_does_not_read_is_dropped() {
     let mut last = lazy.next().await.unwrap();
     // More than the sockets hold.
     let event = json!({"event_type": "escalated", "from": "a", "to": "b", "reason": "x".repeat(1_000_000)});
-    let event: Body = serde_json::from_value(event).unwrap();
+    let event: EventBody = serde_json::from_value(event).unwrap();
     for number in 1..=16 {
         let events = vec![event.clone()];
         let append = AppendRequest { run_id: work.run_id.clone(), token: work.token, number, events };

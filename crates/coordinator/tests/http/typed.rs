@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use slipform_api::{
-    AppendRequest, AttemptRef, ClaimRequest, Client, Code, Connection, Heartbeat, Hello, RunCreated, RunView,
-    RunnerDoor as _,
+    AppendRequest, AttemptRef, ClaimRequest, Client, Code, Connection, Heartbeat, RegisterRequest,
+    RunCreated, RunView, RunnerApi as _,
 };
 use slipform_coordinator::Scope;
 
@@ -15,10 +15,11 @@ async fn a_run_is_worked_off_through_the_typed_client() {
     house.agent("writer", json!({})).await;
     let token = Some(house.token(Scope::Admin).await);
     let client = Client::new(&Connection { url: format!("http://{}", house.address), token }).unwrap();
-    let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
     let created: RunCreated = client.post("runs", &start).await.unwrap();
-    let hello = Hello { runner_id: None, name: "typed".to_owned(), slots: 1, details: json!({}) };
-    let runner_id = client.register(&hello).await.unwrap().runner_id;
+    let registration_request =
+        RegisterRequest { runner_id: None, name: "typed".to_owned(), slots: 1, details: json!({}) };
+    let runner_id = client.register(&registration_request).await.unwrap().runner_id;
     let claim = ClaimRequest { runner_id: runner_id.clone(), slots: 1, wait_ms: 5_000 };
     let first = client.claim(&claim).await.unwrap().claims.remove(0);
     let attempt = AttemptRef { run_id: first.run_id, token: first.token };
@@ -43,7 +44,7 @@ async fn a_run_is_worked_off_through_the_typed_client() {
         client.stream(&format!("sessions/{}/events/stream", run.session_id), Some("3")).await.unwrap();
     let event: slipform_types::Event = serde_json::from_str(&stream.next().await.unwrap()).unwrap();
     assert_eq!(event.seq, 4);
-    assert!(matches!(event.body, slipform_types::Body::RunCompleted { .. }), "{event:?}");
+    assert!(matches!(event.body, slipform_types::EventBody::RunCompleted { .. }), "{event:?}");
     client.delete(&format!("sessions/{}", run.session_id)).await.unwrap();
     let gone = client.get::<RunView>(&format!("runs/{}", created.run_id)).await.unwrap_err();
     assert_eq!(gone.code, Code::RunNotFound);

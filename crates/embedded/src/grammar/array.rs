@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::form::{ArrayForm, Form, SubsetForm};
-use super::part::{Part, count};
 use super::rx::Rx;
+use super::schema_part::{SchemaPart, count};
 use super::solve::Solver;
 
 /// The most distinct values of which an array of unique items is made by picking in order.
@@ -15,7 +15,7 @@ const PREFIX_MAX: usize = 64;
 
 impl<'d> Solver<'d> {
     /// The form of arrays that satisfy all `parts`.
-    pub(super) fn array(&mut self, parts: &[Part<'d>], loops: u8) -> Form {
+    pub(super) fn array(&mut self, parts: &[SchemaPart<'d>], loops: u8) -> Form {
         let counts = |keyword: &str| {
             parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
         };
@@ -44,7 +44,7 @@ impl<'d> Solver<'d> {
         let mut item_schemas = item_parts(parts, prefix_length);
         for part in parts.iter().filter(|part| part.get("maxContains").is_some()) {
             // As many as are demanded come first, and no more after them.
-            item_schemas.extend(part.get("contains").map(|schema| Part::made(json!({"not": schema}))));
+            item_schemas.extend(part.get("contains").map(|schema| SchemaPart::made(json!({"not": schema}))));
         }
         let item = self.form(item_schemas, loops);
         if is_unique
@@ -60,7 +60,7 @@ impl<'d> Solver<'d> {
     }
 
     /// What arrays have to contain, and how often.
-    fn contained(&mut self, parts: &[Part<'d>]) -> Vec<(Part<'d>, usize)> {
+    fn contained(&mut self, parts: &[SchemaPart<'d>]) -> Vec<(SchemaPart<'d>, usize)> {
         let mut contained = Vec::new();
         for part in parts {
             let Some(schema) = part.child(|value| value.get("contains")) else { continue };
@@ -82,15 +82,15 @@ impl<'d> Solver<'d> {
     #[expect(clippy::too_many_arguments, reason = "they are what an array is made of")]
     fn bounded_array(
         &mut self,
-        parts: &[Part<'d>],
-        contained: &[(Part<'d>, usize)],
+        parts: &[SchemaPart<'d>],
+        contained: &[(SchemaPart<'d>, usize)],
         prefix_length: usize,
         item: Form,
         least: usize,
         stated: Option<usize>,
         loops: u8,
     ) -> Form {
-        let mut demanded: Vec<Part<'d>> = Vec::new();
+        let mut demanded: Vec<SchemaPart<'d>> = Vec::new();
         for (schema, times) in contained {
             demanded.extend(std::iter::repeat_n(schema.clone(), (*times).min(PREFIX_MAX)));
         }
@@ -133,7 +133,7 @@ impl<'d> Solver<'d> {
 }
 
 /// The schemas that apply to the item at a place.
-fn item_parts<'d>(parts: &[Part<'d>], index: usize) -> Vec<Part<'d>> {
+fn item_parts<'d>(parts: &[SchemaPart<'d>], index: usize) -> Vec<SchemaPart<'d>> {
     let mut found = Vec::new();
     let mut evaluated = false;
     let mut rest = Vec::new();
@@ -147,7 +147,7 @@ fn item_parts<'d>(parts: &[Part<'d>], index: usize) -> Vec<Part<'d>> {
     if !evaluated {
         found.extend(rest);
     }
-    if found.is_empty() { vec![Part::made(json!({}))] } else { found }
+    if found.is_empty() { vec![SchemaPart::made(json!({}))] } else { found }
 }
 
 /// Unique items of which there are few: each at most once, in the order of the list.

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::form::{ArrayForm, Form, ObjectForm, Scalar};
 use super::holds::{has_type, holds};
 use super::numbers::{Bound, Range, in_range};
-use super::part::{EXCEPT, INDIVISIBLE, Part, TYPES, UNLIKE, count, same, type_name};
 use super::pattern::{Reading, Shape};
 use super::rx::Rx;
+use super::schema_part::{EXCEPT, INDIVISIBLE, SchemaPart, TYPES, UNLIKE, count, same, type_name};
 use super::solve::{Flat, Solver};
 use super::{ITEM_SEPARATOR, KEY_SEPARATOR, formats, pattern};
 
@@ -26,7 +26,7 @@ pub(super) struct Types {
 }
 
 impl Types {
-    fn of(parts: &[Part<'_>]) -> Types {
+    fn of(parts: &[SchemaPart<'_>]) -> Types {
         let mut types = Types { names: TYPES.to_vec(), whole: false };
         for stated in parts.iter().filter_map(|part| part.get("type")) {
             let names: Vec<&str> = match stated {
@@ -117,19 +117,19 @@ impl<'d> Solver<'d> {
         }
     }
 
-    fn excluded(&self, parts: &[Part<'d>]) -> Vec<Value> {
+    fn excluded(&self, parts: &[SchemaPart<'d>]) -> Vec<Value> {
         parts.iter().filter_map(|part| part.get(EXCEPT)?.as_array()).flatten().cloned().collect()
     }
 
     /// The values that `const` and `enum` leave, if there are any of these keywords.
-    fn listed(&self, parts: &[Part<'d>]) -> Option<Vec<Value>> {
+    fn listed(&self, parts: &[SchemaPart<'d>]) -> Option<Vec<Value>> {
         let left = in_every_list(parts)?;
         let fits = |value: &Value| parts.iter().all(|part| holds(self.plain, part.value(), value));
         Some(left.into_iter().filter(fits).collect())
     }
 
     /// Whether no value satisfies all schemas, as far as a look at types and listed values tells.
-    pub(super) fn is_plainly_empty(&self, parts: &[Part<'d>]) -> bool {
+    pub(super) fn is_plainly_empty(&self, parts: &[SchemaPart<'d>]) -> bool {
         let types = Types::of(parts);
         if types.names.is_empty() {
             return true;
@@ -160,7 +160,7 @@ impl<'d> Solver<'d> {
     }
 
     /// As [`Solver::listed`], by the lists and exclusions alone.
-    fn listed_here(&self, parts: &[Part<'d>]) -> Option<Vec<Value>> {
+    fn listed_here(&self, parts: &[SchemaPart<'d>]) -> Option<Vec<Value>> {
         let left = in_every_list(parts)?;
         let excluded = self.excluded(parts);
         let types: Vec<&Value> = parts.iter().filter_map(|part| part.get("type")).collect();
@@ -171,7 +171,7 @@ impl<'d> Solver<'d> {
         Some(left.into_iter().filter(fits).collect())
     }
 
-    fn string(&mut self, parts: &[Part<'d>]) -> Form {
+    fn string(&mut self, parts: &[SchemaPart<'d>]) -> Form {
         let counts = |keyword: &str| {
             parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
         };
@@ -192,7 +192,7 @@ impl<'d> Solver<'d> {
     }
 
     /// The texts that a string must not be.
-    fn unwanted_texts(&mut self, parts: &[Part<'d>]) -> Vec<Rx> {
+    fn unwanted_texts(&mut self, parts: &[SchemaPart<'d>]) -> Vec<Rx> {
         let excluded = self.excluded(parts);
         let values =
             excluded.iter().filter(|value| value.is_string()).map(|value| Rx::Literal(value.to_string()));
@@ -207,7 +207,7 @@ impl<'d> Solver<'d> {
     }
 
     /// Strings with the patterns and formats of all schemas, read in one way.
-    fn shaped(&mut self, text: &Text, parts: &[Part<'d>], reading: Reading) -> Form {
+    fn shaped(&mut self, text: &Text, parts: &[SchemaPart<'d>], reading: Reading) -> Form {
         let mut shapes = Vec::new();
         for part in parts {
             if let Some(pattern) = part.get("pattern").and_then(Value::as_str) {
@@ -276,7 +276,7 @@ impl<'d> Solver<'d> {
         None
     }
 
-    fn number(&mut self, parts: &[Part<'d>], whole: bool) -> Form {
+    fn number(&mut self, parts: &[SchemaPart<'d>], whole: bool) -> Form {
         let mut range = Range { integer: whole, ..Range::default() };
         for part in parts {
             let number = |keyword: &str| part.get(keyword).and_then(Value::as_f64);
@@ -371,7 +371,7 @@ pub(super) fn json_text(value: &Value) -> String {
 }
 
 /// The values that stand in every `const` and `enum`, if there are any of these keywords.
-fn in_every_list(parts: &[Part<'_>]) -> Option<Vec<Value>> {
+fn in_every_list(parts: &[SchemaPart<'_>]) -> Option<Vec<Value>> {
     let lists = parts.iter().flat_map(|part| {
         let list = part.get("enum").and_then(Value::as_array).cloned();
         [part.get("const").map(|value| vec![value.clone()]), list].into_iter().flatten()

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use serde_json::{Value, json};
-use slipform_schema::{Plain, Schema};
+use slipform_schema::{NormalizedSchema, Schema};
 
-use super::part::{EXCEPT, INDIVISIBLE, UNLIKE, count, is_whole, same, type_name};
 use super::pattern;
+use super::schema_part::{EXCEPT, INDIVISIBLE, UNLIKE, count, is_whole, same, type_name};
 
 /// How deep schemas are followed. Deeper ones count as satisfied; validation decides in the end.
 const DEPTH_MAX: usize = 24;
@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 24;
 const WORK_MAX: usize = 10_000;
 
 /// Whether `value` satisfies a plain schema.
-pub(super) fn holds(plain: &Plain, schema: &Value, value: &Value) -> bool {
+pub(super) fn holds(plain: &NormalizedSchema, schema: &Value, value: &Value) -> bool {
     WORK.set(0);
     at(plain, schema, value, 0)
 }
@@ -25,7 +25,7 @@ thread_local! {
     static WORK: Cell<usize> = const { Cell::new(0) };
 }
 
-fn at(plain: &Plain, schema: &Value, value: &Value, depth: usize) -> bool {
+fn at(plain: &NormalizedSchema, schema: &Value, value: &Value, depth: usize) -> bool {
     WORK.set(WORK.get() + 1);
     if depth > DEPTH_MAX || WORK.get() > WORK_MAX {
         return true;
@@ -108,7 +108,7 @@ fn number_holds(keyword: &str, stated: &Value, number: f64) -> bool {
 type Keywords = serde_json::Map<String, Value>;
 
 fn array_holds(
-    plain: &Plain,
+    plain: &NormalizedSchema,
     keywords: &Keywords,
     keyword: &str,
     stated: &Value,
@@ -131,7 +131,7 @@ fn array_holds(
 }
 
 fn object_holds(
-    plain: &Plain,
+    plain: &NormalizedSchema,
     keywords: &Keywords,
     keyword: &str,
     stated: &Value,

@@ -9,7 +9,7 @@ use super::{ITEM_SEPARATOR, KEY_SEPARATOR};
 
 /// The grammar of one form, with the forms that it shares with others.
 pub(super) fn grammar(forms: &[Form], root: &Form) -> String {
-    let mut writer = Writer {
+    let mut writer = LarkWriter {
         forms,
         rules: String::new(),
         terminals: HashMap::new(),
@@ -28,7 +28,7 @@ pub(super) fn grammar(forms: &[Form], root: &Form) -> String {
     format!("start: {start}\n{}{}", writer.rules, writer.listed)
 }
 
-struct Writer<'f> {
+struct LarkWriter<'f> {
     forms: &'f [Form],
     rules: String,
     /// The names of terminals by their expressions.
@@ -39,7 +39,7 @@ struct Writer<'f> {
     pending: Vec<(String, usize)>,
 }
 
-impl Writer<'_> {
+impl LarkWriter<'_> {
     fn fresh(&mut self) -> String {
         self.count += 1;
         format!("r{}", self.count)

@@ -1,11 +1,11 @@
 //! The opposite of a schema, as schemas that say something positive.
 
 use serde_json::{Map, Value, json};
-use slipform_schema::Plain;
+use slipform_schema::NormalizedSchema;
 
-use super::part::{EXCEPT, INDIVISIBLE, TYPES, UNLIKE};
 use super::pattern;
 use super::rx::Rx;
+use super::schema_part::{EXCEPT, INDIVISIBLE, TYPES, UNLIKE};
 
 /// How many references in a row are followed.
 const REFERENCES_MAX: usize = 8;
@@ -24,7 +24,7 @@ pub(super) struct Opposites {
 }
 
 /// The opposites of `schema`.
-pub(super) fn opposites(plain: &Plain, schema: &Value) -> Opposites {
+pub(super) fn opposites(plain: &NormalizedSchema, schema: &Value) -> Opposites {
     let mut schema = schema;
     for _ in 0..REFERENCES_MAX {
         let Some(target) = schema.get("$ref").and_then(Value::as_str) else { break };

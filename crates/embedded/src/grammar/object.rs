@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::build::free_key;
 use super::form::{Form, Member, ObjectForm};
 use super::holds::holds;
-use super::part::{Part, SILENT, count};
 use super::pattern::{self, Reading};
 use super::rx::Rx;
+use super::schema_part::{SILENT, SchemaPart, count};
 use super::solve::Solver;
 
 impl<'d> Solver<'d> {
     /// The form of objects that satisfy all `parts`.
-    pub(super) fn object(&mut self, parts: &[Part<'d>], loops: u8) -> Form {
+    pub(super) fn object(&mut self, parts: &[SchemaPart<'d>], loops: u8) -> Form {
         let counts = |keyword: &str| {
             parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
         };
@@ -56,7 +56,7 @@ impl<'d> Solver<'d> {
     /// The listed members, in the order of the schema; nothing when a required one is impossible.
     fn members(
         &mut self,
-        parts: &[Part<'d>],
+        parts: &[SchemaPart<'d>],
         names: Vec<String>,
         required: &[String],
         loops: u8,
@@ -86,7 +86,7 @@ impl<'d> Solver<'d> {
     }
 
     /// The schemas that apply to the member of this name; nothing when there can be no such member.
-    fn member_parts(&mut self, parts: &[Part<'d>], name: &str) -> Option<Vec<Part<'d>>> {
+    fn member_parts(&mut self, parts: &[SchemaPart<'d>], name: &str) -> Option<Vec<SchemaPart<'d>>> {
         let mut found = Vec::new();
         let mut evaluated = false;
         let mut rest = Vec::new();
@@ -94,7 +94,7 @@ impl<'d> Solver<'d> {
             if part.get("propertyNames").is_some_and(|names| !holds(self.plain, names, &Value::from(name))) {
                 return None;
             }
-            let mut own: Vec<Part<'d>> =
+            let mut own: Vec<SchemaPart<'d>> =
                 part.child(|value| value.get("properties")?.get(name)).into_iter().collect();
             for text in part.names("patternProperties") {
                 let quoted = Value::from(name).to_string();
@@ -125,7 +125,7 @@ impl<'d> Solver<'d> {
     /// properties are listed and nothing is said about others, objects are closed: models invent names.
     fn free(
         &mut self,
-        parts: &[Part<'d>],
+        parts: &[SchemaPart<'d>],
         members: &[Member],
         has_listed: bool,
         least: usize,
@@ -166,7 +166,7 @@ impl<'d> Solver<'d> {
             let excluded: Vec<Rx> = taken.iter().cloned().chain(others).collect();
             free.extend(self.named(parts, rx, excluded, form));
         }
-        let additional: Vec<Part<'d>> = parts
+        let additional: Vec<SchemaPart<'d>> = parts
             .iter()
             .filter_map(|part| {
                 let unevaluated = || part.child(|value| value.get("unevaluatedProperties"));
@@ -187,7 +187,13 @@ impl<'d> Solver<'d> {
     }
 
     /// Members under the names that `rx` matches, without the excluded ones and within `propertyNames`.
-    fn named(&mut self, parts: &[Part<'d>], rx: Rx, excluded: Vec<Rx>, form: Form) -> Option<(Rx, Form)> {
+    fn named(
+        &mut self,
+        parts: &[SchemaPart<'d>],
+        rx: Rx,
+        excluded: Vec<Rx>,
+        form: Form,
+    ) -> Option<(Rx, Form)> {
         if form.is_never() {
             return None;
         }
@@ -195,7 +201,7 @@ impl<'d> Solver<'d> {
         let mut keys: Vec<Rx> = vec![rx];
         let mut is_ruled = false;
         for names in parts.iter().filter_map(|part| part.child(|value| value.get("propertyNames"))) {
-            let string = Part::made(serde_json::json!({"type": "string"}));
+            let string = SchemaPart::made(serde_json::json!({"type": "string"}));
             match self.form(vec![string, names], 0) {
                 Form::Scalar(scalar) => keys.push(scalar.rx),
                 _ => return None,

@@ -119,7 +119,7 @@ pub(super) fn approximated(pattern: &str) -> Option<Shape> {
 
 fn simple(pattern: &str, reading: Reading) -> Option<Shape> {
     let hir = parse(pattern)?;
-    let mut writer = Writer { text: String::new(), bounded: reading != Reading::Exact, depth: 0 };
+    let mut writer = PatternWriter { text: String::new(), bounded: reading != Reading::Exact, depth: 0 };
     let is_open = reading != Reading::Whole;
     let length = writer.edge(&hir, is_open, is_open)?;
     let text = writer.text;
@@ -278,14 +278,14 @@ fn escape(characters: &[char], at: usize, in_class: bool, text: &mut String) -> 
 }
 
 /// Writes a pattern as an expression over JSON strings.
-struct Writer {
+struct PatternWriter {
     text: String,
     bounded: bool,
     /// How many endless repetitions are around.
     depth: usize,
 }
 
-impl Writer {
+impl PatternWriter {
     fn any(&mut self, wanted: bool) -> Length {
         if !wanted {
             return Length::NONE;

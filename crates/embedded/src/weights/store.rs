@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::place::Place;
+use super::pull_paths::PullPaths;
 use super::{DEFAULT, Environment, Error, MODEL_VARIABLE, STORE_VARIABLE, Source};
 
 /// The first bytes of every GGUF file.
@@ -86,7 +86,7 @@ pub fn locate(environment: Environment<'_>) -> Result<PathBuf, Error> {
         return Ok(path);
     }
     let place_in = folder(environment)?;
-    let place = Place::of(&place_in, &DEFAULT);
+    let place = PullPaths::of(&place_in, &DEFAULT);
     match place.is_verified() {
         true => Ok(place.weights),
         false if place.weights.exists() => Err(Error::Unverified { path: place.weights }),
@@ -96,7 +96,7 @@ pub fn locate(environment: Environment<'_>) -> Result<PathBuf, Error> {
 
 /// The weights there are, the used ones first. A file that `SLIPFORM_MODEL` names has to be usable.
 pub fn list(store: &Path, source: &Source, environment: Environment<'_>) -> Result<Vec<Model>, Error> {
-    let place = Place::of(store, source);
+    let place = PullPaths::of(store, source);
     let mut found = Vec::new();
     let chosen = chosen(environment);
     if let Some(path) = &chosen {

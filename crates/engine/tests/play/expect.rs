@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use slipform_engine::{ModelCall, State};
 use slipform_schema::{Schema, universal};
-use slipform_types::{Body, NOT_SUBMITTED, Outcome, Role, RunErrorType};
+use slipform_types::{EventBody, NOT_SUBMITTED, Outcome, Role, RunErrorType};
 
 use crate::script::{Case, Played};
 
@@ -66,10 +66,12 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
         }
         Outcome::Failed(failure) => {
             // What a program writes is kept like what a model says.
-            let is_said = |body: &&Body| match body {
-                Body::Message { .. } => true,
-                Body::StopRequested { partial } | Body::DeadlineReached { partial } => partial.is_some(),
-                Body::PostTool { tool_output, .. } => tool_output.get("stdout").is_some(),
+            let is_said = |body: &&EventBody| match body {
+                EventBody::Message { .. } => true,
+                EventBody::StopRequested { partial } | EventBody::DeadlineReached { partial } => {
+                    partial.is_some()
+                }
+                EventBody::PostTool { tool_output, .. } => tool_output.get("stdout").is_some(),
                 _ => false,
             };
             let messages = played.bodies.iter().filter(is_said);
@@ -103,8 +105,8 @@ fn ready(case: &Case, response: Option<&Value>) -> Result<(), String> {
 }
 
 /// Whether it tells what came of a call, be it only the beginning of a reply.
-fn ends_call(body: &Body) -> bool {
-    use Body::{CallFailed, DeadlineReached, Message, StopRequested};
+fn ends_call(body: &EventBody) -> bool {
+    use EventBody::{CallFailed, DeadlineReached, Message, StopRequested};
     matches!(
         body,
         Message { .. }
@@ -115,13 +117,13 @@ fn ends_call(body: &Body) -> bool {
 }
 
 /// The calls that were made because another's answer would not do.
-fn retried(bodies: &[Body]) -> usize {
+fn retried(bodies: &[EventBody]) -> usize {
     let mut is_noted = false;
     let mut count = 0;
     for body in bodies {
         match body {
-            Body::ValidationFailed { .. } => is_noted = true,
-            Body::Escalated { .. } => is_noted = false,
+            EventBody::ValidationFailed { .. } => is_noted = true,
+            EventBody::Escalated { .. } => is_noted = false,
             body if ends_call(body) => {
                 count += usize::from(std::mem::take(&mut is_noted));
             }
@@ -133,9 +135,9 @@ fn retried(bodies: &[Body]) -> usize {
 
 /// The replies that were to submit a result and did not, as the journal tells of them.
 fn unsubmitted(played: &Played) -> usize {
-    let is_told = |body: &&Body| match body {
-        Body::ValidationFailed { errors, .. } => errors.iter().any(|error| error == NOT_SUBMITTED),
-        Body::Escalated { reason, .. } => reason == NOT_SUBMITTED,
+    let is_told = |body: &&EventBody| match body {
+        EventBody::ValidationFailed { errors, .. } => errors.iter().any(|error| error == NOT_SUBMITTED),
+        EventBody::Escalated { reason, .. } => reason == NOT_SUBMITTED,
         _ => false,
     };
     let was_last = matches!(&played.outcome, Outcome::Failed(failure) if failure.error.kind == RunErrorType::ResultNotSubmitted);
@@ -182,16 +184,18 @@ pub(crate) fn check(expect: &Expect, played: &Played) -> Result<(), String> {
     Ok(())
 }
 
-fn check_notes(expected: &[String], bodies: &[Body]) -> Result<(), String> {
+fn check_notes(expected: &[String], bodies: &[EventBody]) -> Result<(), String> {
     let notes: Vec<String> = bodies
         .iter()
         .filter_map(|body| match body {
-            Body::ValidationFailed { errors, consequence, .. } => {
+            EventBody::ValidationFailed { errors, consequence, .. } => {
                 Some(format!("{} -> {consequence}", errors.join("; ")))
             }
-            Body::Escalated { from, to, reason, .. } => Some(format!("{from} to {to}: {reason}")),
-            Body::PostTool { tool_name, error: Some(error), .. } => Some(format!("{tool_name}: {error}")),
-            Body::ClarityScored { round, score, threshold, consequence, .. } => {
+            EventBody::Escalated { from, to, reason, .. } => Some(format!("{from} to {to}: {reason}")),
+            EventBody::PostTool { tool_name, error: Some(error), .. } => {
+                Some(format!("{tool_name}: {error}"))
+            }
+            EventBody::ClarityScored { round, score, threshold, consequence, .. } => {
                 Some(format!("{score} of {threshold}, round {round}: {consequence}"))
             }
             _ => None,

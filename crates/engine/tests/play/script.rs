@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use slipform_engine::{Action, ModelCall, State, next};
 use slipform_schema::shipped;
 use slipform_types::{
-    Blueprint, Body, CallError, Contract, ContractOptions, ContractSource, OptionsPatch, Outcome, Reply,
+    Blueprint, CallError, Contract, ContractOptions, ContractSource, EventBody, OptionsPatch, Outcome, Reply,
     Role, RunStatus, RunType, TierBackend,
 };
 
@@ -60,7 +60,7 @@ pub(crate) struct Asked {
 /// What happened in a run, or in the rest of one.
 pub(crate) struct Played {
     /// The journal.
-    pub(crate) bodies: Vec<Body>,
+    pub(crate) bodies: Vec<EventBody>,
     /// What the engine said before each event and after the last.
     pub(crate) actions: Vec<Option<Action>>,
     pub(crate) calls: Vec<ModelCall>,
@@ -89,9 +89,9 @@ pub(crate) fn play(case: &Case) -> Result<Played, String> {
 }
 
 /// The rest of the run whose journal so far is `before`.
-pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Played, String> {
-    let told = |body: &&Body| {
-        use Body::{CallFailed, DeadlineReached, Message, StopRequested};
+pub(crate) fn go_on(case: &Case, mut state: State, before: &[EventBody]) -> Result<Played, String> {
+    let told = |body: &&EventBody| {
+        use EventBody::{CallFailed, DeadlineReached, Message, StopRequested};
         matches!(body, Message { .. } | CallFailed { .. } | DeadlineReached { .. } | StopRequested { .. })
     };
     let mut replies = case.replies.iter().skip(before.iter().filter(told).count());
@@ -122,7 +122,7 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
                 let (present, missing) = paths
                     .into_iter()
                     .partition(|path| case.answers.get("files").is_some_and(|it| it[path] == true));
-                Body::PathsChecked { present, missing }
+                EventBody::PathsChecked { present, missing }
             }
             Some(Action::Execute(program)) => {
                 ran.push(json!([program.argv, program.stdin]));
@@ -135,7 +135,7 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
             Some(Action::Park) => case.child_end(before.iter().chain(&*bodies))?,
             Some(Action::Finish(outcome)) => {
                 let last = bodies.last().or(before.last());
-                let is_told = matches!(last, Some(Body::Result { .. }));
+                let is_told = matches!(last, Some(EventBody::Result { .. }));
                 ending(&outcome, is_told)
             }
             Some(other) => return Err(format!("an unknown action: {other:?}")),
@@ -151,17 +151,20 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[Body]) -> Result<Pl
 }
 
 /// The events that end a run, one after the other.
-fn ending(outcome: &Outcome, is_told: bool) -> Body {
+fn ending(outcome: &Outcome, is_told: bool) -> EventBody {
     match outcome {
-        Outcome::Completed(success) if !is_told => Body::Result {
+        Outcome::Completed(success) if !is_told => EventBody::Result {
             result_text: success.result_text.clone(),
             result_data: success.result_data.clone(),
             receipt: Box::new(success.receipt.clone()),
         },
-        Outcome::Completed(_) => {
-            Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None }
-        }
-        Outcome::Failed(failure) => Body::RunCompleted {
+        Outcome::Completed(_) => EventBody::RunCompleted {
+            status: RunStatus::Completed,
+            error: None,
+            salvage: None,
+            receipt: None,
+        },
+        Outcome::Failed(failure) => EventBody::RunCompleted {
             status: State::status(outcome),
             error: Some(Box::new(failure.error.clone())),
             salvage: Some(Box::new(failure.salvage.clone())),
@@ -170,7 +173,7 @@ fn ending(outcome: &Outcome, is_told: bool) -> Body {
     }
 }
 
-fn start(case: &Case) -> Result<Body, String> {
+fn start(case: &Case) -> Result<EventBody, String> {
     let blueprint = with(json!({"name": "agent"}), &case.blueprint);
     let blueprint: Blueprint = serde_json::from_value(blueprint).map_err(|error| error.to_string())?;
     let contract = case.contract.as_ref().map(|asked| Contract {
@@ -181,7 +184,7 @@ fn start(case: &Case) -> Result<Body, String> {
         options: asked.options.resolve(&ContractOptions::default()),
         example: asked.example.clone(),
     });
-    Ok(Body::RunStart {
+    Ok(EventBody::RunStart {
         run_type: RunType::StartSession,
         blueprint: std::sync::Arc::new(blueprint),
         contract: contract.map(std::sync::Arc::new),
@@ -191,7 +194,7 @@ fn start(case: &Case) -> Result<Body, String> {
 }
 
 impl Case {
-    fn attempt(&self) -> Result<Body, String> {
+    fn attempt(&self) -> Result<EventBody, String> {
         let tool = |bits: &Value| {
             let schema =
                 json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
@@ -208,18 +211,18 @@ impl Case {
         serde_json::from_value(event).map_err(|error| error.to_string())
     }
 
-    fn tool_answer(&self, call_id: &str, name: &str) -> Body {
+    fn tool_answer(&self, call_id: &str, name: &str) -> EventBody {
         let answer = self.answers.get(name).cloned().unwrap_or_else(|| json!({"of": name}));
         let error = answer["error"].as_str().map(str::to_owned);
         let tool_output = if error.is_some() { Value::Null } else { answer };
-        Body::PostTool { call_id: call_id.to_owned(), tool_name: name.to_owned(), tool_output, error }
+        EventBody::PostTool { call_id: call_id.to_owned(), tool_name: name.to_owned(), tool_output, error }
     }
 
-    fn child_answer(&self, child: &slipform_engine::Child, number: usize) -> Body {
+    fn child_answer(&self, child: &slipform_engine::Child, number: usize) -> EventBody {
         let name = &child.agent_name;
         let first = self.answers.get(&format!("agent {name}"));
         if let Some(error) = first.and_then(|it| it["refused"].as_str()) {
-            return Body::PostTool {
+            return EventBody::PostTool {
                 call_id: child.call_id.clone(),
                 tool_name: name.clone(),
                 tool_output: Value::Null,
@@ -232,7 +235,7 @@ impl Case {
                 slipform_types::SessionId::from_random([number as u8; 6])
             }
         };
-        Body::ChildStarted {
+        EventBody::ChildStarted {
             call_id: child.call_id.clone(),
             agent_name: name.clone(),
             child_session_id: session,
@@ -242,14 +245,19 @@ impl Case {
     }
 
     /// The end of the first child that has not ended.
-    fn child_end<'b>(&self, bodies: impl Iterator<Item = &'b Body> + Clone) -> Result<Body, String> {
+    fn child_end<'b>(
+        &self,
+        bodies: impl Iterator<Item = &'b EventBody> + Clone,
+    ) -> Result<EventBody, String> {
         let ended = |run: &slipform_types::RunId| {
-            bodies.clone().any(|body| matches!(body, Body::ChildCompleted(end) if end.child_run_id == *run))
+            bodies
+                .clone()
+                .any(|body| matches!(body, EventBody::ChildCompleted(end) if end.child_run_id == *run))
         };
         let open = bodies.clone().find_map(|body| match body {
-            Body::ChildStarted { agent_name, child_session_id, child_run_id, execution_mode, .. }
-                if *execution_mode == slipform_types::ExecutionMode::Sync && !ended(child_run_id) =>
-            {
+            EventBody::ChildStarted {
+                agent_name, child_session_id, child_run_id, execution_mode, ..
+            } if *execution_mode == slipform_types::ExecutionMode::Sync && !ended(child_run_id) => {
                 Some((agent_name.clone(), child_session_id.clone(), child_run_id.clone()))
             }
             _ => None,
@@ -257,7 +265,7 @@ impl Case {
         let (agent_name, session, run) = open.ok_or("the run parks and waits for nobody")?;
         let before = bodies
             .clone()
-            .filter(|body| matches!(body, Body::ChildCompleted(end) if end.agent_name == agent_name))
+            .filter(|body| matches!(body, EventBody::ChildCompleted(end) if end.agent_name == agent_name))
             .count();
         // A list is what it says one time after the other.
         let bits = self.answers.get(&format!("agent {agent_name}")).map(|said| match said {
@@ -294,10 +302,10 @@ fn with(mut base: Value, bits: &Value) -> Value {
 }
 
 /// What a case says is answered, as the event that a runner would append.
-fn answer(reply: &Value, call: &ModelCall) -> Result<Body, String> {
+fn answer(reply: &Value, call: &ModelCall) -> Result<EventBody, String> {
     if let Some(error) = reply.get("call_error") {
         let error: CallError = serde_json::from_value(error.clone()).map_err(|error| error.to_string())?;
-        return Ok(Body::CallFailed { error });
+        return Ok(EventBody::CallFailed { error });
     }
     if let Some(event) = reply.get("event") {
         let partial = reply.get("partial").map(|partial| json!({"partial": partial})).unwrap_or_default();
@@ -307,7 +315,7 @@ fn answer(reply: &Value, call: &ModelCall) -> Result<Body, String> {
     let text = if reply.is_string() { json!({"text": reply}) } else { reply.clone() };
     let whole = with(json!({"text": "", "stop": {"reason": "finished"}}), &text);
     let mut reply: Reply = serde_json::from_value(whole).map_err(|error| format!("{error} in {text}"))?;
-    Ok(Body::Message {
+    Ok(EventBody::Message {
         role: Role::Assistant,
         content: std::mem::take(&mut reply.text),
         reply: Box::new(reply),

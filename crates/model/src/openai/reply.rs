@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
-use slipform_types::{Reply, Stop, ToolCall, Usage};
+use slipform_types::{Reply, StopReason, ToolCall, Usage};
 
 use super::TOOL_CALLS_MAX;
 use crate::error::Error;
+use crate::error_text::{blames_request, server_message};
 use crate::http::Assemble;
 use crate::sse::Event;
-use crate::words::{blames_request, server_words};
 
 /// A reply being put together.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Chat {
 }
 
 #[derive(Deserialize)]
-struct Body<'a> {
+struct EventBody<'a> {
     #[serde(borrow, default)]
     model: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -138,7 +138,7 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, st
 
 impl Chat {
     fn take(&mut self, data: &[u8]) -> Result<(), Error> {
-        let body: Body<'_> = serde_json::from_slice(data).map_err(|error| Error::Incomplete {
+        let body: EventBody<'_> = serde_json::from_slice(data).map_err(|error| Error::Incomplete {
             reason: format!("a part of the reply is not the JSON the protocol wants ({error})"),
         })?;
         if let Some(error) = body.error.filter(|error| !error.is_null()) {
@@ -269,7 +269,7 @@ fn is_another(call: &ToolCall, place: usize, id: &str) -> bool {
 
 /// An error that a server reports inside a reply that began well.
 fn error_inside(error: &Value) -> Error {
-    let message = server_words(json!({"error": error}).to_string().as_bytes());
+    let message = server_message(json!({"error": error}).to_string().as_bytes());
     let code = error.get("code").or_else(|| error.get("status")).and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok());
     if blames_request(error) {
@@ -327,14 +327,14 @@ impl Assemble for Chat {
         self.reply.tool_calls.retain(|call| !call.name.is_empty() || !call.arguments.is_empty());
         let reason = self.finish.unwrap_or_default();
         self.reply.stop = match ending(&reason) {
-            _ if !self.refusal.is_empty() => Stop::Refused { message: self.refusal },
-            Ending::CutOff => Stop::Length,
-            Ending::Filtered => Stop::Filtered,
+            _ if !self.refusal.is_empty() => StopReason::Refused { message: self.refusal },
+            Ending::CutOff => StopReason::Length,
+            Ending::Filtered => StopReason::Filtered,
             Ending::Broken => {
                 return Err(Error::Incomplete { reason: format!("the server ended it with '{reason}'") });
             }
-            Ending::Well if !self.reply.tool_calls.is_empty() => Stop::ToolCalls,
-            Ending::Well => Stop::Finished,
+            Ending::Well if !self.reply.tool_calls.is_empty() => StopReason::ToolCalls,
+            Ending::Well => StopReason::Finished,
         };
         Ok(self.reply)
     }

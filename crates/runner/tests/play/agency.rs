@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Equipped, Job, Outfitter, Rung};
+use slipform_runner::{Job, LadderRung, Prepared, ResourceProvider, RunContext};
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, Blueprint, StructuredOutput};
 
@@ -14,7 +14,7 @@ type Maker = Box<dyn Fn(&str) -> Vec<Arc<Played>> + Send + Sync>;
 
 /// Agents, and what a runner has to work with for each.
 pub(crate) struct Agency {
-    pub(crate) agents: Vec<(Blueprint, Vec<Rung>)>,
+    pub(crate) agents: Vec<(Blueprint, Vec<LadderRung>)>,
     pub(crate) project_dir: String,
     /// Makes the tools of an agent, where a test brings some.
     tools: Maker,
@@ -43,7 +43,7 @@ pub(crate) fn asked(server: &ScriptedServer, name: &str) -> Vec<Arc<Recorded>> {
 }
 
 /// A ladder of one rung, this server.
-pub(crate) fn on(server: &ScriptedServer) -> Vec<Rung> {
+pub(crate) fn on(server: &ScriptedServer) -> Vec<LadderRung> {
     vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)]
 }
 
@@ -54,13 +54,13 @@ impl Agency {
         Agency::of(agents.iter().map(|agent| (agent.clone(), ladder.clone())).collect())
     }
 
-    pub(crate) fn of(agents: Vec<(Value, Vec<Rung>)>) -> Arc<Agency> {
+    pub(crate) fn of(agents: Vec<(Value, Vec<LadderRung>)>) -> Arc<Agency> {
         Arc::new(Agency::with(agents, ".", |_| Vec::new()))
     }
 
     /// Agents in a project, with tools of the test's own.
     pub(crate) fn with(
-        agents: Vec<(Value, Vec<Rung>)>,
+        agents: Vec<(Value, Vec<LadderRung>)>,
         project_dir: &str,
         tools: impl Fn(&str) -> Vec<Arc<Played>> + Send + Sync + 'static,
     ) -> Agency {
@@ -72,10 +72,10 @@ impl Agency {
         }
     }
 
-    fn claim(&self, job: &Job) -> Claim {
+    fn claim(&self, job: &Job) -> RunContext {
         let name = &job.blueprint.name;
         let (_, ladder) = self.agents.iter().find(|(agent, _)| agent.name == *name).unwrap();
-        let claim = Claim { ladder: ladder.clone(), ..job.claim() };
+        let claim = RunContext { ladder: ladder.clone(), ..job.context() };
         match (self.tools)(name) {
             tools if tools.is_empty() => claim,
             tools => with_tools(claim, &tools),
@@ -83,8 +83,8 @@ impl Agency {
     }
 }
 
-impl Outfitter for Agency {
-    fn equip<'a>(&'a self, job: &'a Job) -> Equipped<'a> {
+impl ResourceProvider for Agency {
+    fn prepare<'a>(&'a self, job: &'a Job) -> Prepared<'a> {
         Box::pin(std::future::ready(Ok(self.claim(job))))
     }
 }

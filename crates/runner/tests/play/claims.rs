@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use slipform_model::{BackendConfig, connect};
-use slipform_runner::{Claim, Clock, Memory, Rung};
+use slipform_runner::{Clock, LadderRung, Memory, RunContext};
 use slipform_testkit::ScriptedServer;
 use slipform_types::{
     BackendKind, Blueprint, Capabilities, OptionsPatch, RunId, SessionId, StructuredOutput, TierBackend,
@@ -29,23 +29,28 @@ pub(crate) fn journal() -> Memory {
 }
 
 /// A claim of a run of this agent, with these options of its contract.
-pub(crate) fn claim(agent: &Value, input: &str, options: Value, ladder: Vec<Rung>) -> Claim {
+pub(crate) fn claim(agent: &Value, input: &str, options: Value, ladder: Vec<LadderRung>) -> RunContext {
     let blueprint: Blueprint = serde_json::from_value(agent.clone()).unwrap();
     let options: OptionsPatch = serde_json::from_value(options).unwrap();
     let request = ContractRequest { options, ..ContractRequest::default() };
     let contract = resolve(&blueprint, &request, &EnvironmentDefaults::default()).unwrap();
     let (session_id, run_id) = (SessionId::from_random([1; 6]), RunId::from_random([2; 6]));
-    Claim {
+    RunContext {
         contract: contract.map(Into::into),
         parameters: json!({"prompt": input}),
         input: input.to_owned(),
         ladder,
-        ..Claim::new(session_id, run_id, blueprint.into())
+        ..RunContext::new(session_id, run_id, blueprint.into())
     }
 }
 
 /// A rung with this server behind it. Calls are not repeated below the engine.
-pub(crate) fn rung(tier: &str, kind: BackendKind, server: &ScriptedServer, asked: StructuredOutput) -> Rung {
+pub(crate) fn rung(
+    tier: &str,
+    kind: BackendKind,
+    server: &ScriptedServer,
+    asked: StructuredOutput,
+) -> LadderRung {
     let mut config = BackendConfig::new(tier, kind);
     let is_messages = kind == BackendKind::Anthropic;
     config.base_url = Some(if is_messages { server.root_url() } else { server.base_url() });
@@ -54,5 +59,5 @@ pub(crate) fn rung(tier: &str, kind: BackendKind, server: &ScriptedServer, asked
     config.retries = 0;
     let backend = connect(&config, &|_| None).unwrap();
     let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
-    Rung { tier, backend }
+    LadderRung { tier, backend }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use slipform_model::{Backend, BackendConfig, Call, CallFuture, connect};
-use slipform_runner::{Claim, Rung};
+use slipform_runner::{LadderRung, RunContext};
 use slipform_tools::{Error, Tool, ToolFuture, Toolbox};
 use slipform_types::{BackendKind, Capabilities, Reply, TierBackend, ToolDefinition};
 
@@ -85,9 +85,9 @@ impl Tool for Played {
 }
 
 /// The claim with these tools and no others.
-pub(crate) fn with_tools(claim: Claim, tools: &[Arc<Played>]) -> Claim {
+pub(crate) fn with_tools(claim: RunContext, tools: &[Arc<Played>]) -> RunContext {
     let tools = tools.iter().map(|tool| tool.clone() as Arc<dyn Tool>).collect();
-    let claim = Claim { tools: Arc::default(), ..claim };
+    let claim = RunContext { tools: Arc::default(), ..claim };
     claim.tools.set(Toolbox::of(tools)).unwrap();
     claim
 }
@@ -120,12 +120,12 @@ fn tier() -> TierBackend {
     serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap()
 }
 
-pub(crate) fn silent() -> Rung {
-    Rung { tier: tier(), backend: Arc::new(Silent) }
+pub(crate) fn silent() -> LadderRung {
+    LadderRung { tier: tier(), backend: Arc::new(Silent) }
 }
 
 /// A rung that gives these replies in order.
-pub(crate) fn spoken(replies: Vec<Value>) -> Rung {
+pub(crate) fn spoken(replies: Vec<Value>) -> LadderRung {
     let mut replies: Vec<Reply> = replies
         .into_iter()
         .map(|mut reply| {
@@ -135,15 +135,15 @@ pub(crate) fn spoken(replies: Vec<Value>) -> Rung {
         })
         .collect();
     replies.reverse();
-    Rung { tier: tier(), backend: Arc::new(Spoken(Mutex::new(replies))) }
+    LadderRung { tier: tier(), backend: Arc::new(Spoken(Mutex::new(replies))) }
 }
 
 /// A rung with a program behind it.
-pub(crate) fn executor(tier: &str, command: &[&str]) -> Rung {
+pub(crate) fn executor(tier: &str, command: &[&str]) -> LadderRung {
     let mut config = BackendConfig::new(tier, BackendKind::Command);
     config.command = command.iter().map(|&word| word.to_owned()).collect();
     config.retries = 0;
     let backend = connect(&config, &|name| std::env::var(name).ok()).unwrap();
     let tier = TierBackend { tier: tier.to_owned(), backend: config.info(Capabilities::default(), None) };
-    Rung { tier, backend }
+    LadderRung { tier, backend }
 }

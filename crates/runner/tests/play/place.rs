@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use slipform_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
 use slipform_runner::{Progress, Worker, WorkerOptions};
 use slipform_store::{Counts, Position, StoredEvent};
-use slipform_types::{Body, Event, Failure, Outcome, RunId, RunStatus, SessionId, Success};
+use slipform_types::{Event, EventBody, Failure, Outcome, RunId, RunStatus, SessionId, Success};
 use tokio::task::JoinSet;
 
 use crate::agency::Agency;
@@ -144,7 +144,7 @@ impl Ended {
     pub(crate) fn statuses(&self, session: &SessionId) -> Vec<String> {
         let ends = self.events.iter().filter(|event| event.session_id == *session);
         ends.filter_map(|event| match &event.body {
-            Body::RunCompleted { status, .. } => Some(format!("{status:?}").to_lowercase()),
+            EventBody::RunCompleted { status, .. } => Some(format!("{status:?}").to_lowercase()),
             _ => None,
         })
         .collect()
@@ -212,13 +212,18 @@ fn outcome(events: &[Event]) -> Outcome {
     let of_first = |event: &&Event| event.session_id == session(1);
     let last: Vec<&Event> = events.iter().filter(of_first).rev().take(2).collect();
     match (&last[1].body, &last[0].body) {
-        (Body::Result { result_text, result_data, receipt }, Body::RunCompleted { .. }) => {
+        (EventBody::Result { result_text, result_data, receipt }, EventBody::RunCompleted { .. }) => {
             let (result_text, result_data) = (result_text.clone(), result_data.clone());
             Outcome::Completed(Success { result_text, result_data, receipt: (**receipt).clone() }.into())
         }
         (
             _,
-            Body::RunCompleted { error: Some(error), salvage: Some(salvage), receipt: Some(receipt), .. },
+            EventBody::RunCompleted {
+                error: Some(error),
+                salvage: Some(salvage),
+                receipt: Some(receipt),
+                ..
+            },
         ) => {
             let (error, salvage) = ((**error).clone(), (**salvage).clone());
             Outcome::Failed(Failure { error, salvage, receipt: (**receipt).clone() }.into())

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use slipform_runner::{Claim, Memory, Stop, perform};
-use slipform_types::{Body, Event, Failure, Outcome, Success};
+use slipform_runner::{Memory, RunContext, StopSignal, perform};
+use slipform_types::{Event, EventBody, Failure, Outcome, Success};
 
 use crate::claims::journal;
 
@@ -25,9 +25,9 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Drives a run to its end.
-pub(crate) async fn run(claim: &Claim) -> (Outcome, Memory) {
+pub(crate) async fn run(claim: &RunContext) -> (Outcome, Memory) {
     let journal = journal();
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let running = perform(claim, &journal, &stop, &());
     let outcome = tokio::time::timeout(PATIENCE, running).await.expect("the run ends").unwrap();
     (outcome, journal)
@@ -36,9 +36,9 @@ pub(crate) async fn run(claim: &Claim) -> (Outcome, Memory) {
 /// What happened, by the names of events; tools with theirs.
 pub(crate) fn names(events: &[Event]) -> Vec<String> {
     let name = |event: &Event| match &event.body {
-        Body::PreTool { tool_name, .. } => format!("pre_tool {tool_name}"),
-        Body::PostTool { tool_name, error: None, .. } => format!("post_tool {tool_name}"),
-        Body::PostTool { tool_name, .. } => format!("post_tool {tool_name} failed"),
+        EventBody::PreTool { tool_name, .. } => format!("pre_tool {tool_name}"),
+        EventBody::PostTool { tool_name, error: None, .. } => format!("post_tool {tool_name}"),
+        EventBody::PostTool { tool_name, .. } => format!("post_tool {tool_name} failed"),
         body => serde_json::to_value(body).unwrap()["event_type"].as_str().unwrap().to_owned(),
     };
     events.iter().map(name).collect()

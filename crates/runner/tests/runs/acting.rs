@@ -1,7 +1,7 @@
 //! One agent and one task under both protocols, on every kind of backend: the result is the same.
 
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Rung};
+use slipform_runner::{LadderRung, RunContext};
 use slipform_testkit::{Protocol, Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, StructuredOutput, Support};
 
@@ -67,9 +67,9 @@ pub(crate) fn model() -> ScriptedServer {
     ScriptedServer::respond(|request, _| review(request).said(request))
 }
 
-pub(crate) fn reviewing(protocol: &str, folder: &Folder, ladder: Vec<Rung>) -> Claim {
+pub(crate) fn reviewing(protocol: &str, folder: &Folder, ladder: Vec<LadderRung>) -> RunContext {
     let claim = claim(&reviewer(protocol), "What is left to do?", json!({}), ladder);
-    Claim { project_dir: folder.path(), ..claim }
+    RunContext { project_dir: folder.path(), ..claim }
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn every_strategy_gives_it_too() {
                 let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
                 let options = json!({"strategy": strategy});
                 let claim = claim(&reviewer(protocol), "What is left to do?", options, ladder);
-                let (outcome, _) = run(&Claim { project_dir: folder.path(), ..claim }).await;
+                let (outcome, _) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
                 let success = completed(outcome);
                 assert_eq!(success.result_data, Some(expected()), "{what}");
                 assert_eq!((success.receipt.calls, success.receipt.retries), (4, 0), "{what}");
@@ -291,7 +291,7 @@ async fn a_server_that_ignores_tools_is_asked_for_actions() {
 }
 
 /// A rung that was found to enforce schemas.
-fn enforcing(server: &ScriptedServer) -> Rung {
+fn enforcing(server: &ScriptedServer) -> LadderRung {
     let mut rung = rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto);
     rung.tier.backend.capabilities.json_schema = Support::Enforced;
     rung

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use slipform_runner::Claim;
+use slipform_runner::RunContext;
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_tools::Error;
-use slipform_types::{BackendKind, Body, StructuredOutput};
+use slipform_types::{BackendKind, EventBody, StructuredOutput};
 use tokio::sync::{Barrier, Semaphore};
 
 use crate::claims::{claim, rung};
@@ -17,7 +17,7 @@ use crate::parts::{Played, with_tools};
 use crate::runs::{completed, names, run};
 
 /// A claim of an agent with these tools, which gives an object with `ok`.
-fn acting(tools: &[&str], server: &ScriptedServer) -> Claim {
+fn acting(tools: &[&str], server: &ScriptedServer) -> RunContext {
     let agent = json!({
         "name": "actor", "tools": tools,
         "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
@@ -127,7 +127,7 @@ async fn writes_of_one_reply_are_made_in_their_order() {
         submits(),
     ]);
     let claim = acting(&["fs:write", "fs:edit"], &server);
-    let (outcome, journal) = run(&Claim { project_dir: folder.path(), ..claim }).await;
+    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
     completed(outcome);
     assert_eq!((folder.read("notes.txt").as_str(), folder.read("other.txt").as_str()), ("four", "x"));
     let happened = names(&journal.events());
@@ -173,7 +173,7 @@ async fn wrong_calls_are_told_and_the_run_goes_on() {
         assert!(serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()), "{arguments}");
     }
     let made = journal.events();
-    let pre = made.iter().filter(|event| matches!(event.body, Body::PreTool { .. })).count();
+    let pre = made.iter().filter(|event| matches!(event.body, EventBody::PreTool { .. })).count();
     assert_eq!(pre, 2);
 }
 
@@ -311,7 +311,7 @@ async fn answers_of_one_reply_are_one_message_where_the_protocol_wants_that() {
         submits(),
     ]);
     let ladder = vec![rung("default", BackendKind::Anthropic, &server, StructuredOutput::Auto)];
-    let claim = with_tools(Claim { ladder, ..acting(&["echo"], &server) }, &[Played::echo("echo")]);
+    let claim = with_tools(RunContext { ladder, ..acting(&["echo"], &server) }, &[Played::echo("echo")]);
     completed(run(&claim).await.0);
     let messages = server.requests()[1].body["messages"].clone();
     expect![[r#"

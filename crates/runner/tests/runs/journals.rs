@@ -2,7 +2,7 @@
 
 use expect_test::{ExpectFile, expect_file};
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Stop, perform};
+use slipform_runner::{RunContext, StopSignal, perform};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{BackendKind, Event, StructuredOutput};
 
@@ -38,7 +38,7 @@ fn check(events: &[Event], expected: ExpectFile) {
     expected.assert_eq(&lines);
 }
 
-fn on(server: &ScriptedServer) -> Vec<slipform_runner::Rung> {
+fn on(server: &ScriptedServer) -> Vec<slipform_runner::LadderRung> {
     vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)]
 }
 
@@ -116,7 +116,7 @@ async fn procedural() {
         "output_schema": {"type": "object", "required": ["found"]},
     });
     let claim = claim(&agent, "", json!({}), Vec::new());
-    let claim = Claim {
+    let claim = RunContext {
         parameters: json!({"path": "src", "deep": true}),
         project_dir: folder.path(),
         environment: vec![("REGION".to_owned(), "here".to_owned())].into(),
@@ -126,7 +126,7 @@ async fn procedural() {
     check(&journal.events(), expect_file!["../journals/procedural.jsonl"]);
 }
 
-fn limited(limits: Value, ladder: Vec<slipform_runner::Rung>) -> Claim {
+fn limited(limits: Value, ladder: Vec<slipform_runner::LadderRung>) -> RunContext {
     let agent = json!({
         "name": "actor", "tools": ["echo"], "limits": limits,
         "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
@@ -164,7 +164,7 @@ async fn time() {
 
 #[tokio::test]
 async fn stopped() {
-    let (journal, stop) = (journal(), Stop::default());
+    let (journal, stop) = (journal(), StopSignal::default());
     let claim = limited(json!({}), vec![silent()]);
     let stopping = async { stop.request() };
     let (outcome, ()) = tokio::join!(perform(&claim, &journal, &stop, &()), stopping);

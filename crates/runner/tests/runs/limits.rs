@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Stop, perform};
+use slipform_runner::{RunContext, StopSignal, perform};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_tools::Error;
 use slipform_types::{BackendKind, Failure, RunErrorType, StructuredOutput};
@@ -22,7 +22,7 @@ fn agent(protocol: &str, limits: Value) -> Value {
     })
 }
 
-fn limited(protocol: &str, limits: Value, server: &ScriptedServer, tool: &Arc<Played>) -> Claim {
+fn limited(protocol: &str, limits: Value, server: &ScriptedServer, tool: &Arc<Played>) -> RunContext {
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
     with_tools(claim(&agent(protocol, limits), "Act.", json!({}), ladder), std::slice::from_ref(tool))
 }
@@ -32,7 +32,7 @@ fn restless() -> ScriptedServer {
     ScriptedServer::respond(|request, index| Move::call("echo", json!({"n": index})).said(request))
 }
 
-async fn failure(claim: &Claim) -> Failure {
+async fn failure(claim: &RunContext) -> Failure {
     failed(run(claim).await.0)
 }
 
@@ -130,7 +130,7 @@ async fn a_stop_in_the_middle_of_a_tool_ends_it_and_the_run() {
         let (tool, called, dropped) = hanging();
         let server = restless();
         let claim = limited(protocol, json!({}), &server, &tool);
-        let (journal, stop) = (journal(), Stop::default());
+        let (journal, stop) = (journal(), StopSignal::default());
         let stopping = async {
             called.acquire().await.unwrap().forget();
             stop.request();

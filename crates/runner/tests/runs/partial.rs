@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use slipform_model::{Backend, Call, CallFuture, Watch};
-use slipform_runner::{Progress, Rung, Stop, perform};
+use slipform_runner::{LadderRung, Progress, StopSignal, perform};
 use slipform_testkit::{ScriptedServer, Step};
-use slipform_types::{BackendKind, Body, RunErrorType, StructuredOutput};
+use slipform_types::{BackendKind, EventBody, RunErrorType, StructuredOutput};
 
 use crate::claims::{claim, journal, rung};
 use crate::parts::silent;
@@ -12,7 +12,7 @@ use crate::runs::{failed, names, run};
 
 /// Stops the run once anything is written.
 #[derive(Default)]
-struct Stopping(Stop);
+struct Stopping(StopSignal);
 
 impl Watch for Stopping {
     fn text(&self, _: &str) {
@@ -39,7 +39,7 @@ async fn a_stop_in_the_middle_of_a_reply_keeps_what_was_written() {
         assert_eq!((failure.error.calls, failure.receipt.calls), (1, 1), "{kind:?}");
         let events = journal.events();
         assert_eq!(names(&events)[2..], ["stop_requested", "run_completed"], "{kind:?}");
-        assert_eq!(events[2].body, Body::StopRequested { partial: Some(kept.clone()) }, "{kind:?}");
+        assert_eq!(events[2].body, EventBody::StopRequested { partial: Some(kept.clone()) }, "{kind:?}");
     }
 }
 
@@ -61,7 +61,7 @@ async fn the_deadline_in_the_middle_of_a_reply_keeps_it_without_the_agents_secre
         "name": "teller", "limits": {"timeout_seconds": 5},
         "output_schema": {"type": "object", "required": ["n", "m"], "properties": {"n": {"type": "integer"}}},
     });
-    let ladder = vec![Rung { backend: std::sync::Arc::new(Rambling), ..silent() }];
+    let ladder = vec![LadderRung { backend: std::sync::Arc::new(Rambling), ..silent() }];
     let mut claim = claim(&agent, "Tell.", json!({}), ladder);
     claim.environment = vec![("API_KEY".to_owned(), "hunter2-hunter2".to_owned())].into();
     let (outcome, journal) = run(&claim).await;

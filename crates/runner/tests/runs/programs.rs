@@ -6,8 +6,8 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use slipform_agents::placeholders::{Surroundings, fill};
-use slipform_runner::{Claim, Memory, Stop, perform};
-use slipform_types::{Body, Failure, RunErrorType};
+use slipform_runner::{Memory, RunContext, StopSignal, perform};
+use slipform_types::{EventBody, Failure, RunErrorType};
 
 use crate::claims::{claim, clock, journal};
 use crate::folder::Folder;
@@ -17,15 +17,15 @@ use crate::runs::{completed, failed, names, run};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A claim of an agent that is this program.
-fn program(folder: &Folder, command: &[&str], more: Value, parameters: Value) -> Claim {
+fn program(folder: &Folder, command: &[&str], more: Value, parameters: Value) -> RunContext {
     let mut agent = json!({"name": "scanner", "type": "procedural", "command": command});
     agent.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
     let claim = claim(&agent, "", json!({}), Vec::new());
-    Claim { parameters, project_dir: folder.path(), ..claim }
+    RunContext { parameters, project_dir: folder.path(), ..claim }
 }
 
 /// The same of a script.
-fn script(folder: &Folder, text: &str, more: Value) -> Claim {
+fn script(folder: &Folder, text: &str, more: Value) -> RunContext {
     folder.write("script.sh", text);
     program(folder, &["sh", "script.sh"], more, json!({}))
 }
@@ -91,7 +91,7 @@ async fn parameters_stand_where_the_command_names_them() {
         environment: &|_| None,
     };
     let filled = fill(&claim.blueprint, &surroundings).unwrap();
-    let claim = Claim { blueprint: filled.blueprint.into(), command: filled.command, ..claim };
+    let claim = RunContext { blueprint: filled.blueprint.into(), command: filled.command, ..claim };
     completed(run(&claim).await.0);
     assert_eq!(kept(&folder), ["a b; ${params.max} $HOME", "--max=3", "run_020202020202"]);
 }
@@ -99,7 +99,7 @@ async fn parameters_stand_where_the_command_names_them() {
 /// What the program wrote, whether that is a result or not.
 fn stdout(journal: &Memory) -> String {
     let mut outputs = journal.events().into_iter().filter_map(|event| match event.body {
-        Body::PostTool { tool_output, .. } => Some(tool_output["stdout"].as_str().unwrap().to_owned()),
+        EventBody::PostTool { tool_output, .. } => Some(tool_output["stdout"].as_str().unwrap().to_owned()),
         _ => None,
     });
     outputs.next().unwrap()
@@ -112,14 +112,14 @@ async fn a_program_sees_no_variables_but_those_that_are_named() {
     let claim = program(&folder, &["env"], json!({}), json!({}));
     assert_eq!(stdout(&run(&claim).await.1), "");
     let environment = vec![("REGION".to_owned(), "a b".to_owned())];
-    let claim = Claim {
+    let claim = RunContext {
         environment: environment.into(),
         ..program(&folder, &["env"], json!({"env": ["REGION"]}), json!({}))
     };
     assert_eq!(stdout(&run(&claim).await.1), "REGION=a b\n");
 }
 
-async fn failure(claim: &Claim) -> Failure {
+async fn failure(claim: &RunContext) -> Failure {
     failed(run(claim).await.0)
 }
 
@@ -190,7 +190,7 @@ async fn what_does_not_match_is_kept() {
 }
 
 /// A named pipe that a program of the program holds open. Reading it ends when that program is gone.
-struct Held {
+struct ActiveAttempts {
     reading: tokio::task::JoinHandle<()>,
     opened: tokio::sync::oneshot::Receiver<()>,
 }
@@ -198,13 +198,13 @@ struct Held {
 /// Leaves a program behind that would run for a quarter of an hour.
 const LEAVE: &str = "sleep 1000 > held &\n";
 
-impl Held {
+impl ActiveAttempts {
     async fn gone(self) {
         tokio::time::timeout(PATIENCE, self.reading).await.expect("the program is gone").unwrap();
     }
 }
 
-fn held(folder: &Folder) -> Held {
+fn held(folder: &Folder) -> ActiveAttempts {
     let path = format!("{}/held", folder.path());
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let (says, opened) = tokio::sync::oneshot::channel();
@@ -214,7 +214,7 @@ fn held(folder: &Folder) -> Held {
         says.send(()).unwrap();
         let _ = pipe.read_to_end(&mut Vec::new());
     });
-    Held { reading, opened }
+    ActiveAttempts { reading, opened }
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn when_it_is_stopped_all_that_it_started_is_gone() {
     let folder = Folder::new("stopped");
     let mut held = held(&folder);
     let claim = script(&folder, &format!("{LEAVE}wait"), json!({}));
-    let (journal, stop) = (journal(), Stop::default());
+    let (journal, stop) = (journal(), StopSignal::default());
     let stopping = async {
         (&mut held.opened).await.unwrap();
         stop.request();
@@ -275,7 +275,8 @@ async fn secrets_that_it_prints_do_not_reach_the_journal() {
         ("echo \"$API_TOKEN $REGION\"", "failed"),
     ] {
         let folder = Folder::new("secrets");
-        let claim = Claim { environment: environment.clone().into(), ..script(&folder, text, more.clone()) };
+        let claim =
+            RunContext { environment: environment.clone().into(), ..script(&folder, text, more.clone()) };
         let (_, journal) = run(&claim).await;
         let written = serde_json::to_string(&journal.events()).unwrap();
         assert!(written.contains(&format!("\"status\":\"{status}\"")), "{text}: {written}");
@@ -291,11 +292,11 @@ async fn secrets_that_it_is_given_are_not_told() {
     // As a command that names the variable has it filled in.
     let claim = program(&folder, &["sh", "keep.sh", secret], json!({"env": ["API_KEY"]}), json!({}));
     let environment = vec![("API_KEY".to_owned(), secret.to_owned())];
-    let (outcome, journal) = run(&Claim { environment: environment.into(), ..claim }).await;
+    let (outcome, journal) = run(&RunContext { environment: environment.into(), ..claim }).await;
     completed(outcome);
     assert_eq!(kept(&folder), [secret]);
     let events = journal.events();
-    let given = events.iter().find(|event| matches!(event.body, Body::PreTool { .. })).unwrap();
+    let given = events.iter().find(|event| matches!(event.body, EventBody::PreTool { .. })).unwrap();
     let given = serde_json::to_string(given).unwrap();
     assert!(!given.contains(secret) && given.contains("[redacted]"), "{given}");
 }
@@ -305,14 +306,15 @@ async fn a_program_that_has_answered_is_not_run_again() {
     let folder = Folder::new("again");
     let text = "echo x >> runs; echo '{\"runs\": 1}'";
     let whole = journal();
-    let expected = perform(&script(&folder, text, json!({})), &whole, &Stop::default(), &()).await.unwrap();
+    let expected =
+        perform(&script(&folder, text, json!({})), &whole, &StopSignal::default(), &()).await.unwrap();
     let events = whole.events();
     let answered = names(&events).iter().position(|name| name == "post_tool sh").unwrap();
     for cut in 0..=events.len() {
         folder.write("runs", "");
         let journal = Memory::holding(clock(), events[..cut].to_vec());
         let claim = script(&folder, text, json!({}));
-        assert_eq!(perform(&claim, &journal, &Stop::default(), &()).await.unwrap(), expected, "{cut}");
+        assert_eq!(perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap(), expected, "{cut}");
         assert_eq!(folder.read("runs").lines().count(), usize::from(cut <= answered), "{cut}");
     }
 }

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use slipform_runner::{
-    Accepted, Child, ChildTask, Claim, Coordinator, Driven, Memory, Reported, Rung, Stop, drive, perform,
+    Accepted, Child, ChildTask, Coordinator, Driven, LadderRung, Memory, Reported, RunContext, StopSignal,
+    drive, perform,
 };
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{
-    AgentCard, BackendKind, Body, ChildEnd, Event, Outcome, RunErrorType, RunId, RunStatus, SessionId,
+    AgentCard, BackendKind, ChildEnd, Event, EventBody, Outcome, RunErrorType, RunId, RunStatus, SessionId,
     StructuredOutput,
 };
 
@@ -49,7 +50,7 @@ fn model() -> ScriptedServer {
 struct Parts {
     server: ScriptedServer,
     tools: [Arc<Played>; 2],
-    claim: Claim,
+    claim: RunContext,
 }
 
 impl Parts {
@@ -66,7 +67,7 @@ impl Parts {
     }
 }
 
-fn count(events: &[Event], is_it: impl Fn(&Body) -> bool) -> usize {
+fn count(events: &[Event], is_it: impl Fn(&EventBody) -> bool) -> usize {
     events.iter().filter(|event| is_it(&event.body)).count()
 }
 
@@ -79,19 +80,19 @@ fn kept(journal: &Memory) -> Vec<Event> {
     read
 }
 
-fn is_reply(body: &Body) -> bool {
-    matches!(body, Body::Message { .. })
+fn is_reply(body: &EventBody) -> bool {
+    matches!(body, EventBody::Message { .. })
 }
 
-fn is_answer(body: &Body) -> bool {
-    matches!(body, Body::PostTool { tool_name, .. } if tool_name != "absent")
+fn is_answer(body: &EventBody) -> bool {
+    matches!(body, EventBody::PostTool { tool_name, .. } if tool_name != "absent")
 }
 
 #[tokio::test]
 async fn a_run_with_tools_goes_on_from_every_event() {
     for protocol in ["tools", "actions"] {
         let (whole, parts) = (journal(), Parts::new(protocol));
-        let expected = perform(&parts.claim, &whole, &Stop::default(), &()).await.unwrap();
+        let expected = perform(&parts.claim, &whole, &StopSignal::default(), &()).await.unwrap();
         assert!(matches!(expected, Outcome::Completed(_)), "{protocol}: {expected:?}");
         let (requests, calls) = (parts.server.requests().len(), parts.called());
         let events = kept(&whole);
@@ -99,7 +100,7 @@ async fn a_run_with_tools_goes_on_from_every_event() {
             let what = format!("{protocol}, cut after {:?}", names(&events[..cut]));
             let parts = Parts::new(protocol);
             let journal = Memory::holding(clock(), events[..cut].to_vec());
-            let outcome = perform(&parts.claim, &journal, &Stop::default(), &()).await.unwrap();
+            let outcome = perform(&parts.claim, &journal, &StopSignal::default(), &()).await.unwrap();
             assert_eq!(outcome, expected, "{what}");
             let made = journal.events();
             assert_eq!(made[..cut], events[..cut], "{what}");
@@ -115,7 +116,7 @@ async fn a_run_with_tools_goes_on_from_every_event() {
 async fn a_tool_that_has_changed_meanwhile_ends_the_run() {
     for protocol in ["tools", "actions"] {
         let (whole, parts) = (journal(), Parts::new(protocol));
-        perform(&parts.claim, &whole, &Stop::default(), &()).await.unwrap();
+        perform(&parts.claim, &whole, &StopSignal::default(), &()).await.unwrap();
         let events = kept(&whole);
         let begun = names(&events).iter().position(|name| name == "attempt_started").unwrap() + 1;
         let ended = names(&events).iter().position(|name| name == "result").unwrap();
@@ -124,7 +125,7 @@ async fn a_tool_that_has_changed_meanwhile_ends_the_run() {
             let changed = Played::hashed(Played::echo("late"), "sha256:other");
             let claim = with_tools(parts.claim.clone(), &[parts.tools[0].clone(), changed]);
             let journal = Memory::holding(clock(), events[..cut].to_vec());
-            let outcome = perform(&claim, &journal, &Stop::default(), &()).await.unwrap();
+            let outcome = perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap();
             let what = format!("{protocol}, cut after {:?}", names(&events[..cut]));
             assert_eq!(parts.server.requests().len() + parts.called(), 0, "{what}");
             if cut == ended {
@@ -144,8 +145,8 @@ async fn a_tool_that_has_changed_meanwhile_ends_the_run() {
 /// parent's runner died is not taken on again.
 struct Keeper {
     memory: Memory,
-    ladder: Vec<Rung>,
-    children: Mutex<BTreeMap<String, Claim>>,
+    ladder: Vec<LadderRung>,
+    children: Mutex<BTreeMap<String, RunContext>>,
 }
 
 impl Coordinator for Keeper {
@@ -153,11 +154,16 @@ impl Coordinator for Keeper {
         self.memory.journal(session)
     }
 
-    fn append<'a>(&'a self, session: &'a SessionId, run: &'a RunId, bodies: Vec<Body>) -> Reported<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionId,
+        run: &'a RunId,
+        bodies: Vec<EventBody>,
+    ) -> Reported<'a, ()> {
         self.memory.append(session, run, bodies)
     }
 
-    fn delegate<'a>(&'a self, _: &'a Claim, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+    fn delegate<'a>(&'a self, _: &'a RunContext, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
         let claim = self.child(&child.call_id, child);
         let accepted = Accepted { session_id: claim.session_id, run_id: claim.run_id };
         Box::pin(std::future::ready(Ok(Ok(accepted))))
@@ -165,7 +171,7 @@ impl Coordinator for Keeper {
 }
 
 impl Keeper {
-    fn child(&self, call_id: &str, child: &Child) -> Claim {
+    fn child(&self, call_id: &str, child: &Child) -> RunContext {
         let mut children = self.children.lock().unwrap();
         let number = u8::try_from(children.len()).unwrap() + 1;
         let make = || {
@@ -175,26 +181,25 @@ impl Keeper {
             let claim = claim(&agent, input, json!({}), self.ladder.clone());
             let (session_id, run_id) =
                 (SessionId::from_random([1 + number; 6]), RunId::from_random([129 + number; 6]));
-            Claim { session_id, run_id, ..claim }
+            RunContext { session_id, run_id, ..claim }
         };
         children.entry(call_id.to_owned()).or_insert_with(make).clone()
     }
 
     /// Drives the parent, and its children whenever it waits for them.
-    async fn run(&self, parent: &Claim) -> Outcome {
+    async fn run(&self, parent: &RunContext) -> Outcome {
         loop {
-            if let Driven::Ended(outcome) = drive(parent, self, &Stop::default(), &()).await.unwrap() {
+            if let Driven::Ended(outcome) = drive(parent, self, &StopSignal::default(), &()).await.unwrap() {
                 return outcome;
             }
-            let children: Vec<Claim> = self.children.lock().unwrap().values().cloned().collect();
+            let children: Vec<RunContext> = self.children.lock().unwrap().values().cloned().collect();
             let ended = |run: &RunId| {
-                let is_it =
-                    |body: &Body| matches!(body, Body::ChildCompleted(end) if end.child_run_id == *run);
+                let is_it = |body: &EventBody| matches!(body, EventBody::ChildCompleted(end) if end.child_run_id == *run);
                 count(&self.memory.events(), is_it) > 0
             };
             let waiting = children.iter().find(|child| !ended(&child.run_id)).expect("a child to wait for");
             let Driven::Ended(Outcome::Completed(success)) =
-                drive(waiting, self, &Stop::default(), &()).await.unwrap()
+                drive(waiting, self, &StopSignal::default(), &()).await.unwrap()
             else {
                 panic!("the child does not end")
             };
@@ -207,14 +212,14 @@ impl Keeper {
                 result_data: success.result_data,
                 error: None,
             };
-            let body = Body::ChildCompleted(Box::new(end));
+            let body = EventBody::ChildCompleted(Box::new(end));
             self.append(&parent.session_id, &parent.run_id, vec![body]).await.unwrap();
         }
     }
 }
 
 /// A parent with two children, asked for as it can, and in the mode that it wants.
-fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, Keeper, Claim) {
+fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, Keeper, RunContext) {
     let by_actions = protocol == "actions";
     let server = playing(move |name, request| match (name, answers(request).len()) {
         ("parent", heard @ 0..2) if by_actions => Step::json(&json!({
@@ -237,13 +242,13 @@ fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, Keeper, Claim)
     let parent = agent("parent", &["left", "right"], json!({"protocol": protocol}));
     let card = |name: &str| AgentCard { name: name.to_owned(), ..AgentCard::default() };
     let agents = vec![card("left"), card("right")];
-    let claim = Claim { agents, ..claim(&parent, "Search.", json!({}), on(&server)) };
+    let claim = RunContext { agents, ..claim(&parent, "Search.", json!({}), on(&server)) };
     let keeper = Keeper { memory: journal(), ladder: on(&server), children: Mutex::default() };
     (server, keeper, claim)
 }
 
-fn started(body: &Body, run: &RunId) -> bool {
-    matches!(body, Body::ChildStarted { child_run_id, .. } if child_run_id == run)
+fn started(body: &EventBody, run: &RunId) -> bool {
+    matches!(body, EventBody::ChildStarted { child_run_id, .. } if child_run_id == run)
 }
 
 async fn goes_on_from_every_event(protocol: &str, mode: &'static str, text: &str) {
@@ -254,15 +259,15 @@ async fn goes_on_from_every_event(protocol: &str, mode: &'static str, text: &str
     let requests = server.requests().len();
     let events = kept(&keeper.memory);
     let children = keeper.children.into_inner().unwrap();
-    let ends = count(&events, |body| matches!(body, Body::ChildCompleted(_)));
+    let ends = count(&events, |body| matches!(body, EventBody::ChildCompleted(_)));
     assert_eq!(ends, if mode == "sync" { 2 } else { 0 });
     for cut in 0..=events.len() {
         let what = format!("{protocol}, {mode}, cut after {:?}", names(&events[..cut]));
         let (server, keeper, claim) = family(protocol, mode);
         // The coordinator has not died, only the runner: it knows what it has taken on.
-        let taken: BTreeMap<String, Claim> = children
+        let taken: BTreeMap<String, RunContext> = children
             .iter()
-            .map(|(call, child)| (call.clone(), Claim { ladder: claim.ladder.clone(), ..child.clone() }))
+            .map(|(call, child)| (call.clone(), RunContext { ladder: claim.ladder.clone(), ..child.clone() }))
             .filter(|(_, child)| events[..cut].iter().any(|event| started(&event.body, &child.run_id)))
             .collect();
         let memory = Memory::holding(clock(), events[..cut].to_vec());
@@ -270,8 +275,8 @@ async fn goes_on_from_every_event(protocol: &str, mode: &'static str, text: &str
         assert_eq!(keeper.run(&claim).await, expected, "{what}");
         assert_eq!(server.requests().len(), requests - count(&events[..cut], is_reply), "{what}");
         let made = keeper.memory.events();
-        assert_eq!(count(&made, |body| matches!(body, Body::ChildStarted { .. })), 2, "{what}");
-        assert_eq!(count(&made, |body| matches!(body, Body::ChildCompleted(_))), ends, "{what}");
+        assert_eq!(count(&made, |body| matches!(body, EventBody::ChildStarted { .. })), 2, "{what}");
+        assert_eq!(count(&made, |body| matches!(body, EventBody::ChildCompleted(_))), ends, "{what}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use slipform_process::{Program, Running, common_environment};
-use slipform_runner::Claim;
+use slipform_runner::RunContext;
 use slipform_testkit::ScriptedServer;
 use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -72,17 +72,17 @@ fn model() -> ScriptedServer {
     })
 }
 
-fn adding(protocol: &str, mcp: &Value, tools: &[&str], server: &ScriptedServer) -> Claim {
+fn adding(protocol: &str, mcp: &Value, tools: &[&str], server: &ScriptedServer) -> RunContext {
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
     let claim = claim(&agent(protocol, mcp, tools), "Add and greet.", json!({}), ladder);
-    Claim { project_dir: folder(), ..claim }
+    RunContext { project_dir: folder(), ..claim }
 }
 
 async fn check(mcp: &Value) {
     for protocol in ["tools", "actions"] {
         let server = model();
         let (outcome, journal) = run(&adding(protocol, mcp, &[], &server)).await;
-        let expected = json!({"total": 5, "greeting": "Hello, Ada!"});
+        let expected = json!({"total": 5, "greeting": "RegisterRequest, Ada!"});
         assert_eq!(completed(outcome).result_data, Some(expected), "{protocol}");
         let happened = names(&journal.events());
         assert!(happened.contains(&"post_tool demo:fail failed".to_owned()), "{protocol}: {happened:?}");
@@ -125,7 +125,7 @@ async fn a_server_that_complains_with_a_secret_does_not_bring_it_into_the_journa
     let server = model();
     let complains = json!({"command": ["sh", "-c", "echo \"bad key $API_KEY\" >&2; exit 1"]});
     let environment = vec![("API_KEY".to_owned(), "s3cret-value-of-mine".to_owned())];
-    let claim = Claim { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
+    let claim = RunContext { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
     let (outcome, journal) = run(&claim).await;
     let message = failed(outcome).error.message;
     assert!(message.contains("bad key [redacted]"), "{message}");

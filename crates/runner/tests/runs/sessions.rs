@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Stop, perform};
+use slipform_runner::{RunContext, StopSignal, perform};
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, RunId, RunType, StructuredOutput};
 
@@ -12,7 +12,7 @@ use crate::model::{Move, answers};
 use crate::parts::{Played, with_tools};
 use crate::runs::completed;
 
-fn acting(protocol: &str, kind: BackendKind, server: &ScriptedServer) -> Claim {
+fn acting(protocol: &str, kind: BackendKind, server: &ScriptedServer) -> RunContext {
     let agent = json!({
         "name": "actor", "tools": ["echo"], "protocol": protocol,
         "output_schema": {"type": "object", "required": ["heard"]},
@@ -22,8 +22,8 @@ fn acting(protocol: &str, kind: BackendKind, server: &ScriptedServer) -> Claim {
 }
 
 /// The run that goes on with a claim's session.
-fn next(claim: &Claim, number: u8) -> Claim {
-    Claim {
+fn next(claim: &RunContext, number: u8) -> RunContext {
+    RunContext {
         run_id: RunId::from_random([number; 6]),
         run_type: RunType::ResumeSession,
         parameters: json!({"prompt": "Then?"}),
@@ -52,7 +52,7 @@ async fn tools_of_earlier_runs_are_remembered_under_both_protocols() {
             let (journal, server) = (journal(), model());
             let first = acting(protocol, kind, &server);
             for (number, claim) in [first.clone(), next(&first, 3), next(&first, 4)].iter().enumerate() {
-                let outcome = perform(claim, &journal, &Stop::default(), &()).await.unwrap();
+                let outcome = perform(claim, &journal, &StopSignal::default(), &()).await.unwrap();
                 assert_eq!(completed(outcome).result_data, Some(json!({"heard": number + 1})), "{what}");
             }
             assert_eq!(server.requests().len(), 6, "{what}");
@@ -84,7 +84,7 @@ async fn servers_that_number_the_calls_of_each_reply_see_every_id_once() {
     let server = ScriptedServer::start([echo(), echo(), bad(), good(), echo(), bad(), good()]);
     let first = acting("tools", BackendKind::OpenAi, &server);
     for claim in [first.clone(), next(&first, 3)] {
-        completed(perform(&claim, &journal, &Stop::default(), &()).await.unwrap());
+        completed(perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap());
     }
     for request in server.requests() {
         let ids = ids(&request);

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::{Value, json};
 use slipform_model::Watch;
-use slipform_runner::{Claim, Progress};
+use slipform_runner::{Progress, RunContext};
 use slipform_testkit::{Gate, Step};
-use slipform_types::{Body, RunStatus};
+use slipform_types::{EventBody, RunStatus};
 
 use crate::agency::{Agency, agent, asked, on, playing};
 use crate::folder::Folder;
@@ -98,7 +98,7 @@ async fn callbacks_that_lead_to_callbacks_have_an_end() {
     });
     let agents = [agent("parent", &["child"], json!({})), agent("child", &[], json!({}))];
     let ended = perform(&Agency::new(&agents, &server), "parent", "Go.").await;
-    let starts = ended.events.iter().filter(|event| matches!(event.body, Body::RunStart { .. })).count();
+    let starts = ended.events.iter().filter(|event| matches!(event.body, EventBody::RunStart { .. })).count();
     // The 200 of one task, and the callback of the last.
     assert_eq!(starts, 201);
     completed(ended.outcome);
@@ -113,8 +113,8 @@ struct Looks {
 impl Watch for Looks {}
 
 impl Progress for Looks {
-    fn happened(&self, claim: &Claim, body: &Body) {
-        if claim.blueprint.name == "parent" && matches!(body, Body::Message { .. }) {
+    fn happened(&self, claim: &RunContext, body: &EventBody) {
+        if claim.blueprint.name == "parent" && matches!(body, EventBody::Message { .. }) {
             self.seen.lock().unwrap().push(self.tool.lock().unwrap().upgrade().is_some());
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use slipform_runner::{Claim, Rung};
+use slipform_runner::{LadderRung, RunContext};
 use slipform_schema::universal;
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
@@ -29,7 +29,7 @@ impl Forcing {
         let impossible = broken.clone();
         let server = ScriptedServer::respond(move |request, index| {
             let reply = model(request, index);
-            if !universal::form().unwrap().is_valid(&reply) {
+            if !universal::schema().unwrap().is_valid(&reply) {
                 impossible.lock().unwrap().push(reply.clone());
                 return Step::status(500);
             }
@@ -44,7 +44,7 @@ impl Forcing {
         Forcing::respond(move |_, index| replies[index.min(replies.len() - 1)].clone())
     }
 
-    fn ladder(&self, kind: BackendKind) -> Vec<Rung> {
+    fn ladder(&self, kind: BackendKind) -> Vec<LadderRung> {
         vec![rung("default", kind, &self.server, StructuredOutput::Universal)]
     }
 
@@ -76,7 +76,7 @@ fn plan() -> Value {
 fn planner(more: Value) -> Value {
     let mut agent = json!({
         "name": "planner", "system_prompt": "You plan.", "response_type": "planning",
-        "output_schema": universal::form().unwrap().source(),
+        "output_schema": universal::schema().unwrap().source(),
     });
     agent.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     agent
@@ -139,7 +139,7 @@ async fn tools_are_called_and_the_result_is_given_in_its_custom_fields() {
             let folder = Folder::with(&format!("universal-{}-{protocol}", kind.name()), &FILES);
             let forcing = Forcing::respond(|request, _| custom(&review(request).action()));
             let claim = claim(&reviewer(protocol), "What is left to do?", json!({}), forcing.ladder(kind));
-            let (outcome, journal) = run(&Claim { project_dir: folder.path(), ..claim }).await;
+            let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
             let success = completed(outcome);
             assert_eq!(success.result_data.unwrap()["text"], "// TODO: everything", "{what}");
             assert_eq!((success.receipt.calls, success.receipt.retries), (4, 0), "{what}");
@@ -160,7 +160,7 @@ async fn an_agent_with_tools_may_end_with_the_universal_response_itself() {
     });
     let agent = planner(json!({"tools": ["fs:read"]}));
     let claim = claim(&agent, "Plan a login.", json!({}), forcing.ladder(BackendKind::OpenAi));
-    let (outcome, journal) = run(&Claim { project_dir: folder.path(), ..claim }).await;
+    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
     let success = completed(outcome);
     assert_eq!((success.result_data, success.receipt.retries), (Some(plan()), 0));
     assert!(names(&journal.events()).contains(&"post_tool fs:read".to_owned()));
@@ -213,7 +213,7 @@ async fn a_failure_of_a_universal_contract_is_a_universal_response() {
     let away = claim(&planner(json!({})), "Plan.", json!({}), ladder);
     for (claim, code) in [(asked, "output_schema_validation_failed"), (away, "backend_unavailable")] {
         let response = failed(run(&claim).await.0).error.response.unwrap();
-        let form = universal::form().unwrap();
+        let form = universal::schema().unwrap();
         assert_eq!(form.violations(&response).lines(), [""; 0], "{response}");
         assert_eq!(universal::pairing(&response, Some("planning")).lines(), [""; 0], "{response}");
         assert_eq!(response["error_details"]["error_code"], code);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use slipform_api::Code;
-use slipform_runner::Claim;
-use slipform_types::{Blueprint, Body, RunErrorType, RunStatus};
+use slipform_runner::RunContext;
+use slipform_types::{Blueprint, EventBody, RunErrorType, RunStatus};
 use tokio::time::{Duration, Instant};
 
 use crate::door::{Door, run};
@@ -13,8 +13,8 @@ use crate::parts::{Played, silent, spoken, with_tools};
 use crate::play::{Outfit, agent, ager, start};
 
 /// The kind of failure that a run ended with.
-fn failure(body: &Body) -> (RunStatus, RunErrorType, String) {
-    let Body::RunCompleted { status, error: Some(error), .. } = body else { panic!("{body:?}") };
+fn failure(body: &EventBody) -> (RunStatus, RunErrorType, String) {
+    let EventBody::RunCompleted { status, error: Some(error), .. } = body else { panic!("{body:?}") };
     (*status, error.kind, error.message.clone())
 }
 
@@ -30,24 +30,24 @@ async fn a_run_is_claimed_driven_and_finished() {
     assert_eq!(door.said("finish"), ["finish 3 result,run_completed"]);
     assert_eq!(door.said("release"), [""; 0], "what has ended is not given back");
     let events = door.book().runs[&run(1)].events.clone();
-    let Body::AttemptStarted { blueprint, .. } = &events[1].body else { panic!("{events:?}") };
+    let EventBody::AttemptStarted { blueprint, .. } = &events[1].body else { panic!("{events:?}") };
     assert_eq!(*blueprint, None, "an agent without placeholders is said once");
-    let Body::Result { result_text, .. } = &events[3].body else { panic!("{events:?}") };
+    let EventBody::Result { result_text, .. } = &events[3].body else { panic!("{events:?}") };
     assert_eq!(result_text.as_deref(), Some("Do 1. Done."));
 }
 
 #[tokio::test(start_paused = true)]
 async fn placeholders_that_were_filled_in_are_told_with_every_attempt() {
     let door = Door::new();
-    door.submit(1, json!({"name": "worker", "system_prompt": "Work on ${params.prompt}"}), None);
+    door.submit(1, json!({"name": "worker", "system_prompt": "Assignment on ${params.prompt}"}), None);
     let outfit = Outfit::making(|job| {
         assert_eq!(job.first.run_id, job.run_id);
         let prompt = job.first.parameters["prompt"].as_str().unwrap();
         let blueprint =
-            Blueprint { system_prompt: Some(format!("Work on {prompt}")), ..(*job.blueprint).clone() };
+            Blueprint { system_prompt: Some(format!("Assignment on {prompt}")), ..(*job.blueprint).clone() };
         // The first attempt is lost with its worker; the second one answers.
         let rung = if job.journal.len() == 1 { silent() } else { spoken(vec![json!({"text": "Yes."})]) };
-        Ok(Claim { blueprint: Arc::new(blueprint), ladder: vec![rung], ..job.claim() })
+        Ok(RunContext { blueprint: Arc::new(blueprint), ladder: vec![rung], ..job.context() })
     });
     let first = start(&door, outfit.clone(), 1);
     door.until("an attempt", |book| book.runs[&run(1)].events.len() == 2).await;
@@ -59,11 +59,11 @@ async fn placeholders_that_were_filled_in_are_told_with_every_attempt() {
         .events
         .iter()
         .filter_map(|event| match &event.body {
-            Body::AttemptStarted { blueprint, .. } => blueprint.as_ref()?.system_prompt.clone(),
+            EventBody::AttemptStarted { blueprint, .. } => blueprint.as_ref()?.system_prompt.clone(),
             _ => None,
         })
         .collect();
-    assert_eq!(prompts, ["Work on Do 1.", "Work on Do 1."]);
+    assert_eq!(prompts, ["Assignment on Do 1.", "Assignment on Do 1."]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +132,7 @@ async fn a_result_that_the_coordinator_refuses_ends_the_run_as_a_typed_failure()
     let (status, kind, message) = failure(&ended);
     assert_eq!((status, kind), (RunStatus::Failed, RunErrorType::OutputSchemaValidationFailed));
     assert!(message.contains("finish fails"), "{message}");
-    let Body::RunCompleted { salvage: Some(salvage), .. } = &ended else { panic!("{ended:?}") };
+    let EventBody::RunCompleted { salvage: Some(salvage), .. } = &ended else { panic!("{ended:?}") };
     assert_eq!(salvage.best_candidate, Some(json!({"age": 7})));
     // What was refused was not written: its number is used again, and none is left out.
     assert_eq!(door.said("finish"), ["finish 3 result,run_completed", "finish 3 run_completed"]);
@@ -150,16 +150,16 @@ async fn a_tool_that_breaks_is_answered_for_and_the_run_goes_on() {
             let calls = json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}});
             let ladder = vec![spoken(vec![calls, json!({"text": "It broke."})])];
             let tool = Played::new("echo", |_| async { panic!("the tool breaks") });
-            Ok(with_tools(Claim { ladder, ..job.claim() }, &[tool]))
+            Ok(with_tools(RunContext { ladder, ..job.context() }, &[tool]))
         }),
         1,
     );
     let ended = door.ended(1).await;
     working.go_home().await;
-    assert!(matches!(ended, Body::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
+    assert!(matches!(ended, EventBody::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
     let events = door.book().runs[&run(1)].events.clone();
     let error = events.iter().find_map(|event| match &event.body {
-        Body::PostTool { error, .. } => error.clone(),
+        EventBody::PostTool { error, .. } => error.clone(),
         _ => None,
     });
     assert!(error.is_some_and(|error| error.starts_with("the tool broke")), "{events:?}");

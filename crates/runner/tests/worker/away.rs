@@ -1,7 +1,7 @@
 //! A coordinator that is away for a while, or for too long.
 
 use slipform_api::Code;
-use slipform_types::Body;
+use slipform_types::EventBody;
 
 use crate::door::{Door, run};
 use crate::play::{Outfit, agent, start};
@@ -69,7 +69,7 @@ async fn an_attempt_that_is_somebody_elses_by_now_says_nothing_more() {
     door.until("it was told", |book| book.said.iter().any(|said| said.starts_with("append"))).await;
     door.submit(2, agent(), None);
     let ended = door.ended(2).await;
-    assert!(matches!(ended, Body::RunCompleted { error: None, .. }), "{ended:?}");
+    assert!(matches!(ended, EventBody::RunCompleted { error: None, .. }), "{ended:?}");
     working.go_home().await;
     assert_eq!(door.names(1), ["run_start"]);
     assert_eq!(door.said("release"), [""; 0], "there is nothing to give back");

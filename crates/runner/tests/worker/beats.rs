@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use slipform_api::Code;
-use slipform_types::{Body, RunStatus};
+use slipform_types::{EventBody, RunStatus};
 
 use crate::door::{Book, Door, run};
 use crate::play::{Outfit, agent, start};
@@ -46,7 +46,7 @@ async fn a_run_is_stopped_by_the_next_heartbeat() {
     let asked = tokio::time::Instant::now();
     let ended = door.ended(1).await;
     assert!(asked.elapsed() <= Duration::from_secs(1), "{:?}", asked.elapsed());
-    assert!(matches!(ended, Body::RunCompleted { status: RunStatus::Stopped, .. }), "{ended:?}");
+    assert!(matches!(ended, EventBody::RunCompleted { status: RunStatus::Stopped, .. }), "{ended:?}");
     working.go_home().await;
     assert_eq!(door.names(1), ["run_start", "attempt_started", "stop_requested", "run_completed"]);
 }
@@ -66,7 +66,7 @@ async fn a_run_is_stopped_by_the_answer_to_what_it_says() {
         door.fail("heartbeat", Code::Unavailable, false);
     }
     let ended = door.ended(1).await;
-    assert!(matches!(ended, Body::RunCompleted { status: RunStatus::Stopped, .. }), "{ended:?}");
+    assert!(matches!(ended, EventBody::RunCompleted { status: RunStatus::Stopped, .. }), "{ended:?}");
     working.go_home().await;
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipform_api::ChildAnswer;
-use slipform_types::{AgentCard, Body, ChildEnd, ExecutionMode, RunStatus};
+use slipform_types::{AgentCard, ChildEnd, EventBody, ExecutionMode, RunStatus};
 
 use crate::door::{Door, run, session};
 use crate::parts::spoken;
@@ -20,9 +20,9 @@ fn calls(tool: &str, arguments: &Value) -> Value {
     json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}})
 }
 
-fn helping(arguments: Value) -> std::sync::Arc<dyn slipform_runner::Outfitter> {
+fn helping(arguments: Value) -> std::sync::Arc<dyn slipform_runner::ResourceProvider> {
     Outfit::ladder(move |job| {
-        let replied = job.journal.iter().any(|event| matches!(event.body, Body::Message { .. }));
+        let replied = job.journal.iter().any(|event| matches!(event.body, EventBody::Message { .. }));
         let asks = calls("start_agent_session", &arguments);
         let answer = json!({"text": "Helped."});
         vec![spoken(if replied { vec![answer] } else { vec![asks, answer] })]
@@ -58,10 +58,10 @@ async fn whoever_waits_for_a_child_is_parked_and_goes_on_when_it_has_ended() {
         result_data: None,
         error: None,
     };
-    door.write(&run(1), vec![Body::ChildCompleted(Box::new(end))]);
+    door.write(&run(1), vec![EventBody::ChildCompleted(Box::new(end))]);
     door.queue(1);
     let ended = door.ended(1).await;
-    assert!(matches!(ended, Body::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
+    assert!(matches!(ended, EventBody::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
     working.go_home().await;
     let count = |name: &str| door.names(1).iter().filter(|other| *other == name).count();
     assert_eq!((count("message"), count("attempt_started"), count("child_started")), (2, 2, 1));
@@ -75,12 +75,12 @@ async fn a_refusal_is_told_to_the_model_and_an_outage_is_waited_for() {
     door.fail("delegate", slipform_api::Code::Unavailable, false);
     let working = start(&door, helping(json!({"agent_name": "helper", "prompt": "Help."})), 1);
     let ended = door.ended(1).await;
-    assert!(matches!(ended, Body::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
+    assert!(matches!(ended, EventBody::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
     working.go_home().await;
     assert_eq!(door.said("delegate").len(), 2);
     let events = door.book().runs[&run(1)].events.clone();
     let refusal = events.iter().find_map(|event| match &event.body {
-        Body::PostTool { error, .. } => error.clone(),
+        EventBody::PostTool { error, .. } => error.clone(),
         _ => None,
     });
     assert_eq!(refusal.as_deref(), Some("nobody is free"));

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use slipform_api::{
-    Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
-    Error, Heartbeat, HeartbeatAnswer, Hello, Registered, RunnerDoor, Work,
+    Answer, AppendRequest, Appended, Assignment, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest,
+    Claims, Code, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
-use slipform_types::{AgentCard, Blueprint, Body, Contract, Event, RunId, RunType, SessionId};
+use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunType, SessionId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -52,7 +52,7 @@ pub(crate) struct Book {
     pub(crate) stopping: HashSet<RunId>,
     /// Everything that was said, in order: `claim 2`, `append 1 attempt_started`.
     pub(crate) said: Vec<String>,
-    pub(crate) hellos: Vec<Hello>,
+    pub(crate) hellos: Vec<RegisterRequest>,
     pub(crate) children: Vec<ChildRequest>,
     pub(crate) child_answer: Option<ChildAnswer>,
     pub(crate) beats: Vec<Instant>,
@@ -79,7 +79,7 @@ impl Door {
     pub(crate) fn submit(&self, number: u8, agent: Value, contract: Option<Contract>) {
         let blueprint: Blueprint = serde_json::from_value(agent).unwrap();
         let input = format!("Do {number}.");
-        let body = Body::RunStart {
+        let body = EventBody::RunStart {
             run_type: RunType::StartSession,
             blueprint: blueprint.into(),
             contract: contract.map(Into::into),
@@ -131,21 +131,21 @@ impl Door {
         self.book().runs[&run(number)].events.iter().map(|event| name(&event.body)).collect()
     }
 
-    pub(crate) fn last(&self, number: u8) -> Body {
+    pub(crate) fn last(&self, number: u8) -> EventBody {
         self.book().runs[&run(number)].events.last().unwrap().body.clone()
     }
 
-    pub(crate) async fn ended(&self, number: u8) -> Body {
+    pub(crate) async fn ended(&self, number: u8) -> EventBody {
         let is_over = |book: &Book| {
             let events = &book.runs[&run(number)].events;
-            matches!(events.last().map(|event| &event.body), Some(Body::RunCompleted { .. }))
+            matches!(events.last().map(|event| &event.body), Some(EventBody::RunCompleted { .. }))
         };
         self.until(&format!("the end of run {number}"), is_over).await;
         self.last(number)
     }
 
     /// Writes what the coordinator itself has to say.
-    pub(crate) fn write(&self, id: &RunId, bodies: Vec<Body>) {
+    pub(crate) fn write(&self, id: &RunId, bodies: Vec<EventBody>) {
         let mut book = self.book();
         let kept = book.runs.get_mut(id).unwrap();
         let session_id = session((1..255).find(|number| run(*number) == *id).unwrap());
@@ -209,7 +209,7 @@ impl Door {
         Ok(Appended { last_seq: book.runs[&request.run_id].events.len() as i64, stop })
     }
 
-    fn give(&self, slots: usize) -> Vec<Work> {
+    fn give(&self, slots: usize) -> Vec<Assignment> {
         let mut book = self.book();
         let most = if book.is_generous { usize::MAX } else { slots };
         let mut claims = Vec::new();
@@ -224,7 +224,7 @@ impl Door {
                 Some(value) => vec![to_raw_value(value).unwrap()],
                 None => kept.events.iter().map(|event| to_raw_value(event).unwrap()).collect(),
             };
-            claims.push(Work {
+            claims.push(Assignment {
                 run_id: id,
                 token: kept.token,
                 session_id: kept.events[0].session_id.clone(),
@@ -239,7 +239,7 @@ impl Door {
     }
 }
 
-pub(crate) fn name(body: &Body) -> String {
+pub(crate) fn name(body: &EventBody) -> String {
     serde_json::to_value(body).unwrap()["event_type"].as_str().unwrap().to_owned()
 }
 
@@ -248,10 +248,10 @@ fn told(request: &AppendRequest) -> String {
     format!("{} {}", request.number, names.join(","))
 }
 
-impl RunnerDoor for Door {
-    fn register<'a>(&'a self, hello: &'a Hello) -> Answer<'a, Registered> {
+impl RunnerApi for Door {
+    fn register<'a>(&'a self, registration_request: &'a RegisterRequest) -> Answer<'a, Registered> {
         self.answer("register", "", || {
-            self.book().hellos.push(hello.clone());
+            self.book().hellos.push(registration_request.clone());
             Ok(Registered { runner_id: "rnr_1".to_owned(), lease_ms: 10_000, heartbeat_ms: 1_000 })
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::Code;
-use slipform_runner::Claim;
+use slipform_runner::RunContext;
 use tokio::time::Instant;
 
 use crate::door::{Door, run};
@@ -71,8 +71,11 @@ async fn the_programs_of_an_attempt_end_with_it() {
     let door = Door::new();
     door.submit(1, json!({"name": "slow", "type": "procedural", "command": ["sh", "-c", script]}), None);
     let path = folder.path();
-    let working =
-        start(&door, Outfit::making(move |job| Ok(Claim { project_dir: path.clone(), ..job.claim() })), 1);
+    let working = start(
+        &door,
+        Outfit::making(move |job| Ok(RunContext { project_dir: path.clone(), ..job.context() })),
+        1,
+    );
     let file = Arc::new(std::path::PathBuf::from(folder.path()).join("pid"));
     while !file.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use slipform_model::{Backend, Call, CallFuture};
-use slipform_runner::{Claim, Equipped, Error, Job, Outfitter, Rung, Worker, WorkerOptions};
+use slipform_runner::{
+    Error, Job, LadderRung, Prepared, ResourceProvider, RunContext, Worker, WorkerOptions,
+};
 use slipform_types::Contract;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -15,44 +17,46 @@ use tokio::task::JoinHandle;
 use crate::door::Door;
 use crate::parts::{silent, spoken};
 
-type Make = Box<dyn Fn(&Job) -> Result<Claim, String> + Send + Sync>;
+type Make = Box<dyn Fn(&Job) -> Result<RunContext, String> + Send + Sync>;
 
-/// An outfitter that does what a test says.
+/// An resources that does what a test says.
 pub(crate) struct Outfit(Make);
 
 impl Outfit {
     pub(crate) fn making(
-        make: impl Fn(&Job) -> Result<Claim, String> + Send + Sync + 'static,
-    ) -> Arc<dyn Outfitter> {
+        make: impl Fn(&Job) -> Result<RunContext, String> + Send + Sync + 'static,
+    ) -> Arc<dyn ResourceProvider> {
         Arc::new(Outfit(Box::new(make)))
     }
 
     /// Every run gets these rungs.
-    pub(crate) fn ladder(rungs: impl Fn(&Job) -> Vec<Rung> + Send + Sync + 'static) -> Arc<dyn Outfitter> {
-        Outfit::making(move |job| Ok(Claim { ladder: rungs(job), ..job.claim() }))
+    pub(crate) fn ladder(
+        rungs: impl Fn(&Job) -> Vec<LadderRung> + Send + Sync + 'static,
+    ) -> Arc<dyn ResourceProvider> {
+        Outfit::making(move |job| Ok(RunContext { ladder: rungs(job), ..job.context() }))
     }
 
     /// Every run is answered with its own input.
-    pub(crate) fn answering() -> Arc<dyn Outfitter> {
+    pub(crate) fn answering() -> Arc<dyn ResourceProvider> {
         Outfit::ladder(|job| vec![spoken(vec![json!({"text": format!("{} Done.", job.input)})])])
     }
 
     /// No run is ever answered.
-    pub(crate) fn silent() -> Arc<dyn Outfitter> {
+    pub(crate) fn silent() -> Arc<dyn ResourceProvider> {
         Outfit::ladder(|_| vec![silent()])
     }
 }
 
-impl Outfitter for Outfit {
-    fn equip<'a>(&'a self, job: &'a Job) -> Equipped<'a> {
+impl ResourceProvider for Outfit {
+    fn prepare<'a>(&'a self, job: &'a Job) -> Prepared<'a> {
         Box::pin(std::future::ready((self.0)(job)))
     }
 }
 
 /// A rung whose backend breaks when it is asked, for as long as there are breaks left.
-pub(crate) fn breaking(breaks: &Arc<Mutex<VecDeque<()>>>) -> Rung {
+pub(crate) fn breaking(breaks: &Arc<Mutex<VecDeque<()>>>) -> LadderRung {
     #[derive(Debug)]
-    struct Breaking(Arc<Mutex<VecDeque<()>>>, Rung);
+    struct Breaking(Arc<Mutex<VecDeque<()>>>, LadderRung);
     impl Backend for Breaking {
         fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
             let breaks = self.0.lock().unwrap().pop_front();
@@ -61,7 +65,7 @@ pub(crate) fn breaking(breaks: &Arc<Mutex<VecDeque<()>>>) -> Rung {
         }
     }
     let whole = spoken(vec![json!({"text": "Whole."})]);
-    Rung { tier: whole.tier.clone(), backend: Arc::new(Breaking(breaks.clone(), whole)) }
+    LadderRung { tier: whole.tier.clone(), backend: Arc::new(Breaking(breaks.clone(), whole)) }
 }
 
 pub(crate) fn agent() -> Value {
@@ -95,8 +99,8 @@ pub(crate) struct Working {
     task: JoinHandle<Result<(), Error>>,
 }
 
-pub(crate) fn start(door: &Arc<Door>, outfitter: Arc<dyn Outfitter>, slots: usize) -> Working {
-    let worker = Worker::new(door.clone(), outfitter, Arc::new(()), options(slots));
+pub(crate) fn start(door: &Arc<Door>, resources: Arc<dyn ResourceProvider>, slots: usize) -> Working {
+    let worker = Worker::new(door.clone(), resources, Arc::new(()), options(slots));
     let (home, told) = oneshot::channel();
     let task = tokio::spawn(worker.run(async move { told.await.unwrap_or_default() }));
     Working { home, task }

@@ -17,9 +17,12 @@ async fn a_coordinator_that_is_not_there_yet_is_waited_for() {
     door.ended(1).await;
     working.go_home().await;
     assert_eq!(door.said("register").len(), 4);
-    let hello = door.book().hellos[0].clone();
-    assert_eq!((hello.runner_id, hello.name.as_str(), hello.slots), (None, "test", 3));
-    assert_eq!(hello.details["version"], "0");
+    let registration_request = door.book().hellos[0].clone();
+    assert_eq!(
+        (registration_request.runner_id, registration_request.name.as_str(), registration_request.slots),
+        (None, "test", 3)
+    );
+    assert_eq!(registration_request.details["version"], "0");
 }
 
 #[tokio::test(start_paused = true)]

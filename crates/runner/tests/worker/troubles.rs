@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::Code;
-use slipform_types::{Body, RunErrorType, RunStatus};
+use slipform_types::{EventBody, RunErrorType, RunStatus};
 
 use crate::door::{Door, run};
 use crate::parts::spoken;
@@ -19,7 +19,7 @@ async fn a_backend_that_breaks_costs_an_attempt_and_not_the_worker() {
     let breaks = Arc::new(Mutex::new(VecDeque::from([(), ()])));
     let working = start(&door, Outfit::ladder(move |_| vec![breaking(&breaks)]), 1);
     let ended = door.ended(1).await;
-    assert!(matches!(ended, Body::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
+    assert!(matches!(ended, EventBody::RunCompleted { status: RunStatus::Completed, .. }), "{ended:?}");
     working.go_home().await;
     assert_eq!(door.said("release"), [format!("release {}", run(1)), format!("release {}", run(1))]);
     let attempts = ["attempt_started"; 3];
@@ -92,7 +92,7 @@ async fn a_run_that_says_what_the_coordinator_does_not_take_ends_as_a_typed_fail
     let working = start(&door, Outfit::answering(), 1);
     let ended = door.ended(1).await;
     working.go_home().await;
-    let Body::RunCompleted { error: Some(error), .. } = ended else { panic!("{ended:?}") };
+    let EventBody::RunCompleted { error: Some(error), .. } = ended else { panic!("{ended:?}") };
     assert_eq!(error.kind, RunErrorType::ToolFailed);
     let message =
         "the run broke off 5 times, the last time because: the coordinator does not take it: append fails";

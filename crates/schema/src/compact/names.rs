@@ -41,7 +41,7 @@ impl Names {
                 order.push(pointer);
             }
             subschemas(keywords, |_, child, place| {
-                if place != crate::walk::Place::Shelf {
+                if place != crate::walk::AppliesTo::Shelf {
                     pending.push(child);
                 }
             });

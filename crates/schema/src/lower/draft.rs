@@ -183,7 +183,7 @@ pub(super) fn constraining_keywords(root: &Value) -> BTreeSet<String> {
         found.extend(names.map(|(name, _)| name.clone()));
         subschemas(keywords, |relative, child, place| {
             let keyword = relative.split('/').nth(1).unwrap_or_default();
-            if place != crate::walk::Place::Shelf && edition.asserts(keyword) {
+            if place != crate::walk::AppliesTo::Shelf && edition.asserts(keyword) {
                 pending.push(child);
             }
         });

@@ -288,7 +288,7 @@ fn exceeds(root: &Value, limits: Limits) -> bool {
             return true;
         }
         subschemas(keywords, |_, child, place| {
-            let nesting = if place == crate::walk::Place::Shelf { 0 } else { nesting };
+            let nesting = if place == crate::walk::AppliesTo::Shelf { 0 } else { nesting };
             pending.push((child, nesting));
         });
     }

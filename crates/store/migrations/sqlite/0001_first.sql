@@ -4,7 +4,7 @@ CREATE TABLE sessions (
     agent_name        TEXT NOT NULL,
     parent_session_id TEXT,
     root_session_id   TEXT NOT NULL,
-    line              TEXT NOT NULL,
+    lineage              TEXT NOT NULL,
     project_dir       TEXT,
     last_seq          INTEGER NOT NULL,
     active_run_id     TEXT,
@@ -80,7 +80,7 @@ CREATE TABLE idempotency (
 ) STRICT;
 CREATE INDEX idempotency_by_run ON idempotency (run_id);
 
-CREATE TABLE shelf (
+CREATE TABLE registry (
     kind       TEXT NOT NULL,
     name       TEXT NOT NULL,
     text       TEXT NOT NULL,

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_postgres::{Config, NoTls};
 
-use super::link::{Link, explain};
+use super::connection::{PostgresConnection, explain};
 use crate::error::Error;
 
 /// Connections at a time. PostgreSQL serves few of them well and many of them badly.
@@ -30,23 +30,23 @@ const SETTINGS: &str = "SET statement_timeout = 10000; SET idle_in_transaction_s
 /// Connections, made when they are needed.
 pub(crate) struct Pool {
     config: Config,
-    idle: Mutex<Vec<Link>>,
-    places: Arc<Semaphore>,
+    idle: Mutex<Vec<PostgresConnection>>,
+    permits: Arc<Semaphore>,
 }
 
 /// The right to have a connection.
-pub(crate) type Place = OwnedSemaphorePermit;
+pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Pool {
     pub(crate) fn new(config: Config) -> Pool {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        Pool { config, idle: Mutex::default(), places }
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        Pool { config, idle: Mutex::default(), permits }
     }
 
     /// A connection that lives, as far as one can know.
-    pub(crate) async fn take(&self) -> Result<(Link, Place), Error> {
-        let place = match timeout(TURN_WAIT, self.places.clone().acquire_owned()).await {
-            Ok(Ok(place)) => place,
+    pub(crate) async fn take(&self) -> Result<(PostgresConnection, Permit), Error> {
+        let permit = match timeout(TURN_WAIT, self.permits.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => permit,
             _ => {
                 return Err(Error::Unavailable(format!(
                     "it is overloaded: all {CONNECTIONS_MAX} connections were in use for {} seconds",
@@ -56,18 +56,18 @@ impl Pool {
         };
         let idle = self.idle().pop();
         match idle {
-            Some(link) => Ok((link, place)),
-            None => Ok((self.connect().await?, place)),
+            Some(connection) => Ok((connection, permit)),
+            None => Ok((self.connect().await?, permit)),
         }
     }
 
     /// Puts a connection back. One that broke is let go.
-    pub(crate) fn give_back(&self, mut link: Link, place: Place) {
-        link.is_conflict = false;
-        if !link.is_closed() {
-            self.idle().push(link);
+    pub(crate) fn give_back(&self, mut connection: PostgresConnection, permit: Permit) {
+        connection.is_conflict = false;
+        if !connection.is_closed() {
+            self.idle().push(connection);
         }
-        drop(place);
+        drop(permit);
     }
 
     /// Lets go of the connections that nobody uses.
@@ -75,14 +75,14 @@ impl Pool {
         self.idle().clear();
     }
 
-    async fn connect(&self) -> Result<Link, Error> {
+    async fn connect(&self) -> Result<PostgresConnection, Error> {
         let connecting = async {
             let (client, connection) = self.config.connect(NoTls).await.map_err(|error| explain(&error))?;
             // It ends with the client, or with the server; whoever uses the client then learns of it.
             tokio::spawn(connection);
-            let mut link = Link::new(client);
-            link.run(SETTINGS).await?;
-            Ok(link)
+            let mut connection = PostgresConnection::new(client);
+            connection.run(SETTINGS).await?;
+            Ok(connection)
         };
         timeout(CONNECT_WAIT, connecting).await.unwrap_or_else(|_| {
             Err(Error::Unavailable(format!("no connection within {} seconds", CONNECT_WAIT.as_secs())))
@@ -90,9 +90,9 @@ impl Pool {
     }
 
     /// The idle connections, without those that broke meanwhile.
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<PostgresConnection>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|link| !link.is_closed());
+        idle.retain(|connection| !connection.is_closed());
         idle
     }
 }

@@ -39,14 +39,14 @@ impl Checkpoints {
     }
 
     fn after(limit: i32, connection: &mut Connection, path: &Path) -> Result<Checkpoints, Error> {
-        connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(super::link::error)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(super::connection::error)?;
         let pages = Arc::new(AtomicI32::new(0));
         let counted = pages.clone();
         let count = move |_: &mut rusqlite::hooks::Wal, pages| {
             counted.store(pages, Ordering::Relaxed);
             Ok(())
         };
-        connection.wal_hook(Some(count)).map_err(super::link::error)?;
+        connection.wal_hook(Some(count)).map_err(super::connection::error)?;
         let (begin, begun) = sync_channel(0);
         let is_copied = Arc::new(AtomicBool::new(false));
         let (copying, copied) = (open::copier(path)?, is_copied.clone());

@@ -7,9 +7,10 @@ use crate::schema::{self, MIGRATIONS_SQLITE};
 
 /// Brings the tables up to date. Other processes may do the same at the same time.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Error> {
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(super::link::error)?;
-    let version = version(&transaction).map_err(super::link::error)?;
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(super::connection::error)?;
+    let version = version(&transaction).map_err(super::connection::error)?;
     let Some(version) = version else {
         return Err(schema::foreign());
     };
@@ -18,9 +19,9 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Error> {
         transaction
             .execute_batch(sql)
             .and_then(|()| transaction.execute("UPDATE schema_version SET version = ?1", [number]))
-            .map_err(super::link::error)?;
+            .map_err(super::connection::error)?;
     }
-    transaction.commit().map_err(super::link::error)
+    transaction.commit().map_err(super::connection::error)
 }
 
 /// The version of the tables, 0 for a new database; none where there are tables that are not ours.

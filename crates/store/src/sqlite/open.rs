@@ -73,7 +73,7 @@ pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
         )));
     }
     let Some(path) = path else {
-        return Connection::open_in_memory().map_err(super::link::error);
+        return Connection::open_in_memory().map_err(super::connection::error);
     };
     make_private(path);
     let connection = connect(path).map_err(|error| describe(path, error))?;
@@ -90,7 +90,7 @@ pub(crate) fn writer(path: Option<&Path>) -> Result<Connection, Error> {
 /// A connection that only reads.
 pub(crate) fn reader(path: &Path) -> Result<Connection, Error> {
     let connection = connect(path).map_err(|error| describe(path, error))?;
-    connection.pragma_update(None, "query_only", true).map_err(super::link::error)?;
+    connection.pragma_update(None, "query_only", true).map_err(super::connection::error)?;
     Ok(connection)
 }
 
@@ -132,6 +132,6 @@ fn describe(path: &Path, error: rusqlite::Error) -> Error {
             "the database {path} cannot be opened for writing ({error}): check the permissions of the file and of its \
              folder"
         )),
-        _ => super::link::error(error),
+        _ => super::connection::error(error),
     }
 }

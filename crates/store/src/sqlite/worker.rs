@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::checkpoint::Checkpoints;
+use super::connection::SqliteConnection;
 use super::job::Job;
-use super::link::Link;
 use crate::error::Error;
 use crate::tx::{self, Tx};
 
@@ -30,7 +30,7 @@ pub(crate) fn write(
     commits: &AtomicU64,
     runtime: &Handle,
 ) {
-    let mut tx = Tx::new(tx::Link::Sqlite(Link::new(connection)));
+    let mut tx = Tx::new(tx::Connection::Sqlite(SqliteConnection::new(connection)));
     while let Ok(first) = jobs.recv() {
         tx.has_news = false;
         let mut group = vec![first];
@@ -48,8 +48,8 @@ pub(crate) fn write(
                 news.send_modify(|number| *number += 1);
             }
         });
-        if let (Some(checkpoints), tx::Link::Sqlite(link)) = (&mut checkpoints, &tx.link) {
-            checkpoints.look(&link.connection);
+        if let (Some(checkpoints), tx::Connection::Sqlite(connection)) = (&mut checkpoints, &tx.connection) {
+            checkpoints.look(&connection.connection);
         }
     }
 }
@@ -92,7 +92,7 @@ fn commit_apart(tx: &mut Tx, group: &mut Group) -> Result<(), Error> {
 
 /// Performs jobs that only read, until the store is dropped.
 pub(crate) fn read(connection: Connection, jobs: &Mutex<Jobs>) {
-    let mut tx = Tx::new(tx::Link::Sqlite(Link::new(connection)));
+    let mut tx = Tx::new(tx::Connection::Sqlite(SqliteConnection::new(connection)));
     loop {
         // Whoever waits holds the lock, and gives it to the next one as soon as it has something to do.
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -105,12 +105,12 @@ pub(crate) fn read(connection: Connection, jobs: &Mutex<Jobs>) {
 }
 
 fn batch(tx: &mut Tx, sql: &'static str) -> Result<(), Error> {
-    match &mut tx.link {
-        tx::Link::Sqlite(link) => link.execute(sql, &[]).map(drop),
-        tx::Link::Postgres(_) => Ok(()),
+    match &mut tx.connection {
+        tx::Connection::Sqlite(connection) => connection.execute(sql, &[]).map(drop),
+        tx::Connection::Postgres(_) => Ok(()),
     }
 }
 
 fn is_over(tx: &Tx) -> bool {
-    matches!(&tx.link, tx::Link::Sqlite(link) if link.connection.is_autocommit())
+    matches!(&tx.connection, tx::Connection::Sqlite(connection) if connection.connection.is_autocommit())
 }

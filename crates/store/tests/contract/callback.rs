@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use slipform_store::NewRun;
-use slipform_types::{Body, ExecutionMode, RunId, RunType};
+use slipform_types::{EventBody, ExecutionMode, RunId, RunType};
 
 use crate::world::{LONG, World, body, child, follow_up, success};
 
@@ -117,7 +117,7 @@ pub(crate) async fn a_callback_continues_the_run_that_started_the_child(world: &
 }
 
 fn with_hash(hash: &str, mut new: NewRun) -> NewRun {
-    if let Body::RunStart { contract: Some(contract), .. } = &mut new.start {
+    if let EventBody::RunStart { contract: Some(contract), .. } = &mut new.start {
         Arc::make_mut(contract).hash = hash.to_owned();
     }
     new

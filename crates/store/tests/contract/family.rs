@@ -1,6 +1,6 @@
 //! How far delegation may go.
 
-use slipform_store::{FamilyLimits, NewRun, Parent, ParentCall, Place, Refusal, Stale};
+use slipform_store::{FamilyLimits, NewRun, Parent, ParentCall, Refusal, SessionTarget, Stale};
 use slipform_types::{ExecutionMode, RunType};
 
 use crate::world::{FAMILY, World, child, family_refusal, new_session, start, task};
@@ -110,7 +110,7 @@ pub(crate) async fn only_its_own_children_are_resumed(world: &World) {
     let parent = world.claim().await;
     let started = world.delegate(&parent, "reader", POLL).await;
     let resumed = |session: &slipform_types::SessionId, call: &str| NewRun {
-        session: Place::Resume { session_id: session.clone(), queues: false },
+        session: SessionTarget::Resume { session_id: session.clone(), queues: false },
         start: start("reader", RunType::ResumeSession),
         ..child(&parent, "reader", call, POLL)
     };

@@ -2,7 +2,7 @@
 
 use slipform_store::{Figures, FiguresFilter, Milestone, Position, RunFacts, SweepLimits};
 use slipform_types::{
-    Body, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType, RunStatus, Rung, Tokens, Usage,
+    EventBody, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType, RunStatus, Rung, Tokens, Usage,
 };
 
 use crate::world::{LONG, World, body, message, until};
@@ -13,14 +13,14 @@ fn receipt(backends: &[&str], retries: u32, missing_submits: u32) -> Box<Receipt
     Box::new(Receipt { retries, missing_submits, rungs, tokens, ..Receipt::default() })
 }
 
-fn completed(receipt: Box<Receipt>) -> Vec<Body> {
+fn completed(receipt: Box<Receipt>) -> Vec<EventBody> {
     vec![
-        Body::Result { result_text: Some("text".to_owned()), result_data: None, receipt },
-        Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
+        EventBody::Result { result_text: Some("text".to_owned()), result_data: None, receipt },
+        EventBody::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
     ]
 }
 
-fn failed(receipt: Box<Receipt>) -> Vec<Body> {
+fn failed(receipt: Box<Receipt>) -> Vec<EventBody> {
     let error = RunError {
         kind: RunErrorType::ResultNotSubmitted,
         message: "no".to_owned(),
@@ -31,10 +31,10 @@ fn failed(receipt: Box<Receipt>) -> Vec<Body> {
         response: None,
     };
     let error = Some(Box::new(error));
-    vec![Body::RunCompleted { status: RunStatus::Failed, error, salvage: None, receipt: Some(receipt) }]
+    vec![EventBody::RunCompleted { status: RunStatus::Failed, error, salvage: None, receipt: Some(receipt) }]
 }
 
-async fn ended(world: &World, agent: &str, bodies: Vec<Body>) {
+async fn ended(world: &World, agent: &str, bodies: Vec<EventBody>) {
     world.submit(agent).await;
     let fence = world.claim().await.fence;
     world.finish(&fence, 1, bodies).await.unwrap();
@@ -103,7 +103,8 @@ pub(crate) async fn what_a_lost_run_has_used_is_counted(world: &World) {
     for number in 1..=2 {
         let usage = Usage { input: 30, output: 10, estimated: false };
         let reply = Box::new(Reply { usage, ..Reply::default() });
-        let said = Body::Message { role: Role::Assistant, content: "so far".to_owned(), reply, asked: None };
+        let said =
+            EventBody::Message { role: Role::Assistant, content: "so far".to_owned(), reply, asked: None };
         world.append(&fence, number, vec![said]).await.unwrap();
     }
     world.store.release(fence).await.unwrap().unwrap();
@@ -131,7 +132,7 @@ pub(crate) async fn milestones_have_places_and_few_bodies(world: &World) {
     world.delegate(&parent, "writer", ExecutionMode::AsyncPoll).await;
     let fence = world.claim().await.fence;
     let (errors, consequence) = (vec!["$: no".to_owned()], "retry 1 of 3".to_owned());
-    let noted = Body::ValidationFailed { errors, consequence, cause: None };
+    let noted = EventBody::ValidationFailed { errors, consequence, cause: None };
     world.append(&fence, 1, vec![message("draft"), noted]).await.unwrap();
     world.finish(&fence, 2, completed(receipt(&["small"], 1, 0))).await.unwrap();
 

@@ -1,11 +1,11 @@
 //! The end of a run.
 
 use slipform_store::{Append, Appended, Error, Stale};
-use slipform_types::{Body, RunError, RunErrorType, RunStatus, Salvage};
+use slipform_types::{EventBody, RunError, RunErrorType, RunStatus, Salvage};
 
 use crate::world::{LONG, World, body, kind, message, success};
 
-fn failure() -> Vec<Body> {
+fn failure() -> Vec<EventBody> {
     let error = RunError {
         kind: RunErrorType::Timeout,
         message: "too slow".to_owned(),
@@ -15,7 +15,7 @@ fn failure() -> Vec<Body> {
         retry_count: 4,
         response: None,
     };
-    vec![Body::RunCompleted {
+    vec![EventBody::RunCompleted {
         status: RunStatus::Failed,
         error: Some(Box::new(error)),
         salvage: Some(Box::new(Salvage::default())),

@@ -36,7 +36,7 @@ async fn claim(store: &Store, lease_ms: i64) -> Option<Claimed> {
     store.claim(request).await.unwrap().pop()
 }
 
-fn written(fence: &Fence, number: i64, bodies: Vec<slipform_types::Body>) -> Append {
+fn written(fence: &Fence, number: i64, bodies: Vec<slipform_types::EventBody>) -> Append {
     Append { fence: fence.clone(), number, bodies, lease_ms: SHORT }
 }
 

@@ -1,7 +1,7 @@
 //! What is kept, and for how long.
 
 use serde_json::json;
-use slipform_store::{Error, Idempotency, NewRun, Retention, RunnerRecord, Shelf, TokenRecord};
+use slipform_store::{Error, Idempotency, NewRun, RegistryKind, Retention, RunnerRecord, TokenRecord};
 use slipform_types::ExecutionMode;
 
 use crate::world::{World, follow_up, runner, success, task, until};
@@ -33,9 +33,10 @@ pub(crate) async fn the_oldest_sessions_go_first(world: &World) {
         // Two that ended in the same millisecond are equally old.
         let at = world.store.session(&now).await.unwrap().unwrap().updated_at;
         until("time goes by", || async {
-            world.store.add(Shelf::Schemas, "clock", "{}").await.unwrap();
-            let now = world.store.named_one(Shelf::Schemas, "clock").await.unwrap().unwrap().created_at;
-            world.store.remove(Shelf::Schemas, "clock").await.unwrap();
+            world.store.add(RegistryKind::Schemas, "clock", "{}").await.unwrap();
+            let now =
+                world.store.named_one(RegistryKind::Schemas, "clock").await.unwrap().unwrap().created_at;
+            world.store.remove(RegistryKind::Schemas, "clock").await.unwrap();
             now > at
         })
         .await;
@@ -107,22 +108,22 @@ pub(crate) async fn a_session_is_kept_until_its_end_is_heard_of(world: &World) {
 
 pub(crate) async fn shelves_keep_what_they_get(world: &World) {
     let store = &world.store;
-    assert!(store.add(Shelf::Agents, "b", r#"{"z": 1, "a": 2}"#).await.unwrap());
-    assert!(store.add(Shelf::Agents, "a", "{}").await.unwrap());
-    assert!(store.add(Shelf::Schemas, "b", "true").await.unwrap());
-    assert!(!store.add(Shelf::Agents, "b", "{}").await.unwrap(), "the name is taken");
-    let named = store.named(Shelf::Agents).await.unwrap();
+    assert!(store.add(RegistryKind::Agents, "b", r#"{"z": 1, "a": 2}"#).await.unwrap());
+    assert!(store.add(RegistryKind::Agents, "a", "{}").await.unwrap());
+    assert!(store.add(RegistryKind::Schemas, "b", "true").await.unwrap());
+    assert!(!store.add(RegistryKind::Agents, "b", "{}").await.unwrap(), "the name is taken");
+    let named = store.named(RegistryKind::Agents).await.unwrap();
     assert_eq!(named.iter().map(|named| named.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(named[1].text, r#"{"z": 1, "a": 2}"#);
-    assert!(store.replace(Shelf::Agents, "b", "[]").await.unwrap());
-    assert!(!store.replace(Shelf::Agents, "c", "[]").await.unwrap());
-    let one = store.named_one(Shelf::Agents, "b").await.unwrap().unwrap();
+    assert!(store.replace(RegistryKind::Agents, "b", "[]").await.unwrap());
+    assert!(!store.replace(RegistryKind::Agents, "c", "[]").await.unwrap());
+    let one = store.named_one(RegistryKind::Agents, "b").await.unwrap().unwrap();
     assert_eq!((one.text.as_str(), one.created_at), ("[]", named[1].created_at));
     assert!(one.updated_at >= one.created_at);
-    assert!(store.remove(Shelf::Agents, "b").await.unwrap());
-    assert!(!store.remove(Shelf::Agents, "b").await.unwrap());
-    assert!(store.named_one(Shelf::Agents, "b").await.unwrap().is_none());
-    assert_eq!(store.named(Shelf::Schemas).await.unwrap().len(), 1);
+    assert!(store.remove(RegistryKind::Agents, "b").await.unwrap());
+    assert!(!store.remove(RegistryKind::Agents, "b").await.unwrap());
+    assert!(store.named_one(RegistryKind::Agents, "b").await.unwrap().is_none());
+    assert_eq!(store.named(RegistryKind::Schemas).await.unwrap().len(), 1);
 }
 
 pub(crate) async fn tokens_are_kept_and_revoked(world: &World) {

@@ -1,6 +1,6 @@
 //! Runs and sessions as others see them.
 
-use slipform_store::{Error, NewRun, Page, Place, RunFilter, Shelf};
+use slipform_store::{Error, NewRun, Page, RegistryKind, RunFilter, SessionTarget};
 use slipform_types::{ExecutionMode, RunStatus};
 
 use crate::world::{World, body, child, follow_up, kind, message, new_run, new_session, task};
@@ -87,10 +87,10 @@ pub(crate) async fn a_text_with_a_nul_is_refused(world: &World) {
     let nul = || "a\0b".to_owned();
     let filter = RunFilter { agent_name: Some(nul()), ..RunFilter::default() };
     refused(world.store.runs(filter, Page { after: None, limit: 10 }).await.map(drop));
-    let place = Place::New { session_id: new_session(), project_dir: Some(nul()) };
+    let place = SessionTarget::New { session_id: new_session(), project_dir: Some(nul()) };
     refused(world.store.submit(NewRun { session: place, ..task("writer") }).await.map(drop));
     refused(world.store.submit(task(&nul())).await.map(drop));
-    refused(world.store.add(Shelf::Agents, &nul(), "{}").await.map(drop));
+    refused(world.store.add(RegistryKind::Agents, &nul(), "{}").await.map(drop));
     let submitted = world.submit("writer").await;
     let parent = world.claim().await;
     let call = child(&parent, "reader", &nul(), ExecutionMode::Sync);

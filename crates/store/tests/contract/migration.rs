@@ -11,7 +11,7 @@ const VERSION_1: &str =
 
 /// Twenty runs of 1 to 20 ms, the last of which failed, one that nobody claimed, and one that goes on.
 fn data() -> String {
-    let session = "INSERT INTO sessions (session_id, agent_name, root_session_id, line, last_seq, last_run_id, created_at,
+    let session = "INSERT INTO sessions (session_id, agent_name, root_session_id, lineage, last_seq, last_run_id, created_at,
         updated_at) VALUES ('ses_000000000001', 'writer', 'ses_000000000001', '[]', 0, 'run_000000000001', 0, 0);";
     let run = |number: Millis, status: &str, started: &str, finished: &str| {
         format!(

@@ -1,7 +1,7 @@
 //! Runs that wait for their children.
 
 use slipform_store::Parked;
-use slipform_types::{Body, ExecutionMode, RunStatus};
+use slipform_types::{EventBody, ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, child, message, success};
 
@@ -106,8 +106,12 @@ pub(crate) async fn a_stopping_run_does_not_wait(world: &World) {
     let runs = world.claim_as("runner", 2, LONG).await;
     let claimed = runs.iter().find(|claim| claim.fence.run_id == submitted.run_id).unwrap();
     assert!(claimed.stop);
-    let end =
-        vec![Body::RunCompleted { status: RunStatus::Stopped, error: None, salvage: None, receipt: None }];
+    let end = vec![EventBody::RunCompleted {
+        status: RunStatus::Stopped,
+        error: None,
+        salvage: None,
+        receipt: None,
+    }];
     world.finish(&claimed.fence, 1, end).await.unwrap();
     assert_eq!(world.status(&submitted.run_id).await, RunStatus::Stopped);
 }

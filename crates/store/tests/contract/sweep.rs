@@ -1,7 +1,7 @@
 //! Runs that nobody looks after any more.
 
 use slipform_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
-use slipform_types::{Body, ExecutionMode, RunStatus};
+use slipform_types::{EventBody, ExecutionMode, RunStatus};
 
 use crate::world::{LONG, World, body, message, runner, task, until};
 
@@ -78,7 +78,7 @@ pub(crate) async fn losses_at_different_steps_do_not_count_together(world: &Worl
     for lost in [0, 0, 1] {
         let claimed = world.claim().await.fence;
         // An attempt says that it begins, and that is nothing new.
-        let bodies = vec![Body::StopRequested { partial: None }];
+        let bodies = vec![EventBody::StopRequested { partial: None }];
         let append = Append { fence: claimed, number: 1, bodies, lease_ms: 1 };
         world.store.append(append).await.unwrap().unwrap();
         assert_eq!(sweep(world, LIMITS).await.lost, lost);

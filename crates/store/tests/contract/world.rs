@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_store::{
-    Append, Appended, ClaimRequest, Claimed, FamilyLimits, Fence, NewRun, Options, Parent, ParentCall, Place,
-    Refusal, RunRecord, RunnerRecord, Stale, Store, StoredEvent, Submitted,
+    Append, Appended, ClaimRequest, Claimed, FamilyLimits, Fence, NewRun, Options, Parent, ParentCall,
+    Refusal, RunRecord, RunnerRecord, SessionTarget, Stale, Store, StoredEvent, Submitted,
 };
 use slipform_types::{
-    Blueprint, Body, Contract, ContractOptions, ContractSource, ExecutionMode, Receipt, Reply, Role, RunId,
-    RunStatus, RunType, SessionId,
+    Blueprint, Contract, ContractOptions, ContractSource, EventBody, ExecutionMode, Receipt, Reply, Role,
+    RunId, RunStatus, RunType, SessionId,
 };
 use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
@@ -123,7 +123,7 @@ impl World {
         &self,
         fence: &Fence,
         number: i64,
-        bodies: Vec<Body>,
+        bodies: Vec<EventBody>,
     ) -> Result<Appended, Stale> {
         let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
         self.store.append(append).await.unwrap()
@@ -133,7 +133,7 @@ impl World {
         &self,
         fence: &Fence,
         number: i64,
-        bodies: Vec<Body>,
+        bodies: Vec<EventBody>,
     ) -> Result<Appended, Stale> {
         let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
         self.store.finish(append).await.unwrap()
@@ -192,7 +192,7 @@ async fn administer(server: &str, sql: &str) {
 pub(crate) fn task(agent: &str) -> NewRun {
     NewRun {
         run_id: new_run(),
-        session: Place::New { session_id: new_session(), project_dir: Some("/project".to_owned()) },
+        session: SessionTarget::New { session_id: new_session(), project_dir: Some("/project".to_owned()) },
         agent_name: agent.to_owned(),
         start: start(agent, RunType::StartSession),
         timeout_ms: None,
@@ -207,7 +207,7 @@ pub(crate) fn task(agent: &str) -> NewRun {
 /// What goes on with a session.
 pub(crate) fn follow_up(agent: &str, session: &SessionId, queues: bool) -> NewRun {
     NewRun {
-        session: Place::Resume { session_id: session.clone(), queues },
+        session: SessionTarget::Resume { session_id: session.clone(), queues },
         start: start(agent, RunType::ResumeSession),
         ..task(agent)
     }
@@ -220,7 +220,7 @@ pub(crate) fn child(parent: &Claimed, agent: &str, call_id: &str, mode: Executio
     NewRun { parent: Some(parent), mode, ..task(agent) }
 }
 
-pub(crate) fn start(agent: &str, run_type: RunType) -> Body {
+pub(crate) fn start(agent: &str, run_type: RunType) -> EventBody {
     let contract = Contract {
         source: ContractSource::Inline,
         schema_name: None,
@@ -229,7 +229,7 @@ pub(crate) fn start(agent: &str, run_type: RunType) -> Body {
         options: ContractOptions::default(),
         example: None,
     };
-    Body::RunStart {
+    EventBody::RunStart {
         run_type,
         blueprint: Arc::new(Blueprint { name: agent.to_owned(), ..Blueprint::default() }),
         contract: Some(Arc::new(contract)),
@@ -250,19 +250,27 @@ pub(crate) fn runner(id: &str) -> RunnerRecord {
     }
 }
 
-pub(crate) fn message(text: &str) -> Body {
+pub(crate) fn message(text: &str) -> EventBody {
     let reply = Reply { text: text.to_owned(), ..Reply::default() };
-    Body::Message { role: Role::Assistant, content: text.to_owned(), reply: Box::new(reply), asked: None }
+    EventBody::Message {
+        role: Role::Assistant,
+        content: text.to_owned(),
+        reply: Box::new(reply),
+        asked: None,
+    }
 }
 
 /// The last events of a run that has a result.
-pub(crate) fn success(text: &str) -> Vec<Body> {
+pub(crate) fn success(text: &str) -> Vec<EventBody> {
     let receipt = Receipt { calls: 3, retries: 2, ..Receipt::default() };
-    let result =
-        Body::Result { result_text: Some(text.to_owned()), result_data: None, receipt: Box::new(receipt) };
+    let result = EventBody::Result {
+        result_text: Some(text.to_owned()),
+        result_data: None,
+        receipt: Box::new(receipt),
+    };
     vec![
         result,
-        Body::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
+        EventBody::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
     ]
 }
 

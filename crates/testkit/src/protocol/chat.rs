@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{CREATED, Context, Event, openai_ending, openai_usage};
-use crate::step::{Answer, Arguments, Part};
+use crate::step::{Answer, Arguments, ReplyPart};
 
 pub(super) fn plain(answer: &Answer, context: &Context) -> Value {
     let mut message = Map::new();
@@ -63,17 +63,17 @@ pub(super) fn events(answer: &Answer, context: &Context) -> Vec<Event> {
     let mut calls = 0;
     for part in &answer.parts {
         match part {
-            Part::Text(text) => {
+            ReplyPart::Text(text) => {
                 events.extend(answer.pieces(text).into_iter().map(|piece| delta(json!({"content": piece}))));
             }
-            Part::Reasoning(text) => {
+            ReplyPart::Reasoning(text) => {
                 let pieces = answer.pieces(text).into_iter();
                 events.extend(pieces.map(|piece| delta(json!({"reasoning_content": piece}))));
             }
-            Part::Refusal(text) => {
+            ReplyPart::Refusal(text) => {
                 events.extend(answer.pieces(text).into_iter().map(|piece| delta(json!({"refusal": piece}))));
             }
-            Part::Tool { name, arguments } => {
+            ReplyPart::Tool { name, arguments } => {
                 let opening = json!({
                     "index": calls,
                     "id": call_id(context, calls),
@@ -106,16 +106,16 @@ fn call_id(context: &Context, number: usize) -> String {
 }
 
 fn refusal(answer: &Answer) -> Option<String> {
-    answer.joined(|part| if let Part::Refusal(text) = part { Some(text) } else { None })
+    answer.joined(|part| if let ReplyPart::Refusal(text) = part { Some(text) } else { None })
 }
 
 fn reasoning(answer: &Answer) -> Option<String> {
-    answer.joined(|part| if let Part::Reasoning(text) = part { Some(text) } else { None })
+    answer.joined(|part| if let ReplyPart::Reasoning(text) = part { Some(text) } else { None })
 }
 
 fn tools(answer: &Answer) -> impl Iterator<Item = (&str, &Arguments)> {
     answer.parts.iter().filter_map(|part| match part {
-        Part::Tool { name, arguments } => Some((name.as_str(), arguments)),
+        ReplyPart::Tool { name, arguments } => Some((name.as_str(), arguments)),
         _ => None,
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{CREATED, Context, Event, openai_ending, openai_usage};
-use crate::step::{Answer, Part};
+use crate::step::{Answer, ReplyPart};
 
 pub(super) fn plain(answer: &Answer, context: &Context) -> Value {
     let choices = json!([choice(&text(answer), answer.finish_reason())]);
@@ -35,8 +35,8 @@ pub(super) fn events(answer: &Answer, context: &Context) -> Vec<Event> {
 
 fn text(answer: &Answer) -> String {
     let said = answer.joined(|part| match part {
-        Part::Text(text) | Part::Refusal(text) => Some(text),
-        Part::Reasoning(_) | Part::Tool { .. } => None,
+        ReplyPart::Text(text) | ReplyPart::Refusal(text) => Some(text),
+        ReplyPart::Reasoning(_) | ReplyPart::Tool { .. } => None,
     });
     said.unwrap_or_default()
 }

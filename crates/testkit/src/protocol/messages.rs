@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Context, Event};
-use crate::step::{Answer, Finish, Part, Usage};
+use crate::step::{Answer, Finish, ReplyPart, Usage};
 
 /// What stands for a thinking block's signature, which clients pass on unread.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
@@ -70,7 +70,7 @@ pub(super) fn error_type(status: u16) -> &'static str {
 }
 
 fn stop_reason(answer: &Answer) -> Option<&str> {
-    let refused = answer.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
+    let refused = answer.parts.iter().any(|part| matches!(part, ReplyPart::Refusal(_)));
     if refused && matches!(answer.finish, Finish::Natural) {
         return Some("refusal");
     }
@@ -104,39 +104,39 @@ fn whole_usage(usage: Usage) -> Value {
     })
 }
 
-fn whole_block(part: &Part, context: &Context, number: usize) -> Value {
+fn whole_block(part: &ReplyPart, context: &Context, number: usize) -> Value {
     match part {
-        Part::Text(text) | Part::Refusal(text) => json!({"type": "text", "text": text}),
-        Part::Reasoning(text) => json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}),
-        Part::Tool { name, arguments } => {
+        ReplyPart::Text(text) | ReplyPart::Refusal(text) => json!({"type": "text", "text": text}),
+        ReplyPart::Reasoning(text) => json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}),
+        ReplyPart::Tool { name, arguments } => {
             json!({"type": "tool_use", "id": tool_id(context, number), "name": name, "input": arguments.value()})
         }
     }
 }
 
-fn empty_block(part: &Part, context: &Context, number: usize) -> Value {
+fn empty_block(part: &ReplyPart, context: &Context, number: usize) -> Value {
     match part {
-        Part::Text(_) | Part::Refusal(_) => json!({"type": "text", "text": ""}),
-        Part::Reasoning(_) => json!({"type": "thinking", "thinking": "", "signature": ""}),
-        Part::Tool { name, .. } => {
+        ReplyPart::Text(_) | ReplyPart::Refusal(_) => json!({"type": "text", "text": ""}),
+        ReplyPart::Reasoning(_) => json!({"type": "thinking", "thinking": "", "signature": ""}),
+        ReplyPart::Tool { name, .. } => {
             json!({"type": "tool_use", "id": tool_id(context, number), "name": name, "input": {}})
         }
     }
 }
 
-fn deltas(answer: &Answer, part: &Part) -> Vec<Value> {
+fn deltas(answer: &Answer, part: &ReplyPart) -> Vec<Value> {
     match part {
-        Part::Text(text) | Part::Refusal(text) => {
+        ReplyPart::Text(text) | ReplyPart::Refusal(text) => {
             let pieces = answer.pieces(text).into_iter();
             pieces.map(|piece| json!({"type": "text_delta", "text": piece})).collect()
         }
-        Part::Reasoning(text) => {
+        ReplyPart::Reasoning(text) => {
             let pieces = answer.pieces(text).into_iter();
             let thoughts = pieces.map(|piece| json!({"type": "thinking_delta", "thinking": piece}));
             let signature = json!({"type": "signature_delta", "signature": SIGNATURE});
             thoughts.chain([signature]).collect()
         }
-        Part::Tool { arguments, .. } => {
+        ReplyPart::Tool { arguments, .. } => {
             let text = arguments.text();
             let pieces = answer.pieces(&text).into_iter();
             pieces.map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect()

@@ -44,14 +44,14 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Output {
-    results: Vec<Place>,
+    results: Vec<Hit>,
     indexed_files: usize,
     refreshed_files: usize,
     truncated: bool,
 }
 
 #[derive(Serialize)]
-struct Place {
+struct Hit {
     path: String,
     first_line: u32,
     last_line: u32,
@@ -154,7 +154,7 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
         if let Some(text) = lines(project, hit.path, first_line, last_line) {
             let score = (asked.refine(hit.score, hit.path, &text) * 1_000.0).round() / 1_000.0;
             let text = cut(&text, TEXT_CHARACTERS_MAX).0.to_owned();
-            results.push(Place { path: hit.path.to_owned(), first_line, last_line, score, text });
+            results.push(Hit { path: hit.path.to_owned(), first_line, last_line, score, text });
         }
     }
     results.sort_by(|one, other| other.score.total_cmp(&one.score));

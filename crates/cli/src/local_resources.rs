@@ -1,0 +1,164 @@
+//! The resources: what a runner here has to work with. Backends, keys, folders and variables are known here and nowhere
+//! else.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use slipform_agents::load;
+use slipform_agents::placeholders::{Filled, Surroundings, fill};
+use slipform_model::BackendConfig;
+use slipform_runner::{
+    Job, LadderRung, ProjectPolicy, ResourceProvider, RunContext, Secrets, Variables, resolve_folder,
+};
+use slipform_types::{AgentType, Blueprint, McpServer, RunId, SessionId, TierBackend, WRITING_TOOLS};
+use tokio::time::Instant;
+
+use crate::backends::{self, Verdicts, environment};
+use crate::secrets;
+use crate::settings::Settings;
+
+/// Everything that runs of a project have in common.
+pub(crate) struct LocalResources {
+    project: PathBuf,
+    settings: Settings,
+    /// The backend that everything runs on, where the caller says so.
+    backend: Option<String>,
+    /// Keys and tokens of this process, which no event may hold.
+    secrets: Secrets,
+    /// Backends that are connected, by name: all runs share their connections, their limits and their weights.
+    connected: tokio::sync::Mutex<HashMap<String, LadderRung>>,
+}
+
+impl LocalResources {
+    pub(crate) fn new(project: PathBuf, settings: Settings, backend: Option<String>) -> LocalResources {
+        let secrets = secrets::collect(&settings.backends);
+        LocalResources { project, settings, backend, secrets, connected: tokio::sync::Mutex::default() }
+    }
+
+    /// The same, and keeps another secret out of all events.
+    pub(crate) fn hiding(mut self, secret: Option<String>) -> LocalResources {
+        self.secrets = self.secrets.with(secret);
+        self
+    }
+
+    /// What is said of it to a coordinator: names and kinds, no keys and no addresses.
+    pub(crate) fn details(&self) -> Value {
+        let backends: Vec<Value> = self
+            .settings
+            .backends
+            .values()
+            .map(|backend| json!({"name": backend.name, "kind": backend.kind.name(), "model": backend.model}))
+            .collect();
+        json!({"version": env!("CARGO_PKG_VERSION"), "backends": backends})
+    }
+
+    /// Finds out whether a run of this agent could begin, before it is asked for.
+    pub(crate) async fn try_out(&self, blueprint: &Blueprint, parameters: &Value) -> Result<()> {
+        let (session_id, run_id) = (SessionId::from_random([0; 6]), RunId::from_random([0; 6]));
+        let (session_id, run_id) = (&session_id, &run_id);
+        fill(blueprint, &Surroundings { parameters, session_id, run_id, environment: &environment })?;
+        if blueprint.kind != AgentType::Procedural {
+            self.ladder(blueprint).await?;
+        }
+        Ok(())
+    }
+
+    async fn context(&self, job: &Job) -> Result<RunContext> {
+        let Filled { blueprint, journaled, command, mcp_servers } = fill(
+            &job.blueprint,
+            &Surroundings {
+                parameters: &job.first.parameters,
+                session_id: &job.session_id,
+                run_id: &job.first.run_id,
+                environment: &environment,
+            },
+        )?;
+        let ladder = match blueprint.kind {
+            AgentType::Procedural => Vec::new(),
+            AgentType::Autonomous | AgentType::Orchestrator => self.ladder(&blueprint).await?,
+        };
+        let named = blueprint.env.iter().filter_map(|name| Some((name.clone(), environment(name)?)));
+        let named = Variables::from(named.collect::<Vec<_>>());
+        let folder = resolve_folder(&self.project, job.project_dir.as_deref())?;
+        Ok(RunContext {
+            command,
+            mcp_servers,
+            project_dir: folder.to_string_lossy().into_owned(),
+            ladder,
+            secrets: self.secrets.clone(),
+            environment: named,
+            commands: self.settings.tools.commands.clone(),
+            policy: self.policy(&blueprint)?,
+            journaled_blueprint: Some(Arc::new(journaled)),
+            blueprint: Arc::new(blueprint),
+            until: job.time_left.map(|left| Instant::now() + left),
+            ..job.context()
+        })
+    }
+
+    /// What the tools of a run may not write and read.
+    fn policy(&self, blueprint: &Blueprint) -> Result<ProjectPolicy> {
+        let root = self.project.canonicalize().context("the project's folder cannot be read")?;
+        let writes = blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str()));
+        let programs = if writes { self.programs(blueprint) } else { Vec::new() };
+        Ok(ProjectPolicy { root: Some(root), readable: self.settings.tools.readable.clone(), programs })
+    }
+
+    /// Every word of every command that this runner may start. Those that are files of the project are programs or
+    /// their scripts.
+    fn programs(&self, blueprint: &Blueprint) -> Vec<PathBuf> {
+        let backends = self.settings.backends.values().flat_map(|backend| backend.command.iter().cloned());
+        let allowed = self.settings.tools.commands.iter().flat_map(|command| command.split_whitespace());
+        // Agents that cannot be loaded are not run either.
+        let loaded = load(&self.project.join("agents")).unwrap_or_default();
+        let others = loaded.iter().filter_map(|agent| Some(&agent.result.as_ref().ok()?.blueprint));
+        let agents = std::iter::once(blueprint).chain(others).flat_map(|agent| {
+            let servers = agent.mcp_servers.values().flat_map(|server| match server {
+                McpServer::Command { command } => command.as_slice(),
+                McpServer::Url { .. } => &[],
+            });
+            agent.command.iter().chain(servers).cloned().collect::<Vec<_>>()
+        });
+        let words = backends.chain(allowed.map(str::to_owned)).chain(agents);
+        words.filter(|word| !word.is_empty() && !word.contains('\n')).map(PathBuf::from).collect()
+    }
+
+    async fn ladder(&self, blueprint: &Blueprint) -> Result<Vec<LadderRung>> {
+        if let Some(name) = &self.backend {
+            return Ok(vec![self.rung("default", self.settings.backend(name)?).await?]);
+        }
+        let mut ladder = Vec::new();
+        for tier in self.settings.ladder(blueprint) {
+            ladder.push(self.rung(&tier, self.settings.tier(&tier)?).await?);
+        }
+        Ok(ladder)
+    }
+
+    async fn rung(&self, tier: &str, config: &BackendConfig) -> Result<LadderRung> {
+        let mut connected = self.connected.lock().await;
+        let rung = match connected.get(&config.name) {
+            Some(rung) => rung.clone(),
+            None => {
+                let rung = backends::rung(tier, config, &Verdicts::read(&self.project)).await?;
+                connected.insert(config.name.clone(), rung.clone());
+                rung
+            }
+        };
+        Ok(LadderRung { tier: TierBackend { tier: tier.to_owned(), ..rung.tier }, ..rung })
+    }
+}
+
+impl ResourceProvider for LocalResources {
+    fn prepare<'a>(
+        &'a self,
+        job: &'a Job,
+    ) -> Pin<Box<dyn Future<Output = Result<RunContext, String>> + Send + 'a>> {
+        Box::pin(
+            async move { self.context(job).await.map_err(|error| self.secrets.redact(format!("{error:#}"))) },
+        )
+    }
+}

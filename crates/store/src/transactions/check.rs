@@ -1,0 +1,35 @@
+//! Whether the database answers, and whether it holds what it should.
+
+use crate::error::Error;
+use crate::tx::{Connection, Tx};
+
+/// Writes something that changes nothing: a database that can only be read does not do.
+pub(crate) async fn ping(tx: &mut Tx) -> Result<(), Error> {
+    tx.execute("UPDATE schema_version SET version = version", &[]).await?;
+    Ok(())
+}
+
+/// What is wrong with the database.
+pub(crate) async fn check(tx: &mut Tx) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    if matches!(tx.connection, Connection::Sqlite(_)) {
+        for mut row in tx.query("PRAGMA integrity_check", &[]).await? {
+            found.push(row.text()?);
+        }
+        found.retain(|finding| finding != "ok");
+    }
+    let rows = tx
+        .query(
+            "SELECT s.session_id, s.last_seq, count(e.seq) FROM sessions s
+                LEFT JOIN events e ON e.session_id = s.session_id
+             GROUP BY s.session_id, s.last_seq
+             HAVING count(e.seq) <> s.last_seq OR COALESCE(max(e.seq), 0) <> s.last_seq",
+            &[],
+        )
+        .await?;
+    for mut row in rows {
+        let (session, last_seq, count) = (row.text()?, row.integer()?, row.integer()?);
+        found.push(format!("the journal of {session} should have {last_seq} events and has {count}"));
+    }
+    Ok(found)
+}

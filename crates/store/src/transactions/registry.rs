@@ -1,0 +1,74 @@
+//! Agents and schemas saved by name.
+
+use crate::error::Error;
+use crate::record::{Named, RegistryKind};
+use crate::tx::{Row, Tx};
+
+/// An entry to save.
+pub(crate) struct Item {
+    pub(crate) kind: RegistryKind,
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+fn column(kind: RegistryKind) -> &'static str {
+    match kind {
+        RegistryKind::Agents => "agent",
+        RegistryKind::Schemas => "schema",
+    }
+}
+
+pub(crate) async fn all(tx: &mut Tx, kind: RegistryKind) -> Result<Vec<Named>, Error> {
+    let rows = tx
+        .query(
+            "SELECT name, text, created_at, updated_at FROM registry WHERE kind = $1 ORDER BY name",
+            &[column(kind).into()],
+        )
+        .await?;
+    let mut all = rows.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    // PostgreSQL sorts by the customs of the database's country.
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+pub(crate) async fn one(tx: &mut Tx, kind: RegistryKind, name: &str) -> Result<Option<Named>, Error> {
+    let row = tx
+        .query_one(
+            "SELECT name, text, created_at, updated_at FROM registry WHERE kind = $1 AND name = $2",
+            &[column(kind).into(), name.into()],
+        )
+        .await?;
+    row.map(named).transpose()
+}
+
+pub(crate) async fn add(tx: &mut Tx, item: &Item) -> Result<bool, Error> {
+    let added = tx
+        .execute(
+            "INSERT INTO registry (kind, name, text, created_at, updated_at) VALUES ($1, $2, $3, {now}, {now})
+             ON CONFLICT (kind, name) DO NOTHING",
+            &[column(item.kind).into(), (&item.name).into(), (&item.text).into()],
+        )
+        .await?;
+    Ok(added == 1)
+}
+
+pub(crate) async fn replace(tx: &mut Tx, item: &Item) -> Result<bool, Error> {
+    let replaced = tx
+        .execute(
+            "UPDATE registry SET text = $3, updated_at = {now} WHERE kind = $1 AND name = $2",
+            &[column(item.kind).into(), (&item.name).into(), (&item.text).into()],
+        )
+        .await?;
+    Ok(replaced == 1)
+}
+
+pub(crate) async fn remove(tx: &mut Tx, kind: RegistryKind, name: &str) -> Result<bool, Error> {
+    let removed = tx
+        .execute("DELETE FROM registry WHERE kind = $1 AND name = $2", &[column(kind).into(), name.into()])
+        .await?;
+    Ok(removed == 1)
+}
+
+fn named(mut row: Row) -> Result<Named, Error> {
+    Ok(Named { name: row.text()?, text: row.text()?, created_at: row.integer()?, updated_at: row.integer()? })
+}

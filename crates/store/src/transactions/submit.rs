@@ -1,0 +1,292 @@
+//! Taking runs on.
+
+use slipform_types::{EventBody, RunId, SessionId};
+
+use super::{family, journal, names};
+use crate::error::Error;
+use crate::record::{Idempotency, NewRun, ParentCall, Refusal, SessionTarget, Stale, Submitted};
+use crate::tx::{Change, Tx};
+
+/// A refusal ends a submission like an error does, and is none.
+pub(crate) enum Halt {
+    Refused(Refusal),
+    Failed(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
+impl From<Refusal> for Halt {
+    fn from(refusal: Refusal) -> Halt {
+        Halt::Refused(refusal)
+    }
+}
+
+/// Takes a run on; `start` is its `run_start` as JSON.
+pub(crate) async fn submit(
+    tx: &mut Tx,
+    new: &NewRun,
+    start: &str,
+) -> Result<Result<Submitted, Refusal>, Error> {
+    match take_on(tx, new, start).await {
+        Ok(submitted) => Ok(Ok(submitted)),
+        Err(Halt::Refused(refusal)) => {
+            forget_key(tx, new.idempotency.as_ref()).await?;
+            Ok(Err(refusal))
+        }
+        Err(Halt::Failed(error)) => Err(error),
+    }
+}
+
+async fn take_on(tx: &mut Tx, new: &NewRun, start: &str) -> Result<Submitted, Halt> {
+    if let Some(earlier) = earlier_by_key(tx, new.idempotency.as_ref()).await? {
+        return Ok(earlier);
+    }
+    let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
+    if let Some(earlier) = earlier_by_call(tx, call).await? {
+        return Ok(earlier);
+    }
+    let line = family::admit(tx, new).await?;
+    let submitted = match &new.session {
+        SessionTarget::New { session_id, project_dir } => {
+            open_session(tx, new, session_id, project_dir.as_deref(), &line, start).await?;
+            session_id
+        }
+        SessionTarget::Resume { session_id, queues } => {
+            resume(tx, new, session_id, *queues, start).await?;
+            session_id
+        }
+    };
+    if let Some(idempotency) = &new.idempotency {
+        keep_key(tx, idempotency, &new.run_id).await?;
+    }
+    tx.has_news = true;
+    Ok(Submitted { run_id: new.run_id.clone(), session_id: submitted.clone(), is_repeated: false })
+}
+
+/// What was asked for under the same key.
+async fn earlier_by_key(tx: &mut Tx, key: Option<&Idempotency>) -> Result<Option<Submitted>, Halt> {
+    let Some(Idempotency { key, body_hash }) = key else { return Ok(None) };
+    // Two that ask at once: the second one waits here until the first one is done, and then finds it.
+    let is_first = tx
+        .execute(
+            "INSERT INTO idempotency (key, body_hash, run_id, created_at) VALUES ($1, $2, '', {now})
+             ON CONFLICT (key) DO NOTHING",
+            &[key.into(), body_hash.into()],
+        )
+        .await?;
+    if is_first == 1 {
+        return Ok(None);
+    }
+    match submitted_under(tx, key).await? {
+        Some((_, known)) if known != *body_hash => Err(Refusal::IdempotencyConflict.into()),
+        earlier => Ok(earlier.map(|(submitted, _)| submitted)),
+    }
+}
+
+/// What was asked for under a key, with the hash of it.
+pub(crate) async fn submitted_under(tx: &mut Tx, key: &str) -> Result<Option<(Submitted, String)>, Error> {
+    let row = tx
+        .query_one(
+            "SELECT r.run_id, r.session_id, i.body_hash FROM idempotency i JOIN runs r ON r.run_id = i.run_id
+             WHERE i.key = $1",
+            &[key.into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(None) };
+    let submitted = Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true };
+    Ok(Some((submitted, row.text()?)))
+}
+
+/// A refusal leaves no trace: the same key may be used for what can be taken on.
+async fn forget_key(tx: &mut Tx, idempotency: Option<&Idempotency>) -> Result<(), Error> {
+    if let Some(Idempotency { key, .. }) = idempotency {
+        tx.execute("DELETE FROM idempotency WHERE key = $1 AND run_id = ''", &[key.into()]).await?;
+    }
+    Ok(())
+}
+
+async fn keep_key(tx: &mut Tx, idempotency: &Idempotency, run: &RunId) -> Result<(), Error> {
+    tx.execute(
+        "UPDATE idempotency SET body_hash = $2, run_id = $3 WHERE key = $1",
+        &[(&idempotency.key).into(), (&idempotency.body_hash).into(), run.as_str().into()],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The child that the same call has started. The parent stays locked: the same call cannot start another meanwhile.
+async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Option<Submitted>, Halt> {
+    let Some(ParentCall { fence, call_id }) = call else { return Ok(None) };
+    let parent = super::run::lock_alone(tx, &fence.run_id).await?.filter(|run| run.is_held_by(fence));
+    let Some(parent) = parent else { return Err(Refusal::Stale.into()) };
+    let row = tx
+        .query_one(
+            "SELECT run_id, session_id FROM runs WHERE parent_run_id = $1 AND parent_call_id = $2",
+            &[fence.run_id.as_str().into(), call_id.into()],
+        )
+        .await?;
+    let Some(mut row) = row else {
+        if parent.is_stopping {
+            // Whoever stopped it has stopped its children: this one would be left over.
+            let reason = "the run is to stop: it starts nothing more".to_owned();
+            return Err(Refusal::Family(reason).into());
+        }
+        return Ok(None);
+    };
+    Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
+}
+
+/// The child that a call has started, for the attempt that may ask.
+pub(crate) async fn child_of(
+    tx: &mut Tx,
+    call: &ParentCall,
+) -> Result<Result<Option<Submitted>, Stale>, Error> {
+    let row = tx
+        .query_one(
+            "SELECT c.run_id, c.session_id FROM runs p
+                LEFT JOIN runs c ON c.parent_run_id = p.run_id AND c.parent_call_id = $3
+             WHERE p.run_id = $1 AND p.token = $2 AND p.lease_until >= {now}",
+            &[call.fence.run_id.as_str().into(), call.fence.token.into(), (&call.call_id).into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(Err(Stale)) };
+    let Some(run_id) = row.optional_id()? else { return Ok(Ok(None)) };
+    Ok(Ok(Some(Submitted { run_id, session_id: row.id()?, is_repeated: true })))
+}
+
+/// Session, run and start of a session that begins: sent together, since this is what most submissions are.
+async fn open_session(
+    tx: &mut Tx,
+    new: &NewRun,
+    session: &SessionId,
+    project_dir: Option<&str>,
+    line: &family::Line,
+    start: &str,
+) -> Result<(), Error> {
+    let parent = new.parent.as_ref().map(|parent| parent.session_id.as_str());
+    let names = names::to_json(&line.names)?;
+    let addition = (
+        "INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, lineage, project_dir, last_seq,
+            active_run_id, last_run_id, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7, {now}, {now})",
+        vec![
+            session.as_str().into(),
+            (&new.agent_name).into(),
+            parent.into(),
+            line.root.as_ref().unwrap_or(session).as_str().into(),
+            (&names).into(),
+            project_dir.into(),
+            new.run_id.as_str().into(),
+        ],
+    );
+    let run = run_addition(new, session, Begins::At(1))?;
+    tx.execute_all(&[addition, run, journal::addition(session, &new.run_id, 1, start)]).await
+}
+
+/// When a run begins.
+enum Begins<'a> {
+    /// At once, with this event.
+    At(i64),
+    /// When its turn comes; its start is kept until then.
+    Later(&'a str),
+}
+
+/// Adds a run to a session that is free.
+pub(crate) async fn add_active(
+    tx: &mut Tx,
+    new: &NewRun,
+    session: &SessionId,
+    start: &str,
+) -> Result<(), Error> {
+    tx.execute_all(&[run_addition(new, session, Begins::Later(start))?]).await?;
+    begin(tx, session, &new.run_id, start).await
+}
+
+/// The run's row. Its time is up when that of the run it works for is.
+fn run_addition<'a>(
+    new: &'a NewRun,
+    session: &'a SessionId,
+    begins: Begins<'a>,
+) -> Result<Change<'a>, Error> {
+    let run_type = match &new.start {
+        EventBody::RunStart { run_type, .. } => *run_type,
+        _ => return Err(Error::Unsuitable("a run begins with a `run_start`".to_owned())),
+    };
+    let (start, start_seq) = match begins {
+        Begins::At(seq) => (None, Some(seq)),
+        Begins::Later(start) => (Some(start), None),
+    };
+    let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
+    let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
+            parent_call_id, start, start_seq, timeout_ms, pinned_to, continues_run_id, created_at, available_at, deadline_at)
+         VALUES ($1, $2, $3, $4, 'pending', $5, $6, $7, $8, $9, $10, $11, $12, $13, {now},
+            CASE WHEN $10 IS NULL THEN NULL ELSE {now} END, (SELECT deadline_at FROM runs WHERE run_id = $7))";
+    let params = vec![
+        new.run_id.as_str().into(),
+        session.as_str().into(),
+        (&new.agent_name).into(),
+        run_type.name().into(),
+        new.mode.name().into(),
+        new.parent.as_ref().map(|parent| parent.session_id.as_str()).into(),
+        call.map(|call| call.fence.run_id.as_str()).into(),
+        call.map(|call| call.call_id.as_str()).into(),
+        start.into(),
+        start_seq.into(),
+        new.timeout_ms.into(),
+        new.pinned_to.as_deref().into(),
+        new.continues.as_ref().map(RunId::as_str).into(),
+    ];
+    Ok((sql, params))
+}
+
+/// Makes a run its session's active one: its start goes to the journal, and runners may claim it.
+pub(crate) async fn begin(tx: &mut Tx, session: &SessionId, run: &RunId, start: &str) -> Result<(), Error> {
+    let seq = journal::write_texts(tx, session, run, &[start.to_owned()]).await?;
+    tx.execute(
+        "UPDATE runs SET start = NULL, start_seq = $2, available_at = {now} WHERE run_id = $1",
+        &[run.as_str().into(), seq.into()],
+    )
+    .await?;
+    tx.execute(
+        "UPDATE sessions SET active_run_id = $2, last_run_id = $2 WHERE session_id = $1",
+        &[session.as_str().into(), run.as_str().into()],
+    )
+    .await?;
+    tx.makes_work = true;
+    Ok(())
+}
+
+async fn resume(
+    tx: &mut Tx,
+    new: &NewRun,
+    session: &SessionId,
+    queues: bool,
+    start: &str,
+) -> Result<(), Halt> {
+    let row = tx
+        .query_one(
+            "SELECT active_run_id FROM sessions WHERE session_id = $1 {lock}",
+            &[session.as_str().into()],
+        )
+        .await?;
+    let Some(mut row) = row else {
+        return Err(Refusal::SessionNotFound(session.clone()).into());
+    };
+    match row.optional_id::<RunId>()? {
+        Some(_) if queues => {
+            tx.execute_all(&[run_addition(new, session, Begins::Later(start))?]).await?;
+        }
+        // A model asks, and is told in words that it can do something with.
+        Some(_) if new.parent.as_ref().is_some_and(|parent| parent.call.is_some()) => {
+            let reason = format!("the session {session} is still busy; wait for its result first");
+            return Err(Refusal::Family(reason).into());
+        }
+        Some(run_id) => return Err(Refusal::SessionBusy { session_id: session.clone(), run_id }.into()),
+        None => add_active(tx, new, session, start).await?,
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! What a session goes on with when it is free.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use slipform_types::{Blueprint, Callback, Contract, EventBody, ExecutionMode, RunId, RunType, SessionId};
+
+use super::journal::Said;
+use super::names::{from_json, to_json};
+use super::{end, journal, submit};
+use crate::error::Error;
+use crate::record::{NewRun, SessionTarget};
+use crate::tx::{Row, Tx};
+
+/// Goes on with a session that no run is active in: first with runs that wait for their turn, then with what children
+/// have to tell. Nothing happens where it is busy.
+pub(crate) async fn go_on(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
+    let row = tx
+        .query_one(
+            "SELECT active_run_id, agent_name FROM sessions WHERE session_id = $1 {lock}",
+            &[session.as_str().into()],
+        )
+        .await?;
+    let Some(mut row) = row else { return Ok(()) };
+    if row.optional_text()?.is_some() {
+        return Ok(());
+    }
+    go_on_free(tx, session, row.text()?).await
+}
+
+/// The same where it is known that no run is active, and the session is locked.
+pub(crate) async fn go_on_free(tx: &mut Tx, session: &SessionId, agent_name: String) -> Result<(), Error> {
+    let id = || vec![session.as_str().into()];
+    let mut found = tx.query_all(&[(QUEUED, id()), (CALLBACKS, id())]).await?;
+    let (callbacks, queued) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
+    if next_queued(tx, session, queued).await? {
+        return Ok(());
+    }
+    call_back(tx, session, agent_name, callbacks).await
+}
+
+const QUEUED: &str = "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}";
+
+const CALLBACKS: &str =
+    "SELECT c.child_run_id, r.pinned_to, r.parent_run_id FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
+     WHERE c.parent_session_id = $1 ORDER BY c.position";
+
+/// Gives the session to the run that has waited longest; false where none waits.
+async fn next_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> Result<bool, Error> {
+    for mut row in queued {
+        let (run, start, error): (RunId, _, _) = (row.id()?, row.text()?, row.optional_text()?);
+        submit::begin(tx, session, &run, &start).await?;
+        if error.is_none() {
+            return Ok(true);
+        }
+        write_stopped(tx, session, &run).await?;
+    }
+    Ok(false)
+}
+
+/// The turn of a run that was stopped while it waited: now its end can be told in the journal.
+async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<(), Error> {
+    let last_seq = journal::write(tx, session, run, &end::stopped(Said::default())).await?;
+    tx.execute(
+        "UPDATE runs SET end_seq = $2, available_at = NULL WHERE run_id = $1",
+        &[run.as_str().into(), last_seq.into()],
+    )
+    .await?;
+    tx.execute("UPDATE sessions SET active_run_id = NULL WHERE session_id = $1", &[session.as_str().into()])
+        .await?;
+    Ok(())
+}
+
+/// Resumes a session once with all that the children of one of its runs have to tell: what they were asked for, and the
+/// contract that the answer has to satisfy, are that run's. Children of other runs wait for the next turn.
+async fn call_back(
+    tx: &mut Tx,
+    session: &SessionId,
+    agent_name: String,
+    rows: Vec<Row>,
+) -> Result<(), Error> {
+    let mut waiting = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        let child: RunId = row.id()?;
+        let (pinned_to, parent): (_, Option<RunId>) = (row.optional_text()?, row.optional_id()?);
+        waiting.push((child, pinned_to, parent));
+    }
+    let Some((_, _, continues)) = waiting.first().cloned() else { return Ok(()) };
+    waiting.retain(|(_, _, parent)| *parent == continues);
+    let (mut ends, mut pinned_to) = (Vec::with_capacity(waiting.len()), None);
+    for (child, pinned, _) in waiting {
+        ends.push(end::child_end(tx, &child).await?);
+        pinned_to = pinned_to.or(pinned);
+        tx.execute("DELETE FROM callbacks WHERE child_run_id = $1", &[child.as_str().into()]).await?;
+    }
+    let (blueprint, contract) = start_to_continue(tx, session, continues.as_ref()).await?;
+    let timeout_ms = blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1000);
+    let input = Callback(&ends).to_string();
+    let start = EventBody::RunStart {
+        run_type: RunType::ResumeSession,
+        blueprint,
+        contract,
+        parameters: json!({"prompt": input}),
+        input,
+    };
+    let new = NewRun {
+        run_id: random_run_id()?,
+        session: SessionTarget::Resume { session_id: session.clone(), queues: false },
+        agent_name,
+        start,
+        timeout_ms,
+        mode: ExecutionMode::AsyncPoll,
+        parent: None,
+        idempotency: None,
+        pinned_to,
+        continues,
+    };
+    submit::add_active(tx, &new, session, &to_json(&new.start)?).await
+}
+
+/// The agent and the contract of the run that is called back; those of the session's latest run where the children were
+/// started by someone else.
+async fn start_to_continue(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: Option<&RunId>,
+) -> Result<(Arc<Blueprint>, Option<Arc<Contract>>), Error> {
+    let sql = "SELECT e.body FROM runs r JOIN events e ON e.session_id = r.session_id AND e.seq = r.start_seq
+         WHERE r.run_id = COALESCE($2, (SELECT last_run_id FROM sessions WHERE session_id = $1))";
+    let params = [session.as_str().into(), run.map(RunId::as_str).into()];
+    let body = tx.query_one(sql, &params).await?.map(|mut row| row.text()).transpose()?;
+    match body.as_deref().map(from_json).transpose()? {
+        Some(EventBody::RunStart { blueprint, contract, .. }) => Ok((blueprint, contract)),
+        _ => Err(Error::Damaged(format!("the session {session} does not begin with a `run_start`"))),
+    }
+}
+
+fn random_run_id() -> Result<RunId, Error> {
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
+    Ok(RunId::from_random(bytes))
+}
