@@ -115,11 +115,11 @@ impl Worker {
     }
 }
 
-/// Says registration_request as a runner.
+/// Says hello as a runner.
 pub(crate) async fn register(address: SocketAddr) -> Result<String> {
     let mut connection = Connection::open(address).await?;
-    let registration_request = r#"{"name":"load","slots":64,"details":{}}"#;
-    Ok(member(connection.must("/runner/register", registration_request).await?, "runner_id")?.to_owned())
+    let hello = r#"{"name":"load","slots":64,"details":{}}"#;
+    Ok(member(connection.must("/runner/register", hello).await?, "runner_id")?.to_owned())
 }
 
 /// Makes so many runs over so many connections; the sessions that were created.

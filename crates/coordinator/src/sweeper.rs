@@ -26,14 +26,14 @@ const RETAIN_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy)]
 pub struct SweeperOptions {
     /// How often it looks.
-    pub throttle: Duration,
+    pub interval: Duration,
     /// How long things are kept.
     pub retention: Retention,
 }
 
 impl Default for SweeperOptions {
     fn default() -> Self {
-        SweeperOptions { throttle: Duration::from_millis(500), retention: Retention::default() }
+        SweeperOptions { interval: Duration::from_millis(500), retention: Retention::default() }
     }
 }
 
@@ -51,7 +51,7 @@ impl Sweeper {
 
     /// Sweeps for as long as it is polled. A database that does not answer is tried again.
     pub async fn run(self) {
-        let mut ticks = tokio::time::interval(self.options.throttle);
+        let mut ticks = tokio::time::interval(self.options.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.app.note_awake();
         let mut retained: Option<Instant> = None;

@@ -145,7 +145,7 @@ mod tests {
             strict: false,
         });
         Request {
-            messages: vec![Message::user("RegisterRequest")],
+            messages: vec![Message::user("Hello")],
             tools: tools.collect(),
             tool_choice: choice,
             format,

@@ -174,9 +174,7 @@ pub(crate) fn sentence_recipe() -> Recipe {
     let mut tokens: Vec<(String, f32, i32)> =
         vec![("<unk>".into(), 0.0, 2), ("<s>".into(), 0.0, 3), ("</s>".into(), 0.0, 3)];
     tokens.extend((0..=u8::MAX).map(|byte| (format!("<0x{byte:02X}>"), 0.0, 6)));
-    for (score, token) in
-        ["\u{2581}h", "el", "lo", "\u{2581}hel", "\u{2581}registration_request"].iter().enumerate()
-    {
+    for (score, token) in ["\u{2581}h", "el", "lo", "\u{2581}hel", "\u{2581}hello"].iter().enumerate() {
         tokens.push(((*token).into(), -(score as f32), 1));
     }
     tokens.extend("\u{2581}helowrd".chars().map(|character| (character.to_string(), -100.0, 1)));

@@ -42,7 +42,8 @@ fn ticket() -> Value {
     })
 }
 
-const TICKET: &str = "RegisterRequest, this is Maria Lopez. My order AB-1234 (two lamps and a rug) has not arrived. Please hurry!";
+const TICKET: &str =
+    "Hello, this is Maria Lopez. My order AB-1234 (two lamps and a rug) has not arrived. Please hurry!";
 
 fn request(schema: &Value) -> Request {
     Request {

@@ -25,8 +25,8 @@
 //!     run_type: RunType::StartSession,
 //!     blueprint: blueprint.into(),
 //!     contract: None,
-//!     parameters: json!({"prompt": "RegisterRequest"}),
-//!     input: "RegisterRequest".into(),
+//!     parameters: json!({"prompt": "Hello"}),
+//!     input: "Hello".into(),
 //! })?;
 //! // Nothing can be done before an attempt tells which backends there are.
 //! assert_eq!(next(&state), None);

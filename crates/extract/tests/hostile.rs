@@ -101,7 +101,7 @@ fn recursive_schemas_do_not_make_coercion_recurse_forever() {
     ]}}});
     for schema in [lists, unions] {
         let schema = Schema::compile(&schema).unwrap();
-        for text in ["\"x\"", "registration_request", "[1, \"two\"]", "I cannot do that."] {
+        for text in ["\"x\"", "hello", "[1, \"two\"]", "I cannot do that."] {
             let outcome = extract(text, Some(&schema), &Options::lenient());
             assert!(outcome.valid().is_none(), "{text} gave {outcome:?}");
         }

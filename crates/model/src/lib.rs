@@ -16,7 +16,7 @@
 //! let mut config = BackendConfig::new("local", BackendKind::OpenAi);
 //! config.base_url = Some("http://127.0.0.1:1234/v1".to_owned());
 //! let backend = connect(&config, &|name| std::env::var(name).ok())?;
-//! let request = Request { messages: vec![Message::user("RegisterRequest")], ..Request::default() };
+//! let request = Request { messages: vec![Message::user("Hello")], ..Request::default() };
 //! let reply = backend.call(Call::new(&request)).await?;
 //! # let _ = reply;
 //! # Ok(())

@@ -25,7 +25,7 @@ const CUT: &str = "(the tokens ran out before an answer)";
 const NO_PLACE: &str = "(the protocol has no place for it)";
 
 const PROMPT: &str = "Describe my favourite paint as a JSON object and nothing else. Its \"colour\" is \"ultraviolet\" \
-    (exactly that word, no other), its \"rating\" is 99, and add a third property \"note\" with the value \"registration_request\".";
+    (exactly that word, no other), its \"rating\" is 99, and add a third property \"note\" with the value \"hello\".";
 
 /// The verdict on one feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

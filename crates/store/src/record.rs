@@ -419,7 +419,7 @@ pub struct TokenRecord {
     pub created_at: Millis,
 }
 
-/// A runner that said registration_request.
+/// A runner that said hello.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunnerRecord {
     /// Its id.
@@ -430,7 +430,7 @@ pub struct RunnerRecord {
     pub slots: i64,
     /// What it said of itself, as JSON: its version and its backends.
     pub details: Value,
-    /// When it said registration_request.
+    /// When it said hello.
     pub registered_at: Millis,
     /// When it was last heard of.
     pub seen_at: Millis,

@@ -11,7 +11,7 @@
 //! ]);
 //!
 //! let mut client = std::net::TcpStream::connect(server.address())?;
-//! let body = r#"{"model":"m","messages":[{"role":"user","content":"registration_request"}]}"#;
+//! let body = r#"{"model":"m","messages":[{"role":"user","content":"hello"}]}"#;
 //! let head = "POST /v1/chat/completions HTTP/1.1\r\nConnection: close";
 //! write!(client, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
 //! let mut reply = String::new();

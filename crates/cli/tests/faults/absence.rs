@@ -5,10 +5,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 use slipform_testkit::Gate;
 
-use crate::books::{Books, types};
-use crate::house::{House, LEASE_SECONDS, Place, Plan, Process};
+use crate::cluster::{Cluster, ClusterPlan, LEASE_SECONDS, Process, StoreKind};
 use crate::load::submit;
 use crate::model::Model;
+use crate::records::{Records, types};
 use crate::verdict::judge;
 
 /// How long the coordinator is away.
@@ -36,15 +36,15 @@ fn a_runner_keeps_its_run_while_its_coordinator_is_stopped() {
 fn stay(name: &str, goes_away: impl FnOnce(&Process)) {
     let gate = Gate::new();
     let model = Model::holding("strict-1", 0..1, &gate);
-    let plan = Plan { name, place: Place::Sqlite, coordinators: 1, runners: 2, slots: 1 };
-    let house = House::build(&plan, &model);
-    let job = submit(&house.addresses(), "strict-1");
+    let plan = ClusterPlan { name, place: StoreKind::Sqlite, coordinators: 1, runners: 2, slots: 1 };
+    let cluster = Cluster::build(&plan, &model);
+    let job = submit(&cluster.addresses(), "strict-1");
     model.wait_for("strict-1", 1);
-    goes_away(&house.coordinators[0]);
-    house.coordinators[0].wait_until_ready();
+    goes_away(&cluster.coordinators[0]);
+    cluster.coordinators[0].wait_until_ready();
     gate.open();
-    let books = Books::read(&house);
-    let journal = &books.journals[&job.session_id];
+    let records = Records::read(&cluster);
+    let journal = &records.journals[&job.session_id];
     let expected = [
         "run_start",
         "attempt_started",
@@ -55,6 +55,6 @@ fn stay(name: &str, goes_away: impl FnOnce(&Process)) {
         "run_completed",
     ];
     assert_eq!(types(journal), expected, "{journal:?}");
-    house.kill_all();
-    judge(&books, &[job], &model.asked()).check(&house.folder.display().to_string());
+    cluster.kill_all();
+    judge(&records, &[job], &model.asked()).check(&cluster.folder.display().to_string());
 }

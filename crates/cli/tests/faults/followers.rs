@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::books::Books;
-use crate::house::{House, Place, Plan};
+use crate::cluster::{Cluster, ClusterPlan, StoreKind};
 use crate::load::Load;
 use crate::model::Model;
 use crate::postgres::Postgres;
 use crate::random::{Random, seed};
 use crate::reader::read;
+use crate::records::Records;
 use crate::verdict::judge;
 use crate::wait::until;
 
@@ -27,8 +27,8 @@ const KILLS: usize = 5;
 #[test]
 fn readers_of_three_coordinators_miss_nothing() {
     let Some(server) = Postgres::start() else { return };
-    let place = Place::Postgres(&server);
-    let plan = Plan { name: "followers-postgres", place, coordinators: 3, runners: 20, slots: 1 };
+    let place = StoreKind::Postgres(&server);
+    let plan = ClusterPlan { name: "followers-postgres", place, coordinators: 3, runners: 20, slots: 1 };
     follow(&plan, |load, _, _| {
         until("enough is asked for", || (load.jobs().len() >= JOBS).then_some(()));
     });
@@ -36,25 +36,32 @@ fn readers_of_three_coordinators_miss_nothing() {
 
 #[test]
 fn readers_of_a_coordinator_that_is_killed_miss_nothing() {
-    let plan = Plan { name: "followers-sqlite", place: Place::Sqlite, coordinators: 1, runners: 3, slots: 4 };
-    follow(&plan, |load, house, random| {
+    let plan = ClusterPlan {
+        name: "followers-sqlite",
+        place: StoreKind::Sqlite,
+        coordinators: 1,
+        runners: 3,
+        slots: 4,
+    };
+    follow(&plan, |load, cluster, random| {
         for kill in 1..=KILLS {
             until("enough is asked for", || (load.jobs().len() >= kill * JOBS / KILLS).then_some(()));
-            house.coordinators[0].kill();
+            cluster.coordinators[0].kill();
             std::thread::sleep(random.millis(0, 200));
-            house.coordinators[0].restart();
+            cluster.coordinators[0].restart();
         }
     });
 }
 
 /// Follows everything that happens while this does.
-fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
+fn follow(plan: &ClusterPlan<'_>, happens: impl FnOnce(&Load, &Cluster, &mut Random)) {
     let seed = seed();
     println!("{}: SLIPFORM_TORTURE_SEED={seed}", plan.name);
     let mut random = Random::new(seed);
     let model = Model::start(random.fork());
-    let house = House::build(plan, &model);
-    let (load, addresses, kept) = (Load::new(house.addresses()), house.addresses(), OnceLock::<Books>::new());
+    let cluster = Cluster::build(plan, &model);
+    let (load, addresses, kept) =
+        (Load::new(cluster.addresses()), cluster.addresses(), OnceLock::<Records>::new());
     std::thread::scope(|scope| {
         let (load, kept, addresses) = (&load, &kept, &addresses);
         let working = load.until_dropped();
@@ -82,29 +89,29 @@ fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
             }
             readers
         });
-        happens(load, &house, &mut random);
+        happens(load, &cluster, &mut random);
         drop(working);
         clients.into_iter().for_each(|client| client.join().unwrap());
-        let _ = kept.set(Books::read(&house));
-        let books = kept.get().unwrap();
+        let _ = kept.set(Records::read(&cluster));
+        let records = kept.get().unwrap();
         for reader in readers.join().unwrap() {
             let (session, events) = reader.join().unwrap();
-            assert_eq!(events, books.journals[&session], "seed {seed}: a reader of {session}");
+            assert_eq!(events, records.journals[&session], "seed {seed}: a reader of {session}");
         }
         for overseer in overseers {
             let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
             for event in overseer.join().unwrap() {
                 told.entry(event["session_id"].as_str().unwrap().to_owned()).or_default().push(event);
             }
-            for (session, journal) in &books.journals {
+            for (session, journal) in &records.journals {
                 assert_eq!(&told[session], journal, "seed {seed}: {session}, to a reader of everything");
             }
         }
     });
-    house.kill_all();
-    let books = kept.get().unwrap();
-    let mut verdict = judge(books, &load.jobs(), &model.asked());
-    verdict.problems.extend(books.compare(plan.place, &house.database));
+    cluster.kill_all();
+    let records = kept.get().unwrap();
+    let mut verdict = judge(records, &load.jobs(), &model.asked());
+    verdict.problems.extend(records.compare(plan.place, &cluster.database));
     println!(
         "{}: {} jobs in {} runs, {} leases expired",
         plan.name,
@@ -112,22 +119,22 @@ fn follow(plan: &Plan<'_>, happens: impl FnOnce(&Load, &House, &mut Random)) {
         verdict.runs,
         verdict.expired
     );
-    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", house.folder.display()));
+    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", cluster.folder.display()));
 }
 
 fn follow_session(
     addresses: &[std::net::SocketAddr],
     session: String,
     random: Random,
-    kept: &OnceLock<Books>,
+    kept: &OnceLock<Records>,
 ) -> (String, Vec<Value>) {
     let path = format!("/sessions/{session}/events/stream");
     let events = read(addresses, &path, random, |events| {
-        kept.get().is_some_and(|books| events.len() >= books.journals[&session].len())
+        kept.get().is_some_and(|records| events.len() >= records.journals[&session].len())
     });
     (session, events)
 }
 
-fn is_all(events: &[Value], kept: &OnceLock<Books>) -> bool {
-    kept.get().is_some_and(|books| events.len() >= books.journals.values().map(Vec::len).sum())
+fn is_all(events: &[Value], kept: &OnceLock<Records>) -> bool {
+    kept.get().is_some_and(|records| events.len() >= records.journals.values().map(Vec::len).sum())
 }

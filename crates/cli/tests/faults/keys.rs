@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::json;
 use slipform_testkit::{ScriptedServer, Step};
 
-use crate::books::Books;
-use crate::house::{House, Place, Plan, Process};
+use crate::cluster::{Cluster, ClusterPlan, Process, StoreKind};
 use crate::load::submit;
 use crate::model::Model;
 use crate::random::Random;
+use crate::records::Records;
 
 const KEY: &str = "sk-test-fedcba9876543210";
 
@@ -19,35 +19,35 @@ fn a_key_is_only_on_the_runner() {
     // The provider says the key back, as an error page may do.
     let provider =
         ScriptedServer::respond(|request, _| Step::json(&json!({"task": request.header("authorization")})));
-    let plan = Plan { name: "keys", place: Place::Sqlite, coordinators: 1, runners: 0, slots: 1 };
-    let mut house = House::build(&plan, &Model::start(Random::new(1)));
-    let elsewhere = house.folder.join("elsewhere");
+    let plan = ClusterPlan { name: "keys", place: StoreKind::Sqlite, coordinators: 1, runners: 0, slots: 1 };
+    let mut cluster = Cluster::build(&plan, &Model::start(Random::new(1)));
+    let elsewhere = cluster.folder.join("elsewhere");
     fs::create_dir_all(&elsewhere).unwrap();
     let settings = format!(
         "[backends.provider]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\napi_key_env = \"PROVIDER_KEY\"\n",
         provider.base_url()
     );
     fs::write(elsewhere.join("slipform.toml"), settings).unwrap();
-    let url = format!("http://{}", house.address());
+    let url = format!("http://{}", cluster.address());
     let arguments = ["runner", "--coordinator", &url];
-    house.runners.push(Process::start_with(
+    cluster.runners.push(Process::start_with(
         &elsewhere,
         "runner",
-        house.address(),
+        cluster.address(),
         &arguments,
         &[("PROVIDER_KEY", KEY), ("SLIPFORM_LOG", "trace")],
     ));
-    submit(&house.addresses(), "plain-1");
-    let books = Books::read(&house);
-    house.kill_all();
-    assert_eq!(books.runs[0]["status"], "completed", "{:?}", books.runs);
+    submit(&cluster.addresses(), "plain-1");
+    let records = Records::read(&cluster);
+    cluster.kill_all();
+    assert_eq!(records.runs[0]["status"], "completed", "{:?}", records.runs);
     let shown: Vec<_> = provider
         .requests()
         .iter()
         .map(|request| request.header("authorization").map(str::to_owned))
         .collect();
     assert_eq!(shown, [Some(format!("Bearer {KEY}"))]);
-    assert_eq!(holding(&house.folder), Vec::<String>::new());
+    assert_eq!(holding(&cluster.folder), Vec::<String>::new());
 }
 
 /// The files in a folder that hold the key.

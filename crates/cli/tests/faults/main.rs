@@ -1,9 +1,9 @@
 //! Faults, with real processes: coordinators and runners that are killed, stopped and sent home, a database that goes
 //! away, and readers that are cut off. Whatever was acknowledged has to be there afterwards, once.
 //!
-//! - [`house`] is a project with its processes, [`model`] the model server that they ask and that counts what it is
+//! - [`cluster`] is a project with its processes, [`model`] the model server that they ask and that counts what it is
 //!   asked, [`load`] what is asked of them.
-//! - [`books`] reads everything that is kept, over HTTP and from the database itself; [`verdict`] judges it.
+//! - [`records`] reads everything that is kept, over HTTP and from the database itself; [`verdict`] judges it.
 //! - The others are the tests, one file for each kind of fault.
 //!
 //! The kills and their moments follow from a seed, which every failure prints. `cargo xtask torture` runs more of them:
@@ -12,10 +12,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod absence;
-mod books;
+mod cluster;
 mod drain;
 mod followers;
-mod house;
 mod http;
 mod keys;
 mod load;
@@ -25,6 +24,7 @@ mod outage;
 mod postgres;
 mod random;
 mod reader;
+mod records;
 mod sleeper;
 mod torture;
 mod verdict;

@@ -13,7 +13,7 @@ use slipform_testkit::{Gate, Recorded, ScriptedServer, Step};
 use crate::random::Random;
 use crate::wait::until;
 
-/// What an agent of the house does, and what it needs for that.
+/// What an agent of the cluster does, and what it needs for that.
 pub(crate) const AGENTS: [(&str, &str); 7] = [
     (
         "plain",

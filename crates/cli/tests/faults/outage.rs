@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::books::Books;
-use crate::house::{House, Place, Plan};
+use crate::cluster::{Cluster, ClusterPlan, StoreKind};
 use crate::http;
 use crate::load::Load;
 use crate::model::Model;
 use crate::postgres::Postgres;
 use crate::random::{Random, seed};
+use crate::records::Records;
 use crate::verdict::judge;
 use crate::wait::until;
 
@@ -22,9 +22,10 @@ fn nothing_is_lost_when_postgres_is_stopped_and_started() {
     println!("outage: SLIPFORM_TORTURE_SEED={seed}");
     let mut random = Random::new(seed);
     let model = Model::start(random.fork());
-    let place = Place::Postgres(&server);
-    let house = House::build(&Plan { name: "outage", place, coordinators: 2, runners: 3, slots: 4 }, &model);
-    let load = Load::new(house.addresses());
+    let place = StoreKind::Postgres(&server);
+    let cluster =
+        Cluster::build(&ClusterPlan { name: "outage", place, coordinators: 2, runners: 3, slots: 4 }, &model);
+    let load = Load::new(cluster.addresses());
     let done = |count: usize| until("runs are asked for", || (load.jobs().len() >= count).then_some(()));
     std::thread::scope(|scope| {
         let _working = load.until_dropped();
@@ -35,25 +36,25 @@ fn nothing_is_lost_when_postgres_is_stopped_and_started() {
         for outage in OUTAGES {
             done(load.jobs().len() + 10);
             server.crash();
-            wait_for(&house, 503);
+            wait_for(&cluster, 503);
             std::thread::sleep(outage);
             server.go_on();
-            wait_for(&house, 200);
+            wait_for(&cluster, 200);
         }
         done(load.jobs().len() + 10);
     });
-    let books = Books::read(&house);
-    house.kill_all();
+    let records = Records::read(&cluster);
+    cluster.kill_all();
     let jobs = load.jobs();
-    let mut verdict = judge(&books, &jobs, &model.asked());
-    verdict.problems.extend(books.compare(place, &house.database));
+    let mut verdict = judge(&records, &jobs, &model.asked());
+    verdict.problems.extend(records.compare(place, &cluster.database));
     println!("outage: {} jobs in {} runs, {} leases expired", jobs.len(), verdict.runs, verdict.expired);
-    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", house.folder.display()));
+    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", cluster.folder.display()));
 }
 
 /// Waits until all coordinators say this of themselves.
-fn wait_for(house: &House, status: u16) {
-    for address in house.addresses() {
+fn wait_for(cluster: &Cluster, status: u16) {
+    for address in cluster.addresses() {
         until(&format!("{address} says {status}"), || {
             http::get(address, "/readyz").ok().filter(|answer| answer.status == status)
         });

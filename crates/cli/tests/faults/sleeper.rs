@@ -4,11 +4,11 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use slipform_testkit::Gate;
 
-use crate::books::{Books, journal, types};
-use crate::house::{House, Place, Plan};
+use crate::cluster::{Cluster, ClusterPlan, StoreKind};
 use crate::http;
 use crate::load::{Job, has_ended, submit};
 use crate::model::Model;
+use crate::records::{Records, journal, types};
 use crate::verdict::judge;
 use crate::wait::until;
 
@@ -16,15 +16,16 @@ use crate::wait::until;
 fn what_a_runner_says_too_late_is_refused() {
     let gate = Gate::new();
     let model = Model::holding("plain-1", 0..1, &gate);
-    let plan = Plan { name: "sleeper", place: Place::Sqlite, coordinators: 1, runners: 1, slots: 1 };
-    let mut house = House::build(&plan, &model);
-    let first = submit(&house.addresses(), "plain-1");
+    let plan =
+        ClusterPlan { name: "sleeper", place: StoreKind::Sqlite, coordinators: 1, runners: 1, slots: 1 };
+    let mut cluster = Cluster::build(&plan, &model);
+    let first = submit(&cluster.addresses(), "plain-1");
     model.wait_for("plain-1", 1);
-    house.runners[0].signal(Signal::STOP);
+    cluster.runners[0].signal(Signal::STOP);
 
-    house.add_runner(1);
-    until("the other runner ends it", || has_ended(house.address(), &first));
-    let written = journal(&house, &first.session_id);
+    cluster.add_runner(1);
+    until("the other runner ends it", || has_ended(cluster.address(), &first));
+    let written = journal(&cluster, &first.session_id);
     let expected = [
         "run_start",
         "attempt_started",
@@ -38,22 +39,22 @@ fn what_a_runner_says_too_late_is_refused() {
 
     // Its answer is there when it wakes up, and it has nobody beside it.
     gate.open();
-    house.runners[1].kill();
-    house.runners[0].signal(Signal::CONT);
-    let second = submit(&house.addresses(), "leader-2");
-    until("it goes on with new runs", || has_ended(house.address(), &second));
-    refuse_late_writes(&house, &first);
-    assert_eq!(journal(&house, &first.session_id), written);
+    cluster.runners[1].kill();
+    cluster.runners[0].signal(Signal::CONT);
+    let second = submit(&cluster.addresses(), "leader-2");
+    until("it goes on with new runs", || has_ended(cluster.address(), &second));
+    refuse_late_writes(&cluster, &first);
+    assert_eq!(journal(&cluster, &first.session_id), written);
 
-    let books = Books::read(&house);
-    house.kill_all();
-    let mut verdict = judge(&books, &[first, second], &model.asked());
-    verdict.problems.extend(books.compare(plan.place, &house.database));
-    verdict.check(&house.folder.display().to_string());
+    let records = Records::read(&cluster);
+    cluster.kill_all();
+    let mut verdict = judge(&records, &[first, second], &model.asked());
+    verdict.problems.extend(records.compare(plan.place, &cluster.database));
+    verdict.check(&cluster.folder.display().to_string());
 }
 
 /// Everything that the first attempt could say.
-fn refuse_late_writes(house: &House, job: &Job) {
+fn refuse_late_writes(cluster: &Cluster, job: &Job) {
     let attempt = json!({"run_id": job.run_id, "token": 1});
     let with = |more: Value| {
         let mut all = attempt.clone();
@@ -69,7 +70,7 @@ fn refuse_late_writes(house: &House, job: &Job) {
         ("park", attempt.clone()),
         ("release", attempt.clone()),
     ] {
-        let answer = http::post(house.address(), &format!("/runner/{verb}"), "", &body).unwrap();
+        let answer = http::post(cluster.address(), &format!("/runner/{verb}"), "", &body).unwrap();
         assert_eq!(
             (answer.status, &answer.body["error"]),
             (409, &json!("StaleAttempt")),
@@ -78,6 +79,6 @@ fn refuse_late_writes(house: &House, job: &Job) {
         );
     }
     let heartbeat = json!({"runner_id": "runner_late", "attempts": [attempt]});
-    let answer = http::post(house.address(), "/runner/heartbeat", "", &heartbeat).unwrap();
+    let answer = http::post(cluster.address(), "/runner/heartbeat", "", &heartbeat).unwrap();
     assert_eq!(answer.body["attempts"][0]["stale"], true, "{}", answer.body);
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::books::{Books, types};
 use crate::load::Job;
 use crate::model::{Asked, signed};
+use crate::records::{Records, types};
 
 /// Lost attempts after which a run may have failed.
 const LOSSES_MAX: usize = 3;
@@ -32,11 +32,11 @@ impl Verdict {
 }
 
 /// Judges what is kept by what was acknowledged and what the model was asked.
-pub(crate) fn judge(books: &Books, jobs: &[Job], asked: &[Asked]) -> Verdict {
-    let mut verdict = Verdict { runs: books.runs.len(), ..Verdict::default() };
+pub(crate) fn judge(records: &Records, jobs: &[Job], asked: &[Asked]) -> Verdict {
+    let mut verdict = Verdict { runs: records.runs.len(), ..Verdict::default() };
     let mut answered = BTreeSet::new();
     let mut tasks: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (session, journal) in &books.journals {
+    for (session, journal) in &records.journals {
         let task = task_of(journal);
         let mut found: Vec<String> = numbering(journal).into_iter().collect();
         found.extend(replies(&task, journal, asked, &mut answered));
@@ -45,8 +45,8 @@ pub(crate) fn judge(books: &Books, jobs: &[Job], asked: &[Asked]) -> Verdict {
         tasks.entry(task).or_default().push(session);
     }
     let mut lost = BTreeSet::new();
-    for run in &books.runs {
-        let journal = &books.journals[run["session_id"].as_str().unwrap()];
+    for run in &records.runs {
+        let journal = &records.journals[run["session_id"].as_str().unwrap()];
         match end_of(run, journal) {
             Ok(true) => {}
             Ok(false) => drop(lost.insert(root(&task_of(journal)).to_owned())),
@@ -55,7 +55,7 @@ pub(crate) fn judge(books: &Books, jobs: &[Job], asked: &[Asked]) -> Verdict {
     }
     verdict.lost = lost.len();
     verdict.problems.extend(jobs.iter().filter_map(|job| {
-        let run = books.runs.iter().find(|run| run["run_id"] == job.run_id.as_str());
+        let run = records.runs.iter().find(|run| run["run_id"] == job.run_id.as_str());
         run.is_none().then(|| format!("{} was acknowledged as {} and is gone", job.task, job.run_id))
     }));
     for (task, sessions) in &tasks {
@@ -71,7 +71,7 @@ pub(crate) fn judge(books: &Books, jobs: &[Job], asked: &[Asked]) -> Verdict {
     if !missing.is_empty() || !surplus.is_empty() {
         verdict.problems.push(format!("missing are {missing:?}, and nobody asked for {surplus:?}"));
     }
-    for journal in books.journals.values().filter(|journal| !lost.contains(root(&task_of(journal)))) {
+    for journal in records.journals.values().filter(|journal| !lost.contains(root(&task_of(journal)))) {
         verdict.problems.extend(children(journal).map(|problem| told(&problem, &task_of(journal), journal)));
     }
     verdict

@@ -34,7 +34,7 @@ impl App {
         }
     }
 
-    /// Refuses an agent that run_start_cache programs, reaches servers or reads variables, unless an administrator saves, changes
+    /// Refuses an agent that starts programs, reaches servers or reads variables, unless an administrator saves, changes
     /// or deletes it.
     pub(super) fn authorize_agent(&self, blueprint: &Blueprint) -> Result<(), Error> {
         let Blueprint { name, command, mcp_servers, env, .. } = blueprint;

@@ -33,20 +33,20 @@ const ADOPT_EVERY: Duration = Duration::from_secs(1);
 const EVENTS_MAX: usize = 1_000;
 
 impl App {
-    async fn register_runner(&self, registration_request: &RegisterRequest) -> Result<Registered, Error> {
-        let runner_id = match registration_request.runner_id.clone().filter(|id| !id.is_empty()) {
+    async fn register_runner(&self, request: &RegisterRequest) -> Result<Registered, Error> {
+        let runner_id = match request.runner_id.clone().filter(|id| !id.is_empty()) {
             Some(id) => id,
             None => with_hex("runner_", &random()?),
         };
-        let details = match &registration_request.details {
+        let details = match &request.details {
             Value::Null => json!({}),
-            Value::Object(_) => registration_request.details.clone(),
+            Value::Object(_) => request.details.clone(),
             _ => return Err(Error::new(Code::InvalidRequest, "details must be an object")),
         };
         let runner = RunnerRecord {
             runner_id: runner_id.clone(),
-            name: registration_request.name.clone(),
-            slots: i64::from(registration_request.slots),
+            name: request.name.clone(),
+            slots: i64::from(request.slots),
             details,
             registered_at: 0,
             seen_at: 0,
@@ -298,8 +298,8 @@ impl App {
 }
 
 impl RunnerApi for App {
-    fn register<'a>(&'a self, registration_request: &'a RegisterRequest) -> Answer<'a, Registered> {
-        Box::pin(self.register_runner(registration_request))
+    fn register<'a>(&'a self, request: &'a RegisterRequest) -> Answer<'a, Registered> {
+        Box::pin(self.register_runner(request))
     }
 
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {

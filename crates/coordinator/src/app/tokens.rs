@@ -8,7 +8,7 @@ use slipform_types::with_hex;
 
 use super::{App, errors};
 
-/// What throttle token begins with, so that scanners find those that leaked.
+/// What every token begins with, so that scanners find those that leaked.
 const PREFIX: &str = "sf_";
 
 /// What a token may do.

@@ -51,8 +51,8 @@ impl WorkSignal {
     }
 
     /// Whether to look though nobody rang: others put work into the queue too. Once for all who wait.
-    pub(super) fn may_look(&self, throttle: Duration) -> bool {
-        self.unasked.is_time(throttle)
+    pub(super) fn may_look(&self, pause: Duration) -> bool {
+        self.unasked.is_time(pause)
     }
 }
 

@@ -32,7 +32,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_answer() {
-        let answer = caught(async { panic!("on purpose") }).await;
+        let answer = catch_panic(async { panic!("on purpose") }).await;
         assert_eq!(answer.status(), 500);
         let body = axum::body::to_bytes(answer.into_body(), 1_000).await.unwrap();
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();

@@ -25,7 +25,7 @@ struct Whole;
 /// The name of the way in which tokens are shown.
 const BEARER: &str = "bearer";
 
-/// Describes throttle address, what it takes and what it answers.
+/// Describes every address, what it takes and what it answers.
 pub fn openapi() -> OpenApi {
     let mut all = Whole::openapi();
     for routes in [router::short(), router::long()] {

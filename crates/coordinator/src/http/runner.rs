@@ -27,7 +27,7 @@ pub(super) async fn register(
 
 /// Asks for work, and waits a while for it.
 #[utoipa::path(post, path = "/runner/claim", tag = "runner", request_body = ClaimRequest,
-    responses((status = 200, description = "Assignment, or none.", body = Claims)))]
+    responses((status = 200, description = "Work, or none.", body = Claims)))]
 pub(super) async fn claim(
     State(context): Shared,
     ValidJson(request): ValidJson<ClaimRequest>,

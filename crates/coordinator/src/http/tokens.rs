@@ -14,7 +14,7 @@ use crate::app::{App, Scope};
 /// How long an answer is believed. A revoked token works that much longer.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// The most tokens that are remembered. More are asked for throttle time.
+/// The most tokens that are remembered. More are asked for every time.
 const REMEMBERED_MAX: usize = 1_024;
 
 /// The most wrong tokens from one address in a while; then it has to wait. Nobody finds one of 2^256 by trying, but

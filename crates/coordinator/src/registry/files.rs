@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 2;
 /// The most files that are looked at; a folder with more is not one of agents.
 const FILES_MAX: usize = 10_000;
 
-/// What tells that something has changed: throttle file with its size and time.
+/// What tells that something has changed: every file with its size and time.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint(Vec<(PathBuf, u64, Option<SystemTime>)>);
 

@@ -7,23 +7,23 @@
 
 mod interrupted;
 mod shell;
-mod world;
+mod test_store;
 
 macro_rules! over_each_database {
     ($($file:ident: $($case:ident)+;)+) => {
         mod sqlite {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                crate::$file::$case(&crate::world::World::sqlite().await).await;
+                crate::$file::$case(&crate::test_store::TestStore::sqlite().await).await;
             })+)+
         }
 
         mod postgres {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                if let Some(world) = crate::world::World::postgres().await {
-                    crate::$file::$case(&world).await;
-                    world.tear_down().await;
+                if let Some(store_under_test) = crate::test_store::TestStore::postgres().await {
+                    crate::$file::$case(&store_under_test).await;
+                    store_under_test.tear_down().await;
                 }
             })+)+
         }

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 #[tokio::test]
 async fn universal_responses_are_held_to_their_rules_however_the_schema_is_given() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let schema = slipform_schema::universal::schema().unwrap().source();
     let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});
     let asked = json!({"response_type": "planning", "status": "needs_clarification", "message": "Which?"});
@@ -14,7 +14,7 @@ async fn universal_responses_are_held_to_their_rules_however_the_schema_is_given
         let check = |text: String| {
             let mut request = how.clone();
             request["text"] = json!(text);
-            house.post("/check", &request).send()
+            server.post("/check", &request).send()
         };
         let view = check(bare.to_string()).await.ok(200);
         assert_eq!((&view["valid"], &view["found"], &view["value"]), (&json!(false), &json!(true), &bare));

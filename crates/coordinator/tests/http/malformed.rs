@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 #[tokio::test]
 async fn bodies_that_are_not_understood_are_refused_with_their_place() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let cases = [
         ("/runs", "", "line 1 column 0"),
         ("/runs", "{", "line 1 column 1"),
@@ -35,7 +35,7 @@ async fn bodies_that_are_not_understood_are_refused_with_their_place() {
     ];
     for (path, body, part) in cases {
         let answer =
-            house.ask("POST", path).text(body).header("content-type", "application/json").send().await;
+            server.ask("POST", path).text(body).header("content-type", "application/json").send().await;
         let message = answer.refused(400, "InvalidRequest");
         assert!(message.contains(part), "{path} {body}: {message}");
         assert!(answer.json()["details"]["line"].is_number());
@@ -44,24 +44,24 @@ async fn bodies_that_are_not_understood_are_refused_with_their_place() {
 
 #[tokio::test]
 async fn writes_have_to_say_that_they_are_json() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     for path in
         ["/runs", "/agents", "/agents/validate", "/schemas", "/check", "/runner/register", "/runner/claim"]
     {
         for kind in ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx"] {
-            let answer = house.ask("POST", path).text("{}").header("content-type", kind).send().await;
+            let answer = server.ask("POST", path).text("{}").header("content-type", kind).send().await;
             answer.refused(415, "UnsupportedMediaType");
         }
     }
     let text = json!({"text": "1"}).to_string();
     for kind in ["application/json", "Application/JSON; charset=utf-8"] {
-        house.ask("POST", "/check").text(&text).header("content-type", kind).send().await.ok(200);
+        server.ask("POST", "/check").text(&text).header("content-type", kind).send().await.ok(200);
     }
 }
 
 #[tokio::test]
 async fn queries_that_are_not_understood_are_refused() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let huge = "99999999999999999999";
     for query in [
         "limit=0",
@@ -79,27 +79,31 @@ async fn queries_that_are_not_understood_are_refused() {
         "session_id=x",
         "agent=writer",
     ] {
-        house.get(&format!("/runs?{query}")).send().await.refused(400, "InvalidRequest");
+        server.get(&format!("/runs?{query}")).send().await.refused(400, "InvalidRequest");
     }
-    let unknown = house.get("/runs?agent=writer").send().await.refused(400, "InvalidRequest");
+    let unknown = server.get("/runs?agent=writer").send().await.refused(400, "InvalidRequest");
     assert!(unknown.contains("unknown field `agent`"), "{unknown}");
     for path in ["/sessions?x=1", "/events/stream?x=1", "/stats?x=1", "/stats?agent_name=writer"] {
-        house.get(path).send().await.refused(400, "InvalidRequest");
+        server.get(path).send().await.refused(400, "InvalidRequest");
     }
-    house.get("/sessions?limit=0").send().await.refused(400, "InvalidRequest");
-    house.get("/sessions?after=-1").send().await.refused(400, "InvalidRequest");
-    house.agent("writer", json!({})).await;
-    let (_, session) = house.submit("writer").await;
+    server.get("/sessions?limit=0").send().await.refused(400, "InvalidRequest");
+    server.get("/sessions?after=-1").send().await.refused(400, "InvalidRequest");
+    server.agent("writer", json!({})).await;
+    let (_, session) = server.submit("writer").await;
     for query in ["after=-1", "after=x", "limit=0", &format!("after={huge}"), &format!("limit={huge}")] {
-        house.get(&format!("/sessions/{session}/events?{query}")).send().await.refused(400, "InvalidRequest");
+        server
+            .get(&format!("/sessions/{session}/events?{query}"))
+            .send()
+            .await
+            .refused(400, "InvalidRequest");
     }
-    house.get("/runs?agent_name=a%00b").send().await.refused(400, "InvalidRequest");
-    house.get("/stats?agent=a%00b").send().await.refused(400, "InvalidRequest");
+    server.get("/runs?agent_name=a%00b").send().await.refused(400, "InvalidRequest");
+    server.get("/stats?agent=a%00b").send().await.refused(400, "InvalidRequest");
     let body =
         json!({"type": "start_session", "agent_name": "writer", "prompt": "x", "project_dir": "a\u{0}b"});
-    house.post("/runs", &body).send().await.refused(400, "InvalidRequest");
+    server.post("/runs", &body).send().await.refused(400, "InvalidRequest");
     let body = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
     for wait in ["-1", "601", "NaN", "inf", "x", "1e999"] {
-        house.post(&format!("/runs?wait={wait}"), &body).send().await.refused(400, "InvalidRequest");
+        server.post(&format!("/runs?wait={wait}"), &body).send().await.refused(400, "InvalidRequest");
     }
 }

@@ -3,15 +3,15 @@
 use expect_test::expect_file;
 use serde_json::Value;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 #[tokio::test]
 async fn the_description_is_the_committed_one_and_is_served() {
     let description = slipform_coordinator::http::openapi();
     let mut text = description.to_pretty_json().unwrap();
     text.push('\n');
-    let house = House::open().await;
-    let served = house.get("/openapi.json").send().await.ok(200);
+    let server = TestServer::open().await;
+    let served = server.get("/openapi.json").send().await.ok(200);
     assert_eq!(served, serde_json::from_str::<Value>(&text).unwrap());
     expect_file!["../../openapi.json"].assert_eq(&text);
 }

@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 use slipform_coordinator::Scope;
 
-use crate::house::{House, completed, result};
+use crate::test_server::{TestServer, completed, result};
 
 #[tokio::test]
 async fn a_server_says_how_it_is() {
-    let house = House::open().await;
-    assert_eq!(house.get("/healthz").send().await.ok(200)["status"], "ok");
-    let ready = house.get("/readyz").send().await.ok(200);
+    let server = TestServer::open().await;
+    assert_eq!(server.get("/healthz").send().await.ok(200)["status"], "ok");
+    let ready = server.get("/readyz").send().await.ok(200);
     assert_eq!(
         (&ready["ready"], &ready["database"], &ready["draining"]),
         (&json!(true), &json!("ok"), &json!(false))
     );
-    let metrics = house.get("/metrics").send().await;
+    let metrics = server.get("/metrics").send().await;
     assert_eq!(metrics.status, 200);
     assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert!(metrics.text.contains("slipform_runs_submitted_total 0"), "{}", metrics.text);
@@ -22,18 +22,18 @@ async fn a_server_says_how_it_is() {
 
 #[tokio::test]
 async fn what_is_repeated_is_counted_once() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let ask = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let ask = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
     for _ in 0..2 {
-        house.post("/runs", &ask).header("idempotency-key", "a").send().await.ok(201);
+        server.post("/runs", &ask).header("idempotency-key", "a").send().await.ok(201);
     }
-    let mut work = house.claim(&house.runner().await).await;
+    let mut work = server.claim(&server.runner().await).await;
     let end = work.message(&json!([result(json!({"result_text": "Done."})), completed()]));
     for _ in 0..2 {
-        house.post("/runner/finish", &end).send().await.ok(200);
+        server.post("/runner/finish", &end).send().await.ok(200);
     }
-    let metrics = house.get("/metrics").send().await.text;
+    let metrics = server.get("/metrics").send().await.text;
     for line in [
         "slipform_runs_submitted_total 1\n",
         "slipform_runs_total{status=\"completed\"} 1\n",
@@ -45,24 +45,24 @@ async fn what_is_repeated_is_counted_once() {
 
 #[tokio::test]
 async fn agents_have_figures_on_each_backend() {
-    let house = House::open().await;
-    assert_eq!(house.get("/stats").send().await.ok(200), json!([]));
-    house.agent("writer", json!({})).await;
-    house.agent("tester", json!({})).await;
+    let server = TestServer::open().await;
+    assert_eq!(server.get("/stats").send().await.ok(200), json!([]));
+    server.agent("writer", json!({})).await;
+    server.agent("tester", json!({})).await;
     for (agent, backend, retries) in [("writer", "large", 0), ("writer", "small", 2), ("tester", "small", 0)]
     {
-        house.submit(agent).await;
-        let mut work = house.claim(&house.runner().await).await;
+        server.submit(agent).await;
+        let mut work = server.claim(&server.runner().await).await;
         let mut end = result(json!({"result_text": "Done."}));
         end["receipt"]["retries"] = json!(retries);
         end["receipt"]["tokens"] = json!({"input": 30, "output": 10});
         end["receipt"]["rungs"] = json!([{"tier": "t", "backend": backend, "calls": 1}]);
-        house.post("/runner/finish", &work.message(&json!([end, completed()]))).send().await.ok(200);
+        server.post("/runner/finish", &work.message(&json!([end, completed()]))).send().await.ok(200);
     }
-    let (stopped, _) = house.submit("writer").await;
-    house.post(&format!("/runs/{stopped}/stop"), &json!({})).send().await.ok(200);
+    let (stopped, _) = server.submit("writer").await;
+    server.post(&format!("/runs/{stopped}/stop"), &json!({})).send().await.ok(200);
 
-    let mut rows = house.get("/stats?agent=writer").send().await.ok(200);
+    let mut rows = server.get("/stats?agent=writer").send().await.ok(200);
     for row in rows.as_array_mut().unwrap().iter_mut().skip(1) {
         assert!(row["p50_ms"].as_i64() >= Some(0) && row["p95_ms"].as_i64() >= Some(0), "{row}");
         row["p50_ms"] = json!(null);
@@ -81,18 +81,18 @@ async fn agents_have_figures_on_each_backend() {
         "tokens": 0, "tokens_per_valid_result": null});
     let retried = json!({"first_pass": 0, "first_pass_rate": 0.0, "retries": 2});
     assert_eq!(rows, json!([row(None, nothing), row(Some("large"), json!({})), row(Some("small"), retried)]));
-    let agents = house.get("/stats").send().await.ok(200);
+    let agents = server.get("/stats").send().await.ok(200);
     assert_eq!(agents.as_array().unwrap().len(), 4);
 }
 
 #[tokio::test]
 async fn runners_and_their_backends_are_listed() {
-    let house = House::open().await;
-    assert_eq!(house.get("/runners").send().await.ok(200), json!([]));
-    let runner = house.runner().await;
-    let listed = house.get("/runners").send().await.ok(200);
+    let server = TestServer::open().await;
+    assert_eq!(server.get("/runners").send().await.ok(200), json!([]));
+    let runner = server.runner().await;
+    let listed = server.get("/runners").send().await.ok(200);
     assert_eq!((&listed[0]["runner_id"], &listed[0]["slots"]), (&json!(runner), &json!(2)));
-    let backends = house.get("/backends").send().await.ok(200);
+    let backends = server.get("/backends").send().await.ok(200);
     assert_eq!(backends, json!([{"name": "here", "kind": "openai", "model": "m", "runners": [runner]}]));
 }
 
@@ -101,13 +101,13 @@ async fn probes_answer_everybody_and_tell_strangers_less() {
     let project = std::env::temp_dir().join(format!("slipform-http-probe-{}", std::process::id()));
     std::fs::create_dir_all(project.join("agents")).unwrap();
     std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: x\n").unwrap();
-    let house = House::of(&project, |options| options.needs_token = true).await;
+    let server = TestServer::of(&project, |options| options.needs_token = true).await;
     std::fs::remove_dir_all(&project).unwrap();
-    house.get("/healthz").send().await.ok(200);
-    for ask in [house.get("/readyz"), house.get("/readyz").token("sf_wrong")] {
+    server.get("/healthz").send().await.ok(200);
+    for ask in [server.get("/readyz"), server.get("/readyz").token("sf_wrong")] {
         assert_eq!(ask.send().await.ok(200)["files"], json!([]));
     }
-    let token = house.token(Scope::Caller).await;
-    let known = house.get("/readyz").token(&token).send().await.ok(200);
+    let token = server.token(Scope::Caller).await;
+    let known = server.get("/readyz").token(&token).send().await.ok(200);
     assert_eq!(known["files"][0]["name"], "broken");
 }

@@ -1,19 +1,19 @@
 //! Addresses: what is there, and what is said where nothing is.
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 #[tokio::test]
 async fn what_is_not_there_is_said_in_the_usual_shape() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     for path in ["/", "/nothing", "/runs/", "/runs/a/b/c", "/agents/a/b", "/%ff", "/stats/x"] {
-        let message = house.get(path).send().await.refused(404, "NotFound");
+        let message = server.get(path).send().await.refused(404, "NotFound");
         assert!(message.contains("/openapi.json"), "{message}");
     }
 }
 
 #[tokio::test]
 async fn wrong_methods_are_told_the_right_ones() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let cases = [
         ("DELETE", "/runs", "GET,HEAD,POST"),
         ("PUT", "/runs/run_0123456789ab", "GET,HEAD"),
@@ -26,7 +26,7 @@ async fn wrong_methods_are_told_the_right_ones() {
         ("TRACE", "/metrics", "GET,HEAD"),
     ];
     for (method, path, allowed) in cases {
-        let answer = house.ask(method, path).send().await;
+        let answer = server.ask(method, path).send().await;
         answer.refused(405, "MethodNotAllowed");
         let mut allow: Vec<&str> = answer.header("allow").expect("Allow").split(',').collect();
         allow.sort_unstable();
@@ -36,37 +36,37 @@ async fn wrong_methods_are_told_the_right_ones() {
 
 #[tokio::test]
 async fn what_is_no_id_is_the_id_of_nothing() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     for id in ["x", "run_", "ses_0123456789ab", "run_0123456789ab", "%ff", "run_0123456789AB", "..%2f"] {
-        house.get(&format!("/runs/{id}")).send().await.refused(404, "RunNotFound");
-        house.ask("POST", &format!("/runs/{id}/stop")).send().await.refused(404, "RunNotFound");
+        server.get(&format!("/runs/{id}")).send().await.refused(404, "RunNotFound");
+        server.ask("POST", &format!("/runs/{id}/stop")).send().await.refused(404, "RunNotFound");
     }
     for id in ["x", "ses_", "run_0123456789ab", "ses_0123456789ab", "%ff"] {
         let session = format!("/sessions/{id}");
-        house.get(&session).send().await.refused(404, "SessionNotFound");
-        house.ask("DELETE", &session).send().await.refused(404, "SessionNotFound");
-        house.ask("POST", &format!("{session}/stop")).send().await.refused(404, "SessionNotFound");
+        server.get(&session).send().await.refused(404, "SessionNotFound");
+        server.ask("DELETE", &session).send().await.refused(404, "SessionNotFound");
+        server.ask("POST", &format!("{session}/stop")).send().await.refused(404, "SessionNotFound");
         for part in ["result", "events", "events/stream"] {
-            house.get(&format!("{session}/{part}")).send().await.refused(404, "SessionNotFound");
+            server.get(&format!("{session}/{part}")).send().await.refused(404, "SessionNotFound");
         }
     }
     for name in ["x", "%ff", "a%20b"] {
-        house.get(&format!("/agents/{name}")).send().await.refused(404, "AgentNotFound");
-        house.ask("DELETE", &format!("/agents/{name}")).send().await.refused(404, "AgentNotFound");
-        house.get(&format!("/schemas/{name}")).send().await.refused(404, "SchemaNotFound");
-        house.ask("DELETE", &format!("/schemas/{name}")).send().await.refused(404, "SchemaNotFound");
+        server.get(&format!("/agents/{name}")).send().await.refused(404, "AgentNotFound");
+        server.ask("DELETE", &format!("/agents/{name}")).send().await.refused(404, "AgentNotFound");
+        server.get(&format!("/schemas/{name}")).send().await.refused(404, "SchemaNotFound");
+        server.ask("DELETE", &format!("/schemas/{name}")).send().await.refused(404, "SchemaNotFound");
     }
 }
 
 #[tokio::test]
 async fn only_this_machine_may_ask_without_a_token() {
-    let house = House::open().await;
-    let port = house.address.port();
+    let server = TestServer::open().await;
+    let port = server.address.port();
     for host in ["localhost", "127.0.0.1:1", "[::1]:9", &format!("localhost:{port}")] {
-        house.get("/runs").header("host", host).send().await.ok(200);
+        server.get("/runs").header("host", host).send().await.ok(200);
     }
     for host in ["", "example.org", "localhost.example.org", "10.0.0.1", &format!("example.org:{port}")] {
-        let answer = house.get("/runs").header("host", host).send().await;
+        let answer = server.get("/runs").header("host", host).send().await;
         // Without any host the connection itself may refuse.
         if host.is_empty() {
             assert!(matches!(answer.status, 400 | 403), "{answer:?}");
@@ -75,10 +75,10 @@ async fn only_this_machine_may_ask_without_a_token() {
         }
     }
     for origin in ["http://localhost:5173", "https://127.0.0.1", "http://[::1]:80"] {
-        house.get("/runs").header("origin", origin).send().await.ok(200);
+        server.get("/runs").header("origin", origin).send().await.ok(200);
     }
     for origin in ["null", "http://example.org", "http://localhost.example.org", "file://"] {
-        house.get("/runs").header("origin", origin).send().await.refused(403, "Forbidden");
-        house.get("/nothing").header("origin", origin).send().await.refused(403, "Forbidden");
+        server.get("/runs").header("origin", origin).send().await.refused(403, "Forbidden");
+        server.get("/nothing").header("origin", origin).send().await.refused(403, "Forbidden");
     }
 }

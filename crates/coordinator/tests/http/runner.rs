@@ -3,41 +3,41 @@
 use serde_json::{Value, json};
 
 use crate::client::Connection;
-use crate::house::{House, completed, result, started};
+use crate::test_server::{TestServer, completed, result, started};
 
 #[tokio::test]
 async fn stale_attempts_write_nothing() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    house.submit("writer").await;
-    let runner = house.runner().await;
-    let mut first = house.claim(&runner).await;
-    assert_eq!(house.post("/runner/release", &first.attempt()).send().await.status, 204);
-    let mut second = house.claim(&runner).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    server.submit("writer").await;
+    let runner = server.runner().await;
+    let mut first = server.claim(&runner).await;
+    assert_eq!(server.post("/runner/release", &first.attempt()).send().await.status, 204);
+    let mut second = server.claim(&runner).await;
     assert!(second.token > first.token);
     for path in ["/runner/park", "/runner/release"] {
-        house.post(path, &first.attempt()).send().await.refused(409, "StaleAttempt");
+        server.post(path, &first.attempt()).send().await.refused(409, "StaleAttempt");
     }
     let late = first.message(&json!([started()]));
-    house.post("/runner/append", &late).send().await.refused(409, "StaleAttempt");
+    server.post("/runner/append", &late).send().await.refused(409, "StaleAttempt");
     let late = first.message(&json!([result(json!({"result_text": "x"})), completed()]));
-    house.post("/runner/finish", &late).send().await.refused(409, "StaleAttempt");
+    server.post("/runner/finish", &late).send().await.refused(409, "StaleAttempt");
     let beats = json!({"runner_id": runner, "attempts": [first.attempt(), second.attempt()]});
-    let beats = house.post("/runner/heartbeat", &beats).send().await.ok(200);
+    let beats = server.post("/runner/heartbeat", &beats).send().await.ok(200);
     let stale: Vec<_> = beats["attempts"].as_array().unwrap().iter().map(|beat| &beat["stale"]).collect();
     assert_eq!(stale, [&json!(true), &json!(false)]);
-    house.append(&mut second, &json!([started()])).await;
-    house.finish(&mut second, "Done.").await;
+    server.append(&mut second, &json!([started()])).await;
+    server.finish(&mut second, "Done.").await;
 }
 
 #[tokio::test]
 async fn results_that_break_their_contract_are_refused() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-    house.agent("counter", json!({"output_schema": schema})).await;
-    let (_, session) = house.submit("counter").await;
-    let mut work = house.claim(&house.runner().await).await;
-    house.append(&mut work, &json!([started()])).await;
+    server.agent("counter", json!({"output_schema": schema})).await;
+    let (_, session) = server.submit("counter").await;
+    let mut work = server.claim(&server.runner().await).await;
+    server.append(&mut work, &json!([started()])).await;
     let number = work.number;
     for events in [
         json!([result(json!({"result_data": {"n": "x"}})), completed()]),
@@ -45,32 +45,32 @@ async fn results_that_break_their_contract_are_refused() {
         json!([completed()]),
     ] {
         work.number = number;
-        house.post("/runner/finish", &work.message(&events)).send().await.refused(422, "InvalidResult");
+        server.post("/runner/finish", &work.message(&events)).send().await.refused(422, "InvalidResult");
     }
     work.number = number;
-    house
+    server
         .post("/runner/finish", &work.message(&json!([started()])))
         .send()
         .await
         .refused(400, "InvalidRequest");
     work.number = number;
-    house.post("/runner/append", &work.message(&json!([]))).send().await.refused(400, "InvalidRequest");
+    server.post("/runner/append", &work.message(&json!([]))).send().await.refused(400, "InvalidRequest");
     work.number = number;
     let good = json!([result(json!({"result_data": {"n": 1}})), completed()]);
-    house.post("/runner/finish", &work.message(&good)).send().await.ok(200);
-    let view = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    server.post("/runner/finish", &work.message(&good)).send().await.ok(200);
+    let view = server.get(&format!("/sessions/{session}/result")).send().await.ok(200);
     assert_eq!((&view["result_data"], &view["schema_validation"]["valid"]), (&json!({"n": 1}), &json!(true)));
 }
 
 #[tokio::test]
 async fn universal_responses_that_break_their_rules_are_refused() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let schema = &slipform_schema::shipped()[0];
     let agent = json!({"output_schema": schema.schema.source(), "response_type": "planning"});
-    house.agent("planner", agent).await;
-    let (_, session) = house.submit("planner").await;
-    let mut work = house.claim(&house.runner().await).await;
-    house.append(&mut work, &json!([started()])).await;
+    server.agent("planner", agent).await;
+    let (_, session) = server.submit("planner").await;
+    let mut work = server.claim(&server.runner().await).await;
+    server.append(&mut work, &json!([started()])).await;
     let number = work.number;
     let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});
     let answer = json!({
@@ -84,7 +84,7 @@ async fn universal_responses_that_break_their_rules_are_refused() {
         assert!(schema.schema.is_valid(&data) || data.get("message").is_none());
         work.number = number;
         let events = json!([result(json!({"result_data": data})), completed()]);
-        let refused = house.post("/runner/finish", &work.message(&events)).send().await;
+        let refused = server.post("/runner/finish", &work.message(&events)).send().await;
         let message = refused.refused(422, "InvalidResult");
         assert!(message.contains(error), "{message}");
     }
@@ -93,17 +93,17 @@ async fn universal_responses_that_break_their_rules_are_refused() {
         "response_type": "error", "status": "error", "message": "No.", "error_details": {"error_code": "E"},
     });
     let good = json!([result(json!({"result_data": failure})), completed()]);
-    house.post("/runner/finish", &work.message(&good)).send().await.ok(200);
-    let view = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    server.post("/runner/finish", &work.message(&good)).send().await.ok(200);
+    let view = server.get(&format!("/sessions/{session}/result")).send().await.ok(200);
     assert_eq!(view["result_data"], failure);
 }
 
 #[tokio::test]
 async fn a_runner_tells_only_what_is_its_own() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (_, session) = house.submit("writer").await;
-    let mut work = house.claim(&house.runner().await).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (_, session) = server.submit("writer").await;
+    let mut work = server.claim(&server.runner().await).await;
     let mut begun = work.work["journal"][0].clone();
     for key in ["seq", "session_id", "run_id", "timestamp"] {
         begun.as_object_mut().unwrap().remove(key);
@@ -115,7 +115,7 @@ async fn a_runner_tells_only_what_is_its_own() {
     for event in [&begun, &child, &expired, &text, &completed()] {
         work.number = 0;
         let events = json!([started(), event]);
-        let answer = house.post("/runner/append", &work.message(&events)).send().await;
+        let answer = server.post("/runner/append", &work.message(&events)).send().await;
         let message = answer.refused(400, "InvalidRequest");
         assert!(message.contains(event["event_type"].as_str().unwrap()), "{message}");
     }
@@ -125,27 +125,27 @@ async fn a_runner_tells_only_what_is_its_own() {
         work.number = 0;
         let mut events = before.as_array().unwrap().clone();
         events.extend([text.clone(), completed()]);
-        let answer = house.post("/runner/finish", &work.message(&json!(events))).send().await;
+        let answer = server.post("/runner/finish", &work.message(&json!(events))).send().await;
         answer.refused(400, "InvalidRequest");
     }
     work.number = 0;
     let events = json!([started(), {"event_type": "stop_requested"}, text, completed()]);
-    house.post("/runner/finish", &work.message(&events)).send().await.ok(200);
-    let journal = house.get(&format!("/sessions/{session}/events")).send().await.ok(200);
+    server.post("/runner/finish", &work.message(&events)).send().await.ok(200);
+    let journal = server.get(&format!("/sessions/{session}/events")).send().await.ok(200);
     assert_eq!(journal["events"].as_array().unwrap().len(), 5);
 }
 
 #[tokio::test]
 async fn a_claim_holds_everything_and_an_empty_queue_gives_nothing() {
-    let house = House::open().await;
-    let runner = house.runner().await;
+    let server = TestServer::open().await;
+    let runner = server.runner().await;
     let request = json!({"runner_id": runner, "slots": 1});
-    assert_eq!(house.post("/runner/claim", &request).send().await.ok(200), json!({"claims": []}));
-    house.agent("writer", json!({})).await;
+    assert_eq!(server.post("/runner/claim", &request).send().await.ok(200), json!({"claims": []}));
+    server.agent("writer", json!({})).await;
     let waiting = tokio::spawn(
-        house.post("/runner/claim", &json!({"runner_id": runner, "slots": 1, "wait_ms": 20_000})).send(),
+        server.post("/runner/claim", &json!({"runner_id": runner, "slots": 1, "wait_ms": 20_000})).send(),
     );
-    let (run, session) = house.submit("writer").await;
+    let (run, session) = server.submit("writer").await;
     let claims = waiting.await.unwrap().ok(200);
     let work = &claims["claims"][0];
     assert_eq!((&work["run_id"], &work["session_id"]), (&json!(run), &json!(session)));
@@ -154,47 +154,47 @@ async fn a_claim_holds_everything_and_an_empty_queue_gives_nothing() {
 
 #[tokio::test]
 async fn what_a_runner_claimed_and_left_is_given_back() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let runner = house.runner().await;
-    let request = house.post("/runner/claim", &json!({"runner_id": runner, "slots": 1, "wait_ms": 20_000}));
-    let mut leaving = Connection::open(house.address).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let runner = server.runner().await;
+    let request = server.post("/runner/claim", &json!({"runner_id": runner, "slots": 1, "wait_ms": 20_000}));
+    let mut leaving = Connection::open(server.address).await;
     leaving.write(&(request.head() + request.body.as_deref().unwrap())).await;
     drop(leaving);
     // Whether the claim came first or not: somebody else gets the run, without waiting for a lease to expire.
-    house.submit("writer").await;
-    let mut work = house.claim(&house.runner().await).await;
-    house.finish(&mut work, "Done.").await;
+    server.submit("writer").await;
+    let mut work = server.claim(&server.runner().await).await;
+    server.finish(&mut work, "Done.").await;
 }
 
 #[tokio::test]
 async fn agents_work_for_agents() {
-    let house = House::open().await;
-    house.agent("helper", json!({})).await;
-    house.agent("leader", json!({"agents": ["helper"]})).await;
-    let (_, session) = house.submit("leader").await;
-    let runner = house.runner().await;
-    let mut work = house.claim(&runner).await;
+    let server = TestServer::open().await;
+    server.agent("helper", json!({})).await;
+    server.agent("leader", json!({"agents": ["helper"]})).await;
+    let (_, session) = server.submit("leader").await;
+    let runner = server.runner().await;
+    let mut work = server.claim(&runner).await;
     assert_eq!(work.work["agents"][0]["name"], "helper");
-    house.append(&mut work, &json!([started()])).await;
+    server.append(&mut work, &json!([started()])).await;
     let ask = |agent: &str, call: &str| -> Value {
         json!({"run_id": work.run_id, "token": work.token, "call_id": call, "agent_name": agent,
             "parameters": {"prompt": "Help."}, "execution_mode": "sync"})
     };
-    let refused = house.post("/runner/delegate", &ask("nobody", "c0")).send().await.ok(200);
+    let refused = server.post("/runner/delegate", &ask("nobody", "c0")).send().await.ok(200);
     assert!(refused["refused"]["reason"].is_string(), "{refused}");
-    let child = house.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
+    let child = server.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
     let child_session = child["accepted"]["session_id"].as_str().unwrap();
-    house.ask("DELETE", "/agents/helper").send().await;
-    let again = house.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
+    server.ask("DELETE", "/agents/helper").send().await;
+    let again = server.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
     assert_eq!(again, child, "it was started, whatever has become of its agent");
-    let gone = house.post("/runner/delegate", &ask("helper", "c2")).send().await.ok(200);
+    let gone = server.post("/runner/delegate", &ask("helper", "c2")).send().await.ok(200);
     assert!(gone["refused"]["reason"].is_string(), "{gone}");
-    assert_eq!(house.post("/runner/park", &work.attempt()).send().await.status, 204);
-    let parent = house.get(&format!("/sessions/{session}")).send().await.ok(200);
+    assert_eq!(server.post("/runner/park", &work.attempt()).send().await.status, 204);
+    let parent = server.get(&format!("/sessions/{session}")).send().await.ok(200);
     assert_eq!((&parent["children"], &parent["status"]), (&json!([child_session]), &json!("waiting")));
-    house.work_off("Helped.").await;
-    let again = house.claim(&runner).await;
+    server.work_off("Helped.").await;
+    let again = server.claim(&runner).await;
     assert_eq!(again.run_id, work.run_id);
     let last = again.work["journal"].as_array().unwrap().last().unwrap();
     assert_eq!(last["event_type"], "child_completed");

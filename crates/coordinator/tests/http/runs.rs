@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 fn start(more: Value) -> Value {
-    let mut body = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
+    let mut body = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
     }
@@ -14,24 +14,24 @@ fn start(more: Value) -> Value {
 
 #[tokio::test]
 async fn a_run_is_taken_on_worked_off_and_shown() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (run, session) = house.submit("writer").await;
-    let pending = house.get(&format!("/runs/{run}")).send().await.ok(200);
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (run, session) = server.submit("writer").await;
+    let pending = server.get(&format!("/runs/{run}")).send().await.ok(200);
     assert_eq!((&pending["status"], &pending["session_id"]), (&json!("pending"), &json!(session)));
-    house.get(&format!("/sessions/{session}/result")).send().await.refused(409, "NotFinished");
-    house.work_off("Good day.").await;
-    let done = house.get(&format!("/runs/{run}")).send().await.ok(200);
+    server.get(&format!("/sessions/{session}/result")).send().await.refused(409, "NotFinished");
+    server.work_off("Good day.").await;
+    let done = server.get(&format!("/runs/{run}")).send().await.ok(200);
     assert_eq!((&done["status"], &done["attempts"]), (&json!("completed"), &json!(1)));
-    let result = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    let result = server.get(&format!("/sessions/{session}/result")).send().await.ok(200);
     assert_eq!((&result["result_text"], &result["result"]), (&json!("Good day."), &json!("Good day.")));
 }
 
 #[tokio::test]
 async fn what_cannot_be_taken_on_is_refused() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let schema = json!({"type": "object"});
-    house.agent("writer", json!({"output_schema": schema})).await;
+    server.agent("writer", json!({"output_schema": schema})).await;
     let cases = [
         (start(json!({"agent_name": "nobody"})), 404, "AgentNotFound"),
         (start(json!({"agent_name": null})), 400, "InvalidRequest"),
@@ -49,43 +49,43 @@ async fn what_cannot_be_taken_on_is_refused() {
         ),
     ];
     for (body, status, code) in cases {
-        house.post("/runs", &body).send().await.refused(status, code);
+        server.post("/runs", &body).send().await.refused(status, code);
     }
-    house.agent("other", json!({})).await;
+    server.agent("other", json!({})).await;
     let wanted = [
         (json!({"agent_name": "other", "output_schema": {"type": "nothing"}}), 422, "InvalidSchema"),
         (json!({"agent_name": "other", "output_schema_name": "none"}), 404, "SchemaNotFound"),
     ];
     for (more, status, code) in wanted {
-        house.post("/runs", &start(more)).send().await.refused(status, code);
+        server.post("/runs", &start(more)).send().await.refused(status, code);
     }
 }
 
 #[tokio::test]
 async fn nobody_calls_back_what_cannot_be_resumed() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    house.agent("helper", json!({})).await;
-    house.agent("program", json!({"type": "procedural", "command": ["./scan"]})).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    server.agent("helper", json!({})).await;
+    server.agent("program", json!({"type": "procedural", "command": ["./scan"]})).await;
     for (agent, is_resumable) in [("writer", true), ("program", false)] {
-        let (_, session) = house.submit(agent).await;
+        let (_, session) = server.submit(agent).await;
         let mode =
             json!({"agent_name": "helper", "execution_mode": "async_callback", "parent_session_id": session});
-        let answer = house.post("/runs", &start(mode)).send().await;
+        let answer = server.post("/runs", &start(mode)).send().await;
         match is_resumable {
             true => drop(answer.ok(201)),
             false => drop(answer.refused(409, "NotResumable")),
         }
     }
     let nowhere = json!({"execution_mode": "async_callback", "parent_session_id": "ses_0123456789ab"});
-    house.post("/runs", &start(nowhere)).send().await.refused(404, "SessionNotFound");
+    server.post("/runs", &start(nowhere)).send().await.refused(404, "SessionNotFound");
 }
 
 #[tokio::test]
 async fn asking_twice_with_a_key_is_asking_once() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let ask = |body: &Value, key: &str| house.post("/runs", body).header("idempotency-key", key);
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let ask = |body: &Value, key: &str| server.post("/runs", body).header("idempotency-key", key);
     let first = ask(&start(json!({})), "a").send().await.ok(201);
     let again = ask(&start(json!({})), "a").send().await.ok(201);
     assert_eq!(first, again);
@@ -94,10 +94,10 @@ async fn asking_twice_with_a_key_is_asking_once() {
     ask(&start(json!({"prompt": "Other."})), "a").send().await.refused(409, "IdempotencyConflict");
     ask(&start(json!({})), &"x".repeat(256)).send().await.refused(400, "InvalidRequest");
     ask(&start(json!({})), "\u{fc}").send().await.refused(400, "InvalidRequest");
-    house.work_off("Done.").await;
+    server.work_off("Done.").await;
     let ended = ask(&start(json!({})), "a").send().await.ok(201);
     assert_eq!(ended["status"], "completed");
-    house.ask("DELETE", "/agents/writer").send().await;
+    server.ask("DELETE", "/agents/writer").send().await;
     let gone = ask(&start(json!({})), "a").send().await.ok(201);
     assert_eq!(gone["run_id"], first["run_id"], "whatever has become of its agent");
     ask(&start(json!({"prompt": "Other."})), "a").send().await.refused(409, "IdempotencyConflict");
@@ -106,33 +106,33 @@ async fn asking_twice_with_a_key_is_asking_once() {
 
 #[tokio::test]
 async fn a_caller_can_wait_for_the_end() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let late = house.post("/runs?wait=0", &start(json!({}))).send().await.ok(202);
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let late = server.post("/runs?wait=0", &start(json!({}))).send().await.ok(202);
     assert_eq!(late["status"], "pending");
-    house.work_off("Nobody waits.").await;
+    server.work_off("Nobody waits.").await;
     for body in [start(json!({})), start(json!({"execution_mode": "sync"}))] {
         let path = if body.get("execution_mode").is_some() { "/runs" } else { "/runs?wait=600" };
-        let waiting = tokio::spawn(house.post(path, &body).send());
-        house.work_off("Good day.").await;
+        let waiting = tokio::spawn(server.post(path, &body).send());
+        server.work_off("Good day.").await;
         let run = waiting.await.unwrap().ok(200);
         assert_eq!(run["status"], "completed");
     }
-    house.agent("hurried", json!({"limits": {"timeout_seconds": 1}})).await;
+    server.agent("hurried", json!({"limits": {"timeout_seconds": 1}})).await;
     let hurried = start(json!({"agent_name": "hurried", "execution_mode": "sync"}));
-    assert_eq!(house.post("/runs", &hurried).send().await.ok(202)["status"], "pending");
+    assert_eq!(server.post("/runs", &hurried).send().await.ok(202)["status"], "pending");
 }
 
 #[tokio::test]
 async fn runs_are_listed_page_by_page() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    house.agent("reader", json!({})).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    server.agent("reader", json!({})).await;
     let mut runs = Vec::new();
     for agent in ["writer", "writer", "reader"] {
-        runs.push(house.submit(agent).await);
+        runs.push(server.submit(agent).await);
     }
-    house.work_off("Done.").await;
+    server.work_off("Done.").await;
     let ids = |page: &Value| -> Vec<String> {
         page["runs"]
             .as_array()
@@ -142,14 +142,14 @@ async fn runs_are_listed_page_by_page() {
             .collect()
     };
     let newest_first: Vec<String> = runs.iter().rev().map(|(run, _)| run.clone()).collect();
-    let all = house.get("/runs").send().await.ok(200);
+    let all = server.get("/runs").send().await.ok(200);
     assert_eq!((ids(&all), &all["next"]), (newest_first.clone(), &Value::Null));
-    let first = house.get("/runs?limit=2").send().await.ok(200);
+    let first = server.get("/runs?limit=2").send().await.ok(200);
     assert_eq!(ids(&first), newest_first[..2]);
     let next = first["next"].as_str().unwrap();
-    let second = house.get(&format!("/runs?limit=2&after={next}")).send().await.ok(200);
+    let second = server.get(&format!("/runs?limit=2&after={next}")).send().await.ok(200);
     assert_eq!((ids(&second), &second["next"]), (newest_first[2..].to_vec(), &Value::Null));
-    let of = async |query: String| ids(&house.get(&format!("/runs?{query}")).send().await.ok(200));
+    let of = async |query: String| ids(&server.get(&format!("/runs?{query}")).send().await.ok(200));
     assert_eq!(of("agent_name=reader".into()).await, [runs[2].0.clone()]);
     assert_eq!(of("status=completed".into()).await, [runs[0].0.clone()]);
     assert_eq!(of(format!("session_id={}", runs[1].1)).await, [runs[1].0.clone()]);
@@ -157,43 +157,43 @@ async fn runs_are_listed_page_by_page() {
 
 #[tokio::test]
 async fn a_run_can_be_stopped() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (run, _) = house.submit("writer").await;
-    let mut work = house.claim(&house.runner().await).await;
-    let stopping = house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (run, _) = server.submit("writer").await;
+    let mut work = server.claim(&server.runner().await).await;
+    let stopping = server.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
     assert_eq!(stopping["status"], "stopping");
-    let appended = house.append(&mut work, &json!([crate::house::started()])).await;
+    let appended = server.append(&mut work, &json!([crate::test_server::started()])).await;
     assert_eq!(appended["stop"], true);
     let end = json!([{"event_type": "run_completed", "status": "stopped"}]);
-    house.post("/runner/finish", &work.message(&end)).send().await.ok(200);
-    let (_, session) = house.submit("writer").await;
-    house.ask("POST", &format!("/sessions/{session}/stop")).send().await.ok(200);
-    let ended = house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+    server.post("/runner/finish", &work.message(&end)).send().await.ok(200);
+    let (_, session) = server.submit("writer").await;
+    server.ask("POST", &format!("/sessions/{session}/stop")).send().await.ok(200);
+    let ended = server.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
     assert_eq!(ended["status"], "stopped");
 }
 
 #[tokio::test]
 async fn whoever_asks_for_a_sync_child_waits_for_it() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    house.agent("helper", json!({})).await;
-    let (_, session) = house.submit("writer").await;
-    house.work_off("One.").await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    server.agent("helper", json!({})).await;
+    let (_, session) = server.submit("writer").await;
+    server.work_off("One.").await;
     let start = json!({"type": "start_session", "agent_name": "helper", "prompt": "x",
         "parent_session_id": session, "execution_mode": "sync"});
-    let asking = house.post("/runs", &start);
-    let (answer, ()) = tokio::join!(asking.send(), house.work_off("Two."));
+    let asking = server.post("/runs", &start);
+    let (answer, ()) = tokio::join!(asking.send(), server.work_off("Two."));
     assert_eq!(answer.ok(200)["status"], "completed");
 }
 
 #[tokio::test]
 async fn two_keys_are_refused() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
     let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
     let with = |other: &str| {
-        let mut asking = house.post("/runs", &start).header("idempotency-key", "one");
+        let mut asking = server.post("/runs", &start).header("idempotency-key", "one");
         asking.headers.push(("idempotency-key".to_owned(), other.to_owned()));
         asking.send()
     };
@@ -203,15 +203,15 @@ async fn two_keys_are_refused() {
 
 #[tokio::test]
 async fn a_failure_is_a_universal_response_where_the_contract_is_one_even_if_nobody_worked_on_it() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let form = slipform_schema::universal::schema().unwrap();
-    house.agent("planner", json!({"output_schema": form.source(), "response_type": "planning"})).await;
-    house.agent("writer", json!({})).await;
+    server.agent("planner", json!({"output_schema": form.source(), "response_type": "planning"})).await;
+    server.agent("writer", json!({})).await;
     for (agent, is_universal) in [("planner", true), ("writer", false)] {
-        let (run, session) = house.submit(agent).await;
-        house.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
-        let result = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
-        let view = house.get(&format!("/runs/{run}")).send().await.ok(200);
+        let (run, session) = server.submit(agent).await;
+        server.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+        let result = server.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+        let view = server.get(&format!("/runs/{run}")).send().await.ok(200);
         assert_eq!(result["error"], view["error"], "{agent}");
         assert_eq!(view["error"]["type"], "stopped", "{agent}");
         let response = &view["error"]["response"];

@@ -10,45 +10,45 @@ use slipform_coordinator::{App, AppOptions, Registry};
 use slipform_store::{Options, Store};
 use slipform_types::RunStatus;
 
-use crate::house::{House, started};
+use crate::test_server::{TestServer, started};
 
 #[tokio::test]
 async fn a_session_is_shown_resumed_and_deleted() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (run, session) = house.submit("writer").await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (run, session) = server.submit("writer").await;
     let path = format!("/sessions/{session}");
-    let view = house.get(&path).send().await.ok(200);
+    let view = server.get(&path).send().await.ok(200);
     assert_eq!((&view["last_run_id"], &view["children"]), (&json!(run), &json!([])));
     let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?"});
-    house.post("/runs", &resume).send().await.refused(409, "SessionBusy");
-    house.ask("DELETE", &path).send().await.refused(409, "SessionBusy");
-    house.work_off("One.").await;
-    house.post("/runs", &resume).send().await.ok(201);
-    house.work_off("Two.").await;
-    let result = house.get(&format!("{path}/result")).send().await.ok(200);
+    server.post("/runs", &resume).send().await.refused(409, "SessionBusy");
+    server.ask("DELETE", &path).send().await.refused(409, "SessionBusy");
+    server.work_off("One.").await;
+    server.post("/runs", &resume).send().await.ok(201);
+    server.work_off("Two.").await;
+    let result = server.get(&format!("{path}/result")).send().await.ok(200);
     assert_eq!(result["result"], "Two.");
-    let listed = house.get("/sessions?limit=1").send().await.ok(200);
+    let listed = server.get("/sessions?limit=1").send().await.ok(200);
     assert_eq!((&listed["sessions"][0]["session_id"], &listed["next"]), (&json!(session), &json!(null)));
-    let gone = house.ask("DELETE", &path).send().await;
+    let gone = server.ask("DELETE", &path).send().await;
     assert_eq!((gone.status, gone.text.as_str()), (204, ""));
-    house.get(&path).send().await.refused(404, "SessionNotFound");
+    server.get(&path).send().await.refused(404, "SessionNotFound");
 }
 
 #[tokio::test]
 async fn a_failed_run_says_what_was_tried() {
-    let house = House::open().await;
-    house.agent("counter", json!({"output_schema": {"type": "object"}})).await;
-    let (_, session) = house.submit("counter").await;
-    let mut work = house.claim(&house.runner().await).await;
+    let server = TestServer::open().await;
+    server.agent("counter", json!({"output_schema": {"type": "object"}})).await;
+    let (_, session) = server.submit("counter").await;
+    let mut work = server.claim(&server.runner().await).await;
     let mut receipt = serde_json::to_value(slipform_types::Receipt::default()).unwrap();
     receipt["strategy"] = json!("grammar");
     receipt["repairs"] = json!([{"kind": "fence", "pointer": "", "from": "1", "to": 1}]);
     let error = json!({"type": "timeout", "message": "too slow", "calls": 1, "retry_count": 0});
     let end =
         json!([{"event_type": "run_completed", "status": "failed", "error": error, "receipt": receipt}]);
-    house.post("/runner/finish", &work.message(&end)).send().await.ok(200);
-    let view = house.get(&format!("/sessions/{session}/result")).send().await.ok(200);
+    server.post("/runner/finish", &work.message(&end)).send().await.ok(200);
+    let view = server.get(&format!("/sessions/{session}/result")).send().await.ok(200);
     let validation = &view["schema_validation"];
     assert_eq!((&validation["valid"], &validation["strategy"]), (&json!(false), &json!("grammar")));
     assert_eq!((&validation["repairs"], &view["receipt"]), (&receipt["repairs"], &receipt));
@@ -56,12 +56,12 @@ async fn a_failed_run_says_what_was_tried() {
 
 #[tokio::test]
 async fn a_journal_is_read_page_by_page() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (run, session) = house.submit("writer").await;
-    house.work_off("Done.").await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (run, session) = server.submit("writer").await;
+    server.work_off("Done.").await;
     let path = format!("/sessions/{session}/events");
-    let all = house.get(&path).send().await.ok(200);
+    let all = server.get(&path).send().await.ok(200);
     let events = all["events"].as_array().unwrap();
     let kinds: Vec<_> = events.iter().map(|event| event["event_type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["run_start", "attempt_started", "result", "run_completed"]);
@@ -71,41 +71,41 @@ async fn a_journal_is_read_page_by_page() {
         assert!(event["timestamp"].as_str().unwrap().ends_with('Z'));
     }
     assert_eq!(events[2]["result_text"], "Done.");
-    let page = house.get(&format!("{path}?after=1&limit=2")).send().await.ok(200);
+    let page = server.get(&format!("{path}?after=1&limit=2")).send().await.ok(200);
     assert_eq!((&page["events"], &page["next"]), (&json!(events[1..3]), &json!(3)));
-    let rest = house.get(&format!("{path}?after=3")).send().await.ok(200);
+    let rest = server.get(&format!("{path}?after=3")).send().await.ok(200);
     assert_eq!((&rest["events"], &rest["next"]), (&json!(events[3..]), &json!(null)));
-    let nothing = house.get(&format!("{path}?after=9")).send().await.ok(200);
+    let nothing = server.get(&format!("{path}?after=9")).send().await.ok(200);
     assert_eq!(nothing["events"], json!([]));
 }
 
 #[tokio::test]
 async fn stopping_a_session_stops_what_is_queued_as_well() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (run, session) = house.submit("writer").await;
-    let mut work = house.claim(&house.runner().await).await;
-    house.append(&mut work, &json!([started()])).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (run, session) = server.submit("writer").await;
+    let mut work = server.claim(&server.runner().await).await;
+    server.append(&mut work, &json!([started()])).await;
     let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?", "queue": true});
-    let queued = house.post("/runs", &resume).send().await.ok(201);
-    let stopped = house.post(&format!("/sessions/{session}/stop"), &json!({})).send().await.ok(200);
+    let queued = server.post("/runs", &resume).send().await.ok(201);
+    let stopped = server.post(&format!("/sessions/{session}/stop"), &json!({})).send().await.ok(200);
     assert_eq!((&stopped["run_id"], &stopped["status"]), (&json!(run), &json!("stopping")));
     let queued = queued["run_id"].as_str().unwrap();
-    assert_eq!(house.get(&format!("/runs/{queued}")).send().await.ok(200)["status"], "stopped");
+    assert_eq!(server.get(&format!("/runs/{queued}")).send().await.ok(200)["status"], "stopped");
 }
 
 #[tokio::test]
 async fn a_session_whose_child_works_is_not_deleted_and_the_child_is_named() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    house.agent("helper", json!({})).await;
-    let (_, session) = house.submit("writer").await;
-    house.work_off("One.").await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    server.agent("helper", json!({})).await;
+    let (_, session) = server.submit("writer").await;
+    server.work_off("One.").await;
     let start =
         json!({"type": "start_session", "agent_name": "helper", "prompt": "x", "parent_session_id": session});
-    let child = house.post("/runs", &start).send().await.ok(201);
+    let child = server.post("/runs", &start).send().await.ok(201);
     let message =
-        house.ask("DELETE", &format!("/sessions/{session}")).send().await.refused(409, "SessionBusy");
+        server.ask("DELETE", &format!("/sessions/{session}")).send().await.refused(409, "SessionBusy");
     let text = |key: &str| child[key].as_str().unwrap();
     let wanted = format!(
         "the session {session} is in use by {} of the session {}",
@@ -121,7 +121,7 @@ async fn what_a_killed_runner_left_ends_once_somebody_sweeps() {
     let options = AppOptions { lease: Duration::from_millis(1), ..AppOptions::default() };
     let app = App::new(store, Arc::new(Registry::read(Path::new("/nonexistent"))), options);
     app.create_agent(&json!({"name": "writer", "system_prompt": "Be brief."})).await.unwrap();
-    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
+    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
     let created = app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
     let claim = ClaimRequest { runner_id: "killed".to_owned(), slots: 1, wait_ms: 0 };
     assert_eq!(app.claim(&claim).await.unwrap().claims.len(), 1);

@@ -8,7 +8,7 @@ use slipform_store::{Options, Store};
 use slipform_types::EventBody;
 
 use crate::client::Told;
-use crate::house::{House, started};
+use crate::test_server::{TestServer, started};
 
 fn ids(told: &[Told]) -> Vec<String> {
     told.iter().map(|told| told.id.clone()).collect()
@@ -20,42 +20,42 @@ fn kinds(told: &[Told]) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_session_is_followed_from_its_beginning_to_its_end_and_beyond() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (_, session) = house.submit("writer").await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (_, session) = server.submit("writer").await;
     let path = format!("/sessions/{session}/events/stream");
-    let mut stream = house.get(&path).follow().await;
+    let mut stream = server.get(&path).follow().await;
     assert_eq!(stream.take(1).await[0].event, "run_start");
-    house.work_off("One.").await;
+    server.work_off("One.").await;
     let told = stream.take(3).await;
     assert_eq!(kinds(&told), ["attempt_started", "result", "run_completed"]);
     assert_eq!(ids(&told), ["2", "3", "4"]);
     assert_eq!((&told[1].data["seq"], &told[1].data["result_text"]), (&json!(3), &json!("One.")));
     let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?"});
-    house.post("/runs", &resume).send().await.ok(201);
+    server.post("/runs", &resume).send().await.ok(201);
     assert_eq!(stream.take(1).await[0].id, "5");
-    house.work_off("Two.").await;
+    server.work_off("Two.").await;
     assert_eq!(ids(&stream.take(3).await), ["6", "7", "8"]);
-    house.ask("DELETE", &format!("/sessions/{session}")).send().await;
+    server.ask("DELETE", &format!("/sessions/{session}")).send().await;
     assert_eq!(stream.next().await, None);
 }
 
 #[tokio::test]
 async fn whoever_comes_back_gets_the_rest() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (_, session) = house.submit("writer").await;
-    house.work_off("Done.").await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (_, session) = server.submit("writer").await;
+    server.work_off("Done.").await;
     let path = format!("/sessions/{session}/events/stream");
-    let resume = |id: &str| house.get(&path).header("last-event-id", id);
+    let resume = |id: &str| server.get(&path).header("last-event-id", id);
     assert_eq!(ids(&resume("2").follow().await.take(2).await), ["3", "4"]);
-    assert_eq!(ids(&house.get(&format!("{path}?after=3")).follow().await.take(1).await), ["4"]);
-    let both = house.get(&format!("{path}?after=1")).header("last-event-id", "3");
+    assert_eq!(ids(&server.get(&format!("{path}?after=3")).follow().await.take(1).await), ["4"]);
+    let both = server.get(&format!("{path}?after=1")).header("last-event-id", "3");
     assert_eq!(ids(&both.follow().await.take(1).await), ["4"]);
     for id in ["x", "-1", "5", "1-1", "99999999999999999999"] {
         resume(id).send().await.refused(400, "InvalidRequest");
     }
-    house.get(&format!("{path}?after=-1")).send().await.refused(400, "InvalidRequest");
+    server.get(&format!("{path}?after=-1")).send().await.refused(400, "InvalidRequest");
 }
 
 /// Many events, written while somebody follows, leaves and comes back: nothing is missing and nothing comes twice.
@@ -63,13 +63,13 @@ async fn whoever_comes_back_gets_the_rest() {
 async fn nothing_is_missed_and_nothing_comes_twice() {
     const MESSAGES: usize = 60;
     const EACH: usize = 10;
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (_, session) = house.submit("writer").await;
-    let mut work = house.claim(&house.runner().await).await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (_, session) = server.submit("writer").await;
+    let mut work = server.claim(&server.runner().await).await;
     let path = format!("/sessions/{session}/events/stream");
     let total = 1 + MESSAGES * EACH;
-    let (first, all) = (house.get(&path), house.get("/events/stream?after=0"));
+    let (first, all) = (server.get(&path), server.get("/events/stream?after=0"));
     let follower = tokio::spawn(async move {
         let mut seen: Vec<String> = Vec::new();
         while seen.len() < total {
@@ -98,7 +98,7 @@ async fn nothing_is_missed_and_nothing_comes_twice() {
     for _ in 0..MESSAGES {
         let event = json!({"event_type": "escalated", "from": "a", "to": "b", "reason": "x".repeat(500)});
         let events: Vec<_> = (0..EACH).map(|_| event.clone()).collect();
-        house.append(&mut work, &json!(events)).await;
+        server.append(&mut work, &json!(events)).await;
     }
     let expected: Vec<String> = (1..=total).map(|number| number.to_string()).collect();
     assert_eq!(follower.await.unwrap(), expected);
@@ -109,30 +109,30 @@ async fn nothing_is_missed_and_nothing_comes_twice() {
 
 #[tokio::test]
 async fn all_sessions_are_followed_from_now_or_from_the_beginning() {
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (_, first) = house.submit("writer").await;
-    let mut now = house.get("/events/stream").follow().await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (_, first) = server.submit("writer").await;
+    let mut now = server.get("/events/stream").follow().await;
     now.piece().await.unwrap();
-    let (_, second) = house.submit("writer").await;
+    let (_, second) = server.submit("writer").await;
     let told = now.take(1).await;
     assert_eq!(told[0].data["session_id"], *second);
-    let mut all = house.get("/events/stream?after=0").follow().await;
+    let mut all = server.get("/events/stream?after=0").follow().await;
     let told = all.take(2).await;
     assert_eq!((&told[0].data["session_id"], &told[1].data["session_id"]), (&json!(first), &json!(second)));
-    let mut rest = house.get("/events/stream").header("last-event-id", &told[0].id).follow().await;
+    let mut rest = server.get("/events/stream").header("last-event-id", &told[0].id).follow().await;
     assert_eq!(rest.take(1).await[0], told[1]);
     for id in ["x", "1", "-1-1", "1-", "a-b", "1-99999999999999999999"] {
-        let answer = house.get("/events/stream").header("last-event-id", id).send().await;
+        let answer = server.get("/events/stream").header("last-event-id", id).send().await;
         answer.refused(400, "InvalidRequest");
     }
-    house.get("/events/stream?after=x").send().await.refused(400, "InvalidRequest");
+    server.get("/events/stream?after=x").send().await.refused(400, "InvalidRequest");
 }
 
 #[tokio::test]
 async fn a_silent_stream_shows_that_it_lives() {
-    let house = House::with(|options| options.heartbeat = Duration::from_millis(20)).await;
-    let mut stream = house.get("/events/stream").follow().await;
+    let server = TestServer::with(|options| options.heartbeat = Duration::from_millis(20)).await;
+    let mut stream = server.get("/events/stream").follow().await;
     assert_eq!(stream.piece().await.unwrap(), "retry: 1000");
     for _ in 0..3 {
         assert_eq!(stream.piece().await.unwrap(), ": ");
@@ -142,19 +142,19 @@ async fn a_silent_stream_shows_that_it_lives() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_follow_at_once() {
     const READERS: usize = 200;
-    let house = House::open().await;
-    house.agent("writer", json!({})).await;
-    let (_, session) = house.submit("writer").await;
+    let server = TestServer::open().await;
+    server.agent("writer", json!({})).await;
+    let (_, session) = server.submit("writer").await;
     let path = format!("/sessions/{session}/events/stream");
     let mut readers = Vec::new();
     for _ in 0..READERS {
-        let mut stream = house.get(&path).follow().await;
+        let mut stream = server.get(&path).follow().await;
         stream.take(1).await;
         readers.push(stream);
     }
-    let mut work = house.claim(&house.runner().await).await;
-    house.append(&mut work, &json!([started()])).await;
-    house.finish(&mut work, "Done.").await;
+    let mut work = server.claim(&server.runner().await).await;
+    server.append(&mut work, &json!([started()])).await;
+    server.finish(&mut work, "Done.").await;
     for mut reader in readers {
         assert_eq!(ids(&reader.take(3).await), ["2", "3", "4"]);
     }
@@ -162,19 +162,19 @@ async fn many_follow_at_once() {
 
 #[tokio::test]
 async fn whoever_does_not_read_is_dropped() {
-    let house = House::with(|options| {
+    let server = TestServer::with(|options| {
         options.write_timeout = Duration::from_millis(100);
         options.max_connections = 1;
     })
     .await;
-    house.agent("writer", json!({})).await;
+    server.agent("writer", json!({})).await;
     // There is room for one connection only: everything else goes to the app itself.
-    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
-    let created = house.app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
+    let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
+    let created = server.app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
     let claim = ClaimRequest { runner_id: "tester".to_owned(), slots: 1, wait_ms: 5_000 };
-    let work = house.app.claim(&claim).await.unwrap().claims.remove(0);
+    let work = server.app.claim(&claim).await.unwrap().claims.remove(0);
     let path = format!("/sessions/{}/events/stream", created.session_id);
-    let mut lazy = house.get(&path).follow().await;
+    let mut lazy = server.get(&path).follow().await;
     let mut last = lazy.next().await.unwrap();
     // More than the sockets hold.
     let event = json!({"event_type": "escalated", "from": "a", "to": "b", "reason": "x".repeat(1_000_000)});
@@ -182,16 +182,16 @@ async fn whoever_does_not_read_is_dropped() {
     for number in 1..=16 {
         let events = vec![event.clone()];
         let append = AppendRequest { run_id: work.run_id.clone(), token: work.token, number, events };
-        house.app.append(&append).await.unwrap();
+        server.app.append(&append).await.unwrap();
     }
     // The server gives up, and the place is free again.
-    while house.get("/healthz").send().await.status != 200 {}
+    while server.get("/healthz").send().await.status != 200 {}
     while let Some(told) = lazy.next().await {
         last = told;
     }
     let seen: usize = last.id.parse().unwrap();
     assert!(seen < 17, "{seen}");
-    let rest = house.app.events(&created.session_id, last.data["seq"].as_i64().unwrap(), 100).await.unwrap();
+    let rest = server.app.events(&created.session_id, last.data["seq"].as_i64().unwrap(), 100).await.unwrap();
     assert_eq!(rest.events.len(), 17 - seen);
 }
 
@@ -201,7 +201,7 @@ async fn whoever_comes_back_after_a_restart_gets_the_rest() {
     std::fs::create_dir_all(&folder).unwrap();
     let database = format!("sqlite:{}", folder.join("slipform.db").display());
     let open = async || {
-        House::over(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {}).await
+        TestServer::over(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {}).await
     };
     let mut first = open().await;
     first.agent("writer", json!({})).await;
@@ -225,8 +225,8 @@ async fn whoever_comes_back_after_a_restart_gets_the_rest() {
 async fn what_one_coordinator_writes_is_told_by_another() {
     let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
     let nowhere = std::path::Path::new("/nonexistent");
-    let one = House::over(store.clone(), nowhere, |_| {}).await;
-    let other = House::over(store, nowhere, |_| {}).await;
+    let one = TestServer::over(store.clone(), nowhere, |_| {}).await;
+    let other = TestServer::over(store, nowhere, |_| {}).await;
     one.agent("writer", json!({})).await;
     let (_, session) = one.submit("writer").await;
     let mut stream = other.get(&format!("/sessions/{session}/events/stream")).follow().await;

@@ -3,15 +3,15 @@
 use serde_json::json;
 use slipform_coordinator::Scope;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
-async fn guarded() -> House {
-    House::with(|options| options.needs_token = true).await
+async fn guarded() -> TestServer {
+    TestServer::with(|options| options.needs_token = true).await
 }
 
 #[tokio::test]
 async fn nothing_is_told_without_a_token() {
-    let house = guarded().await;
+    let server = guarded().await;
     for (method, path) in [
         ("GET", "/runs"),
         ("POST", "/runs"),
@@ -23,12 +23,12 @@ async fn nothing_is_told_without_a_token() {
         ("DELETE", "/agents/x"),
         ("POST", "/healthz"),
     ] {
-        let answer = house.ask(method, path).send().await;
+        let answer = server.ask(method, path).send().await;
         answer.refused(401, "Unauthorized");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
     for value in ["Bearer", "Bearer ", "Basic YTpi", "sf_x", "Bearer sf_0123456789"] {
-        let answer = house.get("/runs").header("authorization", value).send().await;
+        let answer = server.get("/runs").header("authorization", value).send().await;
         let message = answer.refused(401, "Unauthorized");
         assert!(!message.contains("sf_0123456789"), "{message}");
     }
@@ -36,23 +36,23 @@ async fn nothing_is_told_without_a_token() {
 
 #[tokio::test]
 async fn tokens_do_what_their_scope_says_and_no_more() {
-    let house = guarded().await;
-    let admin = house.token(Scope::Admin).await;
-    let caller = house.token(Scope::Caller).await;
-    let runner = house.token(Scope::Runner).await;
+    let server = guarded().await;
+    let admin = server.token(Scope::Admin).await;
+    let caller = server.token(Scope::Caller).await;
+    let runner = server.token(Scope::Runner).await;
     let agent = json!({"name": "writer", "system_prompt": "x"});
     let claim = json!({"runner_id": "r", "slots": 1});
     let schema = json!({"schema": {}});
     // Whether the administrator, the caller and the runner may.
     let cases = [
-        (house.post("/agents", &agent), [true, false, false]),
-        (house.ask("DELETE", "/schemas/none"), [true, false, false]),
-        (house.post("/schemas/validate", &schema), [true, true, false]),
-        (house.get("/agents"), [true, true, false]),
-        (house.get("/runners"), [true, true, false]),
-        (house.get("/metrics"), [true, true, false]),
-        (house.get("/nothing"), [true, true, false]),
-        (house.post("/runner/claim", &claim), [true, false, true]),
+        (server.post("/agents", &agent), [true, false, false]),
+        (server.ask("DELETE", "/schemas/none"), [true, false, false]),
+        (server.post("/schemas/validate", &schema), [true, true, false]),
+        (server.get("/agents"), [true, true, false]),
+        (server.get("/runners"), [true, true, false]),
+        (server.get("/metrics"), [true, true, false]),
+        (server.get("/nothing"), [true, true, false]),
+        (server.post("/runner/claim", &claim), [true, false, true]),
     ];
     for (ask, allowed) in cases {
         for (token, is_allowed) in [&admin, &caller, &runner].into_iter().zip(allowed) {
@@ -64,47 +64,47 @@ async fn tokens_do_what_their_scope_says_and_no_more() {
         }
     }
     // Others reach the server under whatever name it has.
-    house.get("/runs").header("host", "coordinator.example.org").token(&caller).send().await.ok(200);
+    server.get("/runs").header("host", "coordinator.example.org").token(&caller).send().await.ok(200);
 }
 
 #[tokio::test]
 async fn a_token_that_is_shown_has_to_be_right_even_at_home() {
-    let house = House::open().await;
-    house.get("/runs").token("sf_wrong").send().await.refused(401, "Unauthorized");
-    let runner = house.token(Scope::Runner).await;
-    house.get("/runs").token(&runner).send().await.refused(403, "Forbidden");
-    let caller = house.token(Scope::Caller).await;
-    house.get("/runs").token(&caller).send().await.ok(200);
+    let server = TestServer::open().await;
+    server.get("/runs").token("sf_wrong").send().await.refused(401, "Unauthorized");
+    let runner = server.token(Scope::Runner).await;
+    server.get("/runs").token(&runner).send().await.refused(403, "Forbidden");
+    let caller = server.token(Scope::Caller).await;
+    server.get("/runs").token(&caller).send().await.ok(200);
 }
 
 #[tokio::test]
 async fn guessing_is_slowed_down_but_not_for_those_who_know() {
-    let house = guarded().await;
-    let token = house.token(Scope::Caller).await;
-    house.get("/runs").token(&token).send().await.ok(200);
+    let server = guarded().await;
+    let token = server.token(Scope::Caller).await;
+    server.get("/runs").token(&token).send().await.ok(200);
     let mut statuses = Vec::new();
     for guess in 0..70 {
-        statuses.push(house.get("/runs").token(&format!("sf_{guess}")).send().await.status);
+        statuses.push(server.get("/runs").token(&format!("sf_{guess}")).send().await.status);
     }
     assert_eq!((statuses[0], statuses[69]), (401, 429));
-    house.get("/runs").token("sf_x").send().await.refused(429, "RateLimited");
-    house.get("/runs").token(&token).send().await.ok(200);
+    server.get("/runs").token("sf_x").send().await.refused(429, "RateLimited");
+    server.get("/runs").token(&token).send().await.ok(200);
 }
 
 #[tokio::test]
 async fn streams_end_with_the_token_that_opened_them() {
-    let house = House::with(|options| {
+    let server = TestServer::with(|options| {
         options.needs_token = true;
         options.heartbeat = std::time::Duration::from_millis(50);
     })
     .await;
-    let issued = house.app.create_token("a test", Scope::Caller).await.unwrap();
-    let other = house.token(Scope::Caller).await;
-    let mut stream = house.get("/events/stream").token(&issued.token).follow().await;
-    let mut kept = house.get("/events/stream").token(&other).follow().await;
-    assert!(house.app.revoke_token(&issued.record.token_id).await.unwrap());
+    let issued = server.app.create_token("a test", Scope::Caller).await.unwrap();
+    let other = server.token(Scope::Caller).await;
+    let mut stream = server.get("/events/stream").token(&issued.token).follow().await;
+    let mut kept = server.get("/events/stream").token(&other).follow().await;
+    assert!(server.app.revoke_token(&issued.record.token_id).await.unwrap());
     while stream.piece().await.is_some() {}
-    house.get("/runs").token(&issued.token).send().await.refused(401, "Unauthorized");
+    server.get("/runs").token(&issued.token).send().await.refused(401, "Unauthorized");
     for _ in 0..3 {
         assert!(kept.piece().await.is_some());
     }

@@ -7,19 +7,18 @@ use slipform_api::{
 };
 use slipform_coordinator::Scope;
 
-use crate::house::{House, completed, result, started};
+use crate::test_server::{TestServer, completed, result, started};
 
 #[tokio::test]
 async fn a_run_is_worked_off_through_the_typed_client() {
-    let house = House::with(|options| options.needs_token = true).await;
-    house.agent("writer", json!({})).await;
-    let token = Some(house.token(Scope::Admin).await);
-    let client = Client::new(&Connection { url: format!("http://{}", house.address), token }).unwrap();
-    let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "RegisterRequest."});
+    let server = TestServer::with(|options| options.needs_token = true).await;
+    server.agent("writer", json!({})).await;
+    let token = Some(server.token(Scope::Admin).await);
+    let client = Client::new(&Connection { url: format!("http://{}", server.address), token }).unwrap();
+    let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
     let created: RunCreated = client.post("runs", &start).await.unwrap();
-    let registration_request =
-        RegisterRequest { runner_id: None, name: "typed".to_owned(), slots: 1, details: json!({}) };
-    let runner_id = client.register(&registration_request).await.unwrap().runner_id;
+    let hello = RegisterRequest { runner_id: None, name: "typed".to_owned(), slots: 1, details: json!({}) };
+    let runner_id = client.register(&hello).await.unwrap().runner_id;
     let claim = ClaimRequest { runner_id: runner_id.clone(), slots: 1, wait_ms: 5_000 };
     let first = client.claim(&claim).await.unwrap().claims.remove(0);
     let attempt = AttemptRef { run_id: first.run_id, token: first.token };

@@ -16,15 +16,13 @@ fn text(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
 #[test]
 fn text_survives() -> Result<(), Error> {
     let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
-    for sample in
-        ["registration_request", " a  b\n\t", "größe 漢字 🎉", "12 34", "<|im_start|>", "\u{0}\u{7f}"]
-    {
+    for sample in ["hello", " a  b\n\t", "größe 漢字 🎉", "12 34", "<|im_start|>", "\u{0}\u{7f}"] {
         let tokens = tokenizer.encode(sample, false)?;
         assert_eq!(text(&tokenizer, &tokens), sample);
         assert!(tokens.iter().all(|token| !tokenizer.is_special(*token)), "{sample} became special");
         assert_eq!(tokenizer.token_env().tokenize_bytes(sample.as_bytes()), tokens);
     }
-    assert_eq!(tokenizer.encode("registration_request", false)?, [256, 257, u32::from(b'o')]);
+    assert_eq!(tokenizer.encode("hello", false)?, [256, 257, u32::from(b'o')]);
     assert_eq!(tokenizer.vocabulary(), 261);
     assert_eq!(tokenizer.warning(), None);
     Ok(())
@@ -45,7 +43,7 @@ fn markers_are_special_only_in_markup() -> Result<(), Error> {
     let tokens = tokenizer.encode_segments(&segments)?;
     assert_eq!(tokens[..4], [258, 256, 257, u32::from(b'o')], "text joins over a border");
     assert_eq!(tokens.iter().filter(|token| **token == 259).count(), 1);
-    assert_eq!(text(&tokenizer, &tokens), "<|im_start|>registration_request<|im_end|><|im_end|>");
+    assert_eq!(text(&tokenizer, &tokens), "<|im_start|>hello<|im_end|><|im_end|>");
     Ok(())
 }
 
@@ -70,16 +68,13 @@ fn endings_come_from_the_file_and_from_names() -> Result<(), Error> {
 fn sentences_are_merged_by_score() -> Result<(), Error> {
     let tokenizer = tokenizer(&sentence_recipe())?;
     let find = |token: &str| (0..).find(|id| tokenizer.bytes(*id) == token.as_bytes() && *id > 258);
-    let registration_request = find(" registration_request");
-    assert!(registration_request.is_some());
-    assert_eq!(
-        tokenizer.encode("registration_request", false)?,
-        registration_request.into_iter().collect::<Vec<_>>()
-    );
+    let hello = find(" hello");
+    assert!(hello.is_some());
+    assert_eq!(tokenizer.encode("hello", false)?, hello.into_iter().collect::<Vec<_>>());
     let tokens = tokenizer.encode("wörld é", false)?;
     assert_eq!(text(&tokenizer, &tokens), " wörld é");
     assert!(tokens.contains(&(3 + 0xc3)), "what is no token is written in bytes");
-    assert_eq!(tokenizer.encode("<s>registration_request</s>", true)?.first(), Some(&1));
+    assert_eq!(tokenizer.encode("<s>hello</s>", true)?.first(), Some(&1));
     assert!(!tokenizer.encode("<s>", false)?.contains(&1));
     assert!(tokenizer.add_bos());
     Ok(())
@@ -94,8 +89,8 @@ fn unknown_cuts_are_warned_of() -> Result<(), Error> {
             recipe("llama", GgmlDType::Q8_0).metadata("tokenizer.ggml.pre", Value::String(cut.into()));
         let tokenizer = tokenizer(&known)?;
         assert_eq!(tokenizer.warning(), None);
-        let tokens = tokenizer.encode("I'm 1234  registration_request\n\n x", false)?;
-        assert_eq!(text(&tokenizer, &tokens), "I'm 1234  registration_request\n\n x");
+        let tokens = tokenizer.encode("I'm 1234  hello\n\n x", false)?;
+        assert_eq!(text(&tokenizer, &tokens), "I'm 1234  hello\n\n x");
     }
     Ok(())
 }
@@ -103,7 +98,7 @@ fn unknown_cuts_are_warned_of() -> Result<(), Error> {
 #[test]
 fn unusable_vocabularies_are_refused() {
     let base = || recipe("llama", GgmlDType::Q8_0);
-    let merge = Value::Array(vec![Value::String("registration_request".into())]);
+    let merge = Value::Array(vec![Value::String("hello".into())]);
     let stranger = Value::Array(vec![Value::String("he zz".into())]);
     for broken in [
         base().without("tokenizer.ggml.tokens"),

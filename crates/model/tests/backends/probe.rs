@@ -67,7 +67,7 @@ fn kept() -> Value {
 
 /// What the prompt asks for against the schema.
 fn lured() -> Value {
-    json!({"colour": "ultraviolet", "rating": 99, "note": "registration_request"})
+    json!({"colour": "ultraviolet", "rating": 99, "note": "hello"})
 }
 
 fn enforce(feature: Feature) -> Step {
@@ -188,10 +188,10 @@ async fn a_server_that_gives_the_form_without_the_constraints() {
         OpenAi,
         answer,
         expect![[r#"
-        json_schema: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"registration_request"}
-        json_object: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"registration_request"}
-        tools: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"registration_request"}
-        forced_tools: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"registration_request"}
+        json_schema: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
+        json_object: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
+        tools: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
+        forced_tools: accepted (broken, broken, broken) {"colour":"ultraviolet","rating":99,"note":"hello"}
         calls: 4"#]],
     )
     .await;
@@ -200,9 +200,7 @@ async fn a_server_that_gives_the_form_without_the_constraints() {
 #[tokio::test]
 async fn one_broken_constraint_is_enough() {
     let answer = |feature| match feature {
-        Feature::Schema => {
-            Step::json(&json!({"colour": "green", "rating": 1, "note": "registration_request"}))
-        }
+        Feature::Schema => Step::json(&json!({"colour": "green", "rating": 1, "note": "hello"})),
         Feature::Object => Step::json(&json!({"colour": "blue", "rating": 1})),
         // Bounds of numbers are known to be left out by servers that enforce the rest.
         _ => Step::tool("describe_paint", json!({"colour": "green", "rating": 99})),
@@ -211,7 +209,7 @@ async fn one_broken_constraint_is_enough() {
         OpenAi,
         answer,
         expect![[r#"
-        json_schema: accepted (held, broken, held) {"colour":"green","rating":1,"note":"registration_request"}
+        json_schema: accepted (held, broken, held) {"colour":"green","rating":1,"note":"hello"}
         json_object: accepted (broken, held, held) {"colour":"blue","rating":1}
         tools: enforced (held, held, broken) {"colour":"green","rating":99}
         forced_tools: enforced (held, held, broken) {"colour":"green","rating":99}

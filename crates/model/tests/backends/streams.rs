@@ -96,7 +96,7 @@ async fn what_breaks_off_is_asked_again_and_told() {
             check_broken(kind, name, step, "Incomplete").await;
         }
         check_broken(kind, "closed without a word", Step::close(), "Unreachable").await;
-        check_broken(kind, "not HTTP", Step::raw("registration_request\r\n\r\n"), "Unreachable").await;
+        check_broken(kind, "not HTTP", Step::raw("hello\r\n\r\n"), "Unreachable").await;
     }
     let done = Step::status(200).content_type("text/event-stream").body("data: [DONE]\n\n");
     check_broken(OpenAi, "nothing but [DONE]", done, "Incomplete").await;

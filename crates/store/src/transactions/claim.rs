@@ -77,7 +77,7 @@ pub(crate) struct Adoption {
 }
 
 /// Gives a runner what is kept for others that are gone. It has been waiting for as long: who submits for a runner may
-/// do so before that one says registration_request.
+/// do so before that one says hello.
 pub(crate) async fn adopt(tx: &mut Tx, adoption: &Adoption) -> Result<Vec<Claimed>, Error> {
     let picking = picking!(
         "SELECT run_id FROM runs WHERE available_at IS NOT NULL AND available_at <= {now} - $4

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use slipform_store::NewRun;
 use slipform_types::{EventBody, ExecutionMode, RunId, RunType};
 
-use crate::world::{LONG, World, body, child, follow_up, success};
+use crate::test_store::{LONG, TestStore, body, child, follow_up, success};
 
 const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
 
-pub(crate) async fn a_child_calls_back(world: &World) {
-    let submitted = world.submit("writer").await;
-    let parent = world.claim().await;
-    let started = world.delegate(&parent, "reader", CALLBACK).await;
-    world.finish(&parent.fence, 1, success("started")).await.unwrap();
-    assert_eq!(world.kinds(&submitted.session_id).await.len(), 3);
-    world.complete_next("read").await;
-    let resumed = world.claim().await;
+pub(crate) async fn a_child_calls_back(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let parent = test.claim().await;
+    let started = test.delegate(&parent, "reader", CALLBACK).await;
+    test.finish(&parent.fence, 1, success("started")).await.unwrap();
+    assert_eq!(test.kinds(&submitted.session_id).await.len(), 3);
+    test.complete_next("read").await;
+    let resumed = test.claim().await;
     assert_eq!(resumed.session_id, submitted.session_id);
     assert_ne!(resumed.fence.run_id, submitted.run_id);
-    let run = world.run(&resumed.fence.run_id).await;
+    let run = test.run(&resumed.fence.run_id).await;
     assert_eq!((run.run_type, run.agent_name.as_str()), (RunType::ResumeSession, "writer"));
     assert_eq!(run.contract.unwrap()["hash"], "sha256:0");
     let start = body(resumed.journal.last().unwrap());
@@ -32,20 +32,20 @@ pub(crate) async fn a_child_calls_back(world: &World) {
         started.session_id
     );
     assert!(input.starts_with(&opening), "{input}");
-    world.finish(&resumed.fence, 1, success("done")).await.unwrap();
-    assert!(world.claim_as("runner", 10, LONG).await.is_empty(), "it is told once");
+    test.finish(&resumed.fence, 1, success("done")).await.unwrap();
+    assert!(test.claim_as("runner", 10, LONG).await.is_empty(), "it is told once");
 }
 
-pub(crate) async fn children_call_back_together(world: &World) {
-    let submitted = world.submit("writer").await;
-    let parent = world.claim().await;
+pub(crate) async fn children_call_back_together(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let parent = test.claim().await;
     for call in ["one", "two", "three"] {
-        world.store.submit(child(&parent, "reader", call, CALLBACK)).await.unwrap().unwrap();
-        world.complete_next(call).await;
+        test.store.submit(child(&parent, "reader", call, CALLBACK)).await.unwrap().unwrap();
+        test.complete_next(call).await;
     }
-    assert_eq!(world.kinds(&submitted.session_id).await, ["run_start"], "the session is busy");
-    world.finish(&parent.fence, 1, success("started")).await.unwrap();
-    let resumed = world.claim_as("runner", 10, LONG).await;
+    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start"], "the session is busy");
+    test.finish(&parent.fence, 1, success("started")).await.unwrap();
+    let resumed = test.claim_as("runner", 10, LONG).await;
     assert_eq!(resumed.len(), 1);
     let start = body(resumed[0].journal.last().unwrap());
     let input = start["input"].as_str().unwrap();
@@ -54,65 +54,65 @@ pub(crate) async fn children_call_back_together(world: &World) {
     assert!(places.is_sorted());
 }
 
-pub(crate) async fn a_queued_run_goes_before_a_callback(world: &World) {
-    let submitted = world.submit("writer").await;
-    let parent = world.claim().await;
-    world.delegate(&parent, "reader", CALLBACK).await;
-    let queued = world.store.submit(follow_up("writer", &submitted.session_id, true)).await.unwrap().unwrap();
-    world.complete_next("read").await;
-    world.finish(&parent.fence, 1, success("started")).await.unwrap();
-    let next = world.claim_as("runner", 10, LONG).await;
+pub(crate) async fn a_queued_run_goes_before_a_callback(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let parent = test.claim().await;
+    test.delegate(&parent, "reader", CALLBACK).await;
+    let queued = test.store.submit(follow_up("writer", &submitted.session_id, true)).await.unwrap().unwrap();
+    test.complete_next("read").await;
+    test.finish(&parent.fence, 1, success("started")).await.unwrap();
+    let next = test.claim_as("runner", 10, LONG).await;
     assert_eq!((next.len(), &next[0].fence.run_id), (1, &queued.run_id));
-    world.finish(&next[0].fence, 1, success("queued")).await.unwrap();
-    let last = world.claim().await;
+    test.finish(&next[0].fence, 1, success("queued")).await.unwrap();
+    let last = test.claim().await;
     let start = body(last.journal.last().unwrap());
     assert!(start["input"].as_str().unwrap().starts_with("<agent-callback session="));
 }
 
-pub(crate) async fn a_callback_goes_to_the_childs_runner(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
+pub(crate) async fn a_callback_goes_to_the_childs_runner(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..child(&parent, "reader", "call", CALLBACK) };
-    world.store.submit(pinned).await.unwrap().unwrap();
-    world.finish(&parent.fence, 1, success("started")).await.unwrap();
-    let reader = world.claim_as("mine", 1, LONG).await.remove(0);
-    world.finish(&reader.fence, 1, success("read")).await.unwrap();
-    assert!(world.claim_as("theirs", 10, LONG).await.is_empty());
-    assert_eq!(world.claim_as("mine", 10, LONG).await.len(), 1);
+    test.store.submit(pinned).await.unwrap().unwrap();
+    test.finish(&parent.fence, 1, success("started")).await.unwrap();
+    let reader = test.claim_as("mine", 1, LONG).await.remove(0);
+    test.finish(&reader.fence, 1, success("read")).await.unwrap();
+    assert!(test.claim_as("theirs", 10, LONG).await.is_empty());
+    assert_eq!(test.claim_as("mine", 10, LONG).await.len(), 1);
 }
 
 /// Another caller resumes the session under another contract before the child ends: the callback is held to the contract
 /// of the run that started the child.
-pub(crate) async fn a_callback_continues_the_run_that_started_the_child(world: &World) {
-    let submitted = world.submit("writer").await;
-    let first = world.claim().await;
-    let reader = world.delegate(&first, "reader", CALLBACK).await;
+pub(crate) async fn a_callback_continues_the_run_that_started_the_child(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let first = test.claim().await;
+    let reader = test.delegate(&first, "reader", CALLBACK).await;
     let other = with_hash("sha256:other", follow_up("writer", &submitted.session_id, true));
-    let other = world.store.submit(other).await.unwrap().unwrap();
-    world.finish(&first.fence, 1, success("started")).await.unwrap();
-    let waiting = world.store.finished_run(&submitted.run_id).await.unwrap().unwrap();
+    let other = test.store.submit(other).await.unwrap().unwrap();
+    test.finish(&first.fence, 1, success("started")).await.unwrap();
+    let waiting = test.store.finished_run(&submitted.run_id).await.unwrap().unwrap();
     assert!(waiting.awaits_callback && waiting.continued_by.is_empty());
     // The child can be claimed, and the run of the other caller, which starts a child of its own.
-    let claimed = world.claim_as("runner", 10, LONG).await;
+    let claimed = test.claim_as("runner", 10, LONG).await;
     let of = |run: &RunId| claimed.iter().find(|claimed| claimed.fence.run_id == *run).unwrap();
     let (second, reader) = (of(&other.run_id), of(&reader.run_id));
-    world.store.submit(child(second, "lister", "call", CALLBACK)).await.unwrap().unwrap();
-    let lister = world.claim().await;
-    world.finish(&reader.fence, 1, success("read")).await.unwrap();
-    world.finish(&lister.fence, 1, success("listed")).await.unwrap();
-    assert!(world.store.finished_run(&submitted.run_id).await.unwrap().unwrap().awaits_callback);
-    world.finish(&second.fence, 1, success("other")).await.unwrap();
+    test.store.submit(child(second, "lister", "call", CALLBACK)).await.unwrap().unwrap();
+    let lister = test.claim().await;
+    test.finish(&reader.fence, 1, success("read")).await.unwrap();
+    test.finish(&lister.fence, 1, success("listed")).await.unwrap();
+    assert!(test.store.finished_run(&submitted.run_id).await.unwrap().unwrap().awaits_callback);
+    test.finish(&second.fence, 1, success("other")).await.unwrap();
     for (run, hash, said) in
         [(&submitted.run_id, "sha256:0", "read"), (&other.run_id, "sha256:other", "listed")]
     {
-        let resumed = world.claim().await;
+        let resumed = test.claim().await;
         let start = body(resumed.journal.last().unwrap());
         assert_eq!(start["contract"]["hash"], hash);
         assert!(start["input"].as_str().unwrap().contains(said), "{start}");
-        let continued = world.store.finished_run(run).await.unwrap().unwrap();
+        let continued = test.store.finished_run(run).await.unwrap().unwrap();
         assert_eq!(continued.continued_by, std::slice::from_ref(&resumed.fence.run_id));
         assert!(!continued.awaits_callback);
-        world.finish(&resumed.fence, 1, success("done")).await.unwrap();
+        test.finish(&resumed.fence, 1, success("done")).await.unwrap();
     }
 }
 

@@ -6,87 +6,87 @@ use std::sync::Mutex;
 use slipform_store::{ClaimRequest, NewRun};
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, child, kind, runner, task, until};
+use crate::test_store::{LONG, TestStore, child, kind, runner, task, until};
 
-pub(crate) async fn the_longest_waiting_is_claimed_first(world: &World) {
+pub(crate) async fn the_longest_waiting_is_claimed_first(test: &TestStore) {
     let mut expected = Vec::new();
     for _ in 0..5 {
-        expected.push(world.submit("writer").await.run_id);
+        expected.push(test.submit("writer").await.run_id);
     }
     let mut claimed = Vec::new();
     for slots in [2, 1, 4] {
-        let runs = world.claim_as("runner", slots, LONG).await;
+        let runs = test.claim_as("runner", slots, LONG).await;
         assert!(runs.len() <= slots);
         claimed.extend(runs.into_iter().map(|claim| claim.fence.run_id));
     }
     assert_eq!(claimed, expected);
-    assert!(world.claim_as("runner", 10, LONG).await.is_empty());
-    let run = world.run(&expected[0]).await;
+    assert!(test.claim_as("runner", 10, LONG).await.is_empty());
+    let run = test.run(&expected[0]).await;
     assert_eq!((run.status, run.attempts), (RunStatus::Claimed, 1));
     assert!(run.started_at.is_some());
 }
 
-pub(crate) async fn a_pinned_run_waits_for_its_runner(world: &World) {
+pub(crate) async fn a_pinned_run_waits_for_its_runner(test: &TestStore) {
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
-    world.store.submit(pinned).await.unwrap().unwrap();
-    assert!(world.claim_as("theirs", 10, LONG).await.is_empty());
-    assert_eq!(world.claim_as("mine", 10, LONG).await.len(), 1);
+    test.store.submit(pinned).await.unwrap().unwrap();
+    assert!(test.claim_as("theirs", 10, LONG).await.is_empty());
+    assert_eq!(test.claim_as("mine", 10, LONG).await.len(), 1);
 }
 
-pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(world: &World) {
+pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(test: &TestStore) {
     let pin = |runner: &str| NewRun { pinned_to: Some(runner.to_owned()), ..task("writer") };
-    let kept = world.store.submit(pin("alive")).await.unwrap().unwrap();
-    let orphan = world.store.submit(pin("never there")).await.unwrap().unwrap();
-    let free = world.submit("writer").await;
-    world.store.register(runner("alive")).await.unwrap();
+    let kept = test.store.submit(pin("alive")).await.unwrap().unwrap();
+    let orphan = test.store.submit(pin("never there")).await.unwrap().unwrap();
+    let free = test.submit("writer").await;
+    test.store.register(runner("alive")).await.unwrap();
     let theirs =
         ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
-    assert!(world.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(), "it may still come");
+    assert!(test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(), "it may still come");
     let adopted = Mutex::new(Vec::new());
     until("an orphan is adopted", || async {
-        world.store.renew("alive", Vec::new(), LONG).await.unwrap();
-        *adopted.lock().unwrap() = world.store.adopt(theirs.clone(), 1_500).await.unwrap();
+        test.store.renew("alive", Vec::new(), LONG).await.unwrap();
+        *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 1_500).await.unwrap();
         !adopted.lock().unwrap().is_empty()
     })
     .await;
     let adopted: Vec<_> = adopted.into_inner().unwrap().into_iter().map(|claim| claim.fence.run_id).collect();
     assert_eq!(adopted, [orphan.run_id], "not what a runner that lives waits for, nor what is anybody's");
     until("the other is silent for long enough", || async {
-        let adopted = world.store.adopt(theirs.clone(), 0).await.unwrap();
+        let adopted = test.store.adopt(theirs.clone(), 0).await.unwrap();
         adopted.iter().any(|claim| claim.fence.run_id == kept.run_id)
     })
     .await;
-    assert_eq!(world.claim().await.fence.run_id, free.run_id);
+    assert_eq!(test.claim().await.fence.run_id, free.run_id);
 }
 
-pub(crate) async fn what_was_adopted_is_not_kept_for_the_dead_any_more(world: &World) {
+pub(crate) async fn what_was_adopted_is_not_kept_for_the_dead_any_more(test: &TestStore) {
     let pin = || NewRun { pinned_to: Some("never there".to_owned()), ..task("writer") };
-    let first = world.store.submit(pin()).await.unwrap().unwrap();
-    let second = world.store.submit(pin()).await.unwrap().unwrap();
+    let first = test.store.submit(pin()).await.unwrap().unwrap();
+    let second = test.store.submit(pin()).await.unwrap().unwrap();
     let theirs =
         ClaimRequest { runner_id: "theirs".to_owned(), slots: 1, lease_ms: LONG, only_pinned: false };
     let adopted = Mutex::new(None);
     until("one of them is adopted", || async {
-        *adopted.lock().unwrap() = world.store.adopt(theirs.clone(), 0).await.unwrap().pop();
+        *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 0).await.unwrap().pop();
         adopted.lock().unwrap().is_some()
     })
     .await;
     let adopted = adopted.into_inner().unwrap().unwrap();
     assert_eq!(adopted.fence.run_id, first.run_id);
     // Both are anybody's now: the one that goes back, and the one that waited with it.
-    world.store.release(adopted.fence).await.unwrap().unwrap();
-    let mut claimed = [world.claim().await.fence.run_id, world.claim().await.fence.run_id];
+    test.store.release(adopted.fence).await.unwrap().unwrap();
+    let mut claimed = [test.claim().await.fence.run_id, test.claim().await.fence.run_id];
     claimed.sort_by_key(|run| *run != first.run_id);
     assert_eq!(claimed, [first.run_id, second.run_id]);
 }
 
-pub(crate) async fn a_run_is_claimed_once_however_many_ask(world: &World) {
+pub(crate) async fn a_run_is_claimed_once_however_many_ask(test: &TestStore) {
     for _ in 0..60 {
-        world.submit("writer").await;
+        test.submit("writer").await;
     }
     let claiming: Vec<_> = (0..8)
         .map(|runner| {
-            let store = world.store.clone();
+            let store = test.store.clone();
             tokio::spawn(async move {
                 let mut mine = Vec::new();
                 for _ in 0..40 {
@@ -111,42 +111,42 @@ pub(crate) async fn a_run_is_claimed_once_however_many_ask(world: &World) {
     assert!(all.iter().all(|claim| claim.fence.token == 1));
 }
 
-pub(crate) async fn time_begins_with_the_first_claim(world: &World) {
+pub(crate) async fn time_begins_with_the_first_claim(test: &TestStore) {
     let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
-    let submitted = world.store.submit(limited).await.unwrap().unwrap();
-    let first = world.claim().await;
+    let submitted = test.store.submit(limited).await.unwrap().unwrap();
+    let first = test.claim().await;
     assert!(first.time_left_ms.is_some_and(|left| left <= LONG && left > LONG - 60_000));
-    let started_at = world.run(&submitted.run_id).await.started_at;
-    world.store.release(first.fence).await.unwrap().unwrap();
-    let second = world.claim().await;
+    let started_at = test.run(&submitted.run_id).await.started_at;
+    test.store.release(first.fence).await.unwrap().unwrap();
+    let second = test.claim().await;
     assert!(second.time_left_ms <= first.time_left_ms);
-    assert_eq!(world.run(&submitted.run_id).await.started_at, started_at);
-    world.submit("unlimited").await;
-    assert_eq!(world.claim().await.time_left_ms, None);
+    assert_eq!(test.run(&submitted.run_id).await.started_at, started_at);
+    test.submit("unlimited").await;
+    assert_eq!(test.claim().await.time_left_ms, None);
 }
 
-pub(crate) async fn a_child_has_no_more_time_than_its_parent(world: &World) {
+pub(crate) async fn a_child_has_no_more_time_than_its_parent(test: &TestStore) {
     let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
-    world.store.submit(limited).await.unwrap().unwrap();
-    let parent = world.claim().await;
+    test.store.submit(limited).await.unwrap().unwrap();
+    let parent = test.claim().await;
     for own in [None, Some(2 * LONG), Some(LONG / 2)] {
         let name = format!("reader of {own:?}");
         let wanted = NewRun { timeout_ms: own, ..child(&parent, &name, &name, ExecutionMode::Sync) };
-        world.store.submit(wanted).await.unwrap().unwrap();
-        let (claimed, most) = (world.claim().await, own.unwrap_or(LONG).min(LONG));
+        test.store.submit(wanted).await.unwrap().unwrap();
+        let (claimed, most) = (test.claim().await, own.unwrap_or(LONG).min(LONG));
         assert!(claimed.time_left_ms.is_some_and(|left| left <= most && left > most - 60_000), "{name}");
-        world.store.release(claimed.fence).await.unwrap().unwrap();
-        let again = world.claim().await;
+        test.store.release(claimed.fence).await.unwrap().unwrap();
+        let again = test.claim().await;
         assert!(again.time_left_ms <= claimed.time_left_ms, "{name}");
     }
 }
 
-pub(crate) async fn a_claim_holds_the_journal(world: &World) {
-    let submitted = world.submit("writer").await;
-    world.complete_next("first").await;
-    let next = crate::world::follow_up("writer", &submitted.session_id, false);
-    world.store.submit(next).await.unwrap().unwrap();
-    let claimed = world.claim().await;
+pub(crate) async fn a_claim_holds_the_journal(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    test.complete_next("first").await;
+    let next = crate::test_store::follow_up("writer", &submitted.session_id, false);
+    test.store.submit(next).await.unwrap().unwrap();
+    let claimed = test.claim().await;
     let kinds: Vec<String> = claimed.journal.iter().map(kind).collect();
     assert_eq!(kinds, ["run_start", "result", "run_completed", "run_start"]);
     assert_eq!(claimed.project_dir.as_deref(), Some("/project"));

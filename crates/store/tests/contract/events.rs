@@ -9,7 +9,7 @@ use std::time::Duration;
 use slipform_store::{Append, Fence, Position, Store, StoredEvent};
 use slipform_types::{ExecutionMode, SessionId};
 
-use crate::world::{LONG, World, child, connect, message, success, task, until};
+use crate::test_store::{LONG, TestStore, child, connect, message, success, task, until};
 
 async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent>) {
     let events = store.all_events(*after, 7).await.unwrap();
@@ -20,38 +20,38 @@ async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent
 }
 
 /// All events, when there are at least so many.
-async fn read_all(world: &World, count: usize) -> (Vec<StoredEvent>, Position) {
+async fn read_all(test: &TestStore, count: usize) -> (Vec<StoredEvent>, Position) {
     let (mut after, mut seen) = (Position::default(), Vec::new());
     // PostgreSQL shows an event when all older transactions of the server have ended, those of other tests too.
     for _ in 0..4000 {
-        read_on(&world.store, &mut after, &mut seen).await;
+        read_on(&test.store, &mut after, &mut seen).await;
         if seen.len() >= count {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    read_on(&world.store, &mut after, &mut seen).await;
+    read_on(&test.store, &mut after, &mut seen).await;
     (seen, after)
 }
 
-pub(crate) async fn all_events_are_read_in_order_and_once(world: &World) {
-    assert_eq!(world.store.last_position().await.unwrap(), Position::default());
+pub(crate) async fn all_events_are_read_in_order_and_once(test: &TestStore) {
+    assert_eq!(test.store.last_position().await.unwrap(), Position::default());
     for _ in 0..3 {
-        world.submit("writer").await;
-        world.complete_next("done").await;
+        test.submit("writer").await;
+        test.complete_next("done").await;
     }
-    let (seen, after) = read_all(world, 9).await;
+    let (seen, after) = read_all(test, 9).await;
     assert_eq!(seen.len(), 9);
     assert!(seen.is_sorted_by(|one, next| one.position < next.position));
-    assert_eq!(world.store.last_position().await.unwrap(), after);
+    assert_eq!(test.store.last_position().await.unwrap(), after);
     let session = &seen[0].session_id;
-    assert_eq!(world.store.events(session, 1, 1).await.unwrap()[0].seq, 2);
-    assert_eq!(world.store.events(session, 1, 100).await.unwrap().len(), 2);
+    assert_eq!(test.store.events(session, 1, 1).await.unwrap()[0].seq, 2);
+    assert_eq!(test.store.events(session, 1, 100).await.unwrap().len(), 2);
 }
 
-pub(crate) async fn concurrent_writers_lose_no_event(world: &World) {
+pub(crate) async fn concurrent_writers_lose_no_event(test: &TestStore) {
     let is_done = Arc::new(AtomicBool::new(false));
-    let (store, done) = (world.store.clone(), is_done.clone());
+    let (store, done) = (test.store.clone(), is_done.clone());
     let reading = tokio::spawn(async move {
         let (mut after, mut seen) = (Position::default(), Vec::new());
         for _ in 0..20_000 {
@@ -69,7 +69,7 @@ pub(crate) async fn concurrent_writers_lose_no_event(world: &World) {
     });
     let writing: Vec<_> = (0..8)
         .map(|_| {
-            let store = world.store.clone();
+            let store = test.store.clone();
             tokio::spawn(async move {
                 let submitted = store.submit(task("writer")).await.unwrap().unwrap();
                 let request = slipform_store::ClaimRequest {
@@ -97,41 +97,41 @@ pub(crate) async fn concurrent_writers_lose_no_event(world: &World) {
     assert_eq!((seen.len(), distinct.len()), (8 * 21, 8 * 21));
 }
 
-pub(crate) async fn a_session_is_told_in_order_whoever_began_first(world: &World) {
-    let submitted = world.submit("writer").await;
-    let parent = world.claim().await;
+pub(crate) async fn a_session_is_told_in_order_whoever_began_first(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let parent = test.claim().await;
     let mut children = Vec::new();
     for call in ["one", "two"] {
         let child = child(&parent, "reader", call, ExecutionMode::AsyncCallback);
-        children.push(world.store.submit(child).await.unwrap().unwrap().session_id);
+        children.push(test.store.submit(child).await.unwrap().unwrap().session_id);
     }
     let fences: Vec<Fence> =
-        world.claim_as("runner", 2, LONG).await.into_iter().map(|run| run.fence).collect();
-    world.finish(&parent.fence, 1, success("started")).await.unwrap();
-    world.finish(&fences[0], 1, success("one")).await.unwrap();
-    let callback = world.claim().await;
+        test.claim_as("runner", 2, LONG).await.into_iter().map(|run| run.fence).collect();
+    test.finish(&parent.fence, 1, success("started")).await.unwrap();
+    test.finish(&fences[0], 1, success("one")).await.unwrap();
+    let callback = test.claim().await;
     let append = Append { fence: fences[1].clone(), number: 1, bodies: success("two"), lease_ms: LONG };
-    let finish = finish_late(world, &children[1], append).await;
-    world.append(&callback.fence, 1, vec![message("meanwhile")]).await.unwrap();
-    world.finish(&callback.fence, 2, success("heard")).await.unwrap();
+    let finish = finish_late(test, &children[1], append).await;
+    test.append(&callback.fence, 1, vec![message("meanwhile")]).await.unwrap();
+    test.finish(&callback.fence, 2, success("heard")).await.unwrap();
     finish.await;
-    let kinds = world.kinds(&submitted.session_id).await;
+    let kinds = test.kinds(&submitted.session_id).await;
     assert_eq!(kinds[3..], ["run_start", "message", "result", "run_completed", "run_start"]);
-    let (told, _) = read_all(world, kinds.len() + 6).await;
+    let (told, _) = read_all(test, kinds.len() + 6).await;
     let of_parent = told.iter().filter(|event| event.session_id == submitted.session_id);
     assert_eq!(of_parent.map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
 /// What ends a run. On PostgreSQL it has begun: it waits for its session, which somebody holds until this is awaited.
-async fn finish_late<'a>(world: &'a World, session: &SessionId, append: Append) -> BoxFuture<'a> {
-    let store = world.store.clone();
+async fn finish_late<'a>(test: &'a TestStore, session: &SessionId, append: Append) -> BoxFuture<'a> {
+    let store = test.store.clone();
     let finish = async move { store.finish(append).await.unwrap().unwrap() };
-    if !world.address.starts_with("postgres") {
+    if !test.address.starts_with("postgres") {
         return Box::pin(async {
             finish.await;
         });
     }
-    let (client, _) = connect(&world.address).await;
+    let (client, _) = connect(&test.address).await;
     let hold = format!("BEGIN; SELECT 1 FROM sessions WHERE session_id = '{session}' FOR UPDATE");
     client.batch_execute(&hold).await.unwrap();
     let finishing = tokio::spawn(finish);
@@ -147,20 +147,20 @@ async fn finish_late<'a>(world: &'a World, session: &SessionId, append: Append) 
 
 type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-pub(crate) async fn news_comes_with_every_commit(world: &World) {
-    let mut news = world.store.news();
+pub(crate) async fn news_comes_with_every_commit(test: &TestStore) {
+    let mut news = test.store.news();
     news.mark_unchanged();
-    world.submit("writer").await;
+    test.submit("writer").await;
     until("there is news", || {
         let changed = news.has_changed().unwrap();
         async move { changed }
     })
     .await;
-    world.store.ping().await.unwrap();
+    test.store.ping().await.unwrap();
 }
 
-pub(crate) async fn a_sound_database_has_no_findings(world: &World) {
-    world.submit("writer").await;
-    world.complete_next("done").await;
-    assert_eq!(world.store.check().await.unwrap(), Vec::<String>::new());
+pub(crate) async fn a_sound_database_has_no_findings(test: &TestStore) {
+    test.submit("writer").await;
+    test.complete_next("done").await;
+    assert_eq!(test.store.check().await.unwrap(), Vec::<String>::new());
 }

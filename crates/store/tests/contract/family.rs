@@ -3,7 +3,7 @@
 use slipform_store::{FamilyLimits, NewRun, Parent, ParentCall, Refusal, SessionTarget, Stale};
 use slipform_types::{ExecutionMode, RunType};
 
-use crate::world::{FAMILY, World, child, family_refusal, new_session, start, task};
+use crate::test_store::{FAMILY, TestStore, child, family_refusal, new_session, start, task};
 
 const SYNC: ExecutionMode = ExecutionMode::Sync;
 const POLL: ExecutionMode = ExecutionMode::AsyncPoll;
@@ -15,107 +15,107 @@ fn limited(mut new: NewRun, limits: FamilyLimits) -> NewRun {
     new
 }
 
-pub(crate) async fn the_same_call_gives_the_same_child(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
-    let first = world.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
-    let again = world.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
+pub(crate) async fn the_same_call_gives_the_same_child(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
+    let first = test.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
+    let again = test.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
     assert_eq!((&again.run_id, again.is_repeated), (&first.run_id, true));
-    let other = world.store.submit(child(&parent, "reader", "another", SYNC)).await.unwrap().unwrap();
+    let other = test.store.submit(child(&parent, "reader", "another", SYNC)).await.unwrap().unwrap();
     assert_ne!(other.run_id, first.run_id);
-    assert_eq!(world.run(&first.run_id).await.parent_run_id.as_ref(), Some(&parent.fence.run_id));
-    assert_eq!(world.claim().await.line, ["writer", "reader"]);
-    let session = world.store.session(&first.session_id).await.unwrap().unwrap();
+    assert_eq!(test.run(&first.run_id).await.parent_run_id.as_ref(), Some(&parent.fence.run_id));
+    assert_eq!(test.claim().await.line, ["writer", "reader"]);
+    let session = test.store.session(&first.session_id).await.unwrap().unwrap();
     assert_eq!(session.parent_session_id, Some(parent.session_id));
 }
 
-pub(crate) async fn the_child_of_a_call_is_found(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
+pub(crate) async fn the_child_of_a_call_is_found(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
     let call = |call_id: &str| ParentCall { fence: parent.fence.clone(), call_id: call_id.to_owned() };
-    assert_eq!(world.store.child_of(call("call")).await.unwrap(), Ok(None));
-    let started = world.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
-    let found = world.store.child_of(call("call")).await.unwrap().unwrap().unwrap();
+    assert_eq!(test.store.child_of(call("call")).await.unwrap(), Ok(None));
+    let started = test.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap().unwrap();
+    let found = test.store.child_of(call("call")).await.unwrap().unwrap().unwrap();
     assert_eq!((found.run_id, found.session_id), (started.run_id, started.session_id));
-    assert_eq!(world.store.child_of(call("another")).await.unwrap(), Ok(None));
-    world.store.release(parent.fence.clone()).await.unwrap().unwrap();
-    assert_eq!(world.store.child_of(call("call")).await.unwrap(), Err(Stale));
+    assert_eq!(test.store.child_of(call("another")).await.unwrap(), Ok(None));
+    test.store.release(parent.fence.clone()).await.unwrap().unwrap();
+    assert_eq!(test.store.child_of(call("call")).await.unwrap(), Err(Stale));
 }
 
-pub(crate) async fn only_the_latest_attempt_starts_children(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
-    world.store.release(parent.fence.clone()).await.unwrap().unwrap();
-    let refused = world.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap();
+pub(crate) async fn only_the_latest_attempt_starts_children(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
+    test.store.release(parent.fence.clone()).await.unwrap().unwrap();
+    let refused = test.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap();
     assert_eq!(refused, Err(Refusal::Stale));
-    let latest = world.claim().await;
-    let refused = world.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap();
+    let latest = test.claim().await;
+    let refused = test.store.submit(child(&parent, "reader", "call", SYNC)).await.unwrap();
     assert_eq!(refused, Err(Refusal::Stale));
-    assert!(world.store.submit(child(&latest, "reader", "call", SYNC)).await.unwrap().is_ok());
+    assert!(test.store.submit(child(&latest, "reader", "call", SYNC)).await.unwrap().is_ok());
 }
 
-pub(crate) async fn an_agent_is_not_called_by_its_own_children(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
-    world.delegate(&parent, "reader", SYNC).await;
-    let reader = world.claim().await;
-    let answer = world.store.submit(child(&reader, "writer", "call", SYNC)).await.unwrap();
+pub(crate) async fn an_agent_is_not_called_by_its_own_children(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
+    test.delegate(&parent, "reader", SYNC).await;
+    let reader = test.claim().await;
+    let answer = test.store.submit(child(&reader, "writer", "call", SYNC)).await.unwrap();
     assert_eq!(
         family_refusal(answer),
         "the agent 'writer' is already at work above this one (writer > reader): it cannot be called"
     );
 }
 
-pub(crate) async fn agents_are_nested_only_so_deep(world: &World) {
-    world.submit("one").await;
-    let mut parent = world.claim().await;
+pub(crate) async fn agents_are_nested_only_so_deep(test: &TestStore) {
+    test.submit("one").await;
+    let mut parent = test.claim().await;
     for agent in ["two", "three", "four", "five"] {
-        world.delegate(&parent, agent, SYNC).await;
-        parent = world.claim().await;
+        test.delegate(&parent, agent, SYNC).await;
+        parent = test.claim().await;
     }
-    let answer = world.store.submit(child(&parent, "six", "call", SYNC)).await.unwrap();
+    let answer = test.store.submit(child(&parent, "six", "call", SYNC)).await.unwrap();
     assert_eq!(family_refusal(answer), "agents may be nested 5 deep, and 'six' would be one more");
 }
 
-pub(crate) async fn a_run_starts_only_so_many_children(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
+pub(crate) async fn a_run_starts_only_so_many_children(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
     let limits = FamilyLimits { children_max: 2, ..FAMILY };
     for call in ["one", "two"] {
         let new = limited(child(&parent, "reader", call, POLL), limits);
-        assert!(world.store.submit(new).await.unwrap().is_ok());
+        assert!(test.store.submit(new).await.unwrap().is_ok());
     }
-    let answer = world.store.submit(limited(child(&parent, "reader", "three", POLL), limits)).await.unwrap();
+    let answer = test.store.submit(limited(child(&parent, "reader", "three", POLL), limits)).await.unwrap();
     assert_eq!(family_refusal(answer), "one run may start no more than 2 agents, and this one has");
-    let again = world.store.submit(limited(child(&parent, "reader", "two", POLL), limits)).await.unwrap();
+    let again = test.store.submit(limited(child(&parent, "reader", "two", POLL), limits)).await.unwrap();
     assert!(again.unwrap().is_repeated, "what was started is given again");
 }
 
-pub(crate) async fn a_task_leads_to_only_so_many_runs(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
+pub(crate) async fn a_task_leads_to_only_so_many_runs(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
     let limits = FamilyLimits { runs_max: 2, ..FAMILY };
     let new = limited(child(&parent, "reader", "one", POLL), limits);
-    assert!(world.store.submit(new).await.unwrap().is_ok());
-    let reader = world.claim().await;
-    let answer = world.store.submit(limited(child(&reader, "third", "one", POLL), limits)).await.unwrap();
+    assert!(test.store.submit(new).await.unwrap().is_ok());
+    let reader = test.claim().await;
+    let answer = test.store.submit(limited(child(&reader, "third", "one", POLL), limits)).await.unwrap();
     assert_eq!(
         family_refusal(answer),
         "no more than 2 runs may come of one task, and there have been as many"
     );
 }
 
-pub(crate) async fn only_its_own_children_are_resumed(world: &World) {
-    world.submit("writer").await;
-    let parent = world.claim().await;
-    let started = world.delegate(&parent, "reader", POLL).await;
+pub(crate) async fn only_its_own_children_are_resumed(test: &TestStore) {
+    test.submit("writer").await;
+    let parent = test.claim().await;
+    let started = test.delegate(&parent, "reader", POLL).await;
     let resumed = |session: &slipform_types::SessionId, call: &str| NewRun {
         session: SessionTarget::Resume { session_id: session.clone(), queues: false },
         start: start("reader", RunType::ResumeSession),
         ..child(&parent, "reader", call, POLL)
     };
     let session = &started.session_id;
-    let answer = world.store.submit(resumed(session, "early")).await.unwrap();
+    let answer = test.store.submit(resumed(session, "early")).await.unwrap();
     assert_eq!(
         family_refusal(answer),
         format!("the session {session} is still busy; wait for its result first")
@@ -123,23 +123,23 @@ pub(crate) async fn only_its_own_children_are_resumed(world: &World) {
     let mut outside = resumed(session, "");
     outside.parent.as_mut().unwrap().call = None;
     let busy = Refusal::SessionBusy { session_id: session.clone(), run_id: started.run_id.clone() };
-    assert_eq!(world.store.submit(outside).await.unwrap(), Err(busy), "no model asks");
-    world.complete_next("read").await;
-    assert!(world.store.submit(resumed(session, "later")).await.unwrap().is_ok());
-    let stranger = world.submit("stranger").await.session_id;
-    let answer = world.store.submit(resumed(&stranger, "other")).await.unwrap();
+    assert_eq!(test.store.submit(outside).await.unwrap(), Err(busy), "no model asks");
+    test.complete_next("read").await;
+    assert!(test.store.submit(resumed(session, "later")).await.unwrap().is_ok());
+    let stranger = test.submit("stranger").await.session_id;
+    let answer = test.store.submit(resumed(&stranger, "other")).await.unwrap();
     assert_eq!(family_refusal(answer), format!("there is no session {stranger} of this agent"));
 }
 
-pub(crate) async fn a_child_needs_a_parent(world: &World) {
+pub(crate) async fn a_child_needs_a_parent(test: &TestStore) {
     let nowhere = new_session();
     let parent = |session_id| Some(Parent { session_id, call: None, limits: FAMILY });
     let orphan = NewRun { parent: parent(nowhere.clone()), ..task("reader") };
-    assert_eq!(world.store.submit(orphan).await.unwrap(), Err(Refusal::SessionNotFound(nowhere)));
-    let submitted = world.submit("writer").await;
+    assert_eq!(test.store.submit(orphan).await.unwrap(), Err(Refusal::SessionNotFound(nowhere)));
+    let submitted = test.submit("writer").await;
     let adopted = NewRun { parent: parent(submitted.session_id.clone()), ..task("reader") };
-    let adopted = world.store.submit(adopted).await.unwrap().unwrap();
-    assert_eq!(world.run(&adopted.run_id).await.parent_run_id, None);
-    let session = world.store.session(&submitted.session_id).await.unwrap().unwrap();
+    let adopted = test.store.submit(adopted).await.unwrap().unwrap();
+    assert_eq!(test.run(&adopted.run_id).await.parent_run_id, None);
+    let session = test.store.session(&submitted.session_id).await.unwrap().unwrap();
     assert_eq!(session.children, [adopted.session_id]);
 }

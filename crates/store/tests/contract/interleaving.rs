@@ -8,7 +8,7 @@ use std::time::Duration;
 use slipform_store::{Append, ClaimRequest, Claimed, Fence, Page, RunFilter, Store, SweepLimits};
 use slipform_types::ExecutionMode;
 
-use crate::world::{LONG, World, child, follow_up, message, success, task};
+use crate::test_store::{LONG, TestStore, child, follow_up, message, success, task};
 
 /// How many things the submitter does.
 const STEPS: usize = 60;
@@ -107,11 +107,11 @@ async fn drain(store: &Store) {
     panic!("some runs never end: {:?}", store.counts().await.unwrap());
 }
 
-pub(crate) async fn whatever_happens_every_run_ends_once(world: &World) {
+pub(crate) async fn whatever_happens_every_run_ends_once(test: &TestStore) {
     let is_done = Arc::new(AtomicBool::new(false));
     let mut working = tokio::task::JoinSet::new();
     for seed in 1..=4 {
-        let (store, is_done) = (world.store.clone(), is_done.clone());
+        let (store, is_done) = (test.store.clone(), is_done.clone());
         working.spawn(async move {
             let mut dice = Dice(seed * 0x9E37_79B9);
             while !is_done.load(Ordering::SeqCst) {
@@ -123,7 +123,7 @@ pub(crate) async fn whatever_happens_every_run_ends_once(world: &World) {
         });
     }
     let submitting: Vec<_> = (11..=13)
-        .map(|seed| tokio::spawn(submit_and_stop(world.store.clone(), Dice(seed * 0x9E37_79B9))))
+        .map(|seed| tokio::spawn(submit_and_stop(test.store.clone(), Dice(seed * 0x9E37_79B9))))
         .collect();
     for submitted in submitting {
         submitted.await.unwrap();
@@ -132,9 +132,9 @@ pub(crate) async fn whatever_happens_every_run_ends_once(world: &World) {
     while let Some(worked) = working.join_next().await {
         worked.unwrap();
     }
-    drain(&world.store).await;
-    assert_eq!(world.store.check().await.unwrap(), Vec::<String>::new());
-    assert_each_ended_once(&world.store).await;
+    drain(&test.store).await;
+    assert_eq!(test.store.check().await.unwrap(), Vec::<String>::new());
+    assert_each_ended_once(&test.store).await;
 }
 
 /// Every run has a start and an end in its journal, and nothing of another run between them.

@@ -4,110 +4,109 @@ use serde_json::json;
 use slipform_store::{Error, Idempotency, NewRun, RegistryKind, Retention, RunnerRecord, TokenRecord};
 use slipform_types::ExecutionMode;
 
-use crate::world::{World, follow_up, runner, success, task, until};
+use crate::test_store::{TestStore, follow_up, runner, success, task, until};
 
 const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
 
-pub(crate) async fn old_sessions_are_forgotten(world: &World) {
-    let ended = world.submit("writer").await;
-    world.complete_next("done").await;
-    let open = world.submit("writer").await;
+pub(crate) async fn old_sessions_are_forgotten(test: &TestStore) {
+    let ended = test.submit("writer").await;
+    test.complete_next("done").await;
+    let open = test.submit("writer").await;
     let long = Retention { age_ms_max: Some(600_000), sessions_max: None };
-    assert_eq!(world.store.retain(long).await.unwrap(), 0);
-    assert_eq!(world.store.retain(Retention::default()).await.unwrap(), 0);
+    assert_eq!(test.store.retain(long).await.unwrap(), 0);
+    assert_eq!(test.store.retain(Retention::default()).await.unwrap(), 0);
     until("it is older than no time at all", || async {
         let none = Retention { age_ms_max: Some(0), sessions_max: None };
-        world.store.retain(none).await.unwrap() == 1
+        test.store.retain(none).await.unwrap() == 1
     })
     .await;
-    assert!(world.store.session(&ended.session_id).await.unwrap().is_none());
-    assert!(world.store.run(&ended.run_id).await.unwrap().is_none());
-    assert!(world.store.session(&open.session_id).await.unwrap().is_some());
+    assert!(test.store.session(&ended.session_id).await.unwrap().is_none());
+    assert!(test.store.run(&ended.run_id).await.unwrap().is_none());
+    assert!(test.store.session(&open.session_id).await.unwrap().is_some());
 }
 
-pub(crate) async fn the_oldest_sessions_go_first(world: &World) {
+pub(crate) async fn the_oldest_sessions_go_first(test: &TestStore) {
     let mut sessions = Vec::new();
     for _ in 0..5 {
-        sessions.push(world.submit("writer").await.session_id);
-        let now = world.complete_next("done").await.session_id;
+        sessions.push(test.submit("writer").await.session_id);
+        let now = test.complete_next("done").await.session_id;
         // Two that ended in the same millisecond are equally old.
-        let at = world.store.session(&now).await.unwrap().unwrap().updated_at;
+        let at = test.store.session(&now).await.unwrap().unwrap().updated_at;
         until("time goes by", || async {
-            world.store.add(RegistryKind::Schemas, "clock", "{}").await.unwrap();
-            let now =
-                world.store.named_one(RegistryKind::Schemas, "clock").await.unwrap().unwrap().created_at;
-            world.store.remove(RegistryKind::Schemas, "clock").await.unwrap();
+            test.store.add(RegistryKind::Schemas, "clock", "{}").await.unwrap();
+            let now = test.store.named_one(RegistryKind::Schemas, "clock").await.unwrap().unwrap().created_at;
+            test.store.remove(RegistryKind::Schemas, "clock").await.unwrap();
             now > at
         })
         .await;
     }
-    world.submit("open").await;
+    test.submit("open").await;
     let two = Retention { age_ms_max: None, sessions_max: Some(2) };
-    assert_eq!(world.store.retain(two).await.unwrap(), 3);
+    assert_eq!(test.store.retain(two).await.unwrap(), 3);
     for (index, session) in sessions.iter().enumerate() {
-        assert_eq!(world.store.session(session).await.unwrap().is_some(), index >= 3, "{index}");
+        assert_eq!(test.store.session(session).await.unwrap().is_some(), index >= 3, "{index}");
     }
-    assert_eq!(world.store.retain(two).await.unwrap(), 0);
+    assert_eq!(test.store.retain(two).await.unwrap(), 0);
 }
 
-pub(crate) async fn a_family_is_kept_while_anyone_works(world: &World) {
-    let submitted = world.submit("writer").await;
-    let parent = world.claim().await;
-    world.delegate(&parent, "reader", ExecutionMode::AsyncPoll).await;
-    world.finish(&parent.fence, 1, success("done")).await.unwrap();
+pub(crate) async fn a_family_is_kept_while_anyone_works(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let parent = test.claim().await;
+    test.delegate(&parent, "reader", ExecutionMode::AsyncPoll).await;
+    test.finish(&parent.fence, 1, success("done")).await.unwrap();
     let none = Retention { age_ms_max: Some(-1), sessions_max: Some(0) };
-    assert_eq!(world.store.retain(none).await.unwrap(), 0);
-    assert!(world.store.session(&submitted.session_id).await.unwrap().is_some());
-    world.complete_next("read").await;
-    assert_eq!(world.store.retain(none).await.unwrap(), 2);
+    assert_eq!(test.store.retain(none).await.unwrap(), 0);
+    assert!(test.store.session(&submitted.session_id).await.unwrap().is_some());
+    test.complete_next("read").await;
+    assert_eq!(test.store.retain(none).await.unwrap(), 2);
 }
 
-pub(crate) async fn a_session_is_deleted_with_its_children(world: &World) {
+pub(crate) async fn a_session_is_deleted_with_its_children(test: &TestStore) {
     let key = Some(Idempotency { key: "key".to_owned(), body_hash: "hash".to_owned() });
     let keyed = NewRun { idempotency: key, ..task("writer") };
-    let submitted = world.store.submit(keyed.clone()).await.unwrap().unwrap();
+    let submitted = test.store.submit(keyed.clone()).await.unwrap().unwrap();
     let session = &submitted.session_id;
-    let parent = world.claim().await;
-    let started = world.delegate(&parent, "reader", CALLBACK).await;
-    world.finish(&parent.fence, 1, success("done")).await.unwrap();
-    assert_eq!(world.store.delete_session(session).await.unwrap(), Some(Err(started.run_id.clone())));
-    world.complete_next("read").await;
-    let resumed = world.complete_next("called back").await;
+    let parent = test.claim().await;
+    let started = test.delegate(&parent, "reader", CALLBACK).await;
+    test.finish(&parent.fence, 1, success("done")).await.unwrap();
+    assert_eq!(test.store.delete_session(session).await.unwrap(), Some(Err(started.run_id.clone())));
+    test.complete_next("read").await;
+    let resumed = test.complete_next("called back").await;
     assert_eq!(resumed.session_id, *session);
-    let bystander = world.submit("bystander").await;
-    assert_eq!(world.store.delete_session(session).await.unwrap(), Some(Ok(())));
-    assert_eq!(world.store.delete_session(session).await.unwrap(), None);
+    let bystander = test.submit("bystander").await;
+    assert_eq!(test.store.delete_session(session).await.unwrap(), Some(Ok(())));
+    assert_eq!(test.store.delete_session(session).await.unwrap(), None);
     for gone in [session, &started.session_id] {
-        assert!(world.store.session(gone).await.unwrap().is_none());
-        assert!(world.store.events(gone, 0, 100).await.unwrap().is_empty());
+        assert!(test.store.session(gone).await.unwrap().is_none());
+        assert!(test.store.events(gone, 0, 100).await.unwrap().is_empty());
     }
-    assert!(world.store.session(&bystander.session_id).await.unwrap().is_some());
-    let again = world.store.submit(keyed).await.unwrap().unwrap();
+    assert!(test.store.session(&bystander.session_id).await.unwrap().is_some());
+    let again = test.store.submit(keyed).await.unwrap().unwrap();
     assert!(!again.is_repeated, "its key is free");
-    assert!(world.store.submit(follow_up("reader", &started.session_id, true)).await.unwrap().is_err());
+    assert!(test.store.submit(follow_up("reader", &started.session_id, true)).await.unwrap().is_err());
 }
 
-pub(crate) async fn a_session_is_kept_until_its_end_is_heard_of(world: &World) {
-    let submitted = world.submit("writer").await;
-    let parent = world.claim().await;
+pub(crate) async fn a_session_is_kept_until_its_end_is_heard_of(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let parent = test.claim().await;
     let mut ended = Vec::new();
     for (agent, mode) in [("reader", ExecutionMode::Sync), ("caller", CALLBACK)] {
-        ended.push(world.delegate(&parent, agent, mode).await.session_id);
-        world.complete_next("done").await;
+        ended.push(test.delegate(&parent, agent, mode).await.session_id);
+        test.complete_next("done").await;
     }
     for session in &ended {
-        let refused = world.store.delete_session(session).await.unwrap();
+        let refused = test.store.delete_session(session).await.unwrap();
         assert_eq!(refused, Some(Err(submitted.run_id.clone())), "{session}");
     }
-    world.store.park(parent.fence).await.unwrap().unwrap();
-    assert_eq!(world.store.delete_session(&ended[0]).await.unwrap(), Some(Ok(())), "it was told");
-    world.complete_next("all done").await;
-    assert_eq!(world.store.delete_session(&ended[1]).await.unwrap(), Some(Ok(())), "it has called back");
-    assert_eq!(world.complete_next("called back").await.session_id, submitted.session_id);
+    test.store.park(parent.fence).await.unwrap().unwrap();
+    assert_eq!(test.store.delete_session(&ended[0]).await.unwrap(), Some(Ok(())), "it was told");
+    test.complete_next("all done").await;
+    assert_eq!(test.store.delete_session(&ended[1]).await.unwrap(), Some(Ok(())), "it has called back");
+    assert_eq!(test.complete_next("called back").await.session_id, submitted.session_id);
 }
 
-pub(crate) async fn shelves_keep_what_they_get(world: &World) {
-    let store = &world.store;
+pub(crate) async fn shelves_keep_what_they_get(test: &TestStore) {
+    let store = &test.store;
     assert!(store.add(RegistryKind::Agents, "b", r#"{"z": 1, "a": 2}"#).await.unwrap());
     assert!(store.add(RegistryKind::Agents, "a", "{}").await.unwrap());
     assert!(store.add(RegistryKind::Schemas, "b", "true").await.unwrap());
@@ -126,7 +125,7 @@ pub(crate) async fn shelves_keep_what_they_get(world: &World) {
     assert_eq!(store.named(RegistryKind::Schemas).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn tokens_are_kept_and_revoked(world: &World) {
+pub(crate) async fn tokens_are_kept_and_revoked(test: &TestStore) {
     let token = |id: &str| TokenRecord {
         token_id: id.to_owned(),
         name: "laptop".to_owned(),
@@ -135,29 +134,29 @@ pub(crate) async fn tokens_are_kept_and_revoked(world: &World) {
         created_at: 0,
     };
     for id in ["z", "a"] {
-        world.store.add_token(token(id)).await.unwrap();
+        test.store.add_token(token(id)).await.unwrap();
     }
-    let again = world.store.add_token(token("z")).await;
+    let again = test.store.add_token(token("z")).await;
     assert!(matches!(again, Err(Error::Invalid(_))), "no time makes it another one: {again:?}");
-    let tokens = world.store.tokens().await.unwrap();
+    let tokens = test.store.tokens().await.unwrap();
     assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a"]);
     assert_eq!((tokens[0].hash.as_str(), tokens[0].scope.as_str()), ("hash of z", "admin"));
     assert!(tokens[0].created_at > 0, "the database's clock says when");
-    assert!(world.store.revoke_token("z").await.unwrap());
-    assert!(!world.store.revoke_token("z").await.unwrap());
-    assert_eq!(world.store.tokens().await.unwrap().len(), 1);
+    assert!(test.store.revoke_token("z").await.unwrap());
+    assert!(!test.store.revoke_token("z").await.unwrap());
+    assert_eq!(test.store.tokens().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn runners_are_heard_of(world: &World) {
+pub(crate) async fn runners_are_heard_of(test: &TestStore) {
     let runner = RunnerRecord { slots: 4, details: json!({"version": "1"}), ..runner("runner") };
-    world.store.register(runner.clone()).await.unwrap();
-    world.store.register(RunnerRecord { slots: 5, ..runner }).await.unwrap();
-    world.submit("writer").await;
-    world.claim().await;
-    let runners = world.store.runners(60_000).await.unwrap();
+    test.store.register(runner.clone()).await.unwrap();
+    test.store.register(RunnerRecord { slots: 5, ..runner }).await.unwrap();
+    test.submit("writer").await;
+    test.claim().await;
+    let runners = test.store.runners(60_000).await.unwrap();
     assert_eq!(runners.len(), 1);
     assert_eq!((runners[0].slots, runners[0].working_on), (5, 1));
     assert_eq!(runners[0].details["version"], "1");
     assert!(runners[0].seen_at > 0);
-    assert!(world.store.runners(-1).await.unwrap().is_empty());
+    assert!(test.store.runners(-1).await.unwrap().is_empty());
 }

@@ -21,30 +21,30 @@ mod park;
 mod stop;
 mod submit;
 mod sweep;
-mod world;
+mod test_store;
 
 macro_rules! contract {
     ($($file:ident: $($case:ident)+;)+) => {
         mod sqlite {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                crate::$file::$case(&crate::world::World::sqlite().await).await;
+                crate::$file::$case(&crate::test_store::TestStore::sqlite().await).await;
             })+)+
         }
 
         mod memory {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                crate::$file::$case(&crate::world::World::memory().await).await;
+                crate::$file::$case(&crate::test_store::TestStore::memory().await).await;
             })+)+
         }
 
         mod postgres {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                if let Some(world) = crate::world::World::postgres().await {
-                    crate::$file::$case(&world).await;
-                    world.tear_down().await;
+                if let Some(test) = crate::test_store::TestStore::postgres().await {
+                    crate::$file::$case(&test).await;
+                    test.tear_down().await;
                 }
             })+)+
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use slipform_store::{Figures, FiguresFilter, Millis};
 
-use crate::world::{World, connect};
+use crate::test_store::{TestStore, connect};
 
 const VERSION_1: &str =
     "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);";
@@ -29,7 +29,7 @@ fn data() -> String {
     std::iter::once(session.to_owned()).chain(ended).chain(others).collect()
 }
 
-async fn assert_brought_up_to_date(world: &World) {
+async fn assert_brought_up_to_date(test: &TestStore) {
     let counted = Figures {
         agent_name: "writer".to_owned(),
         runs: 21,
@@ -40,13 +40,13 @@ async fn assert_brought_up_to_date(world: &World) {
         p95_ms: Some(19),
         ..Figures::default()
     };
-    assert_eq!(world.store.figures(FiguresFilter::default()).await.unwrap(), [counted]);
+    assert_eq!(test.store.figures(FiguresFilter::default()).await.unwrap(), [counted]);
     let since = FiguresFilter { agent_name: None, since: Some(1_018) };
-    let late = world.store.figures(since).await.unwrap();
+    let late = test.store.figures(since).await.unwrap();
     assert_eq!((late[0].runs, late[0].p50_ms, late[0].p95_ms), (4, Some(19), Some(20)));
-    world.submit("tester").await;
-    world.claim().await;
-    assert!(world.store.check().await.unwrap().is_empty());
+    test.submit("tester").await;
+    test.claim().await;
+    assert!(test.store.check().await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +57,7 @@ async fn a_sqlite_database_of_version_1_is_brought_up_to_date() {
         let first = include_str!("../../migrations/sqlite/0001_first.sql");
         connection.execute_batch(&format!("{VERSION_1}{first}{}", data())).unwrap();
     };
-    assert_brought_up_to_date(&World::sqlite_after(make).await).await;
+    assert_brought_up_to_date(&TestStore::sqlite_after(make).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +67,7 @@ async fn a_postgres_database_of_version_1_is_brought_up_to_date() {
         let first = include_str!("../../migrations/postgres/0001_first.sql");
         client.batch_execute(&format!("{VERSION_1}{first}{}", data())).await.unwrap();
     };
-    let Some(world) = World::postgres_after(make).await else { return };
-    assert_brought_up_to_date(&world).await;
-    world.tear_down().await;
+    let Some(test) = TestStore::postgres_after(make).await else { return };
+    assert_brought_up_to_date(&test).await;
+    test.tear_down().await;
 }

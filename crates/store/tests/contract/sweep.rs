@@ -3,15 +3,15 @@
 use slipform_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
 use slipform_types::{EventBody, ExecutionMode, RunStatus};
 
-use crate::world::{LONG, World, body, message, runner, task, until};
+use crate::test_store::{LONG, TestStore, body, message, runner, task, until};
 
 const LIMITS: SweepLimits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
 
 /// Sweeps until something was done, and says what.
-async fn sweep(world: &World, limits: SweepLimits) -> Swept {
+async fn sweep(test: &TestStore, limits: SweepLimits) -> Swept {
     let done = std::sync::Mutex::new(Swept::default());
     until("something is swept", || async {
-        let swept = world.store.sweep(limits).await.unwrap();
+        let swept = test.store.sweep(limits).await.unwrap();
         let is_some = swept != Swept::default();
         *done.lock().unwrap() = swept;
         is_some
@@ -20,154 +20,154 @@ async fn sweep(world: &World, limits: SweepLimits) -> Swept {
     done.into_inner().unwrap()
 }
 
-pub(crate) async fn an_expired_lease_returns_the_run(world: &World) {
+pub(crate) async fn an_expired_lease_returns_the_run(test: &TestStore) {
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
-    let submitted = world.store.submit(pinned).await.unwrap().unwrap();
-    let fence = world.claim_as("mine", 1, 1).await.remove(0).fence;
-    assert_eq!(sweep(world, LIMITS).await, Swept { returned: 1, ..Swept::default() });
-    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Pending);
-    let journal = world.journal(&submitted.session_id).await;
+    let submitted = test.store.submit(pinned).await.unwrap().unwrap();
+    let fence = test.claim_as("mine", 1, 1).await.remove(0).fence;
+    assert_eq!(sweep(test, LIMITS).await, Swept { returned: 1, ..Swept::default() });
+    assert_eq!(test.status(&submitted.run_id).await, RunStatus::Pending);
+    let journal = test.journal(&submitted.session_id).await;
     let event = body(&journal[1]);
     assert_eq!(event["event_type"], "lease_expired");
     assert_eq!((&event["attempt"], &event["losses"]), (&1.into(), &1.into()));
-    assert!(world.append(&fence, 1, vec![message("late")]).await.is_err());
-    assert!(world.claim_as("theirs", 1, LONG).await.is_empty(), "it is still kept for its runner");
+    assert!(test.append(&fence, 1, vec![message("late")]).await.is_err());
+    assert!(test.claim_as("theirs", 1, LONG).await.is_empty(), "it is still kept for its runner");
     let mine = ClaimRequest { runner_id: "mine".to_owned(), slots: 1, lease_ms: LONG, only_pinned: true };
-    assert_eq!(world.store.claim(mine).await.unwrap().len(), 1, "which takes nothing else");
-    assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
+    assert_eq!(test.store.claim(mine).await.unwrap().len(), 1, "which takes nothing else");
+    assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default());
 }
 
-pub(crate) async fn a_run_is_lost_after_three_runners(world: &World) {
-    let submitted = world.submit("writer").await;
-    let parent = world.claim().await;
-    let lost = world.delegate(&parent, "reader", ExecutionMode::Sync).await;
-    assert_eq!(world.store.park(parent.fence).await.unwrap(), Ok(Parked::Waiting));
-    let first = world.claim().await.fence;
-    world.append(&first, 1, vec![message("so far")]).await.unwrap();
-    world.store.release(first).await.unwrap().unwrap();
+pub(crate) async fn a_run_is_lost_after_three_runners(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let parent = test.claim().await;
+    let lost = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
+    assert_eq!(test.store.park(parent.fence).await.unwrap(), Ok(Parked::Waiting));
+    let first = test.claim().await.fence;
+    test.append(&first, 1, vec![message("so far")]).await.unwrap();
+    test.store.release(first).await.unwrap().unwrap();
     for _ in 0..2 {
-        world.claim_as("runner", 1, 1).await;
-        assert_eq!(sweep(world, LIMITS).await.returned, 1);
+        test.claim_as("runner", 1, 1).await;
+        assert_eq!(sweep(test, LIMITS).await.returned, 1);
     }
-    world.claim_as("runner", 1, 1).await;
-    assert_eq!(sweep(world, LIMITS).await, Swept { lost: 1, ..Swept::default() });
-    let run = world.run(&lost.run_id).await;
+    test.claim_as("runner", 1, 1).await;
+    assert_eq!(sweep(test, LIMITS).await, Swept { lost: 1, ..Swept::default() });
+    let run = test.run(&lost.run_id).await;
     assert_eq!((run.status, run.attempts), (RunStatus::Failed, 4));
     let error = run.error.unwrap();
     assert_eq!((&error["type"], &error["message"]), (&"lost".into(), &"its runners died 3 times".into()));
-    let journal = world.journal(&lost.session_id).await;
+    let journal = test.journal(&lost.session_id).await;
     assert_eq!(body(journal.last().unwrap())["salvage"]["replies"], serde_json::json!(["so far"]));
-    let journal = world.journal(&submitted.session_id).await;
+    let journal = test.journal(&submitted.session_id).await;
     assert_eq!(body(journal.last().unwrap())["error"]["type"], "lost", "its parent hears of it");
-    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Pending);
+    assert_eq!(test.status(&submitted.run_id).await, RunStatus::Pending);
 }
 
-pub(crate) async fn losses_at_different_steps_do_not_count_together(world: &World) {
-    let submitted = world.submit("writer").await;
+pub(crate) async fn losses_at_different_steps_do_not_count_together(test: &TestStore) {
+    let submitted = test.submit("writer").await;
     for step in 1..=5 {
         for losses in 1..=2 {
-            world.claim_as("runner", 1, 1).await;
-            assert_eq!(sweep(world, LIMITS).await, Swept { returned: 1, ..Swept::default() });
-            let journal = world.journal(&submitted.session_id).await;
+            test.claim_as("runner", 1, 1).await;
+            assert_eq!(sweep(test, LIMITS).await, Swept { returned: 1, ..Swept::default() });
+            let journal = test.journal(&submitted.session_id).await;
             assert_eq!(body(journal.last().unwrap())["losses"], losses, "step {step}");
         }
-        let fence = world.claim().await.fence;
-        world.append(&fence, 1, vec![message("further")]).await.unwrap();
-        world.store.release(fence).await.unwrap().unwrap();
+        let fence = test.claim().await.fence;
+        test.append(&fence, 1, vec![message("further")]).await.unwrap();
+        test.store.release(fence).await.unwrap().unwrap();
     }
     for lost in [0, 0, 1] {
-        let claimed = world.claim().await.fence;
+        let claimed = test.claim().await.fence;
         // An attempt says that it begins, and that is nothing new.
         let bodies = vec![EventBody::StopRequested { partial: None }];
         let append = Append { fence: claimed, number: 1, bodies, lease_ms: 1 };
-        world.store.append(append).await.unwrap().unwrap();
-        assert_eq!(sweep(world, LIMITS).await.lost, lost);
+        test.store.append(append).await.unwrap().unwrap();
+        assert_eq!(sweep(test, LIMITS).await.lost, lost);
     }
-    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Failed);
+    assert_eq!(test.status(&submitted.run_id).await, RunStatus::Failed);
 }
 
-pub(crate) async fn a_stopping_run_is_ended_where_nobody_does(world: &World) {
-    let submitted = world.submit("writer").await;
-    let claimed = world.claim().await;
-    world.append(&claimed.fence, 1, vec![message("partial")]).await.unwrap();
-    world.store.release(claimed.fence).await.unwrap().unwrap();
-    world.store.stop(&submitted.run_id).await.unwrap().unwrap();
-    assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default(), "it has time");
-    let swept = sweep(world, SweepLimits { stop_wait_ms: 0, ..LIMITS }).await;
+pub(crate) async fn a_stopping_run_is_ended_where_nobody_does(test: &TestStore) {
+    let submitted = test.submit("writer").await;
+    let claimed = test.claim().await;
+    test.append(&claimed.fence, 1, vec![message("partial")]).await.unwrap();
+    test.store.release(claimed.fence).await.unwrap().unwrap();
+    test.store.stop(&submitted.run_id).await.unwrap().unwrap();
+    assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default(), "it has time");
+    let swept = sweep(test, SweepLimits { stop_wait_ms: 0, ..LIMITS }).await;
     assert_eq!(swept, Swept { stopped: 1, ..Swept::default() });
-    assert_eq!(world.status(&submitted.run_id).await, RunStatus::Stopped);
-    let kinds = world.kinds(&submitted.session_id).await;
+    assert_eq!(test.status(&submitted.run_id).await, RunStatus::Stopped);
+    let kinds = test.kinds(&submitted.session_id).await;
     assert_eq!(kinds, ["run_start", "message", "stop_requested", "run_completed"]);
-    let journal = world.journal(&submitted.session_id).await;
+    let journal = test.journal(&submitted.session_id).await;
     assert_eq!(body(&journal[3])["salvage"]["replies"], serde_json::json!(["partial"]));
 
-    let submitted = world.submit("writer").await;
-    world.claim_as("runner", 1, 1).await;
-    world.store.stop(&submitted.run_id).await.unwrap().unwrap();
-    assert_eq!(sweep(world, LIMITS).await.returned, 1);
+    let submitted = test.submit("writer").await;
+    test.claim_as("runner", 1, 1).await;
+    test.store.stop(&submitted.run_id).await.unwrap().unwrap();
+    assert_eq!(sweep(test, LIMITS).await.returned, 1);
     assert_eq!(
-        world.status(&submitted.run_id).await,
+        test.status(&submitted.run_id).await,
         RunStatus::Stopping,
         "its lease is gone, its stop is not"
     );
 }
 
-pub(crate) async fn a_waiting_run_is_woken_when_its_time_is_up(world: &World) {
+pub(crate) async fn a_waiting_run_is_woken_when_its_time_is_up(test: &TestStore) {
     let limited = NewRun { timeout_ms: Some(1), ..task("writer") };
-    let submitted = world.store.submit(limited).await.unwrap().unwrap();
-    let parent = world.claim().await;
-    let started = world.delegate(&parent, "reader", ExecutionMode::Sync).await;
-    assert_eq!(world.store.park(parent.fence).await.unwrap(), Ok(Parked::Waiting));
-    assert_eq!(sweep(world, LIMITS).await, Swept { overdue: 1, ..Swept::default() });
-    assert_eq!(world.status(&started.run_id).await, RunStatus::Pending);
-    let claimed = world.claim_as("runner", 10, LONG).await;
+    let submitted = test.store.submit(limited).await.unwrap().unwrap();
+    let parent = test.claim().await;
+    let started = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
+    assert_eq!(test.store.park(parent.fence).await.unwrap(), Ok(Parked::Waiting));
+    assert_eq!(sweep(test, LIMITS).await, Swept { overdue: 1, ..Swept::default() });
+    assert_eq!(test.status(&started.run_id).await, RunStatus::Pending);
+    let claimed = test.claim_as("runner", 10, LONG).await;
     let parent = claimed.iter().find(|claim| claim.fence.run_id == submitted.run_id).unwrap();
     assert!(parent.time_left_ms.is_some_and(|left| left <= 0));
 }
 
-pub(crate) async fn several_sweepers_count_a_loss_once(world: &World) {
+pub(crate) async fn several_sweepers_count_a_loss_once(test: &TestStore) {
     for _ in 0..10 {
-        world.submit("writer").await;
+        test.submit("writer").await;
     }
-    world.claim_as("runner", 10, 1).await;
+    test.claim_as("runner", 10, 1).await;
     until("all leases expire and are swept", || async {
         let (one, two, three) =
-            tokio::join!(world.store.sweep(LIMITS), world.store.sweep(LIMITS), world.store.sweep(LIMITS));
+            tokio::join!(test.store.sweep(LIMITS), test.store.sweep(LIMITS), test.store.sweep(LIMITS));
         assert_eq!(one.unwrap().lost + two.unwrap().lost + three.unwrap().lost, 0);
-        world.store.counts().await.unwrap().queue_depth == 10
+        test.store.counts().await.unwrap().queue_depth == 10
     })
     .await;
-    for claim in world.claim_as("runner", 10, LONG).await {
+    for claim in test.claim_as("runner", 10, LONG).await {
         assert_eq!(claim.journal.len(), 2);
         assert_eq!(body(&claim.journal[1])["losses"], 1);
     }
 }
 
-pub(crate) async fn silence_does_not_count_for_attempts_that_were_not_swept(world: &World) {
+pub(crate) async fn silence_does_not_count_for_attempts_that_were_not_swept(test: &TestStore) {
     let (lost, kept, parked) =
-        (world.submit("writer").await, world.submit("writer").await, world.submit("writer").await);
-    let late = world.claim_as("runner", 1, 1).await.remove(0).fence;
+        (test.submit("writer").await, test.submit("writer").await, test.submit("writer").await);
+    let late = test.claim_as("runner", 1, 1).await.remove(0).fence;
     assert_eq!(late.run_id, lost.run_id);
-    assert_eq!(sweep(world, LIMITS).await.returned, 1);
-    let expired = world.claim_as("runner", 1, -1).await.remove(0).fence;
+    assert_eq!(sweep(test, LIMITS).await.returned, 1);
+    let expired = test.claim_as("runner", 1, -1).await.remove(0).fence;
     assert_eq!(expired.run_id, kept.run_id);
-    let waiting = world.claim_as("runner", 1, LONG).await.remove(0).fence;
+    let waiting = test.claim_as("runner", 1, LONG).await.remove(0).fence;
     assert_eq!(waiting.run_id, parked.run_id);
-    assert_eq!(world.store.park(waiting).await.unwrap(), Ok(Parked::Waiting));
-    assert!(world.append(&expired, 1, vec![message("late")]).await.is_err(), "it has expired");
-    assert_eq!(world.store.grace(None, LONG).await.unwrap(), 0, "nobody was ever heard of");
+    assert_eq!(test.store.park(waiting).await.unwrap(), Ok(Parked::Waiting));
+    assert!(test.append(&expired, 1, vec![message("late")]).await.is_err(), "it has expired");
+    assert_eq!(test.store.grace(None, LONG).await.unwrap(), 0, "nobody was ever heard of");
 
-    world.store.register(runner("another")).await.unwrap();
+    test.store.register(runner("another")).await.unwrap();
     until("silence is made up for", || async {
-        assert!(world.store.grace(None, LONG).await.unwrap() <= 1, "the others have no lease");
-        world.append(&expired, 1, vec![message("in time")]).await.is_ok()
+        assert!(test.store.grace(None, LONG).await.unwrap() <= 1, "the others have no lease");
+        test.append(&expired, 1, vec![message("in time")]).await.is_ok()
     })
     .await;
-    assert_eq!(world.store.grace(Some(1), 1).await.unwrap(), 0, "a lease is never shortened");
-    let short = world.claim_as("runner", 1, -1).await.remove(0).fence;
+    assert_eq!(test.store.grace(Some(1), 1).await.unwrap(), 0, "a lease is never shortened");
+    let short = test.claim_as("runner", 1, -1).await.remove(0).fence;
     assert_eq!(short.run_id, lost.run_id);
-    assert!(world.store.grace(Some(LONG), LONG).await.unwrap() >= 1);
-    assert!(world.append(&short, 1, vec![message("in time")]).await.is_ok(), "the time is known");
-    assert_eq!(world.store.sweep(LIMITS).await.unwrap(), Swept::default());
-    assert!(world.append(&late, 1, vec![message("late")]).await.is_err(), "what was swept stays lost");
+    assert!(test.store.grace(Some(LONG), LONG).await.unwrap() >= 1);
+    assert!(test.append(&short, 1, vec![message("in time")]).await.is_ok(), "the time is known");
+    assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default());
+    assert!(test.append(&late, 1, vec![message("late")]).await.is_err(), "what was swept stays lost");
 }

@@ -190,9 +190,9 @@ pub(crate) fn ask(script: impl Into<Script>, path: &str, body: &Value) -> Reply 
 }
 
 pub(crate) fn plain() -> Value {
-    json!({"model": "m", "messages": [{"role": "user", "content": "registration_request"}]})
+    json!({"model": "m", "messages": [{"role": "user", "content": "hello"}]})
 }
 
 pub(crate) fn streamed() -> Value {
-    json!({"model": "m", "messages": [{"role": "user", "content": "registration_request"}], "stream": true})
+    json!({"model": "m", "messages": [{"role": "user", "content": "hello"}], "stream": true})
 }

@@ -21,8 +21,8 @@ fn a_plain_answer() {
 #[test]
 fn a_streamed_answer() {
     let request = json!({"prompt": "p", "stream": true, "stream_options": {"include_usage": true}});
-    let reply = ask(Step::text("registration_request there").chunk_bytes(3), COMPLETIONS, &request);
-    assert_eq!(reply.joined("/choices/0/text"), "registration_request there");
+    let reply = ask(Step::text("hello there").chunk_bytes(3), COMPLETIONS, &request);
+    assert_eq!(reply.joined("/choices/0/text"), "hello there");
     let values = reply.values();
     assert_eq!(values[values.len() - 2]["choices"][0]["finish_reason"], "stop");
     assert_eq!(values[values.len() - 1]["usage"]["total_tokens"], 15);

@@ -28,7 +28,7 @@ fn a_plain_answer() {
 
 #[test]
 fn a_streamed_answer() {
-    let reply = ask(Step::text("registration_request").chunk_bytes(3).usage(7, 3), MESSAGES, &streamed());
+    let reply = ask(Step::text("hello").chunk_bytes(3).usage(7, 3), MESSAGES, &streamed());
     let events = reply.events();
     let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(

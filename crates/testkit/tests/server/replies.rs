@@ -52,10 +52,8 @@ fn raw_bytes() {
 
 #[test]
 fn trickling_and_delays_alter_no_byte() {
-    let expected = ask(Step::text("registration_request"), CHAT, &plain()).body;
-    let step = Step::text("registration_request")
-        .delay(Duration::from_millis(1))
-        .trickle(50, Duration::from_millis(1));
+    let expected = ask(Step::text("hello"), CHAT, &plain()).body;
+    let step = Step::text("hello").delay(Duration::from_millis(1)).trickle(50, Duration::from_millis(1));
     let reply = ask(step, CHAT, &plain());
     assert_eq!((reply.body, reply.end), (expected, End::Proper));
 }

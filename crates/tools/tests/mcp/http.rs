@@ -135,10 +135,10 @@ async fn nobody_at_home() {
 async fn something_else_at_home() {
     refused(|_| page("200 OK", "text/html", "<h1>Welcome</h1>"), |_| (), expect!["Server: the MCP server 'demo' answered with text/html instead of MCP at http://ADDRESS/mcp: <h1>Welcome</h1>"]).await;
     refused(
-        |_| page("200 OK", "application/json", "{\"registration_request\": 1}"),
+        |_| page("200 OK", "application/json", "{\"hello\": 1}"),
         |_| (),
         expect![[
-            r#"Server: the MCP server 'demo' answered with something that is no message of MCP: {"registration_request": 1}"#
+            r#"Server: the MCP server 'demo' answered with something that is no message of MCP: {"hello": 1}"#
         ]],
     )
     .await;

@@ -85,9 +85,8 @@ async fn check_all(server: &McpServer) {
         }"#]]
     .assert_eq(&format!("{add:#}"));
     check(&tools, "demo:add", json!({"a": 2, "b": 3}), expect![[r#"{"total":5,"terms":[2,3]}"#]]).await;
-    check(&tools, "demo:greet", json!({"name": "Ada"}), expect![[r#""RegisterRequest, Ada!""#]]).await;
-    check(&tools, "demo:greet", json!({"name": "\"5\": {}"}), expect![[r#""RegisterRequest, \"5\": {}!""#]])
-        .await;
+    check(&tools, "demo:greet", json!({"name": "Ada"}), expect![[r#""Hello, Ada!""#]]).await;
+    check(&tools, "demo:greet", json!({"name": "\"5\": {}"}), expect![[r#""Hello, \"5\": {}!""#]]).await;
     check(&tools, "demo:words", json!({"text": "red green"}), expect![[r#"["red","green"]"#]]).await;
     check(&tools, "demo:words", json!({"text": ""}), expect!["[]"]).await;
     check(

@@ -1,0 +1,172 @@
+//! Agents that act, from the command line: others that work for them, and programs.
+
+use crate::support::Project;
+use serde_json::json;
+use slipform_testkit::{ScriptedServer, Step};
+
+/// More agents above one another than there are slots: if a run kept its slot while it waits, nobody could go on.
+#[test]
+fn a_parked_run_holds_no_slot() {
+    let names = ["a", "b", "c", "d", "e"];
+    let starts = names[1..].iter().map(|name| {
+        Step::tool("start_agent_session", json!({"agent_name": name, "prompt": format!("go on, {name}")}))
+    });
+    let answers = names.iter().rev().map(|name| Step::text(format!("said by {name}")));
+    let server = ScriptedServer::start(starts.chain(answers).collect::<Vec<_>>());
+    let project =
+        names.windows(2).fold(Project::new("parked").backend(&server.base_url()), |project, pair| {
+            project.file(
+                &format!("agents/{}.yaml", pair[0]),
+                &format!("name: {}\nagents: [{}]\n", pair[0], pair[1]),
+            )
+        });
+    let project = project.file("agents/e.yaml", "name: e\n");
+    let ran = project.run(&["run", "a", "-p", "go on"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "said by a\n"), "{}", ran.stderr);
+    // Each parent read what its child had said.
+    for (parent, request) in server.requests()[5..].iter().enumerate() {
+        let child = names[names.len() - 1 - parent];
+        let messages = request.body["messages"].as_array().unwrap();
+        assert_eq!(messages.last().unwrap()["content"], format!("said by {child}"));
+    }
+}
+
+/// What a program is given is what its agent's file names, as it was given.
+#[test]
+fn a_program_gets_no_shell_and_no_environment_but_what_is_named() {
+    let program = r#"printf '{"named": "%s", "other": "%s", "home": "%s", "given": "%s"}' "$NAMED" "$OTHER" "$HOME" "$2""#;
+    let agent = format!(
+        "name: sees\ntype: procedural\nenv: [NAMED]\ncommand: [sh, -c, '{}', sh]\n",
+        program.replace('\'', "''")
+    );
+    let project = Project::new("program")
+        .file("agents/sees.yaml", &agent)
+        .variable("NAMED", "this")
+        .variable("OTHER", "not this");
+    let given = "$(id); `id` && rm x | cat > y";
+    let ran = project.run(&["run", "sees", "-p", given]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(ran.json(), json!({"named": "this", "other": "", "home": "", "given": given}));
+}
+
+/// What a model names is looked for among the registered schemas, and nowhere else.
+#[test]
+fn a_schema_that_a_model_names_is_one_of_the_registry() {
+    let outside = Project::new("outside").file("secret.json", r#"{"title": "not for models"}"#);
+    let path = outside.folder.join("secret.json");
+    let start = |name: &str| {
+        let arguments = json!({"agent_name": "child", "prompt": "go", "output_schema_name": name});
+        Step::tool("start_agent_session", arguments)
+    };
+    let server = ScriptedServer::start([
+        start(path.to_str().unwrap()),
+        start("../outside/secret"),
+        start("counts"),
+        Step::json(&json!({"count": 3})),
+        Step::text("Three."),
+    ]);
+    let project = Project::new("registry")
+        .backend(&server.base_url())
+        .file("agents/parent.yaml", "name: parent\nagents: [child]\n")
+        .file("agents/child.yaml", "name: child\n")
+        .file(
+            "schemas/counts.json",
+            r#"{"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}"#,
+        );
+    let ran = project.run(&["run", "parent", "-p", "count"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "Three.\n"), "{}", ran.stderr);
+    let heard: Vec<String> = server.requests().iter().map(|request| request.prompt()).collect();
+    assert_eq!(heard[2].matches("there is no schema").count(), 2, "{}", heard[2]);
+    assert!(heard[4].contains("\"count\": 3"), "{}", heard[4]);
+    assert!(heard.iter().all(|text| !text.contains("not for models")));
+}
+
+#[test]
+fn validate_warns_of_tools_and_agents_that_are_not_there_and_run_refuses_them() {
+    let project = Project::new("missing")
+        .file(
+            "agents/a.yaml",
+            "name: a\ntools: [fs:read, fs:nothing, docs:search]\nagents: [nobody, researcher]\n",
+        )
+        .file("agents/b.yaml", "name: b\ncites: [\"$.a[0]\"]\n")
+        .file("agents/c.yaml", "name: c\ntools: [fs:read]\nopening: [{tool: fs:list}]\n");
+    let checked = project.run(&["agents", "validate", "agents/a.yaml"]);
+    assert_eq!(checked.status, 0, "{}", checked.all());
+    assert!(checked.stderr.contains("$.tools[1]: there is no tool 'fs:nothing'"), "{}", checked.stderr);
+    assert!(checked.stderr.contains("$.agents[0]: there is no agent 'nobody'"), "{}", checked.stderr);
+    assert!(!checked.stderr.contains("researcher'"), "{}", checked.stderr);
+    for (file, expected) in
+        [("b", "$.cites[0]"), ("c", "$.opening[0].tool: 'fs:list' is not one of the agent's tools")]
+    {
+        let checked = project.run(&["agents", "validate", &format!("agents/{file}.yaml")]);
+        assert_eq!(checked.status, 2, "{}", checked.all());
+        assert!(checked.stderr.contains(expected), "{}", checked.stderr);
+    }
+    let ran = project.run(&["run", "a", "-p", "x"]);
+    assert_eq!(ran.status, 2, "{}", ran.all());
+    assert!(
+        ran.stderr.contains("tools[1]: there is no tool 'fs:nothing'; there are: fs:read"),
+        "{}",
+        ran.stderr
+    );
+}
+
+/// The text on stderr of an agent whose child ends.
+#[test]
+fn what_happens_is_told_while_it_happens() {
+    let server = ScriptedServer::start([
+        Step::tool("start_agent_session", json!({"agent_name": "child", "prompt": "go", "mode": "callback"})),
+        Step::text("Started it."),
+        Step::text("It is done."),
+        Step::text("So it is."),
+    ]);
+    let project = Project::new("told")
+        .backend(&server.base_url())
+        .file("agents/parent.yaml", "name: parent\nagents: [child]\n")
+        .file("agents/child.yaml", "name: child\n");
+    let ran = project.run(&["run", "parent", "-p", "go", "--json"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    let run = ran.json();
+    assert_eq!((&run["type"], run["children"].as_array().map(Vec::len)), (&json!("resume_session"), Some(1)));
+    assert!(ran.stderr.contains("parent: child starts to work for it (ses_"), "{}", ran.stderr);
+}
+
+/// A reader of stderr that goes away must not cost the run.
+#[test]
+fn a_run_survives_the_loss_of_its_listeners() {
+    let server = ScriptedServer::start([
+        Step::tool("fs_read", json!({"path": "no\u{1b}[31mthing"})),
+        Step::tool("fs_read", json!({"path": "nothing"})),
+        Step::text("Done."),
+    ]);
+    let project = Project::new("listeners")
+        .backend(&server.base_url())
+        .file("agents/reader.yaml", "name: reader\ntools: [fs:read]\n");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_slipform"))
+        .args(["run", "reader", "-p", "x"])
+        .current_dir(&project.folder)
+        .stderr(full)
+        .output()
+        .unwrap();
+    assert_eq!((ran.status.code(), String::from_utf8_lossy(&ran.stdout).as_ref()), (Some(0), "Done.\n"));
+}
+
+#[test]
+fn what_models_say_does_not_command_the_terminal() {
+    let server = ScriptedServer::start([
+        Step::tool("fs_read", json!({"path": "no\u{1b}[31mthing\u{7}"})),
+        Step::tool("fs\u{1b}[2J", json!({})),
+        Step::text("Done."),
+    ]);
+    let project = Project::new("commands")
+        .backend(&server.base_url())
+        .file("agents/reader.yaml", "name: reader\ntools: [fs:read]\n");
+    let ran = project.run(&["run", "reader", "-p", "x"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    assert!(
+        ran.stderr.contains("does not exist") && !ran.stderr.contains(['\u{1b}', '\u{7}']),
+        "{:?}",
+        ran.stderr
+    );
+}

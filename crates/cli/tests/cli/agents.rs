@@ -1,0 +1,137 @@
+//! `slipform agents` and `slipform probe` from outside.
+
+use crate::support::{Project, REVIEWER};
+use expect_test::expect;
+use serde_json::json;
+use slipform_testkit::{ScriptedServer, Step};
+
+const KB: &str = "\
+schema: 'kb.agent/1'
+id: researcher
+name: Code Researcher
+context:
+  static:
+    system: You research code.
+limits: {maxSteps: 10}
+llm: {tier: small}
+output:
+  schema:
+    type: object
+    required: [summary]
+    properties:
+      summary: {type: string, minLength: 5}
+";
+
+#[test]
+fn agents_are_listed_with_what_is_wrong_with_them() {
+    let project = Project::new("list")
+        .file("agents/reviewer.yaml", REVIEWER)
+        .file("agents/researcher/agent.yml", KB)
+        .file("agents/chat.json", r#"{"name": "chat", "description": "Talks"}"#)
+        .file("agents/bad.yaml", "name: bad\noutput_schema:\n  type: objekt\n");
+    let ran = project.run(&["agents", "list"]);
+    expect![[r#"
+        status 2
+        --- stdout
+        chat        text              Talks
+        researcher  contract
+        reviewer    contract          Reviews a change
+        --- stderr
+        agents/bad.yaml: line 3: $.output_schema.type: 'objekt' is not one of ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']
+    "#]]
+    .assert_eq(&ran.all());
+    let list = project.run(&["agents", "list", "--json"]).json();
+    assert_eq!(list.as_array().unwrap().len(), 4);
+    assert_eq!((&list[0]["name"], &list[0]["valid"]), (&json!("bad"), &json!(false)));
+}
+
+#[test]
+fn an_agent_is_shown_by_what_it_takes_and_gives() {
+    let project = Project::new("show").file("agents/researcher/agent.yml", KB);
+    expect![[r#"
+        status 0
+        --- stdout
+        researcher (agents/researcher/agent.yml)
+
+        takes:
+        {
+          "prompt": string (at least 1 characters)
+        }
+
+        gives:
+        {
+          "summary": string (at least 5 characters)
+        }
+        --- stderr
+    "#]]
+    .assert_eq(&project.run(&["agents", "show", "researcher"]).all());
+    let blueprint = project.run(&["agents", "show", "researcher", "--json"]).json();
+    assert_eq!((&blueprint["tier"], &blueprint["limits"]["max_steps"]), (&json!("small"), &json!(10)));
+}
+
+#[test]
+fn a_first_agent_is_made_checked_and_run() {
+    let server = ScriptedServer::start([Step::text(r#"{"summary": "Disk full.", "urgency": "high"}"#)]);
+    let project = Project::new("init").backend(&server.base_url());
+    let made = project.run(&["agents", "init", "triage"]);
+    assert_eq!(made.status, 0, "{}", made.stderr);
+    assert_eq!(
+        project.run(&["agents", "validate"]).all(),
+        "status 0\n--- stdout\n--- stderr\n1 agent is valid\n"
+    );
+    let again = project.run(&["agents", "init", "triage"]);
+    assert_eq!(again.status, 2);
+    assert!(again.stderr.contains("agents/triage.yaml cannot be made"), "{}", again.stderr);
+    let ran = project.run(&["run", "triage", "-p", "The disk is full."]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(project.run(&["agents", "init", "no good"]).status, 2);
+}
+
+/// A server that keeps to forced tools and to nothing else.
+fn only_forced_tools() -> ScriptedServer {
+    ScriptedServer::respond(|request, _| {
+        let name = request.body["tool_choice"]["function"]["name"].as_str().unwrap_or_default();
+        match name {
+            "describe_paint" => Step::tool(name, json!({"colour": "red", "rating": 4})),
+            "submit_result" => Step::tool(name, json!({"summary": "Fine.", "severity": "low"})),
+            _ if request.body["response_format"]["type"] == "json_schema" => {
+                Step::status(400).body(r#"{"error": {"message": "response_format is not supported"}}"#)
+            }
+            _ => Step::text(r#"{"colour": "ultraviolet", "rating": 99, "note": "hello"}"#),
+        }
+    })
+}
+
+#[test]
+fn the_probe_tells_promises_from_facts_and_steers_auto() {
+    let server = only_forced_tools();
+    let project = Project::new("probe").backend(&server.base_url()).file("agents/reviewer.yaml", REVIEWER);
+    expect![[r#"
+        status 0
+        --- stdout
+        scripted · m
+        feature       verdict   enum    extra property  number bound  answer
+        json_schema   refused   -       -               -             the backend refused the request with 400: response_format is
+        json_object   accepted  broken  broken          broken        {"colour": "ultraviolet", "rating": 99, "note": "hello"}
+        tools         ignored   -       -               -             {"colour": "ultraviolet", "rating": 99, "note": "hello"}
+        forced_tools  enforced  held    held            held          {"colour":"red","rating":4}
+        --- stderr
+    "#]]
+    .assert_eq(&project.run(&["probe"]).all());
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--receipt"]);
+    assert_eq!(
+        (&ran.json()["receipt"]["strategy"], &ran.json()["receipt"]["calls"]),
+        (&json!("tool"), &json!(1))
+    );
+    let json = project.run(&["probe", "scripted", "--json"]).json();
+    assert_eq!(json["capabilities"]["forced_tools"], "enforced");
+}
+
+#[test]
+fn a_probe_of_a_backend_that_is_away_says_so() {
+    let project = Project::new("probe-away").backend("http://127.0.0.1:9/v1");
+    let ran = project.run(&["probe"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (3, ""));
+    assert!(ran.stderr.contains("cannot reach http://127.0.0.1:9/v1"), "{}", ran.stderr);
+    assert_eq!(project.run(&["probe", "nobody"]).status, 2);
+}

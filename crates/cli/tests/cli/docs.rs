@@ -1,0 +1,223 @@
+//! The examples in the documentation, executed: what a page shows is what the command prints.
+//!
+//! A fence with `file=NAME` in its info string is written to the page's own folder; in a `console`
+//! fence every line that starts with `$ ` is run there, and what follows is its output. A fence whose info ends in
+//! `model` holds what the model says next, one JSON value a line: a text, or the tools it calls with their arguments.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use slipform_testkit::{ScriptedServer, Step};
+
+/// Variables of the outside that would change what a page means.
+const FOREIGN: [&str; 10] = [
+    "SLIPFORM_URL",
+    "SLIPFORM_TOKEN",
+    "SLIPFORM_MODEL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_MODEL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OLLAMA_HOST",
+    "SCHEMA_ENFORCEMENT_MAX_RETRIES",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+struct Fence {
+    info: String,
+    body: String,
+}
+
+fn fences(page: &str) -> Vec<Fence> {
+    let mut fences = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        // A longer fence may hold shorter ones.
+        let ticks = line.bytes().take_while(|&byte| byte == b'`').count();
+        if ticks < 3 {
+            continue;
+        }
+        let close = "`".repeat(ticks);
+        let body: Vec<&str> = lines.by_ref().take_while(|line| *line != close).collect();
+        fences.push(Fence { info: line[ticks..].to_owned(), body: body.join("\n") + "\n" });
+    }
+    fences
+}
+
+fn run(command: &str, folder: &Path, model: Option<&Model>) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_slipform")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("({command}) 2>&1")]).current_dir(folder).env("PATH", path);
+    for name in FOREIGN {
+        shell.env_remove(name);
+    }
+    if let Some(model) = model {
+        shell.env("OPENAI_BASE_URL", model.server.base_url());
+    }
+    String::from_utf8(shell.output().unwrap().stdout).unwrap()
+}
+
+/// A text with every id and moment the same: pages show some, commands make their own.
+fn settled(text: &str) -> String {
+    let mut words = Vec::new();
+    for word in text
+        .trim_end()
+        .split_inclusive(|letter: char| !(letter.is_ascii_alphanumeric() || "_-:.".contains(letter)))
+    {
+        let bare = word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+        let is_id = ["ses_", "run_", "tok_"].iter().any(|prefix| {
+            bare.strip_prefix(prefix).is_some_and(|digits| {
+                digits.len() == 12 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+            })
+        });
+        let is_moment =
+            bare.len() == 24 && bare.starts_with("20") && bare.ends_with('Z') && bare.as_bytes()[10] == b'T';
+        words.push(match (is_id, is_moment) {
+            (true, _) => word.replace(&bare[4..], "…"),
+            (_, true) => word.replace(bare, "…"),
+            _ => word.to_owned(),
+        });
+    }
+    let text = words.concat();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// The model of a page: a server that says what the page has it say.
+struct Model {
+    server: ScriptedServer,
+    replies: Arc<Mutex<VecDeque<Value>>>,
+}
+
+impl Model {
+    fn start() -> Model {
+        let replies = Arc::new(Mutex::new(VecDeque::<Value>::new()));
+        let queue = replies.clone();
+        let server = ScriptedServer::respond(move |_, _| match queue.lock().unwrap().pop_front() {
+            Some(Value::String(text)) => Step::text(text),
+            Some(calls) => said(&calls),
+            None => Step::status(400),
+        });
+        Model { server, replies }
+    }
+
+    fn will_say(&self, lines: &str) {
+        self.replies.lock().unwrap().extend(lines.lines().map(|line| serde_json::from_str(line).unwrap()));
+    }
+
+    /// How many replies nobody has asked for.
+    fn left(&self) -> usize {
+        self.replies.lock().unwrap().len()
+    }
+}
+
+/// A reply that calls tools: an object of names and arguments, or a list of them.
+fn said(calls: &Value) -> Step {
+    let list = calls.as_array().cloned().unwrap_or_else(|| vec![calls.clone()]);
+    let mut calls = list.iter().flat_map(|calls| calls.as_object().unwrap());
+    let (name, arguments) = calls.next().unwrap();
+    let first = Step::tool(name, arguments.clone());
+    calls.fold(first, |step, (name, arguments)| step.and_tool(name, arguments.clone()))
+}
+
+/// Copies a folder, without what earlier runs have left in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+        let (path, copied) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            fs::copy(path, copied).unwrap();
+        }
+    }
+}
+
+/// Runs the examples of one page and gives (how many, what differs).
+fn check(page: &Path) -> (usize, Vec<String>) {
+    let name = page.file_stem().unwrap().to_string_lossy().into_owned();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let text = fs::read_to_string(page).unwrap();
+    if name != "README" && text.contains("$ cd examples/") {
+        copy(&root().join("examples"), &folder.join("examples"));
+    }
+    let (mut total, mut differences) = (0, Vec::new());
+    let mut model: Option<Model> = None;
+    for fence in fences(&text) {
+        if let Some((_, file)) = fence.info.split_once("file=") {
+            let path = folder.join(file.trim());
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, &fence.body).unwrap();
+        }
+        if fence.info.ends_with(" model") {
+            model.get_or_insert_with(Model::start).will_say(&fence.body);
+        }
+        if fence.info != "console" {
+            continue;
+        }
+        for example in format!("\n{}", fence.body).split("\n$ ").filter(|example| !example.trim().is_empty())
+        {
+            let (command, expected) = example.split_once('\n').unwrap_or((example, ""));
+            // The project's own commands build and test everything; they are not run from a test.
+            if command.starts_with("cargo xtask") {
+                continue;
+            }
+            let folder = if name == "README" { root() } else { folder.clone() };
+            let given = run(command, &folder, model.as_ref());
+            total += 1;
+            if settled(&given) != settled(expected) {
+                differences
+                    .push(format!("{name}: $ {command}\n--- the page\n{expected}\n--- the command\n{given}"));
+            }
+        }
+    }
+    if let Some(left) = model.map(|model| model.left()).filter(|left| *left > 0) {
+        differences.push(format!("{name}: {left} replies of the model were never asked for"));
+    }
+    (total, differences)
+}
+
+#[test]
+fn every_example_prints_what_its_page_shows() {
+    let mut pages: Vec<PathBuf> =
+        fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.push(root().join("README.md"));
+    pages.sort();
+    let mut total = 0;
+    let mut differences = Vec::new();
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+        let (count, found) = check(page);
+        total += count;
+        differences.extend(found);
+    }
+    println!("{total} examples");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(total >= 10, "only {total} examples were found");
+}
+
+#[test]
+fn every_repair_is_documented() {
+    let page = fs::read_to_string(root().join("docs/extraction.md")).unwrap();
+    let missing: Vec<String> = slipform_extract::RepairKind::ALL
+        .iter()
+        .map(|kind| {
+            let class = if kind.is_lossless() { "lossless" } else { "lossy" };
+            format!("| `{}` | {class} | {} |", kind.name(), kind.describe())
+        })
+        .filter(|line| !page.contains(line))
+        .collect();
+    assert!(missing.is_empty(), "docs/extraction.md lacks:\n{}", missing.join("\n"));
+}

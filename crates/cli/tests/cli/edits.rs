@@ -1,0 +1,108 @@
+//! Edits of one file by several agents at once are all kept.
+
+use std::fs;
+
+use crate::support::{Project, request, serve};
+use serde_json::{Value, json};
+use slipform_testkit::{Recorded, ScriptedServer, Step};
+
+const EDITS: usize = 30;
+
+/// How many tool results the model has been shown.
+fn results(request: &Recorded) -> usize {
+    let messages = request.body["messages"].as_array().unwrap();
+    messages.iter().filter(|message| message["role"] == "tool").count()
+}
+
+#[test]
+fn edits_of_one_file_by_two_agents_at_once_are_all_kept() {
+    let model = ScriptedServer::respond(|request, _| {
+        let name = if request.prompt().contains("agent a") { "a" } else { "b" };
+        match results(request) {
+            EDITS.. => Step::text("Done."),
+            done => Step::tool(
+                "fs_edit",
+                json!({"path": "list.txt", "old_text": format!("{name}{done:02} open"), "new_text": format!("{name}{done:02} done")}),
+            ),
+        }
+    });
+    let lines: String = (0..EDITS).map(|line| format!("a{line:02} open\nb{line:02} open\n")).collect();
+    let limits = "limits: {max_steps: 50, max_tool_calls: 100}\n";
+    let project = Project::new("edits")
+        .backend(&model.base_url())
+        .file("agents/editor.yaml", &format!("name: editor\ntools: [fs:edit]\n{limits}"))
+        .file("list.txt", &lines);
+    let (_server, address) = serve(&project, &[]);
+    let submit = |name: &str| {
+        let body = json!({"type": "start_session", "agent_name": "editor", "prompt": format!("You are agent {name}.")});
+        request(&address, "POST", "/runs?wait=120", None, &body)
+    };
+    std::thread::scope(|scope| {
+        let both = ["a", "b"].map(|name| scope.spawn(move || submit(name)));
+        for thread in both {
+            let (_, run) = thread.join().unwrap();
+            assert_eq!(run["status"], "completed", "{run}");
+        }
+    });
+    let text = fs::read_to_string(project.folder.join("list.txt")).unwrap();
+    assert_eq!(text.matches("done").count(), 2 * EDITS, "{text}");
+}
+
+#[test]
+fn read_after_a_write_in_one_reply_sees_what_was_written() {
+    let model = ScriptedServer::start([
+        Step::tool("fs_read", json!({"path": "notes.txt"}))
+            .and_tool("fs_write", json!({"path": "notes.txt", "content": "second\n"}))
+            .and_tool("fs_read", json!({"path": "notes.txt"}))
+            .and_tool("fs_edit", json!({"path": "notes.txt", "old_text": "second", "new_text": "third"}))
+            .and_tool("fs_search", json!({"pattern": "third"}))
+            .and_tool("fs_read", json!({"path": "notes.txt"})),
+        Step::text("Done."),
+    ]);
+    let project = Project::new("read-after-write")
+        .backend(&model.base_url())
+        .file("agents/editor.yaml", "name: editor\ntools: [fs:read, fs:write, fs:edit, fs:search]\n")
+        .file("notes.txt", "first\n");
+    let ran = project.run(&["run", "editor", "-p", "go"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    let messages = model.requests()[1].body["messages"].clone();
+    let told: Vec<Value> = messages
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| serde_json::from_str(message["content"].as_str().unwrap()).unwrap())
+        .collect();
+    assert_eq!(told[0]["content"], "first\n", "{told:?}");
+    assert_eq!(told[2]["content"], "second\n", "{told:?}");
+    assert_eq!(told[4]["matches"][0]["text"], "third", "{told:?}");
+    assert_eq!(told[5]["content"], "third\n", "{told:?}");
+}
+
+#[test]
+fn write_over_a_file_that_changed_since_it_was_read_is_refused() {
+    let folder = Project::new("stale-write").folder;
+    let path = folder.join("notes.txt");
+    let changed = path.clone();
+    let model = ScriptedServer::respond(move |request, number| match number {
+        0 => Step::tool("fs_read", json!({"path": "notes.txt"})),
+        1 => {
+            fs::write(&changed, "another agent's work\n").unwrap();
+            Step::tool("fs_write", json!({"path": "notes.txt", "content": "mine\n"}))
+        }
+        2 => {
+            assert!(request.prompt().contains("has changed since"), "{}", request.prompt());
+            Step::tool("fs_read", json!({"path": "notes.txt"}))
+        }
+        3 => Step::tool("fs_write", json!({"path": "notes.txt", "content": "both\n"})),
+        _ => Step::text("Done."),
+    });
+    let project = Project::new("stale-write")
+        .backend(&model.base_url())
+        .file("agents/editor.yaml", "name: editor\ntools: [fs:read, fs:write]\n")
+        .file("notes.txt", "first\n");
+    let ran = project.run(&["run", "editor", "-p", "go"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    assert!(ran.stderr.contains("has changed since"), "{}", ran.all());
+    assert_eq!(fs::read_to_string(path).unwrap(), "both\n");
+}

@@ -1,0 +1,337 @@
+//! Agents cannot change what decides over agents, nor read keys, wherever `project_dir` points.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use crate::support::{Project, Server, request, serve};
+use serde_json::{Value, json};
+use slipform_testkit::{ScriptedServer, Step};
+
+const EVIL: &str =
+    "name: evil\ntype: procedural\ncommand: [sh, -c, 'tr \"\\\\0\" \"\\\\n\" < /proc/$PPID/environ']\n";
+
+/// A model that writes `path` first and then answers.
+fn model_writing(path: &'static str) -> ScriptedServer {
+    ScriptedServer::respond(move |request, _| {
+        let has_tool_result =
+            request.body["messages"].as_array().unwrap().iter().any(|message| message["role"] == "tool");
+        match has_tool_result {
+            true => Step::text("Done."),
+            false => Step::tool("fs_write", json!({"path": path, "content": EVIL})),
+        }
+    })
+}
+
+fn project_with_writer(name: &str, model: &ScriptedServer) -> Project {
+    Project::new(name)
+        .backend(&model.base_url())
+        .file("agents/writer.yaml", "name: writer\ntools: [fs:write, fs:edit, fs:read, fs:search]\n")
+        .file("schemas/counts.json", r#"{"type": "object"}"#)
+        .file("src/main.rs", "fn main() {}\n")
+}
+
+/// Runs the writer in a folder; the status of the answer and the run.
+fn write_in(address: &str, project_dir: &str) -> (u16, Value) {
+    let body = json!({
+        "type": "start_session", "agent_name": "writer", "prompt": "go", "project_dir": project_dir,
+    });
+    request(address, "POST", "/runs?wait=60", None, &body)
+}
+
+#[test]
+fn project_dir_in_a_protected_folder_is_refused() {
+    let model = model_writing("evil.yaml");
+    let project = project_with_writer("protected-dir", &model);
+    for folder in [".git", ".kb", "sub/inner", "Agents"] {
+        fs::create_dir_all(project.folder.join(folder)).unwrap();
+    }
+    let (_server, address) = serve(&project, &[]);
+    for folder in [
+        "agents",
+        "./agents/../agents",
+        "agents/",
+        ".git",
+        ".slipform",
+        ".kb",
+        "schemas",
+        "Agents",
+        "sub/../agents",
+    ] {
+        let (status, body) = write_in(&address, folder);
+        assert_eq!((status, &body["error"]), (400, &json!("InvalidRequest")), "{folder}: {body}");
+        assert!(body["message"].as_str().unwrap().contains("project_dir"), "{folder}: {body}");
+    }
+    for folder in ["..", "/", "sub/../..", "/etc"] {
+        let (status, body) = write_in(&address, folder);
+        assert_eq!((status, &body["error"]), (403, &json!("Forbidden")), "{folder}: {body}");
+    }
+    assert!(!project.folder.join("agents/evil.yaml").exists());
+    let (status, run) = write_in(&address, "sub/inner");
+    assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
+    assert!(project.folder.join("sub/inner/evil.yaml").is_file());
+}
+
+#[test]
+fn project_dir_that_links_to_a_protected_folder_is_refused_by_the_runner() {
+    let model = model_writing("evil.yaml");
+    let project = project_with_writer("protected-link", &model);
+    symlink("agents", project.folder.join("docs")).unwrap();
+    symlink("/tmp", project.folder.join("outside")).unwrap();
+    let (_server, address) = serve(&project, &[]);
+    for (folder, reason) in [("docs", "is or lies in 'agents'"), ("outside", "leads outside the project")] {
+        let (_, run) = write_in(&address, folder);
+        assert_eq!(run["error"]["type"], "tool_failed", "{folder}: {run}");
+        assert!(run["error"]["message"].as_str().unwrap().contains(reason), "{folder}: {run}");
+    }
+    assert!(!project.folder.join("agents/evil.yaml").exists());
+}
+
+#[test]
+fn protected_paths_are_refused_wherever_project_dir_points() {
+    // The folders behind links to `agents` and to a file in it, and the program of another agent.
+    for (name, path) in [
+        ("real-agents", "config/evil.yaml"),
+        ("real-file", "prompts/triage.yaml"),
+        ("program", "bin/scan"),
+        ("script", "scripts/scan.py"),
+        ("nested", "nested/.git/hooks/pre-commit"),
+        ("schemas", "schemas/counts.json"),
+        ("kb", ".kb/agents/evil.yaml"),
+        ("toml", "slipform.toml"),
+    ] {
+        let model = model_writing(path);
+        let project = project_with_writer(&format!("protected-{name}"), &model)
+            .file("prompts/triage.yaml", "name: triage\n")
+            .file("bin/scan", "#!/bin/sh\necho '{}'\n")
+            .file("scripts/scan.py", "print('{}')\n")
+            .file("agents/scan.yaml", "name: scan\ntype: procedural\ncommand: [./bin/scan]\n")
+            .file(
+                "agents/script.yaml",
+                "name: script\ntype: procedural\ncommand: [python3, scripts/scan.py]\n",
+            );
+        symlink("../prompts/triage.yaml", project.folder.join("agents/triage.yaml")).unwrap();
+        if name == "real-agents" {
+            fs::rename(project.folder.join("agents"), project.folder.join("config")).unwrap();
+            symlink("config", project.folder.join("agents")).unwrap();
+        }
+        let before = fs::read_to_string(project.folder.join(path)).unwrap_or_default();
+        let ran = project.run(&["run", "writer", "-p", "go"]);
+        assert_eq!(ran.status, 0, "{name}: {}", ran.all());
+        assert_eq!(fs::read_to_string(project.folder.join(path)).unwrap_or_default(), before, "{name}");
+        assert!(ran.stderr.contains("tools do not write"), "{name}: {}", ran.all());
+    }
+}
+
+/// A script is the project's, not one of the same name that an agent wrote in the folder it was given.
+#[test]
+fn command_with_project_dir_runs_the_program_of_the_project() {
+    let model = model_writing("scan.sh");
+    let project = project_with_writer("command-anchor", &model)
+        .file("scan.sh", "echo '\"ours\"'\n")
+        .file("sub/scan.sh", "echo '\"theirs\"'\n")
+        .file("bin/scan", "#!/bin/sh\necho '\"ours\"'\n")
+        .file("sub/bin/scan", "#!/bin/sh\necho '\"theirs\"'\n")
+        .file("agents/interpreted.yaml", "name: interpreted\ntype: procedural\ncommand: [sh, scan.sh]\n")
+        .file("agents/direct.yaml", "name: direct\ntype: procedural\ncommand: [./bin/scan]\n");
+    for program in ["bin/scan", "sub/bin/scan"] {
+        fs::set_permissions(project.folder.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let (_server, address) = serve(&project, &[]);
+    for agent in ["interpreted", "direct"] {
+        let body =
+            json!({"type": "start_session", "agent_name": agent, "prompt": "go", "project_dir": "sub"});
+        let (_, run) = request(&address, "POST", "/runs?wait=60", None, &body);
+        assert_eq!(run["result_data"], "ours", "{agent}: {run}");
+    }
+}
+
+#[test]
+fn secret_files_are_refused_to_reading_tools_unless_readable_allows_them() {
+    let key =
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEcanary\n-----END OPENSSH PRIVATE KEY-----\n";
+    let paths =
+        [".env", "sub/.env.local", "slipform.toml", "id_ed25519", "server.key", "deploy_key", "link.txt"];
+    let model = ScriptedServer::respond(move |_, number| match paths.get(number) {
+        Some(path) => Step::tool("fs_read", json!({"path": path})),
+        None if number == paths.len() => Step::tool("fs_search", json!({"pattern": "canary"})),
+        None if number == paths.len() + 1 => {
+            Step::tool("fs_edit", json!({"path": ".env", "old_text": "TOKEN=", "new_text": "TOKEN=x"}))
+        }
+        None => Step::text("Done."),
+    });
+    let build = |name: &str, readable: &str| {
+        let project = project_with_writer(name, &model);
+        let settings = fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
+        let project = project
+            .file("slipform.toml", &format!("{settings}{readable}# canary\n"))
+            .file(".env", "TOKEN=canary\n")
+            .file("sub/.env.local", "TOKEN=canary\n")
+            .file("id_ed25519", "canary\n")
+            .file("server.key", "canary\n")
+            .file("deploy_key", key);
+        symlink(".env", project.folder.join("link.txt")).unwrap();
+        project
+    };
+    let project = build("unreadable", "");
+    let ran = project.run(&["run", "writer", "-p", "go", "--json"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    let sent = model.requests().iter().map(|request| request.body.to_string()).collect::<String>();
+    assert!(
+        !sent.contains("TOKEN=canary") && !sent.contains("DjEcanary") && !sent.contains("# canary"),
+        "{sent}"
+    );
+    assert_eq!(ran.stderr.matches("[tools] readable").count(), paths.len() + 1, "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(project.folder.join(".env")).unwrap(), "TOKEN=canary\n");
+
+    let model = ScriptedServer::start([
+        Step::tool("fs_read", json!({"path": ".env"})),
+        Step::tool("fs_read", json!({"path": "sub/.env.local"})),
+        Step::text("Done."),
+    ]);
+    let project = project_with_writer("readable", &model).file(".env", "TOKEN=fine\n");
+    let settings = fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
+    let project = project
+        .file("slipform.toml", &format!("{settings}[tools]\nreadable = [\"/.env\"]\n"))
+        .file("sub/.env.local", "TOKEN=canary\n");
+    let ran = project.run(&["run", "writer", "-p", "go"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    let sent = model.requests().last().unwrap().body.to_string();
+    assert!(sent.contains("TOKEN=fine") && !sent.contains("canary"), "{sent}");
+}
+
+/// The user that the server runs as where the test is root, since root reads the memory of every process.
+const UNPRIVILEGED: u32 = 65_534;
+
+#[test]
+fn environment_of_the_server_is_unreadable_to_processes_of_the_same_user() {
+    let model = model_writing("notes.txt");
+    let project = project_with_writer("dumpable", &model).variable("PROVIDER_KEY", "sk-canary-0123456789");
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let as_user = |mut command: Command| {
+        if is_root {
+            command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+        }
+        command
+    };
+    if is_root {
+        chown(&project.folder, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
+    }
+    let mut server = as_user(project.command(&["serve", "--listen", "127.0.0.1:0"]));
+    let mut server = Server(server.stdin(Stdio::null()).spawn().unwrap());
+    let mut lines = BufReader::new(server.0.stderr.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().contains("listening on")).unwrap().unwrap();
+    let mut cat = Command::new("cat");
+    cat.arg(format!("/proc/{}/environ", server.0.id()));
+    let read = as_user(cat).output().unwrap();
+    assert!(!read.status.success(), "{}", String::from_utf8_lossy(&read.stdout));
+    assert!(String::from_utf8_lossy(&read.stderr).contains("Permission denied"), "{read:?}");
+}
+
+/// On loopback nobody needs a token, except for agents that run programs, reach servers or read variables.
+#[test]
+fn agents_that_run_programs_need_the_admin_token_on_loopback_too() {
+    let model = model_writing("notes.txt");
+    let project = project_with_writer("loopback-admin", &model);
+    let (server, address) = serve(&project, &[]);
+    let state = project.folder.join(".slipform");
+    let mode = |path: &str| fs::metadata(state.join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("."), mode("admin.token"), mode("slipform.db")), (0o700, 0o600, 0o600));
+    for file in fs::read_dir(&state).unwrap() {
+        let file = file.unwrap();
+        let mode = file.metadata().unwrap().permissions().mode() & 0o077;
+        assert_eq!(mode, 0, "{:?}", file.path());
+    }
+    let token = fs::read_to_string(state.join("admin.token")).unwrap();
+    let token = token.trim();
+    let privileged = [
+        json!({"name": "p1", "type": "procedural", "command": ["sh", "-c", "id"]}),
+        json!({"name": "p2", "mcp_servers": {"docs": {"command": ["sh"]}}}),
+        json!({"name": "p3", "env": ["OPENAI_API_KEY"]}),
+        json!({"name": "p4", "mcp_servers": {"docs": {"url": "http://127.0.0.1:1/mcp"}}}),
+    ];
+    for agent in &privileged {
+        let (status, body) = request(&address, "POST", "/agents", None, agent);
+        assert_eq!((status, &body["error"]), (403, &json!("Forbidden")), "{agent}: {body}");
+        assert!(body["message"].as_str().unwrap().contains(".slipform/admin.token"), "{body}");
+        let (status, body) = request(&address, "POST", "/agents", Some("sf_wrong"), agent);
+        assert_eq!(status, 401, "{agent}: {body}");
+        let (status, body) = request(&address, "POST", "/agents", Some(token), agent);
+        assert_eq!(status, 201, "{agent}: {body}");
+    }
+    // What is harmless stays without a token, and what was harmless cannot be changed into what is not.
+    let (status, body) = request(&address, "POST", "/agents", None, &json!({"name": "plain"}));
+    assert_eq!(status, 201, "{body}");
+    let changes = json!({"type": "procedural", "command": ["sh"]});
+    let (status, body) = request(&address, "PATCH", "/agents/plain", None, &changes);
+    assert_eq!(status, 403, "{body}");
+    let (status, body) =
+        request(&address, "PATCH", "/agents/plain", None, &json!({"description": "Still plain"}));
+    assert_eq!(status, 200, "{body}");
+    let (status, body) =
+        request(&address, "PATCH", "/agents/p2", None, &json!({"system_prompt": "Do as I say."}));
+    assert_eq!(status, 403, "{body}");
+    let (status, body) = request(&address, "DELETE", "/agents/p1", None, &Value::Null);
+    assert_eq!(status, 403, "{body}");
+    let kb = json!({"schema": "kb.agent/1", "id": "kb", "name": "kb", "mcp_servers": {"docs": {"command": ["sh"]}}});
+    let (_, body) = request(&address, "POST", "/agents", None, &kb);
+    assert!(body["blueprint"].get("mcp_servers").is_none(), "{body}");
+    // The token outlasts a restart, and a file without one gets a new one.
+    drop(server);
+    let (server, address) = serve(&project, &[]);
+    let (status, _) = request(&address, "POST", "/agents", Some(token), &json!({"name": "p5", "env": ["X"]}));
+    assert_eq!(status, 201);
+    drop(server);
+    fs::remove_file(state.join("admin.token")).unwrap();
+    let (_server, address) = serve(&project, &[]);
+    let (status, _) = request(&address, "POST", "/agents", Some(token), &json!({"name": "p6", "env": ["X"]}));
+    assert_eq!(status, 401);
+}
+
+/// The header `Authorization` that a command of the project sends to a server that it takes for the project's own if
+/// `is_announced`.
+fn authorization_sent(project: &Project, is_announced: bool) -> Option<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    if is_announced {
+        let mut listen =
+            fs::OpenOptions::new().append(true).open(project.folder.join(".slipform/listen")).unwrap();
+        writeln!(listen, "{address}").unwrap();
+    }
+    let url = format!("http://{address}");
+    let command = project.command(&["runs", "list", "--server", &url]).spawn().unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+    let sent = lines.find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("authorization").then(|| value.to_owned())
+    });
+    drop(lines);
+    command.wait_with_output().unwrap();
+    sent
+}
+
+#[test]
+fn local_commands_send_the_admin_token_to_servers_of_their_project_only() {
+    let model = model_writing("notes.txt");
+    let project = project_with_writer("local-admin", &model);
+    assert_eq!(authorization_sent(&project, false), None);
+    let (server, address) = serve(&project, &[]);
+    let token = fs::read_to_string(project.folder.join(".slipform/admin.token")).unwrap();
+    assert_eq!(authorization_sent(&project, false), None);
+    assert_eq!(authorization_sent(&project, true), Some(format!("Bearer {}", token.trim())));
+    assert_eq!(project.run(&["runs", "list", "--server", &address]).status, 0);
+    // A token that the user names goes first.
+    let named = project_with_writer("local-named", &model).variable("SLIPFORM_TOKEN", "sf_named");
+    assert_eq!(authorization_sent(&named, false), Some("Bearer sf_named".to_owned()));
+    // A file that others can read is not trusted, nor is one whose server is gone.
+    let path = project.folder.join(".slipform/admin.token");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(authorization_sent(&project, true), None);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    drop(server);
+    assert_eq!(authorization_sent(&project, true), None);
+}

@@ -1,0 +1,374 @@
+//! `slipform run` from outside, against a scripted model on a real socket.
+
+use crate::support::{Project, REVIEWER};
+use expect_test::expect;
+use serde_json::{Value, json};
+use slipform_testkit::{ScriptedServer, Step};
+
+const GOOD: &str = r#"{"summary": "Fine.", "severity": "low"}"#;
+const BAD: &str = r#"{"summary": "Fine.", "severity": "critical"}"#;
+
+fn project(name: &str, server: &ScriptedServer) -> Project {
+    Project::new(name).backend(&server.base_url()).file("agents/reviewer.yaml", REVIEWER)
+}
+
+#[test]
+fn the_result_goes_to_stdout() {
+    let server = ScriptedServer::start([Step::text(format!("Sure!\n```json\n{GOOD}\n```"))]);
+    let ran = project("result", &server).run(&["run", "reviewer", "-p", "Look at this."]);
+    expect![[r#"
+        status 0
+        --- stdout
+        {
+          "summary": "Fine.",
+          "severity": "low"
+        }
+        --- stderr
+    "#]]
+    .assert_eq(&ran.all());
+    let request = &server.requests()[0].body;
+    assert_eq!(request["messages"][1], json!({"role": "user", "content": "Look at this."}));
+    assert_eq!(request["response_format"]["type"], "json_schema");
+    let system = request["messages"][0]["content"].as_str().unwrap();
+    assert!(system.starts_with("You review changes.\n\n## Required Output Format\n"), "{system}");
+}
+
+#[test]
+fn a_bad_reply_is_corrected_and_the_receipt_says_so() {
+    let server = ScriptedServer::start([Step::text(BAD), Step::text(GOOD)]);
+    let ran =
+        project("retry", &server).run(&["run", "reviewer", "-p", "x", "--receipt", "--correction", "full"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let value = ran.json();
+    assert_eq!(value["result"], serde_json::from_str::<Value>(GOOD).unwrap());
+    assert_eq!(value["receipt"]["strategy"], "native");
+    assert_eq!(value["receipt"]["calls"], 2);
+    assert_eq!(value["receipt"]["retries"], 1);
+    assert_eq!(value["receipt"]["tokens"], json!({"input": 20, "output": 10}));
+    assert_eq!(value["receipt"]["rungs"], json!([{"tier": "default", "backend": "scripted", "calls": 2}]));
+    let retry = server.requests()[1].prompt();
+    for part in [
+        "<output-validation-error>",
+        "- $.severity: 'critical' is not one of ['low', 'medium', 'high']",
+        "## Your Previous Response",
+        BAD,
+        "## Required Schema",
+    ] {
+        assert!(retry.contains(part), "{part} is missing in:\n{retry}");
+    }
+    expect![[r#"
+        reviewer: $.severity: 'critical' is not one of ['low', 'medium', 'high']; retry 1 of 1: native json_schema, json form, correction
+    "#]]
+    .assert_eq(&ran.stderr);
+}
+
+#[test]
+fn a_failure_is_typed_and_loses_nothing() {
+    let server = ScriptedServer::start([Step::text(BAD), Step::text("no idea")]);
+    let project = project("failure", &server);
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--strategy", "system_prompt"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (1, ""));
+    assert!(
+        ran.stderr.contains("Output held no JSON after 1 retry (output_schema_validation_failed)"),
+        "{}",
+        ran.stderr
+    );
+    let kept = std::fs::read_dir(project.folder.join(".slipform/failed")).unwrap().next().unwrap().unwrap();
+    let run: Value = serde_json::from_slice(&std::fs::read(kept.path()).unwrap()).unwrap();
+    assert_eq!(run["salvage"]["replies"], json!([BAD, "no idea"]));
+    assert_eq!(run["salvage"]["best_candidate"]["severity"], "critical");
+    assert_eq!(run["salvage"]["valid_parts"], json!({"summary": "Fine."}));
+    assert_eq!(run["error"]["last_output"], "no idea");
+    assert_eq!((&run["error"]["calls"], &run["error"]["retry_count"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn json_prints_the_run_whether_it_succeeds_or_fails() {
+    let server = ScriptedServer::start([Step::text(BAD), Step::text(GOOD)]);
+    let project = project("json", &server);
+    let failed = project.run(&["run", "reviewer", "-p", "x", "--json", "--max-retries", "0"]);
+    assert_eq!(failed.status, 1);
+    assert_eq!(failed.json()["status"], "failed");
+    assert_eq!(failed.json()["error"]["type"], "output_schema_validation_failed");
+    assert_eq!(
+        failed.json()["error"]["validation_errors"],
+        json!(["$.severity: 'critical' is not one of ['low', 'medium', 'high']"])
+    );
+    let completed = project.run(&["run", "reviewer", "-p", "x", "--json"]);
+    assert_eq!(completed.status, 0);
+    let run = completed.json();
+    assert_eq!((&run["status"], &run["agent_name"]), (&json!("completed"), &json!("reviewer")));
+    assert_eq!((&run["result_text"], &run["contract"]["source"]), (&Value::Null, &json!("blueprint")));
+    assert!(run["run_id"].as_str().unwrap().starts_with("run_"));
+}
+
+#[test]
+fn parameters_are_checked_before_anything_is_asked() {
+    let server = ScriptedServer::start(Vec::new());
+    let agent = "name: scanner\nparameters_schema:\n  type: object\n  required: [path]\n  properties:\n    path: {type: string}\n    depth: {type: integer}\n";
+    let project = project("parameters", &server).file("agents/scanner.yaml", agent);
+    let ran = project.run(&["run", "scanner", "--param", "depth=deep"]);
+    expect![[r#"
+        status 2
+        --- stdout
+        --- stderr
+        slipform: the agent 'scanner' does not take these parameters
+        $.depth: must be an integer, not a string ('deep')
+        $.path: required property is missing
+    "#]]
+    .assert_eq(&ran.all());
+    let json = project.run(&["run", "scanner", "--json"]).json();
+    assert_eq!(json["error"], "InvalidParameters");
+    assert_eq!(json["details"]["validation_errors"][0]["path"], "$.path");
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn parameters_come_from_everywhere() {
+    let server = ScriptedServer::start([Step::text("done")]);
+    let agent = "name: scanner\nparameters_schema:\n  type: object\n  properties:\n    id: {type: string}\n    depth: {type: integer}\n    tags: {type: array}\n    prompt: {type: string}\n";
+    let project = project("given", &server)
+        .file("agents/scanner.yaml", agent)
+        .file("more.json", r#"{"tags": ["a", "b"], "depth": 1}"#);
+    let ran = project.run_with(
+        &["run", "scanner", "--params", "more.json", "--param", "id=007", "--param", "depth=3", "-p", "-"],
+        "from stdin",
+    );
+    assert_eq!(ran.all(), "status 0\n--- stdout\ndone\n--- stderr\n");
+    expect![[r#"
+        <inputs>
+        tags: ["a","b"]
+        depth: 3
+        id: 007
+        </inputs>
+
+        from stdin"#]]
+    .assert_eq(server.requests()[0].body["messages"][0]["content"].as_str().unwrap());
+}
+
+#[test]
+fn a_backend_that_is_away_or_refuses_is_exit_status_three() {
+    let nobody = Project::new("away").backend("http://127.0.0.1:9/v1").file("agents/reviewer.yaml", REVIEWER);
+    let ran = nobody.run(&["run", "reviewer", "-p", "x", "--strategy", "prompt"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (3, ""));
+    assert!(ran.stderr.contains("cannot reach http://127.0.0.1:9/v1"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("(backend_unavailable)"), "{}", ran.stderr);
+
+    let server = ScriptedServer::start([Step::status(401).body(r#"{"error": {"message": "no such key"}}"#)]);
+    let ran = project("refused", &server).run(&["run", "reviewer", "-p", "x"]);
+    assert_eq!(ran.status, 3);
+    assert!(
+        ran.stderr.contains("refused the request with 401: no such key (backend_rejected)"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_key_is_found_nowhere() {
+    const CANARY: &str = "sk-canary-0123456789";
+    let server = ScriptedServer::respond(|request, _| {
+        let echo = format!("{:?}", request.headers);
+        Step::text(format!("{{\"summary\": \"headers were {}\"}}", echo.replace(['"', '\\'], "'")))
+    });
+    let settings = format!(
+        "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\napi_key_env = \"MY_KEY\"\n",
+        server.base_url()
+    );
+    let project = Project::new("canary")
+        .file("slipform.toml", &settings)
+        .file("agents/reviewer.yaml", REVIEWER)
+        .variable("MY_KEY", CANARY);
+    for arguments in [&["run", "reviewer", "-p", "x"][..], &["run", "reviewer", "-p", "x", "--json"]] {
+        let ran = project.run(arguments);
+        assert_eq!(ran.status, 1);
+        assert!(!ran.all().contains(CANARY), "{}", ran.all());
+    }
+    let sent = server.requests()[0].header("authorization").unwrap().to_owned();
+    assert_eq!(sent, format!("Bearer {CANARY}"));
+    assert!(project.everything_written().contains("[redacted]"));
+    assert!(!project.everything_written().contains(CANARY));
+    let missing =
+        Project::new("keyless").file("slipform.toml", &settings).file("agents/reviewer.yaml", REVIEWER);
+    let ran = missing.run(&["run", "reviewer", "-p", "x"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("the variable MY_KEY is not set"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_interrupted_run_ends_as_a_typed_failure() {
+    let server = ScriptedServer::start([Step::text(BAD), Step::hang()]);
+    let project = project("interrupted", &server);
+    let child = project.command(&["run", "reviewer", "-p", "x", "--json"]).spawn().unwrap();
+    server.wait_for_requests(2);
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&run["status"], &run["error"]["type"]), (&json!("stopped"), &json!("stopped")));
+    assert_eq!(run["salvage"]["replies"], json!([BAD]));
+    server.wait_for_abandoned(1);
+}
+
+#[test]
+fn a_terminated_run_keeps_what_it_has() {
+    let server = ScriptedServer::start([Step::text(BAD), Step::hang()]);
+    let project = project("terminated", &server);
+    let child = project.command(&["run", "reviewer", "-p", "x"]).spawn().unwrap();
+    server.wait_for_requests(2);
+    let killed =
+        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert!(project.everything_written().contains(r#"\"severity\": \"critical\""#));
+}
+
+#[test]
+fn a_result_that_cannot_be_shown_is_kept() {
+    let server = ScriptedServer::start([Step::text(GOOD)]);
+    let project = project("full", &server);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = project.command(&["run", "reviewer", "-p", "x"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(project.everything_written().contains("\"result_data\""));
+}
+
+#[test]
+fn what_local_servers_get_for_a_key_is_a_word_like_any_other() {
+    let server = ScriptedServer::start([Step::text(r#"{"summary": "use ollama", "severity": "low"}"#)]);
+    let project = Project::new("word").file("agents/reviewer.yaml", REVIEWER);
+    let project =
+        project.variable("OPENAI_BASE_URL", &server.base_url()).variable("OPENAI_API_KEY", "ollama");
+    assert_eq!(project.run(&["run", "reviewer", "-p", "x"]).json()["summary"], "use ollama");
+}
+
+#[test]
+fn every_strategy_can_be_asked_for() {
+    let asked = |strategy: &str| {
+        let submit = strategy == "tool";
+        let step = if submit { Step::tool("submit_result", GOOD) } else { Step::text(GOOD) };
+        let server = ScriptedServer::start([step]);
+        let ran = project(&format!("strategy-{strategy}"), &server).run(&[
+            "run",
+            "reviewer",
+            "-p",
+            "x",
+            "--strategy",
+            strategy,
+            "--receipt",
+        ]);
+        assert_eq!(ran.status, 0, "{strategy}: {}", ran.stderr);
+        assert_eq!(ran.json()["receipt"]["strategy"], strategy);
+        server.requests()[0].body.clone()
+    };
+    let prompt = asked("prompt");
+    assert_eq!(prompt["messages"][0]["content"], "You review changes.");
+    assert!(
+        prompt["messages"][1]["content"].as_str().unwrap().starts_with("x\n\n## Output Format (REQUIRED)\n")
+    );
+    assert!(prompt.get("response_format").is_none());
+    let tool = asked("tool");
+    assert_eq!(tool["tool_choice"]["function"]["name"], "submit_result");
+    assert_eq!(tool["tools"][0]["function"]["parameters"]["required"], json!(["summary", "severity"]));
+    let native = asked("native");
+    assert_eq!(native["response_format"]["json_schema"]["name"], "reviewer");
+    let system = asked("system_prompt");
+    assert!(system["messages"][0]["content"].as_str().unwrap().contains("## Required Output Format"));
+    assert!(system.get("response_format").is_none());
+}
+
+#[test]
+fn the_callers_schema_counts_unless_the_agent_has_its_own() {
+    let server = ScriptedServer::start([Step::text("[1, 2]"), Step::text("hello")]);
+    let project = project("caller", &server)
+        .file("agents/free.yaml", "name: free\n")
+        .file("schemas/numbers.json", r#"{"type": "array", "items": {"type": "integer"}}"#);
+    let ran = project.run(&["run", "free", "-p", "x", "--schema", "numbers", "--json"]);
+    assert_eq!(ran.json()["result_data"], json!([1, 2]));
+    assert_eq!(ran.json()["contract"]["source"], "named");
+    assert_eq!(ran.json()["contract"]["options"]["max_retries"], 2);
+    assert_eq!(project.run(&["run", "free", "-p", "x"]).stdout, "hello\n");
+    let conflict = project.run(&["run", "reviewer", "-p", "x", "--schema", "numbers"]);
+    assert_eq!(conflict.status, 2);
+    assert!(conflict.stderr.contains("has its own output_schema"), "{}", conflict.stderr);
+}
+
+#[test]
+fn a_spent_rung_hands_over_to_the_next_tier() {
+    let weak = ScriptedServer::start([Step::text("hm"), Step::text("hm")]);
+    let strong = ScriptedServer::start([Step::text(GOOD)]);
+    let settings = format!(
+        "default_backend = \"weak\"\n[backends.weak]\nkind = \"openai\"\nbase_url = \"{}\"\n\
+         [backends.strong]\nkind = \"anthropic\"\nmodel = \"m\"\nbase_url = \"{}\"\nstructured_output = \"prompt\"\n\
+         [tiers]\nsmall = \"weak\"\nlarge = \"strong\"\n",
+        weak.base_url(),
+        strong.root_url()
+    );
+    let agent = format!("{REVIEWER}tier: small\nescalation: [small, large]\n");
+    let project = Project::new("tiers").file("slipform.toml", &settings).file("agents/reviewer.yaml", &agent);
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--receipt"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(
+        ran.json()["receipt"]["rungs"],
+        json!([
+            {"tier": "small", "backend": "weak", "calls": 2},
+            {"tier": "large", "backend": "strong", "calls": 1},
+        ])
+    );
+    assert!(ran.stderr.contains("escalating from small to large"), "{}", ran.stderr);
+}
+
+#[test]
+fn without_a_file_the_environment_names_the_backend() {
+    let server = ScriptedServer::start([Step::text(GOOD)]);
+    let project = Project::new("environment").file("agents/reviewer.yaml", REVIEWER);
+    let project =
+        project.variable("OPENAI_BASE_URL", &server.base_url()).variable("OPENAI_API_KEY", "sk-local");
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--json"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    // The server was asked which model it has.
+    assert_eq!(server.other_requests()[0].path, "/v1/models");
+    assert!(!server.requests()[0].body["model"].as_str().unwrap().is_empty());
+
+    let server = ScriptedServer::start([Step::tool("submit_result", GOOD)]);
+    let project = Project::new("environment-anthropic").file("agents/reviewer.yaml", REVIEWER);
+    let project =
+        project.variable("ANTHROPIC_BASE_URL", &server.root_url()).variable("ANTHROPIC_API_KEY", "sk-ant");
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--receipt"]);
+    assert_eq!(ran.json()["receipt"]["strategy"], "tool");
+    assert_eq!(server.requests()[0].path, "/v1/messages");
+}
+
+#[test]
+fn what_cannot_be_used_is_said_before_anything_is_asked() {
+    let server = ScriptedServer::start(Vec::new());
+    let project = project("refusals", &server)
+        .file("agents/broken.yaml", "name: broken\noutput_schema: {type: objekt}\nsytem_prompt: x\n")
+        .file("agents/tooled.yaml", "name: tooled\ntools: [fs:nothing]\n");
+    for (arguments, expected) in [
+        (
+            &["run", "nobody", "-p", "x"][..],
+            "there is no agent 'nobody'; there are: broken, reviewer, tooled",
+        ),
+        (&["run", "broken", "-p", "x"], "unknown key 'sytem_prompt'; did you mean 'system_prompt'?"),
+        (&["run", "tooled", "-p", "x"], "there is no tool 'fs:nothing'; there are: fs:read, "),
+        (
+            &["run", "reviewer", "-p", "x", "--backend", "nope"],
+            "there is no backend 'nope'; there are: embedded, scripted",
+        ),
+        (&["run", "reviewer", "-p", "x", "--schema", "nope"], "no schema 'nope'"),
+        (&["run", "reviewer", "-p", "x", "--max-retries", "11"], "11 is not in 0..=10"),
+        (&["run", "reviewer", "-p", "x", "--param", "oops"], "--param oops: write it as name=value"),
+        (&["run", "reviewer", "-p", "x", "--param", "prompt=y"], "the prompt is given twice"),
+    ] {
+        let ran = project.run(arguments);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
+    }
+    let broken = project.file("slipform.toml", "[backends.x]\nkind = \"openai\"\ntimeout = 3\n");
+    let ran = broken.run(&["run", "reviewer", "-p", "x"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("slipform.toml, line 3: unknown field `timeout`"), "{}", ran.stderr);
+    assert!(server.requests().is_empty());
+}

@@ -1,0 +1,181 @@
+//! A project folder of its own for each test, and the command run in it.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// Variables of the outside that would change what a test means.
+const FOREIGN: [&str; 14] = [
+    "SLIPFORM_URL",
+    "SLIPFORM_TOKEN",
+    "SLIPFORM_MODEL",
+    "SLIPFORM_MODEL_DIR",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_MODEL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_MODEL",
+    "OLLAMA_HOST",
+    "OLLAMA_MODEL",
+    "SCHEMA_ENFORCEMENT_MAX_RETRIES",
+    "SCHEMA_ENFORCEMENT_EXTRACT_JSON",
+];
+
+pub(crate) struct Project {
+    pub(crate) folder: PathBuf,
+    variables: Vec<(String, String)>,
+}
+
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
+    }
+
+    /// Everything in one text, for snapshots.
+    pub(crate) fn all(&self) -> String {
+        format!("status {}\n--- stdout\n{}--- stderr\n{}", self.status, self.stdout, self.stderr)
+    }
+}
+
+impl Project {
+    pub(crate) fn new(name: &str) -> Project {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("project-{name}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("agents")).unwrap();
+        Project { folder, variables: Vec::new() }
+    }
+
+    pub(crate) fn file(self, name: &str, text: &str) -> Project {
+        let path = self.folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    /// One chat completions backend, without waits between tries.
+    pub(crate) fn backend(self, base_url: &str) -> Project {
+        let settings = format!(
+            "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{base_url}\"\nmodel = \"m\"\nretry_base_seconds = 0.0\n"
+        );
+        self.file("slipform.toml", &settings)
+    }
+
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Project {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_slipform"));
+        command.args(arguments).current_dir(&self.folder);
+        for name in FOREIGN {
+            command.env_remove(name);
+        }
+        command.envs(self.variables.iter().cloned());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, "")
+    }
+
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut child = self.command(arguments).spawn().unwrap();
+        // A command that refuses its arguments does not read its input.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        Ran {
+            status: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The text of every file in the project, for whoever looks for something that must not be there.
+    pub(crate) fn everything_written(&self) -> String {
+        let mut text = String::new();
+        let mut pending = vec![self.folder.clone()];
+        while let Some(path) = pending.pop() {
+            if path.is_dir() {
+                pending.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else {
+                text.push_str(&String::from_utf8_lossy(&fs::read(path).unwrap()));
+            }
+        }
+        text
+    }
+}
+
+/// A coordinator of a project, for as long as this lives.
+pub(crate) struct Server(pub(crate) Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Serves a project on a port that is free; the address.
+pub(crate) fn serve(project: &Project, more: &[&str]) -> (Server, String) {
+    let mut command = project.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.args(more);
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let line = lines.find(|line| line.as_ref().unwrap().contains("listening on")).unwrap().unwrap();
+    // Somebody has to read what else it says.
+    std::thread::spawn(move || lines.for_each(drop));
+    let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+    (Server(process), address)
+}
+
+/// An agent with a contract.
+pub(crate) const REVIEWER: &str = "\
+name: reviewer
+description: Reviews a change
+system_prompt: You review changes.
+output_schema:
+  type: object
+  required: [summary, severity]
+  properties:
+    summary: {type: string}
+    severity: {type: string, enum: [low, medium, high]}
+";
+
+/// Sends one request to a server and returns the status and the JSON body.
+pub(crate) fn request(
+    address: &str,
+    method: &str,
+    path: &str,
+    token: Option<&str>,
+    body: &Value,
+) -> (u16, Value) {
+    use std::io::Read as _;
+    let host = address.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    write!(
+        stream,
+        "{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\n{authorization}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, if body.is_empty() { Value::Null } else { serde_json::from_str(body).unwrap() })
+}

@@ -1,0 +1,269 @@
+//! A database and a folder of one's own, and runs that end in all the ways there are.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use slipform_coordinator::Analytics;
+use slipform_store::{Append, ClaimRequest, Fence, NewRun, Options, SessionTarget, Store};
+use slipform_types::{
+    Blueprint, EventBody, ExecutionMode, NOT_SUBMITTED, Receipt, Reply, Role, RunError, RunErrorType, RunId,
+    RunStatus, RunType, Rung, Salvage, SessionId, Tokens,
+};
+use tokio_postgres::NoTls;
+
+/// Something that nobody may find in a file for those who count.
+pub(crate) const CONFIDENTIAL: &str = "the launch code is 0000";
+
+static COUNTER: AtomicU64 = AtomicU64::new(1);
+
+fn unique() -> u64 {
+    (u64::from(std::process::id()) << 24) + COUNTER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn bytes() -> [u8; 6] {
+    let bytes = unique().to_be_bytes();
+    [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
+}
+
+pub(crate) struct TestStore {
+    pub(crate) store: Store,
+    pub(crate) address: String,
+    folder: PathBuf,
+    home: Option<PathBuf>,
+    server: Option<String>,
+}
+
+impl TestStore {
+    pub(crate) async fn sqlite() -> TestStore {
+        let home = std::env::temp_dir().join(format!("slipform-analytics-{:x}", unique()));
+        let address = format!("sqlite:{}", home.join("slipform.db").display());
+        TestStore::open(address, home, None).await
+    }
+
+    pub(crate) async fn postgres() -> Option<TestStore> {
+        let Ok(server) = std::env::var("SLIPFORM_TEST_POSTGRES") else {
+            println!("SKIPPED: SLIPFORM_TEST_POSTGRES is not set");
+            return None;
+        };
+        let name = format!("slipform_analytics_{:x}", unique());
+        administer(&server, &format!("CREATE DATABASE {name}")).await;
+        let (host, _) = server.rsplit_once('/').expect("the address names a database");
+        let home = std::env::temp_dir().join(&name);
+        Some(TestStore::open(format!("{host}/{name}"), home, Some(server)).await)
+    }
+
+    async fn open(address: String, home: PathBuf, server: Option<String>) -> TestStore {
+        let store = Store::open(&address, &Options::default()).await.expect("a store");
+        TestStore { store, address, folder: home.join("deep/analytics"), home: Some(home), server }
+    }
+
+    /// One that takes the place of another.
+    pub(crate) fn over(store: Store, address: &str, folder: &Path) -> TestStore {
+        TestStore { store, address: address.to_owned(), folder: folder.to_owned(), home: None, server: None }
+    }
+
+    pub(crate) async fn tear_down(self) {
+        if let Some(server) = &self.server {
+            let name = self.address.rsplit('/').next().unwrap_or_default();
+            administer(server, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
+        }
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.folder.clone()
+    }
+
+    pub(crate) fn analytics(&self) -> Analytics {
+        Analytics::new(self.store.clone(), &self.folder(), &self.address)
+    }
+
+    /// The only file.
+    pub(crate) fn file(&self) -> PathBuf {
+        files(&self.folder(), "jsonl").pop().expect("a file")
+    }
+
+    pub(crate) fn position_file(&self) -> PathBuf {
+        files(&self.folder(), "json").pop().expect("a position")
+    }
+
+    /// Everything that is written.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let texts =
+            files(&self.folder(), "jsonl").into_iter().map(|path| std::fs::read_to_string(path).unwrap());
+        let texts: Vec<String> = texts.collect();
+        texts
+            .iter()
+            .flat_map(|text| text.lines())
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect()
+    }
+
+    /// How many lines of each type are written.
+    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for line in self.lines() {
+            *counts.entry(line["type"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Writes until so many runs have a line. PostgreSQL shows events when older transactions of others have ended.
+    pub(crate) async fn written(&self, runs: usize) {
+        let analytics = self.analytics();
+        until("every run has a line", || async {
+            analytics.catch_up().await;
+            self.ends() >= runs
+        })
+        .await;
+        assert_eq!(self.ends(), runs, "{:?}", self.counts());
+    }
+
+    pub(crate) fn ends(&self) -> usize {
+        self.counts().get("orchestrator.specialist.completed").copied().unwrap_or_default()
+    }
+
+    /// A run from its beginning to its end.
+    pub(crate) async fn run(
+        &self,
+        agent: &str,
+        on_the_way: Vec<EventBody>,
+        end: Vec<EventBody>,
+    ) -> SessionId {
+        let submitted = self.store.submit(task(agent)).await.unwrap().unwrap();
+        let runner_id = "runner".to_owned();
+        let request = ClaimRequest { runner_id, slots: 1, lease_ms: 600_000, only_pinned: false };
+        let fence = self.store.claim(request).await.unwrap().pop().expect("a run").fence;
+        self.store.append(append(&fence, 1, on_the_way)).await.unwrap().unwrap();
+        self.store.finish(append(&fence, 2, end)).await.unwrap().unwrap();
+        submitted.session_id
+    }
+
+    /// A run that has a result at once.
+    pub(crate) async fn completed(&self, agent: &str) -> SessionId {
+        self.run(agent, vec![said()], success(0)).await
+    }
+
+    /// A run that needs a second try, one that forgets to submit and goes on elsewhere, and one that never submits.
+    pub(crate) async fn troubles(&self) {
+        self.run("writer", vec![said(), unmet("$.summary: \"summary\" is required")], success(1)).await;
+        let escalated = EventBody::Escalated {
+            from: "small".to_owned(),
+            to: "large".to_owned(),
+            reason: NOT_SUBMITTED.to_owned(),
+            cause: Some(RunErrorType::ResultNotSubmitted),
+        };
+        self.run("writer", vec![said(), escalated], success(0)).await;
+        self.run("tester", vec![said(), unmet(NOT_SUBMITTED)], never_submitted()).await;
+    }
+}
+
+impl Drop for TestStore {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            let _ = std::fs::remove_dir_all(home);
+        }
+    }
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|path| path.extension() == Some(extension.as_ref())).collect();
+    paths.sort();
+    paths
+}
+
+async fn administer(server: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(server, NoTls).await.expect("a server");
+    let connection = tokio::spawn(async move { drop(connection.await) });
+    client.batch_execute(sql).await.expect(sql);
+    drop(client);
+    let _ = connection.await;
+}
+
+fn task(agent: &str) -> NewRun {
+    NewRun {
+        run_id: RunId::from_random(bytes()),
+        session: SessionTarget::New { session_id: SessionId::from_random(bytes()), project_dir: None },
+        agent_name: agent.to_owned(),
+        start: EventBody::RunStart {
+            run_type: RunType::StartSession,
+            blueprint: Arc::new(Blueprint { name: agent.to_owned(), ..Blueprint::default() }),
+            contract: None,
+            parameters: json!({"prompt": CONFIDENTIAL}),
+            input: CONFIDENTIAL.to_owned(),
+        },
+        timeout_ms: None,
+        mode: ExecutionMode::AsyncPoll,
+        parent: None,
+        idempotency: None,
+        pinned_to: None,
+        continues: None,
+    }
+}
+
+fn append(fence: &Fence, number: i64, bodies: Vec<EventBody>) -> Append {
+    Append { fence: fence.clone(), number, bodies, lease_ms: 600_000 }
+}
+
+pub(crate) fn said() -> EventBody {
+    let reply = Reply { text: CONFIDENTIAL.to_owned(), ..Reply::default() };
+    let (role, content) = (Role::Assistant, CONFIDENTIAL.to_owned());
+    EventBody::Message { role, content, reply: Box::new(reply), asked: None }
+}
+
+fn unmet(error: &str) -> EventBody {
+    let cause = match error == NOT_SUBMITTED {
+        true => RunErrorType::ResultNotSubmitted,
+        false => RunErrorType::OutputSchemaValidationFailed,
+    };
+    let (errors, consequence) = (vec![error.to_owned()], "retry 1 of 3".to_owned());
+    EventBody::ValidationFailed { errors, consequence, cause: Some(cause) }
+}
+
+fn receipt(retries: u32) -> Box<Receipt> {
+    let rungs = vec![Rung { tier: "small".to_owned(), backend: "lmstudio".to_owned(), calls: 1 }];
+    Box::new(Receipt { retries, rungs, tokens: Tokens { input: 30, output: 10 }, ..Receipt::default() })
+}
+
+pub(crate) fn success(retries: u32) -> Vec<EventBody> {
+    let result_text = Some(CONFIDENTIAL.to_owned());
+    vec![
+        EventBody::Result { result_text, result_data: None, receipt: receipt(retries) },
+        EventBody::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
+    ]
+}
+
+fn never_submitted() -> Vec<EventBody> {
+    let error = RunError {
+        kind: RunErrorType::ResultNotSubmitted,
+        message: "Agent did not call submit_result after 1 retry".to_owned(),
+        validation_errors: vec![NOT_SUBMITTED.to_owned()],
+        last_output: Some(CONFIDENTIAL.to_owned()),
+        calls: 2,
+        retry_count: 1,
+        response: None,
+    };
+    let salvage = Salvage { replies: vec![CONFIDENTIAL.to_owned()], ..Salvage::default() };
+    vec![EventBody::RunCompleted {
+        status: RunStatus::Failed,
+        error: Some(Box::new(error)),
+        salvage: Some(Box::new(salvage)),
+        receipt: Some(receipt(1)),
+    }]
+}
+
+/// Asks until the answer is yes. The bound is for what never comes to it.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+    for _ in 0..4000 {
+        if ask().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never came to this: {what}");
+}

@@ -1,0 +1,156 @@
+//! Agents and schemas, and checking without a model.
+
+use serde_json::json;
+
+use crate::test_server::TestServer;
+
+#[tokio::test]
+async fn agents_are_saved_changed_and_deleted() {
+    let server = TestServer::open().await;
+    let agent = json!({"name": "writer", "system_prompt": "Write.", "description": "Writes."});
+    let created = server.post("/agents", &agent).send().await.ok(201);
+    assert_eq!((&created["name"], &created["source"]), (&json!("writer"), &json!("api")));
+    server.post("/agents", &agent).send().await.refused(409, "AgentExists");
+    server.post("/agents", &json!({"name": "a b"})).send().await.refused(422, "InvalidAgent");
+    let reserved = server.post("/agents", &json!({"name": "validate"})).send().await;
+    assert!(reserved.refused(422, "InvalidAgent").contains("use another name"));
+    server.post("/agents", &json!([1])).send().await.refused(400, "InvalidRequest");
+    let change = |body: serde_json::Value| server.ask("PATCH", "/agents/writer").json(&body);
+    let changed = change(json!({"description": "Writes well."})).send().await.ok(200);
+    assert_eq!(changed["blueprint"]["description"], "Writes well.");
+    change(json!([1])).send().await.refused(400, "InvalidRequest");
+    change(json!({"name": "other"})).send().await.refused(400, "InvalidRequest");
+    change(json!({"limits": 7})).send().await.refused(422, "InvalidAgent");
+    let missing = server.ask("PATCH", "/agents/nobody").json(&json!({})).send().await;
+    missing.refused(404, "AgentNotFound");
+    let shown = server.get("/agents/writer").send().await.ok(200);
+    assert_eq!(shown, changed);
+    let listed = server.get("/agents").send().await.ok(200);
+    assert!(listed.as_array().unwrap().contains(&shown));
+    assert_eq!(server.ask("DELETE", "/agents/writer").send().await.status, 204);
+    server.get("/agents/writer").send().await.refused(404, "AgentNotFound");
+}
+
+#[tokio::test]
+async fn agents_are_checked_without_being_saved() {
+    let server = TestServer::open().await;
+    let good =
+        server.post("/agents/validate", &json!({"name": "x", "system_prompt": "y"})).send().await.ok(200);
+    assert_eq!(good["valid"], true);
+    let bad =
+        server.post("/agents/validate", &json!({"name": "x", "systemprompt": "y"})).send().await.ok(200);
+    assert_eq!(bad["valid"], false);
+    assert!(!bad["errors"].as_array().unwrap().is_empty());
+    server.get("/agents/x").send().await.refused(404, "AgentNotFound");
+}
+
+#[tokio::test]
+async fn schemas_are_registered_and_removed() {
+    let server = TestServer::open().await;
+    let schema =
+        json!({"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "required": ["b"]});
+    let request = json!({"name": "numbers", "schema": schema});
+    let added = server.post("/schemas", &request).send().await.ok(201);
+    assert_eq!((&added["name"], &added["schema"]), (&json!("numbers"), &schema));
+    server.post("/schemas", &request).send().await.refused(409, "SchemaExists");
+    server
+        .post("/schemas", &json!({"name": "../x", "schema": {}}))
+        .send()
+        .await
+        .refused(400, "InvalidRequest");
+    let reserved = server.post("/schemas", &json!({"name": "validate", "schema": {}})).send().await;
+    reserved.refused(400, "InvalidRequest");
+    let bad = json!({"name": "bad", "schema": {"type": "nothing"}});
+    server.post("/schemas", &bad).send().await.refused(422, "InvalidSchema");
+    assert_eq!(server.get("/schemas/numbers").send().await.ok(200), added);
+    let listed = server.get("/schemas").send().await.ok(200);
+    assert!(listed.as_array().unwrap().contains(&added), "{listed}");
+    let verdict =
+        server.post("/schemas/validate", &json!({"schema": {"type": "nothing"}})).send().await.ok(200);
+    assert_eq!(verdict["valid"], false);
+    let (path, message) = (&verdict["errors"][0]["path"], &verdict["errors"][0]["message"]);
+    assert!(!message.as_str().unwrap().starts_with(path.as_str().unwrap()), "{verdict}");
+    let check = json!({"text": "Here: {\"b\": \"x\"}", "schema_name": "numbers"});
+    let checked = server.post("/check", &check).send().await.ok(200);
+    assert_eq!((&checked["valid"], &checked["found"]), (&json!(false), &json!(true)));
+    assert_eq!(server.ask("DELETE", "/schemas/numbers").send().await.status, 204);
+    server.post("/check", &check).send().await.refused(404, "SchemaNotFound");
+}
+
+#[tokio::test]
+async fn a_schema_that_comes_with_the_program_is_there_and_stays() {
+    let server = TestServer::open().await;
+    let name = "universal-agent-response";
+    let shown = server.get(&format!("/schemas/{name}")).send().await.ok(200);
+    assert_eq!((&shown["source"], &shown["problems"]), (&json!("shipped"), &json!([])));
+    assert_eq!(shown["schema"]["required"], json!(["response_type", "status", "message"]));
+    let listed = server.get("/schemas").send().await.ok(200);
+    assert_eq!(listed, json!([shown]));
+    for schema in [json!({"type": "object"}), shown["schema"].clone()] {
+        let taken = server.post("/schemas", &json!({"name": name, "schema": schema})).send().await;
+        assert!(taken.refused(409, "SchemaExists").contains("comes with the program"));
+    }
+    let gone = server.ask("DELETE", &format!("/schemas/{name}")).send().await;
+    assert!(gone.refused(409, "ManagedByFile").contains("comes with the program"));
+    let check = json!({"text": "{\"status\": \"success\"}", "schema_name": name});
+    let checked = server.post("/check", &check).send().await.ok(200);
+    assert_eq!(checked["errors"][0], "$.response_type: required property is missing");
+}
+
+#[tokio::test]
+async fn a_file_goes_before_a_schema_of_the_program_and_says_so() {
+    let project = std::env::temp_dir().join(format!("slipform-shadow-{}", std::process::id()));
+    let file = project.join("schemas/universal-agent-response.json");
+    std::fs::create_dir_all(project.join("schemas")).unwrap();
+    let shipped = TestServer::open().await.get("/schemas/universal-agent-response").send().await.ok(200);
+    std::fs::write(&file, shipped["schema"].to_string()).unwrap();
+    let server = TestServer::of(&project, |_| {}).await;
+    let same = server.get("/schemas/universal-agent-response").send().await.ok(200);
+    assert_eq!((&same["source"], &same["problems"]), (&json!("file"), &json!([])));
+    std::fs::write(&file, "{\"type\": \"object\"}").unwrap();
+    let server = TestServer::of(&project, |_| {}).await;
+    std::fs::remove_dir_all(&project).unwrap();
+    let other = server.get("/schemas/universal-agent-response").send().await.ok(200);
+    assert_eq!((&other["source"], &other["schema"]), (&json!("file"), &json!({"type": "object"})));
+    assert!(other["problems"][0].as_str().unwrap().contains("comes with the program"), "{other}");
+    let ready = server.get("/readyz").send().await.ok(200);
+    assert_eq!(ready["files"][0]["name"], "universal-agent-response");
+    let listed = server.get("/schemas").send().await.ok(200);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+}
+
+#[tokio::test]
+async fn texts_are_checked() {
+    let server = TestServer::open().await;
+    let check = async |body| server.post("/check", &body).send().await;
+    let schema = json!({"type": "object", "required": ["b"]});
+    let good = check(json!({"text": "```json\n{\"b\": 1}\n```", "schema": schema})).await.ok(200);
+    assert_eq!((&good["valid"], &good["value"]), (&json!(true), &json!({"b": 1})));
+    let nothing = check(json!({"text": "no JSON", "schema": schema})).await.ok(200);
+    assert_eq!((&nothing["found"], &nothing["value"]), (&json!(false), &json!(null)));
+    check(json!({"text": "1", "schema": {"type": 7}})).await.refused(422, "InvalidSchema");
+    check(json!({"text": "1", "schema": {}, "schema_name": "x"})).await.refused(400, "InvalidRequest");
+}
+
+#[tokio::test]
+async fn what_files_describe_is_changed_in_files() {
+    let project = std::env::temp_dir().join(format!("slipform-http-{}", std::process::id()));
+    for folder in ["agents", "schemas"] {
+        std::fs::create_dir_all(project.join(folder)).unwrap();
+    }
+    std::fs::write(project.join("agents/filed.yaml"), "name: filed\nsystem_prompt: Be brief.\n").unwrap();
+    std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: Be brief.\n").unwrap();
+    std::fs::write(project.join("schemas/filed.json"), "{\"type\": \"object\"}").unwrap();
+    let server = TestServer::of(&project, |_| {}).await;
+    std::fs::remove_dir_all(&project).unwrap();
+    assert_eq!(server.get("/agents/filed").send().await.ok(200)["source"], "file");
+    server.ask("DELETE", "/agents/filed").send().await.refused(409, "ManagedByFile");
+    server.ask("PATCH", "/agents/filed").json(&json!({})).send().await.refused(409, "ManagedByFile");
+    server.ask("DELETE", "/schemas/filed").send().await.refused(409, "ManagedByFile");
+    let request = json!({"name": "filed", "schema": {}});
+    server.post("/schemas", &request).send().await.refused(409, "ManagedByFile");
+    let start = json!({"type": "start_session", "agent_name": "broken", "prompt": "x"});
+    server.post("/runs", &start).send().await.refused(422, "InvalidAgent");
+    let ready = server.get("/readyz").send().await.ok(200);
+    assert_eq!(ready["files"][0]["name"], "broken");
+}

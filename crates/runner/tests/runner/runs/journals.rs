@@ -1,0 +1,173 @@
+//! The whole journal of every kind of run, as it is kept: one event a line.
+
+use expect_test::{ExpectFile, expect_file};
+use serde_json::{Value, json};
+use slipform_runner::{RunContext, StopSignal, perform};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{BackendKind, Event, StructuredOutput};
+
+use crate::runs::acting::{FILES, model, review, reviewing};
+use crate::support::contexts::{claim, journal, rung};
+use crate::support::fixture::{Fixture, agent, playing};
+use crate::support::folder::Folder;
+use crate::support::model::{Move, answers};
+use crate::support::parts::{Played, executor, silent, spoken, with_tools};
+use crate::support::perform::run;
+use crate::support::test_coordinator;
+
+/// A journal as lines, session by session. Tools are shown by name and hash; estimates, which count the machine's own
+/// paths, are not shown.
+fn check(events: &[Event], expected: ExpectFile) {
+    let mut events = events.to_vec();
+    events.sort_by_key(|event| event.session_id.clone());
+    let mut lines = String::new();
+    for event in &events {
+        let mut line = serde_json::to_value(event).unwrap();
+        for tool in line.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
+            *tool = json!({"name": tool["name"], "hash": tool["hash"]});
+        }
+        if line["reply"]["usage"]["estimated"] == true {
+            line["reply"]["usage"] = json!({"estimated": true});
+        }
+        let is_program = |rung: &Value| rung["backend"] == "executor";
+        if line["receipt"]["rungs"].as_array().is_some_and(|rungs| rungs.iter().any(is_program)) {
+            line["receipt"]["tokens"] = json!("estimated");
+        }
+        lines.push_str(&format!("{line}\n"));
+    }
+    expected.assert_eq(&lines);
+}
+
+fn on(server: &ScriptedServer) -> Vec<slipform_runner::LadderRung> {
+    vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)]
+}
+
+#[tokio::test]
+async fn tools() {
+    let (folder, server) = (Folder::with("journal-tools", &FILES), model());
+    let (_, journal) = run(&reviewing("tools", &folder, on(&server))).await;
+    check(&journal.events(), expect_file!["../journals/tools.jsonl"]);
+}
+
+#[tokio::test]
+async fn actions() {
+    let (folder, server) = (Folder::with("journal-actions", &FILES), model());
+    let (_, journal) = run(&reviewing("actions", &folder, on(&server))).await;
+    check(&journal.events(), expect_file!["../journals/actions.jsonl"]);
+}
+
+#[tokio::test]
+async fn command_executor() {
+    let (folder, memory) = (Folder::with("journal-executor", &FILES), Folder::new("journal-memory"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/play/executor.py");
+    let ladder = vec![executor("executor", &["python3", script, &memory.path()])];
+    let (_, journal) = run(&reviewing("actions", &folder, ladder)).await;
+    check(&journal.events(), expect_file!["../journals/executor.jsonl"]);
+}
+
+#[tokio::test]
+async fn escalation() {
+    let folder = Folder::with("journal-escalation", &FILES);
+    // It finds its way and does not know what to make of it.
+    let small = ScriptedServer::respond(|request, _| match answers(request).len() {
+        0 | 1 => review(request).said(request),
+        _ => Step::text("I am not sure."),
+    });
+    let large = model();
+    let ladder = vec![
+        rung("small", BackendKind::Completions, &small, StructuredOutput::Auto),
+        rung("large", BackendKind::Anthropic, &large, StructuredOutput::Auto),
+    ];
+    let (_, journal) = run(&reviewing("tools", &folder, ladder)).await;
+    check(&journal.events(), expect_file!["../journals/escalation.jsonl"]);
+    // What the first has found is shown to the second in its own protocol.
+    assert_eq!(answers(&large.requests()[0]).len(), 2);
+}
+
+/// A parent with one child.
+async fn delegated(mode: &'static str) -> Vec<Event> {
+    let server = playing(move |name, request| match (name, answers(request).len()) {
+        ("parent", 0) => Step::tool(
+            "start_agent_session",
+            json!({"agent_name": "counter", "prompt": "Count the files.", "mode": mode}),
+        ),
+        ("parent", _) if request.prompt().contains("<agent-callback") => Step::text("Three, it says."),
+        ("parent", _) => Step::text("Done."),
+        _ => Step::text("{\"files\": 3}"),
+    });
+    let schema = json!({"type": "object", "properties": {"files": {"type": "integer"}}});
+    let agents =
+        [agent("parent", &["counter"], json!({})), agent("counter", &[], json!({"output_schema": schema}))];
+    test_coordinator::perform(&Fixture::new(&agents, &server), "parent", "How many files?").await.events
+}
+
+#[tokio::test]
+async fn delegation() {
+    check(&delegated("sync").await, expect_file!["../journals/delegation_sync.jsonl"]);
+    check(&delegated("callback").await, expect_file!["../journals/delegation_callback.jsonl"]);
+}
+
+#[tokio::test]
+async fn procedural() {
+    let folder =
+        Folder::with("journal-procedural", &[("scan.sh", "echo '{\"found\": 2}'; echo looking >&2")]);
+    let agent = json!({
+        "name": "scanner", "type": "procedural", "command": ["sh", "scan.sh"], "env": ["REGION"],
+        "output_schema": {"type": "object", "required": ["found"]},
+    });
+    let claim = claim(&agent, "", json!({}), Vec::new());
+    let claim = RunContext {
+        parameters: json!({"path": "src", "deep": true}),
+        project_dir: folder.path(),
+        environment: vec![("REGION".to_owned(), "here".to_owned())].into(),
+        ..claim
+    };
+    let (_, journal) = run(&claim).await;
+    check(&journal.events(), expect_file!["../journals/procedural.jsonl"]);
+}
+
+fn limited(limits: Value, ladder: Vec<slipform_runner::LadderRung>) -> RunContext {
+    let agent = json!({
+        "name": "actor", "tools": ["echo"], "limits": limits,
+        "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
+    });
+    with_tools(claim(&agent, "Act.", json!({}), ladder), &[Played::echo("echo")])
+}
+
+#[tokio::test]
+async fn limits() {
+    let restless =
+        || ScriptedServer::respond(|request, index| Move::call("echo", json!({"n": index})).said(request));
+    let server = restless();
+    let (_, journal) = run(&limited(json!({"max_steps": 2}), on(&server))).await;
+    check(&journal.events(), expect_file!["../journals/max_steps.jsonl"]);
+
+    let server = restless();
+    let (_, journal) = run(&limited(json!({"max_tool_calls": 1}), on(&server))).await;
+    check(&journal.events(), expect_file!["../journals/max_tool_calls.jsonl"]);
+
+    let cut = || Step::tool("submit_result", json!({"ok": true})).finish("length");
+    let server = ScriptedServer::start([cut(), cut()]);
+    let (_, journal) = run(&limited(json!({"max_tokens": 10}), on(&server))).await;
+    check(&journal.events(), expect_file!["../journals/max_tokens.jsonl"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time() {
+    let call = json!({"id": "a", "name": "echo", "arguments": "{}"});
+    let calls = spoken(vec![json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}})]);
+    let claim = limited(json!({"timeout_seconds": 30}), vec![calls]);
+    let hangs = Played::new("echo", |_| std::future::pending());
+    let (_, journal) = run(&with_tools(claim, &[hangs])).await;
+    check(&journal.events(), expect_file!["../journals/timeout.jsonl"]);
+}
+
+#[tokio::test]
+async fn stopped() {
+    let (journal, stop) = (journal(), StopSignal::default());
+    let claim = limited(json!({}), vec![silent()]);
+    let stopping = async { stop.request() };
+    let (outcome, ()) = tokio::join!(perform(&claim, &journal, &stop, &()), stopping);
+    outcome.unwrap();
+    check(&journal.events(), expect_file!["../journals/stopped.jsonl"]);
+}

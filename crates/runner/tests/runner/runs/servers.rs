@@ -1,0 +1,133 @@
+//! Tools of MCP servers, over the whole path: the server is started or reached, its tools are offered to a model, called
+//! and answered.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use slipform_process::{Program, Running, common_environment};
+use slipform_runner::RunContext;
+use slipform_testkit::ScriptedServer;
+use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::support::contexts::{claim, rung};
+use crate::support::model::{Move, answers};
+use crate::support::perform::{completed, failed, names, run};
+
+/// The folder of the servers that the client's own tests use.
+fn folder() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/servers").to_str().unwrap().to_owned()
+}
+
+/// The Python that has the published servers, or why the test cannot run.
+#[allow(clippy::print_stdout, reason = "what is not tested is said")]
+fn python() -> Option<String> {
+    let python = std::env::var("SLIPFORM_MCP_PYTHON").ok();
+    if python.is_none() {
+        println!(
+            "SKIPPED: SLIPFORM_MCP_PYTHON is not set; cargo xtask test installs the servers and sets it"
+        );
+    }
+    python
+}
+
+/// The server on HTTP, and where it is. It ends with the first value.
+async fn on_http(python: &str) -> (Running, Value) {
+    let program = Program {
+        argv: vec![python.to_owned(), "official.py".to_owned(), "http".to_owned()],
+        folder: folder().into(),
+        environment: common_environment(&|name| std::env::var(name).ok()),
+    };
+    let (running, pipes) = program.spawn().unwrap();
+    let mut url = String::new();
+    BufReader::new(pipes.stdout).read_line(&mut url).await.unwrap();
+    (running, json!({"url": url.trim()}))
+}
+
+fn agent(protocol: &str, mcp: &Value, tools: &[&str]) -> Value {
+    json!({
+        "name": "adder", "protocol": protocol, "mcp_servers": {"demo": mcp}, "tools": tools,
+        "output_schema": {
+            "type": "object", "required": ["total", "greeting"],
+            "properties": {"total": {"type": "integer"}, "greeting": {"type": "string"}},
+        },
+    })
+}
+
+/// A model that adds, greets, fails once, and says what it heard.
+fn model() -> ScriptedServer {
+    ScriptedServer::respond(|request, _| {
+        let heard = answers(request);
+        match &heard[..] {
+            [] => Move::call("demo:add", json!({"a": 2, "b": 3})),
+            [_] => Move::call("demo:greet", json!({"name": "Ada"})),
+            [_, _] => Move::call("demo:fail", json!({"reason": "no paint left"})),
+            [sum, greeting, failure, ..] => {
+                assert_eq!(failure, "Error: Error executing tool fail: no paint left");
+                let sum: Value = serde_json::from_str(sum).unwrap();
+                Move::Submit(json!({"total": sum["total"], "greeting": greeting}))
+            }
+        }
+        .said(request)
+    })
+}
+
+fn adding(protocol: &str, mcp: &Value, tools: &[&str], server: &ScriptedServer) -> RunContext {
+    let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
+    let claim = claim(&agent(protocol, mcp, tools), "Add and greet.", json!({}), ladder);
+    RunContext { project_dir: folder(), ..claim }
+}
+
+async fn check(mcp: &Value) {
+    for protocol in ["tools", "actions"] {
+        let server = model();
+        let (outcome, journal) = run(&adding(protocol, mcp, &[], &server)).await;
+        let expected = json!({"total": 5, "greeting": "Hello, Ada!"});
+        assert_eq!(completed(outcome).result_data, Some(expected), "{protocol}");
+        let happened = names(&journal.events());
+        assert!(happened.contains(&"post_tool demo:fail failed".to_owned()), "{protocol}: {happened:?}");
+    }
+    // Of a server whose tools are named, only those are offered: a call of another is wrong.
+    let server = ScriptedServer::respond(|request, _| match answers(request).len() {
+        0 => Move::call("demo:fail", json!({"reason": "x"})).said(request),
+        _ => Move::Submit(json!({"total": 0, "greeting": answers(request)[0]})).said(request),
+    });
+    let success = completed(run(&adding("tools", mcp, &["demo:add", "demo:greet"], &server)).await.0);
+    let told = "Error: There is no tool 'demo_fail'. The tools are: demo_add, demo_greet, submit_result.";
+    assert_eq!(success.result_data.unwrap()["greeting"], told);
+}
+
+#[tokio::test]
+async fn a_server_that_is_started() {
+    let Some(python) = python() else { return };
+    check(&json!({"command": [python, "official.py"]})).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_reached() {
+    let Some(python) = python() else { return };
+    let (_running, mcp) = on_http(&python).await;
+    check(&mcp).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_ends_the_run_before_anybody_is_asked() {
+    let server = model();
+    let (outcome, _) = run(&adding("tools", &json!({"command": ["./absent"]}), &[], &server)).await;
+    let failure = failed(outcome);
+    assert_eq!(failure.error.kind, RunErrorType::ToolFailed);
+    assert!(failure.error.message.starts_with("the MCP server 'demo'"), "{}", failure.error.message);
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_complains_with_a_secret_does_not_bring_it_into_the_journal() {
+    let server = model();
+    let complains = json!({"command": ["sh", "-c", "echo \"bad key $API_KEY\" >&2; exit 1"]});
+    let environment = vec![("API_KEY".to_owned(), "s3cret-value-of-mine".to_owned())];
+    let claim = RunContext { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
+    let (outcome, journal) = run(&claim).await;
+    let message = failed(outcome).error.message;
+    assert!(message.contains("bad key [redacted]"), "{message}");
+    assert!(!serde_json::to_string(&journal.events()).unwrap().contains("s3cret"));
+}

@@ -1,0 +1,133 @@
+//! The spans of a run with a tool, as a collector sees them. It has a process of its own: what a span costs is decided
+//! once for all threads, and other tests have no collector.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use slipform_runner::RunContext;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::support::fake_api::{FakeApi, run, session};
+use crate::support::parts::{Played, spoken, with_tools};
+use crate::support::worker::{FakeResources, ager, start};
+
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    name: String,
+    parent: Option<String>,
+    fields: BTreeMap<String, String>,
+}
+
+impl Visit for Seen {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.fields.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name().to_owned(), value.to_owned());
+    }
+}
+
+/// A collector that keeps everything.
+#[derive(Clone, Default)]
+struct Collector {
+    spans: Arc<Mutex<BTreeMap<u64, Seen>>>,
+    entered: Arc<Mutex<Vec<u64>>>,
+    events: Arc<Mutex<Vec<String>>>,
+    next: Arc<AtomicU64>,
+}
+
+impl Subscriber for Collector {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("slipform_runner")
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let id = self.next.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut spans = self.spans.lock().unwrap();
+        let parent = self.entered.lock().unwrap().last().map(|parent| spans[parent].name.clone());
+        let mut seen = Seen { name: attributes.metadata().name().to_owned(), parent, ..Seen::default() };
+        attributes.record(&mut seen);
+        spans.insert(id, seen);
+        Id::from_u64(id)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        values.record(self.spans.lock().unwrap().get_mut(&span.into_u64()).unwrap());
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut seen = Seen::default();
+        event.record(&mut seen);
+        self.events.lock().unwrap().push(seen.fields["message"].clone());
+    }
+
+    fn enter(&self, span: &Id) {
+        self.entered.lock().unwrap().push(span.into_u64());
+    }
+
+    fn exit(&self, _: &Id) {
+        self.entered.lock().unwrap().pop();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_its_calls_and_its_tools_are_spans_without_what_is_said() {
+    let collector = Collector::default();
+    let _guard = tracing::subscriber::set_default(collector.clone());
+    let door = FakeApi::new();
+    let (mut agent, contract) = ager();
+    agent["tools"] = json!(["echo"]);
+    door.submit(1, agent, Some(contract));
+    let outfit = FakeResources::making(|job| {
+        let call = json!({"id": "a", "name": "echo", "arguments": "{\"word\": \"hush\"}"});
+        let result = json!({"id": "b", "name": "submit_result", "arguments": "{\"age\": 7}"});
+        let usage = json!({"input": 11, "output": 3});
+        let says = |call| json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}, "usage": usage});
+        let ladder = vec![spoken(vec![says(call), says(result)])];
+        Ok(with_tools(RunContext { ladder, ..job.context() }, &[Played::echo("echo")]))
+    });
+    let working = start(&door, outfit, 1);
+    door.ended(1).await;
+    working.go_home().await;
+    let spans: Vec<Seen> = collector.spans.lock().unwrap().values().cloned().collect();
+    let names: Vec<(&str, Option<&str>)> =
+        spans.iter().map(|span| (span.name.as_str(), span.parent.as_deref())).collect();
+    let within = Some("invoke_agent");
+    assert_eq!(names, [("invoke_agent", None), ("chat", within), ("execute_tool", within), ("chat", within)]);
+    let fields = |index: usize| serde_json::to_value(&spans[index].fields).unwrap();
+    assert_eq!(
+        fields(0),
+        json!({
+            "otel.name": "invoke_agent ager", "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ager",
+            "gen_ai.conversation.id": session(1).as_str(), "gen_ai.output.type": "json",
+            "slipform.run_id": run(1).as_str(),
+        })
+    );
+    assert_eq!(
+        fields(1),
+        json!({
+            "otel.name": "chat m", "otel.kind": "client", "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai", "gen_ai.request.model": "m",
+            "gen_ai.usage.input_tokens": "11", "gen_ai.usage.output_tokens": "3",
+        })
+    );
+    let call_id = spans[2].fields["gen_ai.tool.call.id"].clone();
+    assert_eq!(
+        fields(2),
+        json!({
+            "otel.name": "execute_tool echo", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo",
+            "gen_ai.tool.call.id": call_id,
+        })
+    );
+    assert!(!format!("{spans:?}").contains("hush"), "{spans:?}");
+    let events = collector.events.lock().unwrap().clone();
+    assert!(events.contains(&"registered".to_owned()), "{events:?}");
+}

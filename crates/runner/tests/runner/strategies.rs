@@ -1,0 +1,147 @@
+//! Every strategy in every protocol that knows it, and the ways in which each protocol says that there is no
+//! answer.
+
+use crate::support::contexts::{claim, journal, rung};
+use serde_json::{Value, json};
+use slipform_runner::{LadderRung, RunContext, StopSignal, perform};
+use slipform_testkit::fixtures::{self, Fixture};
+use slipform_testkit::{ScriptedServer, Step};
+use slipform_types::{BackendKind, Outcome, RunErrorType, StructuredOutput};
+
+/// Every protocol with the strategies that it can be asked by.
+const ROUTES: [(BackendKind, &str); 10] = [
+    (BackendKind::OpenAi, "prompt"),
+    (BackendKind::OpenAi, "system_prompt"),
+    (BackendKind::OpenAi, "tool"),
+    (BackendKind::OpenAi, "native"),
+    (BackendKind::Completions, "prompt"),
+    (BackendKind::Completions, "system_prompt"),
+    (BackendKind::Anthropic, "prompt"),
+    (BackendKind::Anthropic, "system_prompt"),
+    (BackendKind::Anthropic, "tool"),
+    (BackendKind::Anthropic, "native"),
+];
+
+fn ladder(kind: BackendKind, server: &ScriptedServer) -> Vec<LadderRung> {
+    vec![rung("default", kind, server, StructuredOutput::Auto)]
+}
+
+async fn run(claim: &RunContext) -> Outcome {
+    perform(claim, &journal(), &StopSignal::default(), &()).await.unwrap()
+}
+
+async fn failure(claim: &RunContext) -> slipform_types::Failure {
+    match run(claim).await {
+        Outcome::Failed(failure) => *failure,
+        Outcome::Completed(success) => panic!("the run completed: {:?}", success.result_data),
+    }
+}
+
+/// A value said as the strategy wants it.
+fn says(strategy: &str, value: &Value) -> Step {
+    if strategy == "tool" { Step::tool("submit_result", value.clone()) } else { Step::json(value) }
+}
+
+/// The fixture's reply without the first of its required members.
+fn flawed(fixture: &Fixture) -> Value {
+    let mut reply = fixture.reply.clone();
+    let required = fixture.output_schema()["required"][0].as_str().unwrap();
+    reply.as_object_mut().unwrap().shift_remove(required).unwrap();
+    reply
+}
+
+fn with_strategy(fixture: &Fixture, strategy: &str, ladder: Vec<LadderRung>) -> RunContext {
+    claim(&fixture.agent, fixture.input, json!({"strategy": strategy}), ladder)
+}
+
+#[tokio::test]
+async fn every_fixture_by_every_strategy() {
+    for (kind, strategy) in ROUTES {
+        for fixture in fixtures::all() {
+            let what = format!("{} on {} by {strategy}", fixture.name, kind.name());
+            let steps = [says(strategy, &flawed(&fixture)), says(strategy, &fixture.reply)];
+            let server = ScriptedServer::start(steps);
+            let outcome = run(&with_strategy(&fixture, strategy, ladder(kind, &server))).await;
+            let Outcome::Completed(success) = outcome else { panic!("{what}: {outcome:?}") };
+            assert_eq!(success.result_data.as_ref(), Some(&fixture.reply), "{what}");
+            let receipt = &success.receipt;
+            assert_eq!((receipt.strategy.as_deref(), receipt.calls), (Some(strategy), 2), "{what}");
+            let requests = server.requests();
+            let (first, second) = (requests[0].prompt(), String::from_utf8_lossy(&requests[1].raw));
+            let by_prompt = strategy == "prompt";
+            assert_eq!(first.contains("## Output Format (REQUIRED)"), by_prompt, "{what}");
+            assert_eq!(first.contains("## Required Output Format"), !by_prompt, "{what}");
+            assert!(second.contains("required property is missing"), "{what}");
+            let is_forced = requests[0].body.get("tool_choice").is_some();
+            assert_eq!(is_forced, strategy == "tool", "{what}");
+            let formatted = ["response_format", "output_config"];
+            let formatted = formatted.iter().any(|member| requests[0].body.get(member).is_some());
+            assert_eq!(formatted, strategy == "native", "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unmet_contract_keeps_everything_whatever_the_strategy() {
+    for (kind, strategy) in ROUTES {
+        let fixture = fixtures::pr_reviewer();
+        let bad = || says(strategy, &flawed(&fixture));
+        let server = ScriptedServer::start([bad(), bad()]);
+        let failure = failure(&with_strategy(&fixture, strategy, ladder(kind, &server))).await;
+        let what = format!("{} by {strategy}", kind.name());
+        assert_eq!(failure.error.kind, RunErrorType::OutputSchemaValidationFailed, "{what}");
+        assert_eq!(failure.error.validation_errors, ["$.summary: required property is missing"], "{what}");
+        assert_eq!((failure.error.calls, failure.salvage.replies.len()), (2, 2), "{what}");
+        assert_eq!(failure.salvage.best_candidate, Some(flawed(&fixture)), "{what}");
+        assert_eq!(server.requests().len(), 2, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_off_reply_is_never_a_success() {
+    for (kind, strategy) in ROUTES {
+        let fixture = fixtures::code_analyzer();
+        let cut = || says(strategy, &fixture.reply).finish("length");
+        let server = ScriptedServer::start([cut(), cut()]);
+        let failure = failure(&with_strategy(&fixture, strategy, ladder(kind, &server))).await;
+        let what = format!("{} by {strategy}", kind.name());
+        assert_eq!(failure.error.kind, RunErrorType::OutputTruncated, "{what}");
+        assert_eq!(failure.salvage.best_candidate.as_ref(), Some(&fixture.reply), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_and_filters_end_the_run() {
+    for kind in [BackendKind::OpenAi, BackendKind::Anthropic] {
+        for step in [Step::refusal("I cannot do that."), Step::text("half").finish("content_filter")] {
+            let server = ScriptedServer::start([step]);
+            let claim = with_strategy(&fixtures::code_analyzer(), "prompt", ladder(kind, &server));
+            assert_eq!(failure(&claim).await.error.kind, RunErrorType::Refused, "{}", kind.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_agent_without_a_contract_gives_text() {
+    for kind in [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic] {
+        let server = ScriptedServer::start([Step::text("  "), Step::text("All is well.")]);
+        let agent = json!({"name": "talker"});
+        let outcome = run(&claim(&agent, "How is it?", json!({}), ladder(kind, &server))).await;
+        let Outcome::Completed(success) = outcome else { panic!("{}: {outcome:?}", kind.name()) };
+        assert_eq!(success.result_text.as_deref(), Some("All is well."), "{}", kind.name());
+        assert_eq!((success.result_data, success.receipt.calls), (None, 2), "{}", kind.name());
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_stopped_at_once_asks_nobody() {
+    let fixture = fixtures::code_analyzer();
+    let server = ScriptedServer::start([Step::json(&fixture.reply)]);
+    let claim = with_strategy(&fixture, "prompt", ladder(BackendKind::OpenAi, &server));
+    let stop = StopSignal::default();
+    stop.request();
+    let outcome = perform(&claim, &journal(), &stop, &()).await.unwrap();
+    let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((failure.error.kind, failure.error.calls), (RunErrorType::Stopped, 0));
+    assert_eq!(server.requests().len(), 0);
+}

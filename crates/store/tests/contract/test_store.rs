@@ -1,0 +1,301 @@
+//! A database of one's own, and short ways to say what happens to it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use slipform_store::{
+    Append, Appended, ClaimRequest, Claimed, FamilyLimits, Fence, NewRun, Options, Parent, ParentCall,
+    Refusal, RunRecord, RunnerRecord, SessionTarget, Stale, Store, StoredEvent, Submitted,
+};
+use slipform_types::{
+    Blueprint, Contract, ContractOptions, ContractSource, EventBody, ExecutionMode, Receipt, Reply, Role,
+    RunId, RunStatus, RunType, SessionId,
+};
+use tokio::task::JoinHandle;
+use tokio_postgres::NoTls;
+
+/// A lease that lasts as long as any test.
+pub(crate) const LONG: i64 = 600_000;
+
+/// How far delegation may go, where that is not what a test is about.
+pub(crate) const FAMILY: FamilyLimits = FamilyLimits { depth_max: 5, children_max: 16, runs_max: 200 };
+
+static COUNTER: AtomicU64 = AtomicU64::new(1);
+
+fn unique() -> u64 {
+    (u64::from(std::process::id()) << 24) + COUNTER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn bytes() -> [u8; 6] {
+    let bytes = unique().to_be_bytes();
+    [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
+}
+
+pub(crate) fn new_session() -> SessionId {
+    SessionId::from_random(bytes())
+}
+
+pub(crate) fn new_run() -> RunId {
+    RunId::from_random(bytes())
+}
+
+/// A database of one's own.
+pub(crate) struct TestStore {
+    pub(crate) store: Store,
+    pub(crate) address: String,
+    folder: Option<PathBuf>,
+    server: Option<String>,
+}
+
+impl TestStore {
+    pub(crate) async fn memory() -> TestStore {
+        TestStore::open("sqlite::memory:".to_owned(), None, None).await
+    }
+
+    pub(crate) async fn sqlite() -> TestStore {
+        TestStore::sqlite_after(|_| {}).await
+    }
+
+    /// One that somebody else has worked on before it is opened.
+    pub(crate) async fn sqlite_after(prepare: impl FnOnce(&Path)) -> TestStore {
+        let folder = std::env::temp_dir().join(format!("slipform-store-{:x}", unique()));
+        let file = folder.join("deep/slipform.db");
+        prepare(&file);
+        TestStore::open(format!("sqlite:{}", file.display()), Some(folder), None).await
+    }
+
+    pub(crate) async fn postgres() -> Option<TestStore> {
+        TestStore::postgres_after(|_| async {}).await
+    }
+
+    /// One that somebody else has worked on before it is opened.
+    pub(crate) async fn postgres_after<F: Future<Output = ()>>(
+        prepare: impl FnOnce(String) -> F,
+    ) -> Option<TestStore> {
+        let Ok(server) = std::env::var("SLIPFORM_TEST_POSTGRES") else {
+            println!("SKIPPED: SLIPFORM_TEST_POSTGRES is not set");
+            return None;
+        };
+        let name = format!("slipform_{:x}", unique());
+        administer(&server, &format!("CREATE DATABASE {name}")).await;
+        let (host, _) = server.rsplit_once('/').expect("the address names a database");
+        let address = format!("{host}/{name}");
+        prepare(address.clone()).await;
+        Some(TestStore::open(address, None, Some(server)).await)
+    }
+
+    async fn open(address: String, folder: Option<PathBuf>, server: Option<String>) -> TestStore {
+        let store = Store::open(&address, &Options::default()).await.expect("a store");
+        TestStore { store, address, folder, server }
+    }
+
+    pub(crate) async fn tear_down(self) {
+        if let Some(server) = &self.server {
+            let name = self.address.rsplit('/').next().unwrap_or_default();
+            administer(server, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
+        }
+    }
+
+    /// A session of its own for an agent.
+    pub(crate) async fn submit(&self, agent: &str) -> Submitted {
+        self.store.submit(task(agent)).await.unwrap().unwrap()
+    }
+
+    /// A child of a claimed run.
+    pub(crate) async fn delegate(&self, parent: &Claimed, agent: &str, mode: ExecutionMode) -> Submitted {
+        self.store.submit(child(parent, agent, agent, mode)).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn claim_as(&self, runner: &str, slots: usize, lease_ms: i64) -> Vec<Claimed> {
+        let request = ClaimRequest { runner_id: runner.to_owned(), slots, lease_ms, only_pinned: false };
+        self.store.claim(request).await.unwrap()
+    }
+
+    /// The one run that may be claimed next.
+    pub(crate) async fn claim(&self) -> Claimed {
+        self.claim_as("runner", 1, LONG).await.pop().expect("a run that may be claimed")
+    }
+
+    pub(crate) async fn append(
+        &self,
+        fence: &Fence,
+        number: i64,
+        bodies: Vec<EventBody>,
+    ) -> Result<Appended, Stale> {
+        let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
+        self.store.append(append).await.unwrap()
+    }
+
+    pub(crate) async fn finish(
+        &self,
+        fence: &Fence,
+        number: i64,
+        bodies: Vec<EventBody>,
+    ) -> Result<Appended, Stale> {
+        let append = Append { fence: fence.clone(), number, bodies, lease_ms: LONG };
+        self.store.finish(append).await.unwrap()
+    }
+
+    /// Claims the next run and completes it.
+    pub(crate) async fn complete_next(&self, text: &str) -> Claimed {
+        let claimed = self.claim().await;
+        self.finish(&claimed.fence, 1, success(text)).await.unwrap();
+        claimed
+    }
+
+    pub(crate) async fn run(&self, run: &RunId) -> RunRecord {
+        self.store.run(run).await.unwrap().expect("a run")
+    }
+
+    pub(crate) async fn status(&self, run: &RunId) -> RunStatus {
+        self.run(run).await.status
+    }
+
+    pub(crate) async fn journal(&self, session: &SessionId) -> Vec<StoredEvent> {
+        let journal = self.store.events(session, 0, 10_000).await.unwrap();
+        let numbers: Vec<i64> = journal.iter().map(|event| event.seq).collect();
+        assert_eq!(numbers, (1..=journal.len() as i64).collect::<Vec<_>>());
+        journal
+    }
+
+    /// The kinds of events in a session's journal.
+    pub(crate) async fn kinds(&self, session: &SessionId) -> Vec<String> {
+        self.journal(session).await.iter().map(kind).collect()
+    }
+}
+
+impl Drop for TestStore {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+/// A connection of one's own to a PostgreSQL server.
+pub(crate) async fn connect(address: &str) -> (tokio_postgres::Client, JoinHandle<()>) {
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await.expect("a server");
+    (client, tokio::spawn(async move { drop(connection.await) }))
+}
+
+async fn administer(server: &str, sql: &str) {
+    let (client, connection) = connect(server).await;
+    client.batch_execute(sql).await.expect(sql);
+    drop(client);
+    let _ = connection.await;
+}
+
+/// What somebody asks for.
+pub(crate) fn task(agent: &str) -> NewRun {
+    NewRun {
+        run_id: new_run(),
+        session: SessionTarget::New { session_id: new_session(), project_dir: Some("/project".to_owned()) },
+        agent_name: agent.to_owned(),
+        start: start(agent, RunType::StartSession),
+        timeout_ms: None,
+        mode: ExecutionMode::AsyncPoll,
+        parent: None,
+        idempotency: None,
+        pinned_to: None,
+        continues: None,
+    }
+}
+
+/// What goes on with a session.
+pub(crate) fn follow_up(agent: &str, session: &SessionId, queues: bool) -> NewRun {
+    NewRun {
+        session: SessionTarget::Resume { session_id: session.clone(), queues },
+        start: start(agent, RunType::ResumeSession),
+        ..task(agent)
+    }
+}
+
+/// What a claimed run asks for.
+pub(crate) fn child(parent: &Claimed, agent: &str, call_id: &str, mode: ExecutionMode) -> NewRun {
+    let call = ParentCall { fence: parent.fence.clone(), call_id: call_id.to_owned() };
+    let parent = Parent { session_id: parent.session_id.clone(), call: Some(call), limits: FAMILY };
+    NewRun { parent: Some(parent), mode, ..task(agent) }
+}
+
+pub(crate) fn start(agent: &str, run_type: RunType) -> EventBody {
+    let contract = Contract {
+        source: ContractSource::Inline,
+        schema_name: None,
+        schema: json!({"type": "object"}),
+        hash: "sha256:0".to_owned(),
+        options: ContractOptions::default(),
+        example: None,
+    };
+    EventBody::RunStart {
+        run_type,
+        blueprint: Arc::new(Blueprint { name: agent.to_owned(), ..Blueprint::default() }),
+        contract: Some(Arc::new(contract)),
+        parameters: json!({"prompt": "Do it."}),
+        input: "Do it.".to_owned(),
+    }
+}
+
+pub(crate) fn runner(id: &str) -> RunnerRecord {
+    RunnerRecord {
+        runner_id: id.to_owned(),
+        name: "machine".to_owned(),
+        slots: 1,
+        details: Value::Null,
+        registered_at: 0,
+        seen_at: 0,
+        working_on: 0,
+    }
+}
+
+pub(crate) fn message(text: &str) -> EventBody {
+    let reply = Reply { text: text.to_owned(), ..Reply::default() };
+    EventBody::Message {
+        role: Role::Assistant,
+        content: text.to_owned(),
+        reply: Box::new(reply),
+        asked: None,
+    }
+}
+
+/// The last events of a run that has a result.
+pub(crate) fn success(text: &str) -> Vec<EventBody> {
+    let receipt = Receipt { calls: 3, retries: 2, ..Receipt::default() };
+    let result = EventBody::Result {
+        result_text: Some(text.to_owned()),
+        result_data: None,
+        receipt: Box::new(receipt),
+    };
+    vec![
+        result,
+        EventBody::RunCompleted { status: RunStatus::Completed, error: None, salvage: None, receipt: None },
+    ]
+}
+
+pub(crate) fn kind(event: &StoredEvent) -> String {
+    body(event)["event_type"].as_str().expect("an event type").to_owned()
+}
+
+pub(crate) fn body(event: &StoredEvent) -> Value {
+    serde_json::from_str(&event.body).expect("JSON")
+}
+
+pub(crate) fn family_refusal(answer: Result<Submitted, Refusal>) -> String {
+    match answer {
+        Err(Refusal::Family(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks until the answer is yes. The bound is for a store that never says so.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+    for _ in 0..4000 {
+        if ask().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never came to this: {what}");
+}
