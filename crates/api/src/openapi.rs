@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn described<T: PartialSchema>() -> Value {
+    fn openapi<T: PartialSchema>() -> Value {
         serde_json::to_value(T::schema()).unwrap()
     }
 
