@@ -146,8 +146,8 @@ fn copy(from: &Path, to: &Path) {
 
 /// Runs the examples of one page and gives (how many, what differs).
 fn check(page: &Path) -> (usize, Vec<String>) {
-    let name = page.file_stem().unwrap().to_string_lossy().into_owned();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
+    let name = page.strip_prefix(root()).unwrap().with_extension("").to_string_lossy().replace('/', "-");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{name}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let text = fs::read_to_string(page).unwrap();
@@ -190,15 +190,27 @@ fn check(page: &Path) -> (usize, Vec<String>) {
     (total, differences)
 }
 
+/// Lists the Markdown pages of a folder and of the folders in it.
+fn pages_in(folder: &Path) -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            pages.extend(pages_in(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages
+}
+
 #[test]
 fn every_example_prints_what_its_page_shows() {
-    let mut pages: Vec<PathBuf> =
-        fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut pages = pages_in(&root().join("docs"));
     pages.push(root().join("README.md"));
     pages.sort();
     let mut total = 0;
     let mut differences = Vec::new();
-    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+    for page in &pages {
         let (count, found) = check(page);
         total += count;
         differences.extend(found);
@@ -210,7 +222,7 @@ fn every_example_prints_what_its_page_shows() {
 
 #[test]
 fn every_repair_is_documented() {
-    let page = fs::read_to_string(root().join("docs/extraction.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/reference/extraction.md")).unwrap();
     let missing: Vec<String> = slipform_extract::RepairKind::ALL
         .iter()
         .map(|kind| {
@@ -219,5 +231,5 @@ fn every_repair_is_documented() {
         })
         .filter(|line| !page.contains(line))
         .collect();
-    assert!(missing.is_empty(), "docs/extraction.md lacks:\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/reference/extraction.md lacks:\n{}", missing.join("\n"));
 }
