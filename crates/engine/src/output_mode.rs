@@ -182,7 +182,7 @@ fn by_knowledge(backend: &BackendInfo) -> Vec<OutputMode> {
         _ if found.json_schema != Support::Unknown => None,
         // Never probed: what servers of this kind usually have.
         BackendKind::Anthropic => Some(OutputMode::Tool),
-        BackendKind::OpenAi => Some(OutputMode::JsonSchema),
+        BackendKind::OpenAi | BackendKind::Replay => Some(OutputMode::JsonSchema),
     };
     first.into_iter().chain([OutputMode::Prompt]).collect()
 }

@@ -68,6 +68,9 @@ pub struct BackendConfig {
     /// Variables that a `command` backend's program may see besides PATH, HOME, LANG and TMPDIR.
     #[serde(default)]
     pub env: Vec<String>,
+    /// The file of a `replay` backend: one reply per line.
+    #[serde(default)]
+    pub replies: Option<String>,
 }
 
 fn timeout_seconds() -> f64 {
@@ -123,6 +126,7 @@ impl BackendConfig {
             threads: None,
             command: Vec::new(),
             env: Vec::new(),
+            replies: None,
         }
     }
 
@@ -170,6 +174,9 @@ impl BackendConfig {
             let what = "belongs to backends of kind \"command\", which need it";
             complain("command", what);
         }
+        if (self.kind == BackendKind::Replay) != self.replies.is_some() {
+            complain("replies", "belongs to backends of kind \"replay\", which need it");
+        }
         if self.api_key_env.as_deref().is_some_and(|name| !is_variable_name(name)) {
             // What was written may be the key itself, so it is not repeated.
             complain(
@@ -189,7 +196,7 @@ impl BackendConfig {
             (Some(url), _) => url.trim().trim_end_matches('/').to_owned(),
             (None, BackendKind::Anthropic) => "https://api.anthropic.com".to_owned(),
             (None, BackendKind::OpenAi | BackendKind::Completions) => "https://api.openai.com/v1".to_owned(),
-            (None, BackendKind::Embedded | BackendKind::Command) => return Ok(String::new()),
+            (None, BackendKind::Embedded | BackendKind::Command | BackendKind::Replay) => return Ok(String::new()),
         };
         // Whatever is wrong with it, an address that may hold a password is not repeated.
         let shown = if url.contains(['@', '?']) { "it".to_owned() } else { format!("'{url}'") };
@@ -262,7 +269,7 @@ fn is_variable_name(text: &str) -> bool {
 fn guess_dialect(kind: BackendKind, url: &str) -> Dialect {
     match kind {
         BackendKind::Anthropic => return Dialect::Anthropic,
-        BackendKind::Embedded => return Dialect::Generic,
+        BackendKind::Embedded | BackendKind::Replay => return Dialect::Generic,
         _ => {}
     }
     let parsed = reqwest::Url::parse(url).ok();

@@ -35,6 +35,7 @@ mod estimate;
 mod http;
 mod openai;
 pub mod probe;
+mod replay;
 mod retry;
 mod secret;
 mod sse;
@@ -143,6 +144,7 @@ pub fn connect(
         BackendKind::Command => {
             Arc::new(command::Answering::new(config, secret, environment, Path::new(".")))
         }
+        BackendKind::Replay => Arc::new(replay::Replay::new(config)?),
         BackendKind::Embedded => {
             return Err(Error::Settings(
                 "this build has no embedded model; configure a backend in slipform.toml or set OPENAI_BASE_URL, \

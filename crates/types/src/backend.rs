@@ -17,6 +17,8 @@ pub enum BackendKind {
     Embedded,
     /// A program that takes an invocation on stdin and answers on stdout.
     Command,
+    /// Recorded replies from a file, in order.
+    Replay,
 }
 
 impl BackendKind {
@@ -28,6 +30,7 @@ impl BackendKind {
             BackendKind::Anthropic => "anthropic",
             BackendKind::Embedded => "embedded",
             BackendKind::Command => "command",
+            BackendKind::Replay => "replay",
         }
     }
 }

@@ -14,6 +14,7 @@ mod backend;
 mod blueprint;
 mod child;
 mod contract;
+pub mod env;
 mod error;
 mod event;
 mod ids;
