@@ -79,12 +79,6 @@ impl Client {
         Client { named_by: Some(variable), ..self }
     }
 
-    /// The same with a token to show.
-    #[must_use]
-    pub fn with_token(self, token: String) -> Client {
-        Client { token: Some(token), ..self }
-    }
-
     /// The host and the port that it connects to.
     pub fn host_and_port(&self) -> Option<(&str, u16)> {
         Some((self.base.host_str()?, self.base.port_or_known_default()?))

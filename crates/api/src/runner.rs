@@ -109,6 +109,10 @@ pub struct Assignment {
     /// The agents that it may delegate to.
     #[schema(value_type = Vec<Object>)]
     pub agents: Vec<AgentCard>,
+    /// The commands of all agents that the coordinator knows, for agents that write files: their programs are not
+    /// written to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<Vec<String>>,
     /// How much of its time is left.
     pub time_left_ms: Option<i64>,
     /// Whether it is to stop.

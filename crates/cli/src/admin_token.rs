@@ -1,93 +1,107 @@
-//! The administrator's token of a server, for commands of the same user in the same project.
+//! The administrator's token of a project's servers, for commands of the same user in the same project.
 //!
-//! `slipform serve` writes it to `.slipform/admin.token`, which no one else can read, and the addresses it listens on to
-//! `.slipform/listen`. Commands send it to those addresses only, and only while a server of the project is alive: another
-//! program that listens there when it is not learns nothing. The token stays the same across restarts, so that commands
-//! that wait for a run outlast them; deleting the file makes the next server write a new one.
+//! `slipform serve` writes the token to `.slipform/admin.token`, which no one else can read. While a server listens on an
+//! address, it holds a lock on `.slipform/listen/ADDRESS`. Commands send the token only to an address whose lock is held:
+//! another program that listens there after the server has ended learns nothing. The token stays the same across
+//! restarts, so that commands that wait for a run outlast them; deleting the file makes the next server write a new one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use slipform_types::with_hex;
 
 use crate::coordinator;
 
 const TOKEN_FILE: &str = ".slipform/admin.token";
-const ADDRESSES_FILE: &str = ".slipform/listen";
+const LISTEN_FOLDER: &str = ".slipform/listen";
 
 /// What every token begins with.
 const PREFIX: &str = "sf_";
 
-/// The longest file that is read. A token has 67 characters, an address at most 60.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// The longest token file that is read. A token has 67 characters.
+const FILE_BYTES_MAX: u64 = 4 * 1024;
 
-/// A token that is valid for as long as this is kept.
-pub(crate) struct AdminToken {
-    pub(crate) token: String,
-    addresses: PathBuf,
-    /// Locked while the server lives, so that others can tell.
+/// Returns the project's token, and makes one if the project has none.
+pub(crate) fn issue(project: &Path) -> Result<String> {
+    coordinator::make_folder(&project.join(".slipform"))?;
+    let mut file = open_private(&project.join(TOKEN_FILE))?;
+    // Two servers that start together agree on one token.
+    flock(&file, FlockOperation::LockExclusive)?;
+    let kept = read_all(&mut file)?;
+    if is_token(kept.trim()) {
+        return Ok(kept.trim().to_owned());
+    }
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random numbers for a token: {error}"))?;
+    let token = with_hex(PREFIX, &bytes);
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{token}")?;
+    file.sync_all()?;
+    Ok(token)
+}
+
+/// Returns the project's token, if it has one.
+pub(crate) fn read(project: &Path) -> Option<String> {
+    let token = read_all(&mut open_trusted(&project.join(TOKEN_FILE))?).ok()?;
+    Some(token.trim().to_owned()).filter(|token| is_token(token))
+}
+
+/// An address that commands may send the token to, until this is dropped.
+pub(crate) struct Announcement {
+    path: PathBuf,
+    /// Holds the lock.
     _file: File,
 }
 
-impl AdminToken {
-    /// Makes a token, or takes that of another server of the project.
-    pub(crate) fn issue(project: &Path) -> Result<AdminToken> {
-        coordinator::make_folder(&project.join(".slipform"))?;
-        let mut file = open_private(&project.join(TOKEN_FILE))?;
-        let addresses = project.join(ADDRESSES_FILE);
-        let is_first = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_first && !is_token(read_all(&mut file)?.trim()) {
-            let mut bytes = [0_u8; 32];
-            getrandom::fill(&mut bytes)
-                .map_err(|error| anyhow::anyhow!("no random numbers for a token: {error}"))?;
-            file.set_len(0)?;
-            file.seek(SeekFrom::Start(0))?;
-            writeln!(file, "{}", with_hex(PREFIX, &bytes))?;
-            file.sync_all()?;
+impl Announcement {
+    /// Announces an address that this process listens on.
+    pub(crate) fn make(project: &Path, address: SocketAddr) -> Result<Announcement> {
+        coordinator::make_folder(&project.join(LISTEN_FOLDER))?;
+        let path = listen_file(project, address);
+        let file = open_private(&path)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            // A command may look at the file just now; it does not keep the lock.
+            flock(&file, FlockOperation::LockExclusive)?;
         }
-        if is_first {
-            open_private(&addresses)?.set_len(0)?;
-        }
-        // Waits for another server that writes its token just now.
-        flock(&file, FlockOperation::LockShared)?;
-        let token = read_all(&mut file)?.trim().to_owned();
-        Ok(AdminToken { token, addresses, _file: file })
-    }
-
-    /// Notes an address that commands may send the token to.
-    pub(crate) fn announce(&self, address: SocketAddr) -> Result<()> {
-        let mut file = open_private(&self.addresses)?;
-        file.seek(SeekFrom::End(0))?;
-        Ok(writeln!(file, "{address}")?)
+        Ok(Announcement { path, _file: file })
     }
 }
 
-/// The token for a server of this project, where one is alive and has this address.
-pub(crate) fn find(project: &Path, host: &str, port: u16) -> Option<String> {
-    let is_loopback = |host: &str| {
-        host == "localhost"
-            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Returns the token for a server of this project and the address to reach it at, if one listens at this host and port.
+pub(crate) fn find(project: &Path, host: &str, port: u16) -> Option<(String, SocketAddr)> {
+    let ip = match host.trim_matches(['[', ']']) {
+        // The name may lead elsewhere than to the server, so commands use the address that the server announced.
+        "localhost" => vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
+        number => vec![number.parse::<IpAddr>().ok().filter(IpAddr::is_loopback)?],
     };
-    if !is_loopback(host) {
-        return None;
-    }
-    let mut file = read_private(&project.join(TOKEN_FILE))?;
-    let is_alive = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
-    let addresses = read_all(&mut read_private(&project.join(ADDRESSES_FILE))?).ok()?;
-    let listens = addresses.lines().any(|line| {
-        line.parse::<SocketAddr>().is_ok_and(|address| {
-            address.port() == port && (address.ip().is_loopback() || address.ip().is_unspecified())
-        })
-    });
-    if !is_alive || !listens {
-        return None;
-    }
-    read_all(&mut file).ok().map(|token| token.trim().to_owned()).filter(|token| is_token(token))
+    let is_ours = |address: SocketAddr| {
+        let all = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        is_announced(project, address) || is_announced(project, SocketAddr::new(all, port))
+    };
+    let address = ip.into_iter().map(|ip| SocketAddr::new(ip, port)).find(|address| is_ours(*address))?;
+    Some((read(project)?, address))
+}
+
+/// Whether a live server of the project listens on exactly this address.
+fn is_announced(project: &Path, address: SocketAddr) -> bool {
+    let file = open_trusted(&listen_file(project, address));
+    file.is_some_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
+fn listen_file(project: &Path, address: SocketAddr) -> PathBuf {
+    project.join(LISTEN_FOLDER).join(address.to_string())
 }
 
 fn is_token(text: &str) -> bool {
@@ -95,7 +109,7 @@ fn is_token(text: &str) -> bool {
         .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Opens a file of the state folder for writing, for nobody else to read.
+/// Opens a file of the state folder for writing that no one else can read.
 fn open_private(path: &Path) -> Result<File> {
     let no_follow = OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new()
@@ -112,7 +126,7 @@ fn open_private(path: &Path) -> Result<File> {
 }
 
 /// Opens a file of this user that no one else can read or write.
-fn read_private(path: &Path) -> Option<File> {
+fn open_trusted(path: &Path) -> Option<File> {
     let file = OpenOptions::new().read(true).open(path).ok()?;
     let metadata = file.metadata().ok()?;
     let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
@@ -122,6 +136,8 @@ fn read_private(path: &Path) -> Option<File> {
 fn read_all(file: &mut File) -> Result<String> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0))?;
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    if file.take(FILE_BYTES_MAX).read_to_string(&mut text)? as u64 == FILE_BYTES_MAX {
+        bail!("{TOKEN_FILE} is too long to be a token; delete it");
+    }
     Ok(text)
 }

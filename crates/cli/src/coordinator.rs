@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use slipform_agents::contract::EnvironmentDefaults;
 use slipform_api::{
-    Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunView, SchemaRequest,
-    SchemaView, SessionPage, SessionView, StatsRow,
+    Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunSummary, RunView,
+    SchemaRequest, SchemaView, SessionPage, SessionView, StatsRow,
 };
 use slipform_coordinator::{App, AppOptions, FiguresFilter, Page, Registry, RunFilter};
 use slipform_types::{RunId, SessionId};
 use tokio::time::Instant;
 
 use crate::backends::environment;
-use crate::{admin_token, output};
+use crate::{admin_token, output, secrets};
 
 /// The variable with a coordinator's address.
 pub(crate) const URL_VARIABLE: &str = "SLIPFORM_URL";
@@ -39,6 +39,9 @@ const STOP_WAIT_MORE: Duration = Duration::from_secs(5);
 
 /// How long nothing is said about it.
 const STOP_WAIT_SILENT: Duration = Duration::from_secs(1);
+
+/// How long an interrupted command waits for callbacks, to stop the runs that they start.
+const STOP_CALLBACK_WAIT: Duration = Duration::from_secs(5);
 
 /// The most children of a run: a coordinator accepts no more.
 const CHILDREN_MAX: usize = 16;
@@ -100,10 +103,12 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
         let client = Client::new(&Connection { url, token: token.clone() })?;
         // A server of this project takes its own user for an administrator.
         let own = client.host_and_port().filter(|_| token.is_none());
-        Ok(match own.and_then(|(host, port)| admin_token::find(&project, host, port)) {
-            Some(token) => client.with_token(token),
-            None => client,
-        })
+        match own.and_then(|(host, port)| admin_token::find(&project, host, port)) {
+            Some((token, address)) => {
+                Ok(Client::new(&Connection { url: format!("http://{address}"), token: Some(token) })?)
+            }
+            None => Ok(client),
+        }
     };
     if let Some(url) = server {
         return connect(url.to_owned()).map(Some);
@@ -115,7 +120,8 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
 
 /// How an app of this process works.
 pub(crate) fn options() -> Result<AppOptions> {
-    Ok(AppOptions { defaults: EnvironmentDefaults::from_lookup(environment)?, ..AppOptions::default() })
+    let defaults = EnvironmentDefaults::from_lookup(environment)?;
+    Ok(AppOptions { defaults, redact: Some(secrets::redact_json), ..AppOptions::default() })
 }
 
 impl Coordinator {
@@ -333,15 +339,20 @@ impl Coordinator {
 
     /// Stops a run and everything that it led to, and waits until all of it has ended.
     pub(crate) async fn stop_tree(&self, run: &RunId) -> Result<RunView> {
+        let begun = Instant::now();
         loop {
-            let open = self.look_at_tree(run).await?.open;
+            let tree = self.look_at_tree(run).await?;
             // A parent is stopped before its children: it would go on with what became of them.
-            for run in &open {
+            for run in &tree.open {
                 self.stop_run(run).await?;
             }
-            match open.first() {
+            match tree.open.first() {
                 Some(run) => drop(self.wait(run).await?),
-                None => return self.wait_until_idle(run).await,
+                // A callback that waits for another caller's run starts a run that nobody waits for.
+                None if tree.awaits_callback && begun.elapsed() < STOP_CALLBACK_WAIT => {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                None => return Ok(tree.last),
             }
         }
     }
@@ -357,7 +368,7 @@ impl Coordinator {
                 open.push(view.run_id.clone());
             }
             for child in self.children_of(&view.run_id).await? {
-                pending.push_back((self.run(&child).await?, false));
+                pending.push_back((self.run(&child.run_id).await?, false));
             }
             // Looked at once more: a child that ended meanwhile may have called back.
             let view = self.run(&view.run_id).await?;
@@ -365,7 +376,7 @@ impl Coordinator {
             for next in &view.continued_by {
                 pending.push_back((self.run(next).await?, is_own));
             }
-            if is_own && view.created_at > last.created_at {
+            if is_own && view.created_at >= last.created_at {
                 last = view;
             }
         }
@@ -373,10 +384,10 @@ impl Coordinator {
     }
 
     /// The runs that were started by a run.
-    async fn children_of(&self, run: &RunId) -> Result<Vec<RunId>> {
+    pub(crate) async fn children_of(&self, run: &RunId) -> Result<Vec<RunSummary>> {
         let filter = RunFilter { parent_run_id: Some(run.clone()), ..RunFilter::default() };
         let page = self.runs(filter, Page { after: None, limit: CHILDREN_MAX }).await?;
-        Ok(page.runs.into_iter().map(|run| run.run_id).collect())
+        Ok(page.runs)
     }
 }
 

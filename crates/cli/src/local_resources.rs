@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
-use slipform_agents::load;
 use slipform_agents::placeholders::{Filled, Surroundings, fill};
 use slipform_model::BackendConfig;
 use slipform_runner::{
-    Job, LadderRung, ProjectPolicy, ResourceProvider, RunContext, Secrets, Variables, resolve_folder,
+    Job, LadderRung, ProjectPolicy, ResourceProvider, RunContext, Secrets, Variables, program_positions,
+    resolve_folder,
 };
-use slipform_types::{AgentType, Blueprint, McpServer, RunId, SessionId, TierBackend, WRITING_TOOLS};
+use slipform_types::{AgentType, Blueprint, RunId, SessionId, TierBackend, WRITING_TOOLS};
 use tokio::time::Instant;
 
 use crate::backends::{self, Verdicts, environment};
-use crate::secrets;
 use crate::settings::Settings;
+use crate::{admin_token, secrets};
 
 /// Everything that runs of a project have in common.
 pub(crate) struct LocalResources {
@@ -35,14 +35,8 @@ pub(crate) struct LocalResources {
 
 impl LocalResources {
     pub(crate) fn new(project: PathBuf, settings: Settings, backend: Option<String>) -> LocalResources {
-        let secrets = secrets::collect(&settings.backends);
+        let secrets = secrets::collect(&settings.backends).with(admin_token::read(&project));
         LocalResources { project, settings, backend, secrets, connected: tokio::sync::Mutex::default() }
-    }
-
-    /// The same, and keeps another secret out of all events.
-    pub(crate) fn hiding(mut self, secret: Option<String>) -> LocalResources {
-        self.secrets = self.secrets.with(secret);
-        self
     }
 
     /// What is said of it to a coordinator: names and kinds, no keys and no addresses.
@@ -92,7 +86,7 @@ impl LocalResources {
             secrets: self.secrets.clone(),
             environment: named,
             commands: self.settings.tools.commands.clone(),
-            policy: self.policy(&blueprint)?,
+            policy: self.policy(&blueprint, &job.commands)?,
             journaled_blueprint: Some(Arc::new(journaled)),
             blueprint: Arc::new(blueprint),
             until: job.time_left.map(|left| Instant::now() + left),
@@ -101,30 +95,28 @@ impl LocalResources {
     }
 
     /// What the tools of a run may not write and read.
-    fn policy(&self, blueprint: &Blueprint) -> Result<ProjectPolicy> {
+    fn policy(&self, blueprint: &Blueprint, commands: &[Vec<String>]) -> Result<ProjectPolicy> {
         let root = self.project.canonicalize().context("the project's folder cannot be read")?;
         let writes = blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str()));
-        let programs = if writes { self.programs(blueprint) } else { Vec::new() };
+        let programs = if writes { self.programs(blueprint, commands) } else { Vec::new() };
         Ok(ProjectPolicy { root: Some(root), readable: self.settings.tools.readable.clone(), programs })
     }
 
-    /// Every word of every command that this runner may start. Those that are files of the project are programs or
-    /// their scripts.
-    fn programs(&self, blueprint: &Blueprint) -> Vec<PathBuf> {
-        let backends = self.settings.backends.values().flat_map(|backend| backend.command.iter().cloned());
-        let allowed = self.settings.tools.commands.iter().flat_map(|command| command.split_whitespace());
-        // Agents that cannot be loaded are not run either.
-        let loaded = load(&self.project.join("agents")).unwrap_or_default();
-        let others = loaded.iter().filter_map(|agent| Some(&agent.result.as_ref().ok()?.blueprint));
-        let agents = std::iter::once(blueprint).chain(others).flat_map(|agent| {
-            let servers = agent.mcp_servers.values().flat_map(|server| match server {
-                McpServer::Command { command } => command.as_slice(),
-                McpServer::Url { .. } => &[],
-            });
-            agent.command.iter().chain(servers).cloned().collect::<Vec<_>>()
-        });
-        let words = backends.chain(allowed.map(str::to_owned)).chain(agents);
-        words.filter(|word| !word.is_empty() && !word.contains('\n')).map(PathBuf::from).collect()
+    /// Returns the programs and scripts that this runner may start: those of backends, of `check:criteria`, and of all
+    /// agents that the coordinator knows.
+    fn programs(&self, blueprint: &Blueprint, commands: &[Vec<String>]) -> Vec<PathBuf> {
+        let backends = self.settings.backends.values().map(|backend| backend.command.clone());
+        let allowed = self.settings.tools.commands.iter();
+        let allowed =
+            allowed.map(|command| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let own = std::iter::once(blueprint.command.clone());
+        let commands = backends.chain(allowed).chain(own).chain(commands.iter().cloned());
+        commands
+            .flat_map(|command| {
+                let positions = program_positions(&command);
+                positions.into_iter().map(|position| PathBuf::from(&command[position])).collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     async fn ladder(&self, blueprint: &Blueprint) -> Result<Vec<LadderRung>> {

@@ -28,14 +28,32 @@ pub(crate) fn collect(backends: &BTreeMap<String, BackendConfig>) -> Secrets {
 fn of_environment() -> impl Iterator<Item = String> {
     let secret = std::env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
-        (is_secret_variable(&name, &value) && !Path::new(&value).exists()).then_some(value)
+        let is_secret = is_secret_variable(&name, &value) && !is_plain(&value) && !Path::new(&value).exists();
+        is_secret.then_some(value)
     });
     secret.collect::<Vec<_>>().into_iter()
+}
+
+/// Whether a value is words rather than a key: `PRIMARY_KEY=customer_number`. Variables that no setting names are
+/// guessed at, and a word would be redacted wherever it stands.
+fn is_plain(value: &str) -> bool {
+    value
+        .chars()
+        .all(|character| character.is_ascii_lowercase() || matches!(character, '_' | '-' | ' ' | '.'))
 }
 
 /// Keeps secrets out of what is said from now on.
 pub(crate) fn remember(secrets: Secrets) {
     *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(secrets);
+}
+
+/// A JSON value without secrets.
+pub(crate) fn redact_json(value: serde_json::Value) -> serde_json::Value {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    match &*known {
+        Some(secrets) => secrets.redact_json(value),
+        None => value,
+    }
 }
 
 /// A text for people, without secrets.

@@ -13,13 +13,13 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::admin_token::AdminToken;
+use crate::admin_token::Announcement;
 use crate::arguments::Serve;
 use crate::backends::{busy_runtime, environment};
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::{ServerSettings, Settings};
-use crate::{analytics, coordinator, logging, output, signals};
+use crate::{admin_token, analytics, coordinator, logging, output, signals};
 
 /// Where it listens unless told otherwise.
 const LISTEN: &str = "127.0.0.1:8765";
@@ -54,20 +54,20 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     }
     // Runners that live could not renew their leases while nobody served.
     app.grace().await?;
-    let admin = AdminToken::issue(&project);
-    if let Err(error) = &admin {
-        output::lines([format!(
-            "slipform: there is no local administrator's token: {error:#}; make one with `slipform token create NAME \
-             --scope admin`"
-        )]);
-    }
-    let admin_token = admin.as_ref().ok().map(|admin| admin.token.clone());
-    let hidden = admin_token.clone();
-    let options = ServerOptions { needs_token, admin_token, ..ServerOptions::new(listen) };
-    let bound = Server::bind(options, app.clone()).await?;
-    if let Ok(admin) = &admin {
-        admin.announce(bound.address())?;
-    }
+    let admin_token = match admin_token::issue(&project) {
+        Ok(token) => Some(token),
+        Err(error) => {
+            output::lines([format!(
+                "slipform: no local administrator's token: {error:#}; create one with `slipform token create NAME \
+                 --scope admin`"
+            )]);
+            None
+        }
+    };
+    let server_options = ServerOptions { needs_token, admin_token, ..ServerOptions::new(listen) };
+    let bound = Server::bind(server_options, app.clone()).await?;
+    // Commands of the same user find the server, and its token, as long as this is kept.
+    let _announcement = Announcement::make(&project, bound.address()).ok();
     output::lines(said(&app, &bound.address().to_string(), &database, arguments.no_runner));
     let retention = Retention {
         age_ms_max: settings.server.retention_days.map(|days| i64::from(days) * DAY_MS),
@@ -79,7 +79,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
     let (close, closing) = watch::channel(false);
     let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
     let worker = (!arguments.no_runner).then(|| {
-        let resources = LocalResources::new(project.clone(), settings, None).hiding(hidden);
+        let resources = LocalResources::new(project.clone(), settings, None);
         let options = WorkerOptions {
             name: format!("serve {}", bound.address()),
             slots,

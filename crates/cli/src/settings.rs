@@ -174,7 +174,7 @@ impl Settings {
     pub(crate) fn backend(&self, name: &str) -> Result<&BackendConfig> {
         self.backends.get(name).with_context(|| {
             let known = self.backends.keys().cloned().collect::<Vec<_>>().join(", ");
-            format!("there is no backend '{name}'; there are: {known}")
+            format!("there is no backend '{}'; there are: {known}", shown_name(name))
         })
     }
 
@@ -213,14 +213,25 @@ fn parse(text: &str) -> Result<File> {
         let source = text.lines().nth(line - 1).unwrap_or_default().trim();
         let values = long_values(source);
         let mask = |text: &str| values.iter().fold(text.to_owned(), |text, value| text.replace(value, "…"));
-        let (message, source) = (mask(error.message().trim()), mask(source));
-        let advice = if names_key(&message) {
+        let is_key = names_key(error.message());
+        let (message, mut source) = (mask(error.message().trim()), mask(source));
+        if is_key && let Some((field, _)) = source.split_once('=') {
+            source = format!("{}= …", field);
+        }
+        let advice = if is_key {
             "; a key does not belong into this file: export it as a variable and name that variable in `api_key_env`"
         } else {
             ""
         };
         anyhow::anyhow!("{FILE}, line {line}: {message}{advice} (`{source}`)")
     })
+}
+
+/// A name for a message, unless it looks like a key that was put in the wrong place.
+fn shown_name(name: &str) -> &str {
+    let digits = name.bytes().filter(u8::is_ascii_digit).count();
+    let is_key = name.starts_with("sk-") || name.starts_with("sk_") || (name.len() >= 20 && digits >= 4);
+    if is_key { "…" } else { name }
 }
 
 /// The shortest value that is left out of messages. Keys are longer, and most other values that are wrong are shorter.
@@ -230,7 +241,8 @@ const MASKED_CHARACTERS_MIN: usize = 12;
 fn long_values(source: &str) -> Vec<&str> {
     let is_part =
         |character: char| !character.is_whitespace() && !matches!(character, '"' | '\'' | ',' | '[' | ']');
-    let values = source.split_once('=').map_or("", |(_, values)| values);
+    // A line without `=` is not TOML, and may be a key as it stands.
+    let values = source.split_once('=').map_or(source, |(_, values)| values);
     let words = values.split(|character: char| !is_part(character));
     let is_address = |word: &str| word.contains("://") && !word.contains(['@', '?']);
     words.filter(|word| word.chars().count() >= MASKED_CHARACTERS_MIN && !is_address(word)).collect()

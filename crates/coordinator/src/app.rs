@@ -21,6 +21,7 @@ mod work_signal;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use slipform_agents::contract::EnvironmentDefaults;
 use slipform_schema::Cache;
 use slipform_store::{Store, Swept};
@@ -56,6 +57,9 @@ pub struct AppOptions {
     pub heartbeat: Duration,
     /// The only runner that gets what is submitted here; any where there is none.
     pub pinned_to: Option<String>,
+    /// Takes the secrets that this process knows out of parameters before they are stored. A coordinator without keys
+    /// has none.
+    pub redact: Option<fn(Value) -> Value>,
 }
 
 impl Default for AppOptions {
@@ -65,6 +69,7 @@ impl Default for AppOptions {
             lease: Duration::from_secs(15),
             heartbeat: Duration::from_secs(1),
             pinned_to: None,
+            redact: None,
         }
     }
 }

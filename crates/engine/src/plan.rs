@@ -61,6 +61,11 @@ impl From<Plan> for Planned {
 }
 
 impl Planned {
+    /// Has the request built again: it was made of a blueprint without the values of variables.
+    pub(crate) fn forget_request(&mut self) {
+        self.prepared = OnceLock::new();
+    }
+
     pub(crate) fn prepared(&self, context: &RequestContext<'_>) -> Arc<Prepared> {
         self.prepared.get_or_init(|| Arc::new(prepare(context, &self.plan))).clone()
     }

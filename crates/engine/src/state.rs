@@ -191,10 +191,16 @@ impl State {
         Ok(())
     }
 
-    /// The agent as this run has it. Later attempts find it as the first one left it.
+    /// Takes the agent whose placeholders are filled in. Every attempt brings one: the journal does not hold the values
+    /// of variables, so a state that was folded from it has their placeholders.
     fn fill(&mut self, blueprint: Option<&Arc<Blueprint>>) {
-        if let (Some(task), Some(blueprint), true) = (&mut self.task, blueprint, self.ladder.is_empty()) {
-            task.blueprint = blueprint.clone();
+        let (Some(task), Some(blueprint)) = (&mut self.task, blueprint) else { return };
+        task.blueprint = blueprint.clone();
+        if let Some(step) = &mut self.tools.step {
+            step.fill_opening(&blueprint.opening);
+        }
+        if let Some(planned) = &mut self.plan {
+            planned.forget_request();
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipform_types::{ChildEnd, Limits, Protocol, Reply, SessionId, ToolCall};
+use slipform_types::{ChildEnd, Limits, Opening, Protocol, Reply, SessionId, ToolCall, WRITING_TOOLS};
 
 use crate::action::{Child, ToolRun};
 use crate::callable::{Callables, Kind};
@@ -144,10 +144,25 @@ pub(crate) enum PendingStep {
 }
 
 impl Step {
-    /// The tools that are still to be called.
+    /// Returns the calls that may be made now, in the order of the reply. A call that writes waits for all calls before it,
+    /// and all calls after it wait for it: what they read depends on it. Other calls and agents work at the same time.
+    fn ready(&self) -> impl Iterator<Item = &Pending> {
+        let writes = |call: &Pending| {
+            matches!(call.work, PendingStep::Tool(_)) && WRITING_TOOLS.contains(&call.name.as_str())
+        };
+        let mut is_first = true;
+        let mut has_written = false;
+        self.calls.iter().filter(|call| call.answer.is_none()).take_while(move |call| {
+            let is_ready = !has_written && (is_first || !writes(call));
+            has_written |= writes(call);
+            is_first = false;
+            is_ready
+        })
+    }
+
+    /// Returns the tools to call next.
     pub(crate) fn tools(&self) -> Vec<ToolRun> {
-        let waiting = self.calls.iter().filter(|call| call.answer.is_none());
-        waiting
+        self.ready()
             .filter_map(|call| match &call.work {
                 PendingStep::Tool(arguments) => Some(ToolRun {
                     call_id: call.id.clone(),
@@ -159,12 +174,25 @@ impl Step {
             .collect()
     }
 
-    /// The agent that is to be started next.
+    /// Returns the agent to start next.
     pub(crate) fn child(&self) -> Option<&Child> {
-        self.calls.iter().filter(|call| call.answer.is_none()).find_map(|call| match &call.work {
+        self.ready().find_map(|call| match &call.work {
             PendingStep::Child(child) => Some(&**child),
             _ => None,
         })
+    }
+
+    /// Takes the arguments of opening calls from a blueprint whose placeholders are filled in. A step that was folded
+    /// from the journal has the placeholders of variables instead of their values.
+    pub(crate) fn fill_opening(&mut self, opening: &[Opening]) {
+        for (call, filled) in self.calls.iter_mut().zip(opening).filter(|_| self.is_opening) {
+            if let PendingStep::Tool(arguments) = &mut call.work
+                && call.answer.is_none()
+                && !filled.arguments.is_null()
+            {
+                *arguments = filled.arguments.clone();
+            }
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -196,7 +196,9 @@ impl BackendConfig {
             (Some(url), _) => url.trim().trim_end_matches('/').to_owned(),
             (None, BackendKind::Anthropic) => "https://api.anthropic.com".to_owned(),
             (None, BackendKind::OpenAi | BackendKind::Completions) => "https://api.openai.com/v1".to_owned(),
-            (None, BackendKind::Embedded | BackendKind::Command | BackendKind::Replay) => return Ok(String::new()),
+            (None, BackendKind::Embedded | BackendKind::Command | BackendKind::Replay) => {
+                return Ok(String::new());
+            }
         };
         // Whatever is wrong with it, an address that may hold a password is not repeated.
         let shown = if url.contains(['@', '?']) { "it".to_owned() } else { format!("'{url}'") };

@@ -122,7 +122,8 @@ fn reply(line: Line, index: usize) -> Reply {
 
 impl Backend for Replay {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        let request = call.request.messages.iter().map(|message| message.content.as_str()).collect::<String>();
+        let request =
+            call.request.messages.iter().map(|message| message.content.as_str()).collect::<String>();
         let reply = self.next(&request);
         if let Ok(reply) = &reply {
             call.watch.text(&reply.text);

@@ -8,6 +8,9 @@ const SECRET_BYTES_MIN: usize = 6;
 /// Shorter keys are not taken out of replies: they are stand-ins, and the replies are results.
 const REPLY_SECRET_BYTES_MIN: usize = 12;
 
+/// The shortest part of a key that is taken for one at the edge of a text that was cut.
+const EDGE_BYTES_MIN: usize = 8;
+
 /// A key, or none.
 #[derive(Clone, Default)]
 pub struct Secret {
@@ -57,6 +60,27 @@ impl Secret {
             }
         }
         text
+    }
+
+    /// The text without a part of the key that a cut left at its beginning or end. The mark of a cut may stand before it.
+    pub fn redact_edges(&self, text: String) -> String {
+        let Some(key) = self.key.as_deref().filter(|key| key.len() > EDGE_BYTES_MIN) else { return text };
+        let start = text.find(|character: char| character != '…').unwrap_or(0);
+        let lengths = || (EDGE_BYTES_MIN..key.len()).rev();
+        let tail = lengths().find(|length| {
+            key.is_char_boundary(key.len() - length) && text[start..].starts_with(&key[key.len() - length..])
+        });
+        let text = match tail {
+            Some(length) => format!("{}{REDACTED}{}", &text[..start], &text[start + length..]),
+            None => text,
+        };
+        let end = text.trim_end_matches('…').len();
+        let head =
+            lengths().find(|length| key.is_char_boundary(*length) && text[..end].ends_with(&key[..*length]));
+        match head {
+            Some(length) => format!("{}{REDACTED}{}", &text[..end - length], &text[end..]),
+            None => text,
+        }
     }
 
     /// A reply goes into the journal; a server that echoes headers must not carry the key there. What

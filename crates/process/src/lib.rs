@@ -33,7 +33,7 @@ mod running;
 mod tail;
 
 pub use error::Error;
-pub use program::{COMMON_ENVIRONMENT, Program, anchor_command, common_environment};
+pub use program::{COMMON_ENVIRONMENT, Program, anchor_command, common_environment, program_positions};
 pub use run::{Ended, Limits};
 pub use running::{Pipes, Running};
 pub use tail::last_words;

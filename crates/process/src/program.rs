@@ -23,29 +23,38 @@ const INTERPRETERS: [&str; 16] = [
     "php", "lua", "Rscript",
 ];
 
-/// Endings of files that interpreters run.
-const SCRIPT_ENDINGS: [&str; 14] =
-    [".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".bash", ".rb", ".pl", ".php", ".lua", ".R", ".jar", ".ps1"];
+/// Options of interpreters that take program text, or the name of a module, instead of a file.
+const INLINE_OPTIONS: [&str; 5] = ["-c", "-m", "-p", "--eval", "--print"];
+
+/// Returns the positions of words in a command that name a program by path: the program itself, and the script of an
+/// interpreter. Programs that are found on the `PATH` are not among them.
+pub fn program_positions(command: &[String]) -> Vec<usize> {
+    let Some((program, arguments)) = command.split_first() else { return Vec::new() };
+    let mut positions = Vec::new();
+    if program.contains('/') {
+        positions.push(0);
+    }
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let name = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    if INTERPRETERS.contains(&name) {
+        let inline = arguments.iter().position(|word| INLINE_OPTIONS.contains(&word.as_str()));
+        let script = arguments.iter().position(|word| !word.starts_with('-'));
+        if let Some(script) = script.filter(|script| inline.is_none_or(|inline| inline > *script)) {
+            positions.push(script + 1);
+        }
+    }
+    positions
+}
 
 /// A command of a project with its own programs, wherever it is run: a program or script that is named by a path
 /// relative to the project's root becomes absolute where the command is run in another folder. Another file of the same
 /// name in that folder may be anyone's.
 pub fn anchor_command(command: &[String], root: Option<&Path>, folder: &Path) -> Vec<String> {
-    let Some(root) = root.filter(|root| *root != folder) else { return command.to_vec() };
-    let Some((program, arguments)) = command.split_first() else { return Vec::new() };
-    let absolute = |word: &str| root.join(word).to_string_lossy().into_owned();
-    let is_path = program.contains('/') && !program.starts_with('/');
-    let mut anchored = vec![if is_path { absolute(program) } else { program.clone() }];
-    let name = program.rsplit('/').next().unwrap_or(program);
-    let name = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
-    let mut expects_script = INTERPRETERS.contains(&name);
-    for argument in arguments {
-        let is_word = !argument.starts_with(['-', '/']);
-        let is_script =
-            (is_word && expects_script) || SCRIPT_ENDINGS.iter().any(|ending| argument.ends_with(ending));
-        expects_script &= !is_word;
-        let is_ours = is_word && is_script && root.join(argument).is_file();
-        anchored.push(if is_ours { absolute(argument) } else { argument.clone() });
+    let mut anchored = command.to_vec();
+    let Some(root) = root.filter(|root| *root != folder) else { return anchored };
+    for position in program_positions(command) {
+        // Joining leaves absolute paths as they are.
+        anchored[position] = root.join(&command[position]).to_string_lossy().into_owned();
     }
     anchored
 }
@@ -145,12 +154,11 @@ mod tests {
         };
         let sub = root.join("src");
         assert_eq!(check(&["./bin/scan", "lib.rs"], &sub), "ROOT/./bin/scan lib.rs");
-        assert_eq!(
-            check(&["sh", "-e", "Cargo.toml", "Cargo.toml"], &sub),
-            "sh -e ROOT/Cargo.toml Cargo.toml"
-        );
-        assert_eq!(check(&["python3.12", "missing.py"], &sub), "python3.12 missing.py");
-        assert_eq!(check(&["wc", "-l", "Cargo.toml"], &sub), "wc -l Cargo.toml");
+        assert_eq!(check(&["sh", "-e", "scan.sh", "Cargo.toml"], &sub), "sh -e ROOT/scan.sh Cargo.toml");
+        assert_eq!(check(&["sh", "later.sh", "Cargo.toml"], &sub), "sh ROOT/later.sh Cargo.toml");
+        assert_eq!(check(&["python3.12", "-u", "scan.py"], &sub), "python3.12 -u ROOT/scan.py");
+        assert_eq!(check(&["python3", "-m", "scan"], &sub), "python3 -m scan");
+        assert_eq!(check(&["cat", "data.py"], &sub), "cat data.py");
         assert_eq!(check(&["./bin/scan"], root), "./bin/scan");
     }
 }

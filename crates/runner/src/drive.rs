@@ -239,7 +239,8 @@ impl Drive<'_> {
 
     pub(crate) async fn append(&mut self, bodies: Vec<EventBody>) -> Result<(), Error> {
         let mut journaled = Vec::with_capacity(bodies.len());
-        for body in bodies {
+        for mut body in bodies {
+            self.context.environment.hide_values(&mut body);
             let written = match self.context.journaled(&body) {
                 // Prompts are made of values that are not written.
                 Some(written) => {

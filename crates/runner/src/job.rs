@@ -43,6 +43,8 @@ pub struct Job {
     pub project_dir: Option<String>,
     /// The agents that it may delegate to.
     pub agents: Vec<AgentCard>,
+    /// The commands of all agents, whose programs tools do not write to.
+    pub commands: Vec<Vec<String>>,
     /// How much of its time is left.
     pub time_left: Option<Duration>,
     /// The session's journal so far.
@@ -91,6 +93,7 @@ impl Job {
             first: First { run_id: first.run_id.clone(), parameters: given.clone() },
             project_dir: work.project_dir.clone(),
             agents: work.agents.clone(),
+            commands: work.commands.clone(),
             // Time that is up is no time, and not a mistake.
             time_left: work.time_left_ms.map(|left| Duration::from_millis(left.try_into().unwrap_or(0))),
             journal,

@@ -31,8 +31,14 @@ const SECRET_WORDS: [&str; 12] = [
 pub fn is_secret_variable(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let mut words = name.split(|character: char| !character.is_ascii_alphanumeric());
-    let has_password = value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
-    has_password || words.any(|word| SECRET_WORDS.iter().any(|secret| word.ends_with(secret)))
+    has_password(value) || words.any(|word| SECRET_WORDS.iter().any(|secret| word.ends_with(secret)))
+}
+
+/// Whether a value is a URL with a password: `scheme://user:password@host`.
+fn has_password(value: &str) -> bool {
+    let authority = value.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
+    user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
 /// Values that must not be written down: keys of backends, tokens, passwords.
@@ -62,9 +68,19 @@ impl Secrets {
         self.0.iter().fold(text, |text, secret| secret.redact(text))
     }
 
+    /// A JSON value with `[redacted]` in place of each secret.
+    pub fn redact_json(&self, mut value: Value) -> Value {
+        self.redact_value(&mut value);
+        value
+    }
+
     /// An event without secrets, wherever they stand in it.
     pub(crate) fn redact_event(&self, mut body: EventBody) -> EventBody {
-        if self.0.is_empty() || !self.occur_in(&body) {
+        if self.0.is_empty() {
+            return body;
+        }
+        self.redact_cut_edges(&mut body);
+        if !self.occur_in(&body) {
             return body;
         }
         if let EventBody::Message { reply, .. } = &mut body {
@@ -79,6 +95,32 @@ impl Secrets {
         redacted.and_then(serde_json::from_value).unwrap_or_else(|error| EventBody::ToolsFailed {
             error: format!("an event held a secret and could not be written without it: {error}"),
         })
+    }
+
+    /// Redacts what a cut left of a secret at the edges of a text: tools and programs keep only parts of long output.
+    fn redact_cut_edges(&self, body: &mut EventBody) {
+        let (output, error) = match body {
+            EventBody::PostTool { tool_output, error, .. } => (Some(tool_output), error.as_mut()),
+            EventBody::ToolsFailed { error } => (None, Some(error)),
+            _ => return,
+        };
+        let redact = |text: &mut String| {
+            for secret in &*self.0 {
+                *text = secret.redact_edges(std::mem::take(text));
+            }
+        };
+        if let Some(error) = error {
+            redact(error);
+        }
+        let mut pending: Vec<&mut Value> = output.into_iter().collect();
+        while let Some(value) = pending.pop() {
+            match value {
+                Value::String(text) => redact(text),
+                Value::Array(items) => pending.extend(items),
+                Value::Object(members) => pending.extend(members.values_mut()),
+                _ => {}
+            }
+        }
     }
 
     fn occur_in(&self, body: &EventBody) -> bool {
@@ -137,18 +179,38 @@ mod tests {
     }
 
     #[test]
+    fn secret_that_was_cut_is_redacted_at_the_edges_of_a_text() {
+        let secrets = Secrets::new(["sk-test-0123456789abcdef".to_owned()]);
+        let redacted = |text: &str| {
+            let body = EventBody::ToolsFailed { error: text.to_owned() };
+            match secrets.redact_event(body) {
+                EventBody::ToolsFailed { error } => error,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(redacted("123456789abcdef is the end of it"), "[redacted] is the end of it");
+        assert_eq!(redacted("…456789abcdef is the end"), "…[redacted] is the end");
+        assert_eq!(redacted("it begins with sk-test-0123"), "it begins with [redacted]");
+        assert_eq!(redacted("it begins with sk-te"), "it begins with sk-te");
+    }
+
+    #[test]
     fn variables_are_secret_by_the_words_of_their_names_or_their_passwords() {
         for (name, value) in [
             ("OPENAI_API_KEY", "x"),
             ("github-token", "x"),
             ("PGPASSWORD", "x"),
-            ("DATABASE_URL", "postgres://me:hunter2@db"),
+            ("DATABASE_URL", "postgres://me:hunter2@db/x"),
         ] {
             assert!(is_secret_variable(name, value), "{name}");
         }
-        for (name, value) in
-            [("GIT_AUTHOR", "x"), ("PROJECT_DIR", "/srv"), ("KEYBOARD", "x"), ("SITE", "https://a.example")]
-        {
+        for (name, value) in [
+            ("GIT_AUTHOR", "x"),
+            ("PROJECT_DIR", "/srv"),
+            ("KEYBOARD", "x"),
+            ("SITE", "https://a.example"),
+            ("REPO", "ssh://git@host/a"),
+        ] {
             assert!(!is_secret_variable(name, value), "{name}");
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use slipform_engine::{Execution, ToolRun};
 use slipform_process::{Ended, Limits, Program, anchor_command, last_words};
 use slipform_tools::{Project, Toolbox};
-use slipform_types::{EventBody, WRITING_TOOLS};
+use slipform_types::{EventBody, OWN_TOOLS, WRITING_TOOLS};
 use tokio::task::{Id, JoinSet};
 use tracing::{Instrument as _, Span};
 
@@ -164,18 +164,36 @@ impl Drive<'_> {
     }
 }
 
-/// Calls in the order that a model wrote them, in groups that are made at the same time: a call that writes is made
-/// alone, so that calls before it see the files as they were, and calls after it see what was written.
+/// Groups calls, in the order that the model wrote them, into batches that may run at the same time: a built-in tool that
+/// writes runs alone, tools that read run together, and so do tools of MCP servers, which may do either.
 fn batches(calls: Vec<ToolRun>) -> Vec<Vec<ToolRun>> {
-    let mut batches: Vec<Vec<ToolRun>> = Vec::new();
-    let mut is_open = false;
-    for call in calls {
-        let writes = WRITING_TOOLS.contains(&call.name.as_str());
-        match batches.last_mut() {
-            Some(batch) if is_open && !writes => batch.push(call),
-            _ => batches.push(vec![call]),
+    #[derive(PartialEq)]
+    enum Effect {
+        Writes,
+        Reads,
+        Unknown,
+    }
+    let effect = |call: &ToolRun| {
+        let prefix = call.name.split(':').next().unwrap_or_default();
+        if WRITING_TOOLS.contains(&call.name.as_str()) {
+            Effect::Writes
+        } else if OWN_TOOLS.contains(&prefix) {
+            Effect::Reads
+        } else {
+            Effect::Unknown
         }
-        is_open = !writes;
+    };
+    let mut batches: Vec<Vec<ToolRun>> = Vec::new();
+    for call in calls {
+        let joins = |batch: &Vec<ToolRun>| {
+            let last = batch.last().map(effect);
+            last != Some(Effect::Writes) && last == Some(effect(&call))
+        };
+        if batches.last().is_some_and(joins) {
+            batches.last_mut().into_iter().for_each(|batch| batch.push(call.clone()));
+        } else {
+            batches.push(vec![call]);
+        }
     }
     batches
 }

@@ -2,7 +2,13 @@
 
 use std::fmt;
 
+use serde_json::Value;
+use slipform_types::EventBody;
+
 use crate::secrets::is_secret_variable;
+
+/// Shorter values are words such as `main`, which stand in texts by chance.
+const VALUE_BYTES_MIN: usize = 6;
 
 /// Variables and their values. Values may be keys, so only names are shown.
 #[derive(Clone, Default)]
@@ -14,10 +20,39 @@ impl Variables {
         &self.0
     }
 
+    /// Puts `${env.NAME}` in place of values in what the journal says about a call's input or failure: the blueprint named
+    /// the variable there, and its value belongs to this machine.
+    pub(crate) fn hide_values(&self, body: &mut EventBody) {
+        let named = self.0.iter().filter(|(_, value)| value.len() >= VALUE_BYTES_MIN);
+        for (name, value) in named {
+            let hide = |text: &mut String| {
+                if text.contains(value.as_str()) {
+                    *text = text.replace(value.as_str(), &format!("${{env.{name}}}"));
+                }
+            };
+            match body {
+                EventBody::PreTool { tool_input, .. } => hide_in(tool_input, &hide),
+                EventBody::PostTool { error: Some(error), .. } | EventBody::ToolsFailed { error } => {
+                    hide(error)
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// The values that must not be written down.
     pub fn secret_values(&self) -> impl Iterator<Item = String> {
         let secret = self.0.iter().filter(|(name, value)| is_secret_variable(name, value));
         secret.map(|(_, value)| value.clone())
+    }
+}
+
+fn hide_in(value: &mut Value, hide: &impl Fn(&mut String)) {
+    match value {
+        Value::String(text) => hide(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide_in(item, hide)),
+        Value::Object(members) => members.values_mut().for_each(|member| hide_in(member, hide)),
+        _ => {}
     }
 }
 

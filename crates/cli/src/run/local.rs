@@ -164,7 +164,7 @@ impl LocalCoordinator {
         working.abort();
         helpers.abort();
         let run = settled?;
-        let ended = report::Ended::of(&coordinator, run).await?;
+        let ended = report::Ended::of(&coordinator, &created.run_id, run).await?;
         let shown = report::show(arguments, &ended, &self.project);
         if self.is_kept {
             analytics::catch_up(&self.app, &self.project).await;

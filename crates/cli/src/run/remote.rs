@@ -41,7 +41,7 @@ pub(super) async fn run(arguments: &Run, client: Client) -> Result<Exit> {
         }
     };
     line.clear();
-    let ended = report::Ended::of(&coordinator, settled?).await?;
+    let ended = report::Ended::of(&coordinator, &created.run_id, settled?).await?;
     report::show(arguments, &ended, &std::env::current_dir()?)
 }
 

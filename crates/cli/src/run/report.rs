@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use slipform_agents::parameters::InvalidParameters;
 use slipform_api::{RunResult, RunView};
-use slipform_types::{RunError, RunErrorType, SessionId};
+use slipform_types::{RunError, RunErrorType, RunId, SessionId};
 
 use crate::arguments::{Printing, Run};
 use crate::coordinator::{self, Coordinator};
@@ -18,15 +18,19 @@ use crate::{output, pretty};
 pub(super) struct Ended {
     run: RunView,
     result: RunResult,
-    /// The sessions that its session has started.
+    /// The sessions that it started, and that the run started which it continues.
     children: Vec<SessionId>,
 }
 
 impl Ended {
-    /// What a coordinator knows of a run that has ended.
-    pub(super) async fn of(coordinator: &Coordinator, mut run: RunView) -> Result<Ended> {
+    /// Takes a run that has ended, which is the submitted run or one that continues it.
+    pub(super) async fn of(coordinator: &Coordinator, submitted: &RunId, mut run: RunView) -> Result<Ended> {
         let result = run.result.take().unwrap_or_default();
-        let children = coordinator.session(&run.session_id).await?.children;
+        let mut children = coordinator.children_of(submitted).await?;
+        if run.run_id != *submitted {
+            children.splice(0..0, coordinator.children_of(&run.run_id).await?);
+        }
+        let children = children.into_iter().rev().map(|child| child.session_id).collect();
         Ok(Ended { run, result, children })
     }
 
@@ -38,6 +42,14 @@ impl Ended {
 
 /// Shows the result on stdout, or the failure on stderr; where results are universal responses, on stdout as well.
 pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exit> {
+    if ended.run.awaits_callback {
+        output::lines([format!(
+            "slipform: interrupted before the agents that {} started had called back; `slipform sessions show {}` shows \
+             what becomes of it",
+            ended.run.run_id, ended.run.session_id
+        )]);
+        return Ok(Exit::Interrupted);
+    }
     let error = ended.error()?;
     let shown = match &error {
         _ if arguments.printing.json => output::data(&run_object(ended)?),

@@ -106,3 +106,70 @@ fn write_over_a_file_that_changed_since_it_was_read_is_refused() {
     assert!(ran.stderr.contains("has changed since"), "{}", ran.all());
     assert_eq!(fs::read_to_string(path).unwrap(), "both\n");
 }
+
+/// Two servers of one project edit the same file: `flock` keeps their processes apart.
+#[test]
+fn edits_of_one_file_by_two_processes_at_once_are_all_kept() {
+    let model = ScriptedServer::respond(|request, _| {
+        let prompt = request.prompt();
+        let name = prompt.split("agent ").nth(1).unwrap().chars().next().unwrap();
+        match results(request) {
+            EDITS.. => Step::text("Done."),
+            done => Step::tool(
+                "fs_edit",
+                json!({"path": "list.txt", "old_text": format!("{name}{done:02} open"), "new_text": format!("{name}{done:02} done")}),
+            ),
+        }
+    });
+    let names = ["a", "b", "c", "d"];
+    let lines: String =
+        (0..EDITS).flat_map(|line| names.map(|name| format!("{name}{line:02} open\n"))).collect();
+    let limits = "limits: {max_steps: 50, max_tool_calls: 100}\n";
+    let project = Project::new("edits-processes")
+        .backend(&model.base_url())
+        .file("agents/editor.yaml", &format!("name: editor\ntools: [fs:edit]\n{limits}"))
+        .file("list.txt", &lines);
+    let servers = [serve(&project, &[]), serve(&project, &["--db", "other.db"])];
+    std::thread::scope(|scope| {
+        let all: Vec<_> = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| {
+                let address = servers[index % 2].1.clone();
+                scope.spawn(move || {
+                    let body = json!({"type": "start_session", "agent_name": "editor", "prompt": format!("You are agent {name}.")});
+                    request(&address, "POST", "/runs?wait=120", None, &body)
+                })
+            })
+            .collect();
+        for thread in all {
+            let (_, run) = thread.join().unwrap();
+            assert_eq!(run["status"], "completed", "{run}");
+        }
+    });
+    let text = fs::read_to_string(project.folder.join("list.txt")).unwrap();
+    assert_eq!(text.matches("done").count(), names.len() * EDITS, "{text}");
+}
+
+#[test]
+fn child_started_after_a_write_in_one_reply_sees_what_was_written() {
+    let model = ScriptedServer::respond(|request, _| {
+        let is_child = request.prompt().contains("You read.");
+        match (is_child, results(request)) {
+            (true, 0) => Step::tool("fs_read", json!({"path": "notes.txt"})),
+            (true, _) => Step::text(if request.prompt().contains("second") { "second" } else { "first" }),
+            (false, 0) => Step::tool("fs_write", json!({"path": "notes.txt", "content": "second\n"}))
+                .and_tool("start_agent_session", json!({"agent_name": "reader", "prompt": "read"})),
+            (false, _) => {
+                Step::text(if request.prompt().contains("first") { "It read first." } else { "Fine." })
+            }
+        }
+    });
+    let project = Project::new("child-after-write")
+        .backend(&model.base_url())
+        .file("agents/editor.yaml", "name: editor\ntools: [fs:write]\nagents: [reader]\n")
+        .file("agents/reader.yaml", "name: reader\nsystem_prompt: You read.\ntools: [fs:read]\n")
+        .file("notes.txt", "first\n");
+    let ran = project.run(&["run", "editor", "-p", "go"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "Fine.\n"), "{}", ran.all());
+}

@@ -153,8 +153,16 @@ fn command_with_project_dir_runs_the_program_of_the_project() {
 fn secret_files_are_refused_to_reading_tools_unless_readable_allows_them() {
     let key =
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEcanary\n-----END OPENSSH PRIVATE KEY-----\n";
-    let paths =
-        [".env", "sub/.env.local", "slipform.toml", "id_ed25519", "server.key", "deploy_key", "link.txt"];
+    let paths = [
+        ".env",
+        "sub/.env.local",
+        ".env.d/prod",
+        "slipform.toml",
+        "id_ed25519",
+        "server.key",
+        "deploy_key",
+        "link.txt",
+    ];
     let model = ScriptedServer::respond(move |_, number| match paths.get(number) {
         Some(path) => Step::tool("fs_read", json!({"path": path})),
         None if number == paths.len() => Step::tool("fs_search", json!({"pattern": "canary"})),
@@ -170,6 +178,7 @@ fn secret_files_are_refused_to_reading_tools_unless_readable_allows_them() {
             .file("slipform.toml", &format!("{settings}{readable}# canary\n"))
             .file(".env", "TOKEN=canary\n")
             .file("sub/.env.local", "TOKEN=canary\n")
+            .file(".env.d/prod", "TOKEN=canary\n")
             .file("id_ed25519", "canary\n")
             .file("server.key", "canary\n")
             .file("deploy_key", key);
@@ -291,17 +300,10 @@ fn agents_that_run_programs_need_the_admin_token_on_loopback_too() {
     assert_eq!(status, 401);
 }
 
-/// The header `Authorization` that a command of the project sends to a server that it takes for the project's own if
-/// `is_announced`.
-fn authorization_sent(project: &Project, is_announced: bool) -> Option<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    if is_announced {
-        let mut listen =
-            fs::OpenOptions::new().append(true).open(project.folder.join(".slipform/listen")).unwrap();
-        writeln!(listen, "{address}").unwrap();
-    }
-    let url = format!("http://{address}");
+/// The header `Authorization` that a command of the project sends to a listener at this address.
+fn authorization_sent(project: &Project, bind: &str) -> Option<String> {
+    let listener = TcpListener::bind(bind).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
     let command = project.command(&["runs", "list", "--server", &url]).spawn().unwrap();
     let (stream, _) = listener.accept().unwrap();
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap).take_while(|line| !line.is_empty());
@@ -318,20 +320,104 @@ fn authorization_sent(project: &Project, is_announced: bool) -> Option<String> {
 fn local_commands_send_the_admin_token_to_servers_of_their_project_only() {
     let model = model_writing("notes.txt");
     let project = project_with_writer("local-admin", &model);
-    assert_eq!(authorization_sent(&project, false), None);
+    assert_eq!(authorization_sent(&project, "127.0.0.1:0"), None);
     let (server, address) = serve(&project, &[]);
-    let token = fs::read_to_string(project.folder.join(".slipform/admin.token")).unwrap();
-    assert_eq!(authorization_sent(&project, false), None);
-    assert_eq!(authorization_sent(&project, true), Some(format!("Bearer {}", token.trim())));
-    assert_eq!(project.run(&["runs", "list", "--server", &address]).status, 0);
-    // A token that the user names goes first.
+    let port = address.rsplit(':').next().unwrap().to_owned();
+    // The command has the token: the server says whose it is, as `localhost` too.
+    for url in [address.clone(), format!("http://localhost:{port}")] {
+        let saved = project.run(&["agents", "list", "--server", &url]);
+        assert_eq!(saved.status, 0, "{}", saved.all());
+    }
+    // Another port, another address of this machine with the same port, and a port whose server is gone.
+    assert_eq!(authorization_sent(&project, "127.0.0.1:0"), None);
+    assert_eq!(authorization_sent(&project, &format!("127.0.0.2:{port}")), None);
+    let (second, other) = serve(&project, &["--db", "other.db"]);
+    drop(second);
+    assert_eq!(authorization_sent(&project, other.trim_start_matches("http://")), None);
     let named = project_with_writer("local-named", &model).variable("SLIPFORM_TOKEN", "sf_named");
-    assert_eq!(authorization_sent(&named, false), Some("Bearer sf_named".to_owned()));
-    // A file that others can read is not trusted, nor is one whose server is gone.
-    let path = project.folder.join(".slipform/admin.token");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(authorization_sent(&project, true), None);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(authorization_sent(&named, "127.0.0.1:0"), Some("Bearer sf_named".to_owned()));
     drop(server);
-    assert_eq!(authorization_sent(&project, true), None);
+    assert_eq!(authorization_sent(&project, &format!("127.0.0.1:{port}")), None);
+}
+
+/// A listener takes the place of a live server, as no other program can: the command sends it the token.
+#[test]
+fn local_command_sends_the_admin_token_to_an_announced_address() {
+    let model = model_writing("notes.txt");
+    let project = project_with_writer("announced-admin", &model);
+    let (server, _) = serve(&project, &[]);
+    let token = fs::read_to_string(project.folder.join(".slipform/admin.token")).unwrap();
+    drop(server);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let listen = project.folder.join(".slipform/listen");
+    fs::create_dir_all(&listen).unwrap();
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(listen.join(address.to_string()));
+    let file = file.unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
+    file.lock().unwrap();
+    assert_eq!(authorization_sent(&project, &address.to_string()), Some(format!("Bearer {}", token.trim())));
+    fs::set_permissions(project.folder.join(".slipform/admin.token"), fs::Permissions::from_mode(0o644))
+        .unwrap();
+    assert_eq!(authorization_sent(&project, &address.to_string()), None);
+}
+
+/// Agents that were saved over the API have programs too, and so do commands whose program does not exist yet.
+#[test]
+fn programs_of_saved_agents_and_missing_scripts_are_not_written() {
+    for (name, path) in
+        [("saved-program", "bin/scan"), ("missing-script", "later.sh"), ("missing-check", "check.sh")]
+    {
+        let model = model_writing(path);
+        let project = project_with_writer(name, &model).file("bin/scan", "#!/bin/sh\necho '{}'\n");
+        let settings = fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
+        let project =
+            project.file("slipform.toml", &format!("{settings}[tools]\ncommands = [\"sh check.sh\"]\n"));
+        let (_server, address) = serve(&project, &[]);
+        let token = fs::read_to_string(project.folder.join(".slipform/admin.token")).unwrap();
+        for agent in [
+            json!({"name": "saved", "type": "procedural", "command": ["./bin/scan"]}),
+            json!({"name": "later", "type": "procedural", "command": ["sh", "later.sh"]}),
+        ] {
+            let (status, body) = request(&address, "POST", "/agents", Some(token.trim()), &agent);
+            assert_eq!(status, 201, "{body}");
+        }
+        let before = fs::read_to_string(project.folder.join(path)).ok();
+        let (_, run) = write_in(&address, ".");
+        assert_eq!(run["status"], "completed", "{name}: {run}");
+        assert_eq!(fs::read_to_string(project.folder.join(path)).ok(), before, "{name}");
+    }
+}
+
+#[test]
+fn callback_into_a_session_outside_the_project_needs_the_admin_token() {
+    let model = model_writing("pwned.txt");
+    let project = project_with_writer("outside-callback", &model);
+    let outside = project.folder.with_extension("outside");
+    fs::create_dir_all(&outside).unwrap();
+    let (_server, address) = serve(&project, &[]);
+    let token = fs::read_to_string(project.folder.join(".slipform/admin.token")).unwrap();
+    let start = json!({
+        "type": "start_session", "agent_name": "writer", "prompt": "go", "project_dir": outside.to_str().unwrap(),
+    });
+    let (status, run) = request(&address, "POST", "/runs?wait=60", Some(token.trim()), &start);
+    assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
+    assert!(outside.join("pwned.txt").is_file());
+    fs::remove_file(outside.join("pwned.txt")).unwrap();
+    for body in [
+        json!({"type": "resume_session", "session_id": run["session_id"], "prompt": "again"}),
+        json!({
+            "type": "start_session", "agent_name": "writer", "prompt": "go", "execution_mode": "async_callback",
+            "parent_session_id": run["session_id"],
+        }),
+    ] {
+        let (status, answer) = request(&address, "POST", "/runs?wait=60", None, &body);
+        assert_eq!(status, 403, "{answer}");
+    }
+    assert!(!outside.join("pwned.txt").exists());
 }

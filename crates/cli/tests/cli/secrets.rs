@@ -163,3 +163,83 @@ fn backend_keys_are_redacted_in_failures_before_the_first_call() {
     assert_eq!(run["error"]["type"], "tool_failed", "{run}");
     assert!(!run["error"].to_string().contains(SECRET), "{run}");
 }
+
+/// Every attempt fills in the variables of prompts and opening calls, though the journal has only their names.
+#[test]
+fn variables_reach_the_model_after_the_run_was_parked_and_stay_out_of_calls_in_the_journal() {
+    let model = ScriptedServer::respond(|request, number| match number {
+        0 => Step::tool("start_agent_session", json!({"agent_name": "helper", "prompt": "go"})),
+        _ if request.prompt().contains("You help") => Step::text("Helped."),
+        _ => Step::text("Done."),
+    });
+    let agent = "\
+name: boss
+system_prompt: Work for ${env.TENANT} with ${env.SERVICE_TOKEN}.
+env: [TENANT, SERVICE_TOKEN]
+tools: [fs:search]
+agents: [helper]
+opening:
+  - {tool: fs:search, arguments: {pattern: \"${env.TENANT}\", literal: true}}
+";
+    let project = Project::new("secret-parked")
+        .backend(&model.base_url())
+        .file("agents/boss.yaml", agent)
+        .file("agents/helper.yaml", "name: helper\nsystem_prompt: You help.\n")
+        .file("tenants.txt", "blue-whale-tenant\n")
+        .variable("TENANT", "blue-whale-tenant")
+        .variable("SERVICE_TOKEN", SECRET);
+    let ran = project.run(&["run", "boss", "-p", "go", "--json"]);
+    assert_eq!(ran.status, 0, "{}", ran.all());
+    let systems: Vec<String> = model
+        .requests()
+        .iter()
+        .map(|request| request.body["messages"][0]["content"].as_str().unwrap_or_default().to_owned())
+        .filter(|system| system.starts_with("Work for"))
+        .collect();
+    let expected = format!("Work for blue-whale-tenant with {SECRET}.");
+    assert_eq!(systems.len(), 2, "{systems:?}");
+    assert!(systems.iter().all(|system| system.starts_with(&expected)), "{systems:?}");
+    let shown = model.requests()[0].body.to_string();
+    assert!(shown.contains("tenants.txt"), "the opening call searched for the value: {shown}");
+    let session = ran.json()["session_id"].as_str().unwrap().to_owned();
+    let events = project.run(&["sessions", "events", &session, "--json"]);
+    let call = events.stdout.lines().find(|line| line.contains("pre_tool")).unwrap();
+    assert!(call.contains("${env.TENANT}") && !call.contains("blue-whale"), "{call}");
+}
+
+#[test]
+fn key_in_a_prompt_is_redacted_before_it_is_stored() {
+    let model = ScriptedServer::start([Step::text("Fine.")]);
+    let settings = format!(
+        "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\napi_key_env = \"OTHER_KEY\"\n",
+        model.base_url()
+    );
+    let project = Project::new("key-in-prompt")
+        .file("slipform.toml", &settings)
+        .file("agents/plain.yaml", "name: plain\n")
+        .variable("OTHER_KEY", SECRET);
+    let (_server, address) = serve(&project, &[]);
+    let body =
+        json!({"type": "start_session", "agent_name": "plain", "prompt": format!("My key is {SECRET}.")});
+    let (_, run) = request(&address, "POST", "/runs?wait=60", None, &body);
+    assert_eq!(run["status"], "completed", "{run}");
+    let sent = model.requests()[0].body.to_string();
+    assert!(sent.contains("My key is [redacted].") && !sent.contains(SECRET), "{sent}");
+    assert!(!project.everything_written().contains(SECRET));
+}
+
+#[test]
+fn settings_that_are_not_toml_do_not_repeat_keys() {
+    for text in [
+        format!("[backends.a]\nkind = \"openai\"\napi_key: {SECRET}\n"),
+        format!("{SECRET}\n"),
+        format!("default_backend = \"{SECRET}\"\n[backends.a]\nkind = \"openai\"\n"),
+        format!("[backends.a]\nkind = \"openai\"\n[tiers]\nsmall = \"{SECRET}\"\n"),
+        "[backends.a]\nkind = \"openai\"\napi_key = \"sk-short1\"\n".to_owned(),
+    ] {
+        let project = Project::new("key-not-toml").file("slipform.toml", &text);
+        let ran = project.run(&["run", "answer", "-p", "x"]);
+        assert_eq!(ran.status, 2, "{text}: {}", ran.all());
+        assert!(!ran.all().contains(SECRET) && !ran.all().contains("sk-short1"), "{text}: {}", ran.all());
+    }
+}

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use slipform_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
 use slipform_api::{AgentView, Code, Error, Verdict};
 use slipform_store::{Named, RegistryKind};
-use slipform_types::{AgentCard, AgentType, Blueprint, EVERYBODY, timestamp};
+use slipform_types::{AgentCard, AgentType, Blueprint, EVERYBODY, McpServer, timestamp};
 
 use super::{App, errors, is_verb};
 
@@ -87,6 +87,23 @@ impl App {
             }
         }
         Ok(cards)
+    }
+
+    /// Returns the commands that agents start, their own and those of their MCP servers.
+    pub(super) async fn commands(&self) -> Result<Vec<Vec<String>>, Error> {
+        let mut commands = Vec::new();
+        for view in self.agents().await?.into_iter().filter(|view| view.source != "shipped") {
+            let Ok(agent) = serde_json::from_value::<Blueprint>(view.blueprint.unwrap_or_default()) else {
+                continue;
+            };
+            let servers = agent.mcp_servers.into_values().filter_map(|server| match server {
+                McpServer::Command { command } => Some(command),
+                McpServer::Url { .. } => None,
+            });
+            commands
+                .extend(std::iter::once(agent.command).chain(servers).filter(|command| !command.is_empty()));
+        }
+        Ok(commands)
     }
 
     /// The names of those that an agent may delegate to, with the project's where it names everybody.

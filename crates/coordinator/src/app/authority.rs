@@ -52,18 +52,20 @@ impl App {
     /// Refuses a folder where no run may work, and one outside the project unless an administrator asks.
     pub(super) async fn authorize_folder(&self, request: &RunRequest) -> Result<(), Error> {
         if let Some(given) = &request.project_dir {
-            return self.authorize_project_dir(given);
+            self.authorize_project_dir(given)?;
         }
-        // A session keeps its folder: whoever goes on with it works there.
+        if self.authority == Authority::Admin {
+            return Ok(());
+        }
+        // A session keeps its folder: a resumed run works there, and so does a parent that a child calls back.
         let is_resumed = request.run_type == RunType::ResumeSession;
-        let Some(session) = request.session_id.as_ref().filter(|_| is_resumed) else { return Ok(()) };
-        match self.authority {
-            Authority::Admin => Ok(()),
-            Authority::Caller => match self.session(session).await?.project_dir {
-                Some(kept) => self.authorize_project_dir(&kept),
-                None => Ok(()),
-            },
+        let resumed = request.session_id.as_ref().filter(|_| is_resumed);
+        for session in resumed.into_iter().chain(&request.parent_session_id) {
+            if let Some(kept) = self.session(session).await?.project_dir {
+                self.authorize_project_dir(&kept)?;
+            }
         }
+        Ok(())
     }
 
     fn authorize_project_dir(&self, given: &str) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use slipform_api::{
 };
 use slipform_schema::{Schema, universal};
 use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
-use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, with_hex};
+use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, WRITING_TOOLS, with_hex};
 use tokio::time::Instant;
 
 use super::run_start_cache::{Beginning, Start};
@@ -134,11 +134,15 @@ impl App {
         let start = run.journal.iter().rfind(|event| {
             event.run_id == run.fence.run_id && event.body.starts_with("{\"event_type\":\"run_start\"")
         });
+        let mut commands = Vec::new();
         let agents = match start.map(|event| (event.at, serde_json::from_str::<Beginning>(&event.body))) {
             Some((at, Ok(Beginning { blueprint, contract }))) => {
                 if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
                     let own = blueprint.response_type;
                     self.inner.run_start_cache.remember(run.fence.run_id.clone(), Start { at, schema, own });
+                }
+                if blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str())) {
+                    commands = self.commands().await?;
                 }
                 self.cards(&blueprint).await?
             }
@@ -150,6 +154,7 @@ impl App {
             session_id: run.session_id,
             project_dir: run.project_dir,
             agents,
+            commands,
             time_left_ms: run.time_left_ms,
             stop: run.stop,
             journal: run.journal.iter().map(views::raw).collect::<Result<_, _>>()?,

@@ -221,6 +221,10 @@ impl App {
     /// Hands a run to the store.
     pub(super) async fn enter(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
         let Draft { session, blueprint, contract, parameters, mode, parent, idempotency } = draft;
+        let parameters = match self.options().redact {
+            Some(redact) => redact(parameters),
+            None => parameters,
+        };
         let (run_type, input) = match session {
             SessionTarget::New { .. } => {
                 (RunType::StartSession, parameters::inputs_text(&blueprint, &parameters))

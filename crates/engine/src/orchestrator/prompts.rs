@@ -40,7 +40,7 @@ pub(super) fn planning(task: &str, team: &[AgentCard], parts: &[SubtaskState]) -
     let states: Vec<String> = parts.iter().map(standing).collect();
     text.push_str(&format!(
         "\n\n# What Happened So Far\n\n{}\n\nWhat is done stays done: do not plan it again, depend on it by its id where its result is \
-         needed. Plan what is left in another mode, so that what failed is not needed or is done differently.",
+         needed. Plan what is left in another way, so that what failed is not needed or is done differently.",
         states.join("\n\n")
     ));
     text
@@ -64,10 +64,7 @@ fn standing(part: &SubtaskState) -> String {
 pub(super) fn subtask(task: &str, parts: &[SubtaskState], index: usize) -> String {
     let part = &parts[index];
     let mut text = part.subtask.description.clone();
-    text.push_str(&format!(
-        "\n\n# What It Is SubtaskState Of\n\n{}",
-        fit(task.trim_end(), RESULT_CHARACTERS_MAX)
-    ));
+    text.push_str(&format!("\n\n# What It Is Part Of\n\n{}", fit(task.trim_end(), RESULT_CHARACTERS_MAX)));
     let needed = parts.iter().filter(|other| part.subtask.dependencies.contains(&other.subtask.id));
     let results: Vec<String> = needed.filter_map(|other| result(other, RESULT_CHARACTERS_MAX)).collect();
     if !results.is_empty() {

@@ -29,7 +29,7 @@ macro_rules! claimed_columns {
     () => {
         "number, run_id, token, session_id, deadline_at - {now}, is_stopping,
             (SELECT project_dir FROM sessions s WHERE s.session_id = runs.session_id),
-            (SELECT line FROM sessions s WHERE s.session_id = runs.session_id)"
+            (SELECT lineage FROM sessions s WHERE s.session_id = runs.session_id)"
     };
 }
 

@@ -4,12 +4,13 @@
 //! table of files that are being changed keeps writers apart; between processes `flock` on the file's folder does.
 
 use std::collections::HashSet;
+use std::os::fd::OwnedFd;
 use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use cap_fs_ext::MetadataExt as _;
 use cap_std::fs::Dir;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
 use super::{Cancel, Inside, refusal};
@@ -34,7 +35,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
 pub(crate) struct FileLock {
     key: Key,
     /// Holds the lock of the folder between processes. Closing it releases the lock.
-    folder: Dir,
+    folder: OwnedFd,
 }
 
 impl FileLock {
@@ -48,8 +49,10 @@ impl FileLock {
         let failed = |error: std::io::Error| refusal(path, &error);
         let metadata = folder.dir_metadata().map_err(failed)?;
         let key = (metadata.dev(), metadata.ino(), name.to_lowercase());
-        // A handle of its own: locks belong to open files, and copies of a handle share one.
-        let own = folder.open_dir(".").map_err(failed)?;
+        // A handle of its own, because locks belong to open files and copies of a handle share one; and a readable
+        // one, because handles that only name a path cannot be locked.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let own = openat(folder, ".", flags, Mode::empty()).map_err(|error| failed(error.into()))?;
         let mut locked = TABLE.locked.lock().unwrap_or_else(PoisonError::into_inner);
         while locked.contains(&key) {
             cancel.check()?;
@@ -59,11 +62,11 @@ impl FileLock {
         locked.insert(key.clone());
         drop(locked);
         let lock = FileLock { key, folder: own };
-        lock.exclude_other_processes(cancel)?;
+        lock.exclude_other_processes(path, cancel)?;
         Ok(lock)
     }
 
-    fn exclude_other_processes(&self, cancel: &Cancel) -> Result<(), Error> {
+    fn exclude_other_processes(&self, path: &Inside, cancel: &Cancel) -> Result<(), Error> {
         let mut wait = WAIT_MIN;
         loop {
             match flock(&self.folder, FlockOperation::NonBlockingLockExclusive) {
@@ -74,7 +77,8 @@ impl FileLock {
                     wait = (wait * 2).min(WAIT_MAX);
                 }
                 // Some network file systems cannot lock folders. Writers in this process are still kept apart.
-                Err(_) => return Ok(()),
+                Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+                Err(error) => return Err(refusal(path, &error.into())),
             }
         }
     }

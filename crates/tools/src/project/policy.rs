@@ -119,8 +119,7 @@ impl Policy {
             })?,
             None => folder.to_owned(),
         };
-        let programs =
-            given.programs.iter().filter_map(|program| root.join(program).canonicalize().ok()).collect();
+        let programs = given.programs.iter().flat_map(|program| real_paths(&root.join(program))).collect();
         let behind_links = behind_links(&root);
         let mut bases = vec![root, folder.to_owned()];
         bases.dedup();
@@ -150,8 +149,8 @@ impl Policy {
 
     /// Refuses a file that may hold keys by its name. `real` is where it leads.
     pub(crate) fn check_read(&self, path: &Inside, real: &Path) -> Result<(), Error> {
-        let is_secret = path.parts().last().is_some_and(is_secret_name)
-            || real.file_name().and_then(|name| name.to_str()).is_some_and(is_secret_name);
+        let is_secret = path.parts().any(is_secret_name)
+            || self.relative(real).any(|parts| parts.into_iter().any(is_secret_name));
         if is_secret { self.check_readable(path, real) } else { Ok(()) }
     }
 
@@ -175,6 +174,25 @@ impl Policy {
     fn relative<'a>(&'a self, real: &'a Path) -> impl Iterator<Item = Vec<&'a str>> {
         self.bases.iter().filter_map(|base| Some(parts(real.strip_prefix(base).ok()?)))
     }
+}
+
+/// Where a program is, and where it would be: a file that does not exist yet can be written and then run.
+fn real_paths(program: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = program.canonicalize().into_iter().collect();
+    let mut lexical = PathBuf::new();
+    for component in program.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(lexical.pop()),
+            other => lexical.push(other),
+        }
+    }
+    let parent = lexical.parent().and_then(|parent| parent.canonicalize().ok());
+    if let (Some(parent), Some(name)) = (parent, lexical.file_name()) {
+        paths.push(parent.join(name));
+    }
+    paths.push(lexical);
+    paths
 }
 
 fn parts(path: &Path) -> Vec<&str> {
@@ -244,14 +262,33 @@ fn is_secret_name(name: &str) -> bool {
         || KEY_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Whether a line of a file begins a private key. A program that looks for one has the words inside a line.
+/// The fewest characters of a key that follow its first line, for it to be one. Text about keys has fewer.
+const KEY_CHARACTERS_MIN: usize = 24;
+
+/// Whether a file holds a private key: a line begins one, or its marker is followed by the key in the same line, as in
+/// JSON. A program that only looks for keys has the marker inside a line, and no key behind it.
 fn holds_private_key(content: &[u8]) -> bool {
     memchr::memmem::find_iter(content, b"PRIVATE KEY").any(|found| {
         let start = memchr::memrchr(b'\n', &content[..found]).map_or(0, |end| end + 1);
         let end = memchr::memchr(b'\n', &content[found..]).map_or(content.len(), |end| found + end);
         let line = content[start..end].trim_ascii();
-        line.starts_with(b"-----BEGIN ") && line.ends_with(b"-----")
+        let begins = line.starts_with(b"-----BEGIN ") && line.ends_with(b"-----");
+        begins || is_followed_by_key(&content[found..])
     })
+}
+
+/// Whether the end of a marker is followed by line ends, plain or escaped, and then by a key in base64.
+fn is_followed_by_key(text: &[u8]) -> bool {
+    let Some(marker_end) = memchr::memmem::find(&text[..text.len().min(40)], b"-----") else { return false };
+    let mut rest = &text[marker_end + 5..];
+    loop {
+        rest = match rest {
+            [b'\\', b'n' | b'r', after @ ..] | [b'\n' | b'\r' | b' ', after @ ..] => after,
+            _ => break,
+        };
+    }
+    let is_base64 = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    rest.iter().take_while(is_base64).count() >= KEY_CHARACTERS_MIN
 }
 
 #[cfg(test)]
@@ -264,7 +301,7 @@ mod tests {
         {
             assert!(is_secret_name(name), "{name}");
         }
-        for name in ["env.rs", "id_rsa.pub", "keys.rs", "README.md", "monkey", ".gitignore"] {
+        for name in ["environment", "env.rs", "id_rsa.pub", "keys.rs", "README.md", "monkey", ".gitignore"] {
             assert!(!is_secret_name(name), "{name}");
         }
     }
@@ -273,7 +310,10 @@ mod tests {
     fn private_key_is_recognised_at_the_beginning_of_a_line_only() {
         assert!(holds_private_key(b"notes\n  -----BEGIN RSA PRIVATE KEY-----\r\nabc\n"));
         assert!(holds_private_key(b"-----BEGIN PGP PRIVATE KEY BLOCK-----"));
+        let account = br#"{"private_key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n"}"#;
+        assert!(holds_private_key(account));
         assert!(!holds_private_key(b"let marker = \"-----BEGIN PRIVATE KEY-----\";\n"));
+        assert!(!holds_private_key(b"the line -----BEGIN PRIVATE KEY----- begins a key\n"));
         assert!(!holds_private_key(b"-----BEGIN PUBLIC KEY-----\n"));
     }
 }
