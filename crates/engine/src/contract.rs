@@ -82,7 +82,7 @@ impl Enforced {
     pub(crate) fn extra_violations(&self, value: &Value) -> Violations {
         match &self.extra_rules {
             ExtraRules::Nothing => Violations::default(),
-            ExtraRules::Universal(own) => universal::pairing(value, own.map(ResponseType::name)),
+            ExtraRules::Universal(own) => universal::pairing_violations(value, own.map(ResponseType::name)),
             ExtraRules::Plan(done) => subtasks::violations(value, done),
         }
     }

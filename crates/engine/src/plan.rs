@@ -261,7 +261,10 @@ fn offered(context: &RequestContext<'_>, plan: &Plan, shown: &Value) -> Option<V
     let Blueprint { cites, changes, .. } = &*context.task.blueprint;
     let exact = context.task.under_grammar.clone().or_else(|| {
         let own = context.task.contract.as_ref()?.own_response()?;
-        universal::exactly(own.name(), &criteria::criteria(&context.tools.decided, &context.tools.undecided))
+        universal::exact_schema(
+            own.name(),
+            &criteria::criteria(&context.tools.decided, &context.tools.undecided),
+        )
     });
     if exact.is_none() && cites.is_empty() && changes.is_empty() {
         return None;
@@ -350,7 +353,7 @@ fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, 
     let lowered = match backend.kind {
         // It takes any schema, and says itself what it could not express.
         BackendKind::Embedded => {
-            Lowered { schema: schema.clone(), strict: true, lost: Vec::new(), nulls: false }
+            Lowered { schema: schema.clone(), strict: true, lost: Vec::new(), needs_restore: false }
         }
         _ => lower(schema, dialect),
     };

@@ -1,8 +1,8 @@
 //! A step budget for validation that could otherwise take exponential time.
 //!
-//! The validator underneath has no notion of cost. A keyword of our own is put into every subschema
-//! of an entangled schema; it counts, and when the budget is spent it leaves the whole validation by
-//! unwinding, because no return value could make the validator stop asking.
+//! The underlying validator has no cost limit. Therefore `metered_copy` adds a custom keyword to every
+//! subschema, and the keyword counts steps. When the budget is exhausted, the keyword unwinds, because no
+//! return value makes the validator stop.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -14,25 +14,26 @@ use serde_json::Value;
 use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::walk::{subschemas, subschemas_mut};
 
-/// The most subschema applications in one validation. Documents of several megabytes stay far below;
-/// at this point the check is given up with a violation that says so.
+/// The most subschema applications in one validation. Documents of several megabytes stay far below. Beyond
+/// it, the value gets one violation that says so.
 pub const VALIDATION_STEPS_MAX: u64 = 1_000_000;
 
-/// The most subschema applications for explaining what is wrong. Explaining keeps the errors of every
-/// branch, each with a copy of its value; beyond this point only the first violation is reported.
+/// The most subschema applications in one explanation. Explaining keeps the errors of every branch, each with
+/// a copy of its value. Beyond it, only the first violation is reported.
 pub const EXPLANATION_STEPS_MAX: u64 = 100_000;
 
-/// The name of the counting keyword. Users cannot bring it: it is overwritten wherever it stands.
+/// The name of the counting keyword. User schemas cannot set it: `metered_copy` overwrites it.
 pub(crate) const KEYWORD: &str = "x-slipform-step";
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The payload that unwinds when the budget is spent.
-struct Spent;
+/// The payload that unwinds when the budget is exhausted.
+struct BudgetExhausted;
 
-/// Puts the counting keyword into every subschema, also where only a reference leads.
+/// Copies a schema and adds the counting keyword to every subschema, including those that only a reference
+/// reaches.
 pub(crate) fn metered_copy(root: &Value, references: &References) -> Value {
     let mut copy = root.clone();
     meter(&mut copy);
@@ -62,22 +63,22 @@ fn meter(schema: &mut Value) {
     object.insert(KEYWORD.to_owned(), Value::Bool(true));
 }
 
-/// Runs `check` under a fresh budget; `None` when the budget was spent before it ended.
+/// Runs `check` with a fresh budget. Returns `None` if the budget is exhausted before it ends.
 pub(crate) fn metered<T>(steps: u64, check: impl FnOnce() -> T) -> Option<T> {
     STEPS.set(steps);
     match catch_unwind(AssertUnwindSafe(check)) {
         Ok(result) => Some(result),
-        Err(payload) if payload.is::<Spent>() => None,
+        Err(payload) if payload.is::<BudgetExhausted>() => None,
         Err(payload) => resume_unwind(payload),
     }
 }
 
-/// The keyword's validator.
+/// The validator of the counting keyword.
 pub(crate) struct Step;
 
 impl Step {
     fn take(instance: &Value) {
-        // An error keeps a copy of its value, so a large one costs more.
+        // An error keeps a copy of its value, so a large value costs more.
         let size = match instance {
             Value::Array(items) => items.len(),
             Value::Object(object) => object.len(),
@@ -86,8 +87,8 @@ impl Step {
         let cost = 1 + size as u64 / 16;
         let left = STEPS.get();
         if left < cost {
-            // Not a panic: no hook runs and nothing is printed.
-            resume_unwind(Box::new(Spent));
+            // `resume_unwind` is not a panic: no hook runs and nothing is printed.
+            resume_unwind(Box::new(BudgetExhausted));
         }
         STEPS.set(left - cost);
     }

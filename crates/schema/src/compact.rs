@@ -1,4 +1,4 @@
-//! A schema as a typed skeleton, for models that would echo JSON Schema back as if it were the answer.
+//! Renders a schema as a typed skeleton, for models that repeat a JSON Schema instead of answering.
 
 mod bounds;
 mod names;
@@ -11,29 +11,28 @@ use crate::shape::{Additional, Shape, Types};
 use bounds::{item_bounds, number_bounds, string_bounds};
 use names::Names;
 
-/// The longest skeleton, in characters, give or take the line being written. Small models read no more
-/// than a few thousand tokens; beyond it, the parts that are left become `any`.
+/// The longest skeleton, in characters; the current line may exceed it. Small models read only a few thousand
+/// tokens. The remaining parts become `any`.
 const CHARACTERS_MAX: usize = 24_000;
 
-/// The deepest nesting that is written. Writing recurses; deeper parts become `any`.
+/// The deepest nesting that is written, because writing recurses. Deeper parts become `any`.
 const DEPTH_MAX: usize = 24;
 
-/// The longest description that is kept, in characters; the rest is cut.
+/// The longest description, in characters. Longer ones are cut.
 const COMMENT_CHARACTERS_MAX: usize = 160;
 
-/// The most enumerated values that are listed at one place; the rest is cut, because a model that needs
-/// more of them cannot be helped by a prompt.
+/// The most listed values at one location. Longer lists are cut, because a model does not follow them.
 const VALUES_MAX: usize = 100;
 
 /// The longest object that is written on one line, in characters.
 const LINE_CHARACTERS_MAX: usize = 60;
 
-/// Writes a schema as a skeleton of names, types, values and bounds, with descriptions as comments.
+/// Renders a schema as a skeleton of names, types, values and bounds, with descriptions as comments.
 pub fn compact(schema: &Value) -> String {
     compact_within(schema, CHARACTERS_MAX)
 }
 
-/// The same in about as many characters at most; the parts that are left become `any`.
+/// Renders a schema in about `characters` characters at most; the remaining parts become `any`.
 pub fn compact_within(schema: &Value, characters: usize) -> String {
     if check_depth(schema).is_err() {
         return "any".to_owned();
@@ -52,7 +51,7 @@ pub fn compact_within(schema: &Value, characters: usize) -> String {
     let root_name = writer.names.of("").map(str::to_owned);
     let body = writer.body("", schema);
     let mut text = String::new();
-    // A definition may bring up others; each is written once, in the order in which they came up.
+    // A definition may mention others. Each is written once, in the order of first mention.
     let mut done = Vec::new();
     while let Some(pointer) = writer.names.next_mentioned(&done) {
         if let (Some(name), Some(target)) =
@@ -82,7 +81,7 @@ struct CompactWriter<'s> {
 }
 
 impl<'s> CompactWriter<'s> {
-    /// What a named type or the root is, even where a reference to it would be written by name.
+    /// Writes the body of a named type or of the root, where a reference would write only its name.
     fn body(&mut self, pointer: &str, schema: &'s Value) -> String {
         self.open.push(pointer.to_owned());
         let text = self.schema(schema, 0);
@@ -114,7 +113,8 @@ impl<'s> CompactWriter<'s> {
         text
     }
 
-    /// A schema with everything that it is composed of; by name alone where it contains itself.
+    /// Writes a schema together with its references and `allOf` members; a schema that contains itself
+    /// becomes a name.
     fn composed(&mut self, keywords: &Map<String, Value>, shape: &Shape<'s>, indent: usize) -> String {
         let members = keywords.get("allOf").and_then(Value::as_array).into_iter().flatten();
         let references = members.filter_map(|member| member.get("$ref")).chain(keywords.get("$ref"));
@@ -220,7 +220,7 @@ impl<'s> CompactWriter<'s> {
         format!("[{item}]{bounds}")
     }
 
-    /// Something inside an object or array: by name if it is a reference and nothing else.
+    /// Writes a property or item; a reference with nothing beside it becomes a name.
     fn part(&mut self, shape: &Shape<'s>, indent: usize) -> String {
         if let [single] = shape.stated() {
             return self.schema(single, indent);
@@ -273,7 +273,7 @@ impl<'s> CompactWriter<'s> {
     }
 }
 
-/// Lays the lines of an object out, on one line if they are few and short.
+/// Joins the lines of an object, on one line if they are few and short.
 fn layout(lines: &[(String, String)], indent: usize) -> String {
     if lines.is_empty() {
         return "{}".to_owned();
@@ -288,7 +288,7 @@ fn layout(lines: &[(String, String)], indent: usize) -> String {
     let mut text = String::from("{\n");
     for (index, (line, comment)) in lines.iter().enumerate() {
         let comma = if index + 1 < lines.len() { "," } else { "" };
-        // A comment belongs on the first line of what it is about.
+        // The comment goes on the first line of a property.
         match line.split_once('\n') {
             Some((first, rest)) => text.push_str(&format!("{inner}{first}{comment}\n{rest}{comma}\n")),
             None => text.push_str(&format!("{inner}{line}{comma}{comment}\n")),
@@ -299,7 +299,7 @@ fn layout(lines: &[(String, String)], indent: usize) -> String {
     text
 }
 
-/// A description as a comment on one line.
+/// Renders a description as a comment on one line.
 fn comment(description: &str) -> String {
     let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() {
@@ -310,7 +310,7 @@ fn comment(description: &str) -> String {
     format!(" // {cut}{ellipsis}")
 }
 
-/// Alternatives, each once, `null` last.
+/// Joins alternatives without duplicates, `null` last.
 fn join_choices(choices: Vec<String>) -> String {
     let mut unique: Vec<String> = Vec::new();
     for choice in choices.into_iter().filter(|choice| choice != "never") {
@@ -326,21 +326,21 @@ fn join_choices(choices: Vec<String>) -> String {
 }
 
 fn lone_reference(keywords: &Map<String, Value>) -> Option<&str> {
-    let speaks = |name: &&String| !SILENT.contains(&name.as_str());
-    let is_alone = keywords.keys().filter(speaks).count() == 1;
+    let is_significant = |name: &&String| !INSIGNIFICANT.contains(&name.as_str());
+    let is_alone = keywords.keys().filter(is_significant).count() == 1;
     keywords.get("$ref").filter(|_| is_alone)?.as_str()
 }
 
-/// The branches of a union with nothing beside it.
+/// Returns the branches of a union with nothing beside it.
 fn plain_union(keywords: &Map<String, Value>) -> Option<&Vec<Value>> {
-    let speaks = |name: &&String| !SILENT.contains(&name.as_str());
-    let is_alone = keywords.keys().filter(speaks).count() == 1;
+    let is_significant = |name: &&String| !INSIGNIFICANT.contains(&name.as_str());
+    let is_alone = keywords.keys().filter(is_significant).count() == 1;
     let union = keywords.get("anyOf").or_else(|| keywords.get("oneOf")).filter(|_| is_alone)?;
     union.as_array().filter(|branches| !branches.is_empty())
 }
 
-/// Keywords that do not change what a skeleton shows.
-const SILENT: [&str; 15] = [
+/// Keywords that do not change a skeleton.
+const INSIGNIFICANT: [&str; 15] = [
     "title",
     "description",
     "default",

@@ -1,8 +1,8 @@
-//! Why a schema was refused.
+//! The errors for schemas that cannot be used.
 
 use thiserror::Error;
 
-/// A schema that cannot be used, with the place of the fault inside it.
+/// A schema that cannot be used, with the location of the error inside it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
     /// The document is not a valid JSON Schema of its draft.
@@ -10,35 +10,35 @@ pub enum Error {
     Invalid {
         /// JSONPath inside the schema.
         path: String,
-        /// What is wrong there.
+        /// The problem at `path`, worded like a violation.
         message: String,
     },
-    /// A reference leaves the document, or leads nowhere inside it.
+    /// A reference leaves the document, or its target does not exist.
     #[error("{path}: the reference '{reference}' cannot be resolved: {reason}")]
     Reference {
         /// JSONPath of the reference inside the schema.
         path: String,
-        /// The reference as written.
+        /// The reference as written in the document; empty if it is unknown.
         reference: String,
-        /// Why it was refused.
+        /// The reason, and how to fix it.
         reason: String,
     },
-    /// A reference leads back to itself without consuming any of the instance.
+    /// A reference leads back to itself on the same instance, so validation could never end.
     #[error("{path}: this reference leads back to itself, so no value could ever be checked against it")]
     Cycle {
-        /// JSONPath inside the schema.
+        /// JSONPath of the schema that contains itself.
         path: String,
     },
-    /// The schema is larger than a schema may be.
+    /// The schema exceeds a limit.
     #[error("{what} is {found}, more than the {limit} allowed; {advice}")]
     TooLarge {
-        /// What was measured.
+        /// The quantity that was measured, such as "the number of subschemas".
         what: &'static str,
-        /// What was found, or the point at which measuring stopped.
+        /// The measured quantity, or the point at which measuring stopped.
         found: u64,
-        /// The limit.
+        /// The highest allowed quantity, in the same unit as `found`.
         limit: u64,
-        /// What to do about it.
+        /// The recommended change to the schema.
         advice: &'static str,
     },
 }

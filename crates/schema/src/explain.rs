@@ -1,5 +1,6 @@
-//! From the validator's errors to violations: which branch of a union was meant, where a missing
-//! property belongs, what would have been allowed.
+//! Converts the validator's errors to violations.
+//!
+//! It selects the closest branch of a union, locates missing properties, and lists allowed values.
 
 use std::collections::HashMap;
 
@@ -12,13 +13,13 @@ use crate::path::{Segment, json_path, unescape_pointer};
 use crate::violation::{Violation, Violations};
 use crate::wording::{count, either, kind, shorten, show, show_list, type_name};
 
-/// How much a failure that rules a union branch out weighs against one that can be mended.
+/// The weight of an error that rules a union branch out, relative to errors that can be corrected.
 const RULED_OUT: usize = 10_000;
 
-/// The most unexpected properties of one object that are reported one by one.
+/// The most unexpected properties of one object that are reported individually.
 const UNEXPECTED_MAX: usize = 50;
 
-/// Explains all errors of `instance`, in document order.
+/// Converts all errors of `instance` to violations in document order.
 pub(crate) fn explain<'a>(
     instance: &Value,
     schema: &Value,
@@ -31,7 +32,7 @@ pub(crate) fn explain<'a>(
     explainer.finish()
 }
 
-/// Violations in the order in which a reader meets their places, each said once.
+/// Sorts violations into document order, and removes duplicates.
 pub(crate) fn in_document_order(instance: &Value, mut found: Vec<(Vec<Segment>, Violation)>) -> Violations {
     let mut ordinals = Ordinals::default();
     found.sort_by_cached_key(|(place, _)| ordinals.of(instance, place));
@@ -56,7 +57,7 @@ impl Explainer<'_> {
         in_document_order(self.instance, self.found)
     }
 
-    /// The steps of a location, told apart by what they lead through: `0` is a key of an object.
+    /// Returns the segments of a location. A numeric token is an index only where the instance has an array.
     fn segments(&self, location: &Location) -> Vec<Segment> {
         let mut at = Some(self.instance);
         let tokens = location.as_str().split('/').skip(1).map(unescape_pointer);
@@ -82,8 +83,8 @@ impl Explainer<'_> {
         self.found.push((place, violation));
     }
 
-    /// Errors inside a union carry paths from the document's root already; `prefix` is for errors
-    /// about property names, which do not.
+    /// Adds the violations of one error. Errors inside a union already have paths from the document's root;
+    /// `prefix` is for errors about property names, which do not.
     fn error(&mut self, error: &ValidationError<'_>, prefix: &[Segment]) {
         let mut place = prefix.to_vec();
         place.extend(self.segments(error.instance_path()));
@@ -98,7 +99,7 @@ impl Explainer<'_> {
                 self.unexpected(&place, unexpected, error, value);
             }
             Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
-                // Reported at the object, whatever property it is about.
+                // The validator reports this error at the object, whichever property caused it.
                 let object =
                     self.instance.pointer(error.instance_path().as_str()).cloned().unwrap_or_default();
                 let names: Vec<String> =
@@ -143,7 +144,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// The names in `properties` beside the keyword that refused a property.
+    /// Returns the names in `properties` beside the keyword that refused a property.
     fn allowed_names(&self, keyword: &Location) -> Option<Vec<Value>> {
         let (parent, _) = keyword.as_str().rsplit_once('/')?;
         let properties = self.schema.pointer(parent)?.get("properties")?.as_object()?;
@@ -157,12 +158,12 @@ impl Explainer<'_> {
         error: &ValidationError<'_>,
         value: &Value,
     ) {
-        // Unions of plain types or plain values read best as one sentence.
-        if let Some(message) = merged(branches, &place, value) {
+        // A union of types or of listed values reads best as one sentence.
+        if let Some(message) = merged_message(branches, &place, value) {
             self.push(place, message, error, value.clone());
             return;
         }
-        if let Some((at, allowed)) = discriminator(branches, &place) {
+        if let Some((at, allowed)) = find_discriminator(branches, &place) {
             let found = at.last().and_then(|segment| match segment {
                 Segment::Key(key) => value.get(key),
                 Segment::Index(index) => value.get(*index),
@@ -197,8 +198,12 @@ impl Explainer<'_> {
     }
 }
 
-/// One sentence for a union whose branches all fail at the value itself, by type or by enumeration.
-fn merged(branches: &[Vec<ValidationError<'static>>], place: &[Segment], value: &Value) -> Option<String> {
+/// Returns one message for a union whose branches all fail at the value itself, by type or by enumeration.
+fn merged_message(
+    branches: &[Vec<ValidationError<'static>>],
+    place: &[Segment],
+    value: &Value,
+) -> Option<String> {
     let mut types = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     for branch in branches {
@@ -215,7 +220,7 @@ fn merged(branches: &[Vec<ValidationError<'static>>], place: &[Segment], value: 
     }
     types.dedup();
     if values.iter().any(|allowed| kind(allowed) == kind(value)) {
-        // The value is of the kind that is listed; the other kinds would only distract.
+        // The value has the type of a listed value, so other types would only distract.
         types.clear();
     }
     match (types.is_empty(), values.is_empty()) {
@@ -228,8 +233,8 @@ fn merged(branches: &[Vec<ValidationError<'static>>], place: &[Segment], value: 
     }
 }
 
-/// A property whose value rules every branch out, and the values that would choose one of them.
-fn discriminator(
+/// Returns the property that rules every branch out, and the values that would select a branch.
+fn find_discriminator(
     branches: &[Vec<ValidationError<'static>>],
     place: &[Segment],
 ) -> Option<(Vec<Segment>, Vec<Value>)> {
@@ -254,8 +259,8 @@ fn discriminator(
     Some((at, allowed))
 }
 
-/// How far an error puts a union branch away: failing at the union's own value, or at a constant one
-/// level below (a discriminator), rules the branch out.
+/// Returns the distance of a union branch from the value, as far as one error contributes to it. An error at
+/// the union's own value, or at a constant one level below (a discriminator), rules the branch out.
 fn weight(error: &ValidationError<'_>, depth: usize) -> usize {
     let below = depth_of(error.instance_path()).saturating_sub(depth);
     match error.kind() {
@@ -272,9 +277,18 @@ fn weight(error: &ValidationError<'_>, depth: usize) -> usize {
     }
 }
 
+/// Returns the message for an error that concerns a single value.
 fn message(error: &ValidationError<'_>, value: &Value) -> String {
+    scalar_message(error.kind(), value)
+        .or_else(|| container_message(error, value))
+        .or_else(|| composition_message(error.kind(), value))
+        .unwrap_or_else(|| error.to_string())
+}
+
+/// Returns the message for keywords about types, listed values, numbers and strings.
+fn scalar_message(kind: &Kind, value: &Value) -> Option<String> {
     let shown = show(value);
-    match error.kind() {
+    Some(match kind {
         Kind::Type { kind } => wrong_type(value, &type_names(kind)),
         Kind::Enum { options } => match options.as_array() {
             Some(allowed) => format!("{shown} is not one of {}", show_list(allowed)),
@@ -296,40 +310,47 @@ fn message(error: &ValidationError<'_>, value: &Value) -> String {
             let length = value.as_str().map_or(0, |text| text.chars().count());
             format!("{shown} is too long with {length} characters, at most {limit} allowed")
         }
-        Kind::MinItems { limit } => {
-            let found = value.as_array().map_or(0, Vec::len);
-            format!("has {}, at least {limit} needed", count(found as u64, "item", "items"))
-        }
-        Kind::MaxItems { limit } => {
-            format!(
-                "has {}, at most {limit} allowed",
-                count(value.as_array().map_or(0, Vec::len) as u64, "item", "items")
-            )
-        }
-        Kind::AdditionalItems { limit } => {
-            format!("has {} items, only {limit} allowed", value.as_array().map_or(0, Vec::len))
-        }
-        Kind::UnevaluatedItems { unexpected } => format!("unexpected items: {}", unexpected.join(", ")),
-        Kind::MinProperties { limit } => {
-            let found = value.as_object().map_or(0, serde_json::Map::len);
-            format!("has {found} properties, at least {limit} needed")
-        }
-        Kind::MaxProperties { limit } => {
-            let found = value.as_object().map_or(0, serde_json::Map::len);
-            format!("has {found} properties, at most {limit} allowed")
-        }
         Kind::Pattern { pattern } => format!("{shown} does not match the pattern '{pattern}'"),
         Kind::Format { format } => match example(format) {
             Some(example) => format!("{shown} is not a valid {format}, such as {example}"),
             None => format!("{shown} is not a valid {format}"),
         },
+        Kind::BacktrackLimitExceeded { .. } => {
+            "the schema's pattern takes too long on this value; simplify the pattern's look-around".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// Returns the message for keywords about the items and properties of a value.
+fn container_message(error: &ValidationError<'_>, value: &Value) -> Option<String> {
+    let items = value.as_array().map_or(0, Vec::len);
+    let properties = value.as_object().map_or(0, serde_json::Map::len);
+    Some(match error.kind() {
+        Kind::MinItems { limit } => {
+            format!("has {}, at least {limit} needed", count(items as u64, "item", "items"))
+        }
+        Kind::MaxItems { limit } => {
+            format!("has {}, at most {limit} allowed", count(items as u64, "item", "items"))
+        }
+        Kind::AdditionalItems { limit } => format!("has {items} items, only {limit} allowed"),
+        Kind::UnevaluatedItems { unexpected } => format!("unexpected items: {}", unexpected.join(", ")),
+        Kind::MinProperties { limit } => format!("has {properties} properties, at least {limit} needed"),
+        Kind::MaxProperties { limit } => format!("has {properties} properties, at most {limit} allowed"),
         Kind::UniqueItems => duplicate(value),
         Kind::Contains => match error.schema_path().as_str().rsplit('/').next() {
             Some("maxContains") => "too many of the items match 'contains'".to_owned(),
             Some("minContains") => "too few of the items match 'contains'".to_owned(),
             _ => "the number of items that match 'contains' is not the one asked for".to_owned(),
         },
-        Kind::Not { schema } => format!("{shown} is excluded: it must not match {}", show(schema)),
+        _ => return None,
+    })
+}
+
+/// Returns the message for keywords that combine schemas.
+fn composition_message(kind: &Kind, value: &Value) -> Option<String> {
+    Some(match kind {
+        Kind::Not { schema } => format!("{} is excluded: it must not match {}", show(value), show(schema)),
         Kind::OneOfMultipleValid { context } => {
             let matching: Vec<String> = context
                 .iter()
@@ -345,14 +366,11 @@ fn message(error: &ValidationError<'_>, value: &Value) -> String {
             }
         }
         Kind::FalseSchema => "nothing is allowed here, remove it".to_owned(),
-        Kind::BacktrackLimitExceeded { .. } => {
-            "the schema's pattern takes too long on this value; simplify the pattern's look-around".to_owned()
-        }
-        _ => error.to_string(),
-    }
+        _ => return None,
+    })
 }
 
-/// What a value of a format looks like.
+/// Returns an example value of a format.
 fn example(format: &str) -> Option<&'static str> {
     Some(match format {
         "date-time" => "2026-01-31T09:30:00Z",
@@ -396,16 +414,16 @@ fn duplicate(value: &Value) -> String {
     "items must be unique".to_owned()
 }
 
-/// How many steps a location has.
+/// Returns the number of segments of a location.
 fn depth_of(location: &Location) -> usize {
     location.as_str().matches('/').count()
 }
 
-/// The position of each step among its siblings, so that sorting by it gives document order. What is
-/// not in the document comes after what is.
+/// Positions of segments among their siblings: sorting by them gives document order. Segments that are
+/// missing from the document come last.
 #[derive(Default)]
 struct Ordinals<'v> {
-    /// The keys of the objects met so far; looking each of them up again and again would be quadratic.
+    /// The key positions of the objects seen so far. Searching each object again would take quadratic time.
     keys: HashMap<*const Value, HashMap<&'v str, usize>>,
 }
 

@@ -1,19 +1,27 @@
-//! JSON Schema, compiled once and safe to use on anything a stranger sends.
+//! Compiles JSON Schemas and validates untrusted values against them in bounded time, memory and stack.
 //!
-//! - [`Schema`] compiles a document (Draft 7 by default, 2019-09 and 2020-12 by `$schema`) and checks
-//!   values against it. Compiling never opens a socket or a file, and neither compiling nor checking
-//!   takes unbounded time or stack, whatever the schema or the value.
-//! - [`Violation`]s say where and what is wrong in words that a model can act on.
-//! - [`lint`] finds what a person most likely did wrong in a schema that compiles all the same.
-//! - [`Shape`] tells what a value is meant to look like, for those who want to help it fit.
-//! - [`lower`] rewrites a schema into what a backend enforces and lists what is lost; [`restore`] undoes
-//!   in an answer what that took.
-//! - [`wrap_root`] puts a schema under a root object, for backends that take nothing else, and
-//!   [`subschema_document`] takes the schema of one place out of a document.
-//! - [`compact`] shows a schema to a model as a typed skeleton; [`narrow`] bounds what it may write.
-//! - [`Cache`] keeps compiled schemas by hash.
-//! - [`shipped`] are the schemas that come with the program. [`universal`] has what the universal response
-//!   has to satisfy beyond its schema.
+//! Compiling never opens a socket or a file. `$schema` selects the draft; the default is draft 7.
+//!
+//! Modules, in reading order:
+//!
+//! - `schema`: [`Schema`], [`Compiler`] and the [`Cache`] of compiled schemas by hash.
+//! - `limits`: size and nesting limits, checked before a document is compiled.
+//! - `budget`: a step limit for validation that could take exponential time.
+//! - `explain`, `violation`, `wording`: turn the validator's errors into [`Violation`]s that a model can act
+//!   on.
+//! - `path`: JSONPath and JSON Pointer.
+//! - `walk`, `refs`: find the subschemas of a document and resolve its references.
+//! - `shape`: [`Shape`], a view of one place of a schema, used by `slipform-extract` to coerce values.
+//! - `lint`: finds likely mistakes in schemas that compile.
+//! - `lower`: [`lower`] rewrites a schema into the keywords that a backend enforces; [`restore`] reverts its
+//!   nulls in replies.
+//! - `wrap`: [`wrap_root`] puts a schema under a root object; [`subschema_document`] extracts one place as a
+//!   document.
+//! - `compact`: [`compact`] renders a schema as a typed skeleton for prompts.
+//! - `narrow`: [`narrow`] bounds strings and arrays so that a reply fits a budget.
+//! - `normalize`: [`normalize`] removes the differences between drafts, for grammar compilers.
+//! - `shipped`: [`shipped`] returns the schemas that come with the program.
+//! - [`universal`]: the rules of the universal response that its schema cannot express.
 //!
 //! ```
 //! use slipform_schema::Schema;
@@ -35,7 +43,8 @@
 //! # Ok::<(), slipform_schema::Error>(())
 //! ```
 //!
-//! Not in here: finding JSON in text and changing values (`slipform-extract`).
+//! Not in this crate: finding JSON in text and changing values (`slipform-extract`), and compiling grammars
+//! (`slipform-embedded`).
 
 mod budget;
 mod compact;

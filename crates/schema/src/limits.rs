@@ -1,4 +1,4 @@
-//! What a schema may cost, decided before it is compiled.
+//! Limits on schemas, checked before a schema is compiled.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,53 +9,52 @@ use crate::path::{Segment, json_path};
 use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::walk::{AppliesTo, subschemas};
 
-/// The longest schema, in bytes of compact JSON. The largest real schemas known to us have 1 MiB; a longer
-/// one is refused.
+/// The longest schema, in bytes of compact JSON. The largest real schemas known to us have 1 MiB. The
+/// compiler refuses longer ones.
 pub const SCHEMA_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The deepest nesting of a schema document. Compiling recurses, so this bounds the stack; a deeper
-/// schema is refused.
+/// The deepest nesting of a schema document. Compiling recurses, so this bounds the stack. The compiler
+/// refuses deeper ones.
 pub const SCHEMA_DEPTH_MAX: u64 = 128;
 
-/// The most subschemas in one document. Each becomes a compiled node; more are refused.
+/// The most subschemas in one document. Each becomes a compiled node. The compiler refuses more.
 pub const SUBSCHEMAS_MAX: u64 = 50_000;
 
-/// The most patterns in one document. Compiling one may take a millisecond and two megabytes; more are
-/// refused.
+/// The most patterns in one document. Compiling one may take 1 ms and 2 MiB. The compiler refuses more.
 pub const PATTERNS_MAX: u64 = 1_000;
 
-/// The most subschemas that may apply to one and the same instance once references are followed.
-/// Thirty doublings through `allOf` reach 2^30; such a schema is refused.
+/// The most subschemas that may apply to one instance once references are followed. Thirty doublings through
+/// `allOf` reach 2^30. The compiler refuses such schemas.
 pub const EXPANSION_MAX: u64 = 100_000;
 
-/// The deepest instance that is validated. Validation recurses, so this bounds the stack; a deeper
-/// value is a violation.
+/// The deepest instance that is validated. Validation recurses, so this bounds the stack. A deeper value is a
+/// violation.
 pub const VALUE_DEPTH_MAX: usize = 128;
 
-/// The longest chain of references and unions from one subschema to another that applies to the same
-/// value. Each link takes stack; longer chains are refused.
+/// The longest chain of references and unions whose subschemas apply to the same value. Each link takes
+/// stack. The compiler refuses longer chains.
 const CHAIN_MAX: usize = 128;
 
 /// Above this expansion, or with any recursion, validation runs under a step budget.
 const EXPANSION_UNMETERED_MAX: u64 = 1_000;
 
-/// What the checks found out about a schema that passed them.
+/// Measurements of a schema that is within the limits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weight {
-    /// Whether checking a value could take more than linear time, so that it has to be metered.
+pub(crate) struct Complexity {
+    /// Whether validating a value could take more than linear time and therefore needs a step budget.
     pub(crate) needs_budget: bool,
-    /// The longest chain of subschemas that apply to one and the same value.
+    /// The length of the longest chain of subschemas that apply to the same value.
     pub(crate) chain: usize,
 }
 
-/// Refuses schemas that are too deep, too many or too entangled to be compiled and used safely.
-pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Error> {
+/// Measures a schema, and refuses it if it has too many subschemas, patterns or repeated references.
+pub(crate) fn measure(root: &Value, references: &References) -> Result<Complexity, Error> {
     let mut expansion = Expansion {
         root,
         references,
         known: HashMap::new(),
-        open: Vec::new(),
-        recursive: false,
+        visiting: Vec::new(),
+        is_recursive: false,
         largest: 0,
         longest: 0,
     };
@@ -90,16 +89,17 @@ pub(crate) fn weigh(root: &Value, references: &References) -> Result<Weight, Err
                 ));
             }
             subschemas(object, |_, child, _| pending.push(child));
-            // A reference may lead to a place that no keyword knows.
+            // A reference may lead to a location that no keyword describes.
             pending.extend(references.targets(root, object));
         }
     }
-    let needs_budget =
-        expansion.recursive || expansion.largest > EXPANSION_UNMETERED_MAX || is_recursive(root, references);
-    Ok(Weight { needs_budget, chain: expansion.longest })
+    let needs_budget = expansion.is_recursive
+        || expansion.largest > EXPANSION_UNMETERED_MAX
+        || is_recursive(root, references);
+    Ok(Complexity { needs_budget, chain: expansion.longest })
 }
 
-/// Refuses documents nested deeper than [`SCHEMA_DEPTH_MAX`], without recursing itself.
+/// Refuses documents nested deeper than [`SCHEMA_DEPTH_MAX`]. It does not recurse.
 pub(crate) fn check_depth(root: &Value) -> Result<(), Error> {
     if exceeds_depth(root, SCHEMA_DEPTH_MAX as usize) {
         return Err(Error::too_large(
@@ -112,12 +112,12 @@ pub(crate) fn check_depth(root: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a value is nested deeper than `limit`, found without recursion.
+/// Returns whether a value is nested deeper than `limit`. It does not recurse.
 pub(crate) fn exceeds_depth(root: &Value, limit: usize) -> bool {
     depth(root, limit) > limit
 }
 
-/// How deeply a value is nested, found without recursion; counting stops just above `limit`.
+/// Returns the nesting depth of a value. It does not recurse, and stops counting just above `limit`.
 pub(crate) fn depth(root: &Value, limit: usize) -> usize {
     let is_container = |value: &&Value| matches!(value, Value::Object(_) | Value::Array(_));
     let mut pending: Vec<(&Value, usize)> =
@@ -141,29 +141,29 @@ pub(crate) fn depth(root: &Value, limit: usize) -> usize {
     deepest
 }
 
-/// Counts how many subschemas apply to the same instance as a given one.
+/// Counts the subschemas that apply to the same instance as a given one.
 struct Expansion<'a> {
     root: &'a Value,
     references: &'a References,
     known: HashMap<*const Value, (u64, usize)>,
-    open: Vec<*const Value>,
-    recursive: bool,
+    visiting: Vec<*const Value>,
+    is_recursive: bool,
     largest: u64,
     longest: usize,
 }
 
 impl<'a> Expansion<'a> {
-    /// The number of subschemas and the longest chain of them, `schema` included.
+    /// Returns the number of subschemas, and the length of their longest chain, both including `schema`.
     fn count(&mut self, schema: &'a Value) -> Result<(u64, usize), Error> {
         let Some(object) = schema.as_object() else { return Ok((1, 1)) };
         let identity: *const Value = schema;
         if let Some(&count) = self.known.get(&identity) {
             return Ok(count);
         }
-        if self.open.contains(&identity) {
+        if self.visiting.contains(&identity) {
             return Err(Error::Cycle { path: locate(self.root, schema) });
         }
-        if self.open.len() >= CHAIN_MAX {
+        if self.visiting.len() >= CHAIN_MAX {
             return Err(Error::too_large(
                 "the longest chain of references and unions",
                 CHAIN_MAX as u64 + 1,
@@ -171,29 +171,29 @@ impl<'a> Expansion<'a> {
                 "refer to the last schema of the chain directly",
             ));
         }
-        self.open.push(identity);
-        let mut here = Vec::new();
-        subschemas(object, |_, child, place| {
-            if place == AppliesTo::Here {
-                here.push(child);
+        self.visiting.push(identity);
+        let mut same_instance = Vec::new();
+        subschemas(object, |_, child, applies_to| {
+            if applies_to == AppliesTo::SameInstance {
+                same_instance.push(child);
             }
         });
         for keyword in REFERENCE_KEYWORDS {
             let Some(Value::String(reference)) = object.get(keyword) else { continue };
             match self.references.resolve(self.root, reference) {
-                Some(target) if keyword == "$ref" => here.push(target),
-                // A dynamic reference is decided while validating: it may lead anywhere.
-                _ => self.recursive = true,
+                Some(target) if keyword == "$ref" => same_instance.push(target),
+                // The target of a dynamic reference is known only during validation.
+                _ => self.is_recursive = true,
             }
         }
         let (mut total, mut chain) = (1_u64, 0);
-        for child in here {
+        for child in same_instance {
             let (count, length) = self.count(child)?;
             total = total.saturating_add(count);
             chain = chain.max(length);
         }
         chain += 1;
-        self.open.pop();
+        self.visiting.pop();
         self.known.insert(identity, (total, chain));
         self.largest = self.largest.max(total);
         self.longest = self.longest.max(chain);
@@ -209,7 +209,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// Whether any schema can be reached from itself, through instances of any depth.
+/// Returns whether any schema can be reached from itself, through instances of any depth.
 pub(crate) fn is_recursive(root: &Value, references: &References) -> bool {
     // Depth-first search with colours, on an explicit stack: false = entered, true = left.
     let mut colours: HashMap<*const Value, bool> = HashMap::new();
@@ -242,7 +242,7 @@ pub(crate) fn is_recursive(root: &Value, references: &References) -> bool {
     false
 }
 
-/// The JSONPath of a part of a document, found by identity.
+/// Returns the JSONPath of a part of a document, found by pointer identity.
 pub(crate) fn locate(root: &Value, part: &Value) -> String {
     let mut pending = vec![(Vec::new(), root)];
     while let Some((place, value)) = pending.pop() {
@@ -265,12 +265,12 @@ pub(crate) fn locate(root: &Value, part: &Value) -> String {
     "$".to_owned()
 }
 
-/// Refuses listed integers beyond 64 bits: as doubles, different ones would count as the same.
+/// Refuses integers beyond 64 bits in `const` and `enum`: as doubles, different integers would compare equal.
 pub(crate) fn check_listed_numbers(source: &Value) -> Result<(), Error> {
     let mut pending: Vec<&Map<String, Value>> = source.as_object().into_iter().collect();
     while let Some(keywords) = pending.pop() {
         let listed = ["const", "enum"].into_iter().filter_map(|keyword| keywords.get(keyword));
-        if let Some(number) = listed.flat_map(numbers).find(|number| is_beyond(number)) {
+        if let Some(number) = listed.flat_map(numbers).find(|number| is_beyond_64_bits(number)) {
             return Err(Error::Invalid {
                 path: locate(source, number),
                 message: "integers beyond 64 bits cannot be told apart; write them as strings".to_owned(),
@@ -281,7 +281,7 @@ pub(crate) fn check_listed_numbers(source: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every number in a value.
+/// Collects every number in a value.
 fn numbers(value: &Value) -> Vec<&Value> {
     match value {
         Value::Number(_) => vec![value],
@@ -291,7 +291,8 @@ fn numbers(value: &Value) -> Vec<&Value> {
     }
 }
 
-fn is_beyond(number: &Value) -> bool {
+/// Returns whether a number is an integer that does not fit into 64 bits.
+fn is_beyond_64_bits(number: &Value) -> bool {
     number.is_f64()
         && number.as_f64().is_some_and(|value| value.fract() == 0.0 && value.abs() >= u64::MAX as f64)
 }

@@ -1,4 +1,4 @@
-//! What a person most likely did wrong in a schema that compiles all the same.
+//! Finds likely mistakes in schemas that compile.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 use crate::path::{Segment, json_path, unescape_pointer};
 use crate::walk::{keyword_names, subschemas};
 
-/// The most warnings for one schema; the rest would not be read.
+/// The most warnings for one schema. Users do not read longer lists.
 const WARNINGS_MAX: usize = 100;
 
-/// Something in a schema that compiles but probably does not mean what was meant.
+/// A likely mistake: the schema compiles but probably does not have the intended meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// JSONPath inside the schema.
+    /// JSONPath of the keyword or subschema inside the schema.
     pub path: String,
-    /// What looks wrong, and what to do.
+    /// The problem and its fix.
     pub message: String,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// Looks for likely mistakes in a schema and all its subschemas.
+/// Returns the likely mistakes in a schema and all its subschemas, in document order.
 pub fn lint(schema: &Value) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let draft = schema.get("$schema").and_then(Value::as_str);
@@ -56,7 +56,7 @@ pub fn lint(schema: &Value) -> Vec<Warning> {
 }
 
 struct Linter<'a> {
-    /// Whether the document is draft-07, by what it says or by default.
+    /// Whether the document is draft-07, by `$schema` or by default.
     is_draft7: bool,
     place: &'a [Segment],
     keywords: &'a Map<String, Value>,
@@ -72,7 +72,7 @@ impl Linter<'_> {
         self.warnings.push(Warning { path: json_path(&place), message });
     }
 
-    /// Whether the schema stands beside another one that says what its type is.
+    /// Returns whether another schema, which applies to the same value, may declare the type.
     fn is_conditional(&self) -> bool {
         const BESIDE: [&str; 9] =
             ["if", "then", "else", "not", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"];
@@ -85,7 +85,7 @@ impl Linter<'_> {
         self.keywords.contains_key(keyword)
     }
 
-    /// Keywords that do not exist but nearly do, and those that another draft or tool knows.
+    /// Warns about misspelled keywords, and about keywords of other drafts and tools.
     fn keywords(&mut self) {
         for name in self.keywords.keys() {
             if let Some((_, advice)) = FOREIGN.iter().find(|(foreign, _)| foreign == name) {
@@ -110,13 +110,13 @@ impl Linter<'_> {
         {
             self.warn("format", format!("unknown format '{format}' is ignored; did you mean '{known}'?"));
         }
-        let says_nothing = !self.keywords.is_empty() && !self.keywords.keys().any(|name| is_keyword(name));
-        if says_nothing && self.place.is_empty() {
-            self.warn("", "no keyword of JSON Schema in it: it accepts anything".to_owned());
+        let has_no_keyword = !self.keywords.is_empty() && !self.keywords.keys().any(|name| is_keyword(name));
+        if has_no_keyword && self.place.is_empty() {
+            self.warn("", "no JSON Schema keyword found, so any value is accepted".to_owned());
         }
     }
 
-    /// Keywords that have no effect, or not the one expected, because of `type`.
+    /// Warns about keywords that have no effect, or an unexpected one, because of `type`.
     fn types(&mut self) {
         let types: Option<Vec<&str>> = match self.keywords.get("type") {
             Some(Value::String(name)) => Some(vec![name]),
@@ -148,12 +148,12 @@ impl Linter<'_> {
         {
             self.warn(
                 "",
-                "an array without 'items' accepts anything in it; say what its items are".to_owned(),
+                "an array without 'items' accepts any item; describe the items in 'items'".to_owned(),
             );
         }
     }
 
-    /// Required names that can never be satisfied, or that are not described.
+    /// Warns about required names that no object can have, or that are not described.
     fn required(&mut self) {
         let Some(Value::Array(required)) = self.keywords.get("required") else { return };
         let closed = self.keywords.get("additionalProperties") == Some(&Value::Bool(false))
@@ -189,11 +189,11 @@ impl Linter<'_> {
             }
         }
         if properties.is_some_and(|properties| properties.get("required").is_some_and(Value::is_array)) {
-            self.warn("properties", "'required' stands inside 'properties'; move it one level up".to_owned());
+            self.warn("properties", "'required' is inside 'properties'; move it one level up".to_owned());
         }
     }
 
-    /// Bounds that leave no value.
+    /// Warns about bounds that no value satisfies.
     fn bounds(&mut self) {
         for (low, high) in BOUNDS {
             let number = |keyword: &str| self.keywords.get(keyword).and_then(Value::as_f64);
@@ -206,7 +206,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Enumerations that repeat themselves or contradict the type.
+    /// Warns about empty enumerations and values that contradict the type.
     fn values(&mut self) {
         let Some(Value::Array(values)) = self.keywords.get("enum") else { return };
         if values.is_empty() {
@@ -259,7 +259,7 @@ const TYPED: [(&str, &[&str]); 17] = [
     ("exclusiveMaximum", &["number", "integer"]),
 ];
 
-/// Names that people write for a keyword, by habit from elsewhere.
+/// Names of other libraries and languages that users write instead of a keyword.
 const SYNONYMS: [(&str, &str); 13] = [
     ("min", "minimum"),
     ("max", "maximum"),
@@ -276,13 +276,13 @@ const SYNONYMS: [(&str, &str); 13] = [
     ("optional", "required"),
 ];
 
-/// Keywords of neighbouring vocabularies, and what to write instead.
+/// Keywords of related vocabularies, and the replacement for each.
 const FOREIGN: [(&str, &str); 2] = [
     ("nullable", "write \"type\": [\"string\", \"null\"] to allow null"),
-    ("input_schema", "a tool definition is no schema; use what stands inside it"),
+    ("input_schema", "this is a tool definition, not a schema; use the schema inside it"),
 ];
 
-/// Keywords that came after draft-07.
+/// Keywords introduced after draft-07.
 const NEWER: [&str; 9] = [
     "prefixItems",
     "dependentRequired",
@@ -295,7 +295,7 @@ const NEWER: [&str; 9] = [
     "$recursiveRef",
 ];
 
-/// Formats that people write for others.
+/// Wrong names of formats, and the correct name for each.
 const FORMATS: [(&str, &str); 7] = [
     ("datetime", "date-time"),
     ("date_time", "date-time"),
@@ -306,7 +306,7 @@ const FORMATS: [(&str, &str); 7] = [
     ("guid", "uuid"),
 ];
 
-/// The keyword that a name most likely stands for.
+/// Returns the keyword that a name most likely stands for.
 fn suggestion(name: &str) -> Option<&'static str> {
     if let Some((_, known)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == name) {
         return Some(known);
@@ -317,7 +317,7 @@ fn suggestion(name: &str) -> Option<&'static str> {
     (is_close || name.eq_ignore_ascii_case(suggestion)).then_some(suggestion)
 }
 
-/// Keywords that hold no subschemas.
+/// Keywords that contain no subschemas.
 const ASSERTIONS: [&str; 43] = [
     "$schema",
     "$id",
@@ -364,7 +364,7 @@ const ASSERTIONS: [&str; 43] = [
     "contentSchema",
 ];
 
-/// Annotations of neighbouring vocabularies that are no mistakes.
+/// Annotations of related vocabularies that are not mistakes.
 const ANNOTATIONS: [&str; 5] = ["discriminator", "xml", "externalDocs", "name", "strict"];
 
 fn is_known(name: &str) -> bool {
@@ -375,7 +375,7 @@ fn is_keyword(name: &str) -> bool {
     ASSERTIONS.contains(&name) || keyword_names().any(|known| known == name)
 }
 
-/// The number of edits (insert, delete, replace, swap neighbours) between two names.
+/// Returns the number of edits (insert, delete, replace, swap neighbours) between two names.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(64).collect();
     let right: Vec<char> = right.chars().take(64).collect();

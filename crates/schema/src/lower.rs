@@ -1,15 +1,19 @@
-//! A contract's schema in the dialect that one backend enforces, with a list of what is lost.
+//! Rewrites a contract's schema into the keywords that one backend enforces, and lists the keywords that are
+//! lost.
 //!
-//! Backends ignore some keywords without a word and refuse others. [`lower`] rewrites a schema into what
-//! the backend really enforces. The result may be narrower than the contract (everything it admits, the
-//! contract admits) and never silently wider: each keyword that is no longer enforced is in
-//! [`Lowered::lost`] and has to be checked afterwards.
+//! Backends ignore some keywords silently and refuse others. The lowered schema may be narrower than the
+//! contract, but it is never silently wider. Every keyword that the backend does not enforce is in
+//! [`Lowered::lost`], and validation checks it afterwards.
+//!
+//! Modules, in reading order: `rules` has the capabilities of each dialect, `draft` the keywords of each
+//! draft, `lowering` walks the document. `flatten` and `conjunction` join schemas that apply to the same value.
+//! `unions`, `objects` and `leaves` write the lowered keywords. `restore` reverts nulls in replies.
 
 mod conjunction;
 pub(crate) mod draft;
-mod engine;
 mod flatten;
 mod leaves;
+mod lowering;
 mod objects;
 mod restore;
 mod rules;
@@ -45,13 +49,13 @@ pub enum Dialect {
     /// vLLM.
     #[serde(rename = "vllm")]
     Vllm,
-    /// A backend of which nothing is known: it gets the schema as it is.
+    /// An unknown backend: it receives the schema unchanged.
     #[serde(rename = "generic")]
     Generic,
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// All dialects, in the order in which messages list them.
     pub const ALL: [Dialect; 7] = [
         Dialect::OpenAi,
         Dialect::Anthropic,
@@ -62,7 +66,7 @@ impl Dialect {
         Dialect::Generic,
     ];
 
-    /// The name in configuration files and messages.
+    /// Returns the name in configuration files and messages.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::OpenAi => "openai",
@@ -93,34 +97,34 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// A schema as a backend takes it.
+/// A schema in the form that a backend accepts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lowered {
     /// The schema to send.
     pub schema: Value,
-    /// Whether the backend enforces the schema. If not, it is the contract's own schema, sent as a hint.
+    /// Whether the backend enforces `schema`. If not, `schema` is the contract's own, sent as a hint.
     pub strict: bool,
-    /// The keywords of the contract that the backend does not enforce, sorted, each once.
+    /// The contract's keywords that the backend does not enforce, sorted and unique.
     pub lost: Vec<String>,
-    /// Whether optional properties were made nullable, so that answers need [`restore`].
-    pub nulls: bool,
+    /// Whether optional properties were made nullable, so that replies need [`restore`].
+    pub needs_restore: bool,
 }
 
 /// Rewrites `schema` into what backends of this dialect enforce.
 pub fn lower(schema: &Value, dialect: Dialect) -> Lowered {
     let Some(rules) = rules::of(dialect) else {
-        return Lowered { schema: schema.clone(), strict: true, lost: Vec::new(), nulls: false };
+        return Lowered { schema: schema.clone(), strict: true, lost: Vec::new(), needs_restore: false };
     };
-    // Lowering recurses, so what is too deep to be compiled is not lowered either.
+    // Lowering recurses, so it has the same depth limit as compiling.
     if check_depth(schema).is_err() {
         return unenforced(schema);
     }
     let references = References::collect(schema);
-    engine::Engine::new(schema, &references, rules).run().unwrap_or_else(|| unenforced(schema))
+    lowering::Lowering::new(schema, &references, rules).run().unwrap_or_else(|| unenforced(schema))
 }
 
-/// The schema as it is, of which the backend enforces nothing.
+/// Returns the schema unchanged, with all its keywords listed as not enforced.
 fn unenforced(schema: &Value) -> Lowered {
     let lost: BTreeSet<String> = draft::constraining_keywords(schema);
-    Lowered { schema: schema.clone(), strict: false, lost: lost.into_iter().collect(), nulls: false }
+    Lowered { schema: schema.clone(), strict: false, lost: lost.into_iter().collect(), needs_restore: false }
 }

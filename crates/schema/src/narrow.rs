@@ -1,4 +1,4 @@
-//! A schema made stricter so that a model cannot ramble past its budget.
+//! Makes a schema stricter, so that a model's reply fits its budget.
 
 use std::collections::HashMap;
 
@@ -8,26 +8,27 @@ use crate::limits::check_depth;
 use crate::refs::{REFERENCE_KEYWORDS, References, is_rebased};
 use crate::walk::{AppliesTo, subschemas};
 
-/// The most items and characters where the schema does not say, from generous to tight. The first pair
-/// that fits the budget is taken, else the last.
+/// The most items and characters where the schema sets no limit, from generous to tight. The first pair that
+/// fits the budget is used, else the last.
 const STEPS: [(u64, u64); 6] = [(8, 400), (6, 240), (4, 160), (3, 120), (2, 80), (1, 60)];
 
-/// What a value of any type, or a free object, is taken to need, in characters.
+/// The estimated length of a value of any type or of a free object, in characters.
 const FREE_CHARACTERS: f64 = 200.0;
 
-/// What a string with a pattern or a format and no length is taken to need, in characters.
+/// The estimated length of a string with a pattern or format and without a length, in characters.
 const SHAPED_CHARACTERS: f64 = 60.0;
 
-/// What a number is taken to need, in characters.
+/// The estimated length of a number, in characters.
 const NUMBER_CHARACTERS: f64 = 12.0;
 
-/// How many references are followed inside one another. Measuring recurses; what is deeper counts as endless.
-const REFERENCES_DEEP_MAX: usize = 32;
+/// The most nested references followed. Measuring recurses; deeper schemas count as infinite.
+const REFERENCE_DEPTH_MAX: usize = 32;
 
-/// A schema that admits only what `schema` admits, in which strings and arrays are bounded and objects that
-/// list their properties are closed, so that the longest document roughly fits `budget_characters`.
+/// Returns a schema that accepts a subset of the values that `schema` accepts. It bounds strings and arrays,
+/// and closes objects that list their properties, so that the longest document roughly fits
+/// `budget_characters`.
 pub fn narrow(schema: &Value, budget_characters: usize) -> Value {
-    // Where references resolve against an inner identifier, it cannot be told what they make of a part.
+    // If references resolve against an inner identifier, the effect of a change is unknown.
     if check_depth(schema).is_err() || is_rebased(schema) {
         return schema.clone();
     }
@@ -46,37 +47,37 @@ pub fn narrow(schema: &Value, budget_characters: usize) -> Value {
     narrowed
 }
 
-/// Where each subschema stands, as far as that decides whether it may be made stricter.
+/// The role of each subschema, which decides whether it may become stricter.
 struct Roles {
-    /// By JSON Pointer.
+    /// The role by JSON Pointer of the subschema.
     roles: HashMap<String, Role>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Role {
-    /// Making it stricter would make the whole schema looser, or change which branch applies.
-    fixed: bool,
-    /// Other schemas apply to the same value, so that a bound here could contradict them.
-    shared: bool,
-    /// Other schemas may describe the same object, so that closing it could forbid what they require.
-    open: bool,
+    /// A stricter subschema would make the whole schema looser, or change which branch applies.
+    is_fixed: bool,
+    /// Other schemas apply to the same value, so a bound here could contradict them.
+    is_shared: bool,
+    /// Other schemas may describe the same object, so closing it could forbid what they require.
+    is_open: bool,
 }
 
 impl Role {
     fn and(self, other: Role) -> Role {
         Role {
-            fixed: self.fixed || other.fixed,
-            shared: self.shared || other.shared,
-            open: self.open || other.open,
+            is_fixed: self.is_fixed || other.is_fixed,
+            is_shared: self.is_shared || other.is_shared,
+            is_open: self.is_open || other.is_open,
         }
     }
 }
 
-/// Keywords under which a stricter schema can admit more. With `oneOf`, a value that matched two branches
-/// could come to match one.
-const TURNING: [&str; 5] = ["not", "if", "oneOf", "contains", "propertyNames"];
+/// Keywords under which a stricter subschema can make the schema accept more values. With `oneOf`, a value
+/// that matched two branches could then match one.
+const INVERTING: [&str; 5] = ["not", "if", "oneOf", "contains", "propertyNames"];
 
-/// Keywords beside which a union or reference is not alone in describing a value.
+/// Keywords beside which a union or reference is not the only description of a value.
 const DESCRIBING: [&str; 11] = [
     "properties",
     "required",
@@ -92,7 +93,7 @@ const DESCRIBING: [&str; 11] = [
 ];
 
 impl Roles {
-    /// Follows every way by which a subschema is reached, until nothing new is learned.
+    /// Follows every path to every subschema until no role changes.
     fn find(root: &Value, references: &References) -> Roles {
         let mut roles: HashMap<String, Role> = HashMap::new();
         let mut pending = vec![(String::new(), Role::default())];
@@ -105,26 +106,27 @@ impl Roles {
             let Some(keywords) = root.pointer(&pointer).and_then(Value::as_object) else { continue };
             let is_described = DESCRIBING.iter().any(|name| keywords.contains_key(*name));
             let here = |keyword: &str| Role {
-                fixed: merged.fixed || TURNING.contains(&keyword),
-                shared: merged.shared || is_described || !matches!(keyword, "anyOf" | "oneOf" | "$ref"),
-                open: merged.open,
+                is_fixed: merged.is_fixed || INVERTING.contains(&keyword),
+                is_shared: merged.is_shared || is_described || !matches!(keyword, "anyOf" | "oneOf" | "$ref"),
+                is_open: merged.is_open,
             };
             for keyword in REFERENCE_KEYWORDS {
                 let Some(reference) = keywords.get(keyword).and_then(Value::as_str) else { continue };
                 let union = keywords.contains_key("anyOf") || keywords.contains_key("oneOf");
-                let role = here(keyword).and(Role { fixed: keyword != "$ref", shared: union, open: false });
+                let role =
+                    here(keyword).and(Role { is_fixed: keyword != "$ref", is_shared: union, is_open: false });
                 pending.extend(references.pointer(root, reference).map(|target| (target, role)));
             }
-            subschemas(keywords, |relative, _, place| {
+            subschemas(keywords, |relative, _, applies_to| {
                 let keyword = relative.split('/').nth(1).unwrap_or_default();
-                let role = match place {
-                    AppliesTo::Here => here(keyword),
-                    AppliesTo::Inside => Role {
-                        fixed: merged.fixed || TURNING.contains(&keyword),
-                        shared: false,
-                        open: merged.open || merged.shared,
+                let role = match applies_to {
+                    AppliesTo::SameInstance => here(keyword),
+                    AppliesTo::ChildInstance => Role {
+                        is_fixed: merged.is_fixed || INVERTING.contains(&keyword),
+                        is_shared: false,
+                        is_open: merged.is_open || merged.is_shared,
                     },
-                    AppliesTo::Shelf => return,
+                    AppliesTo::NoInstance => return,
                 };
                 pending.push((format!("{pointer}{relative}"), role));
             });
@@ -134,7 +136,7 @@ impl Roles {
     }
 }
 
-/// Keywords with which a schema is not described by itself alone.
+/// Keywords with which a schema is not the only description of its value.
 const COMPOSING: [&str; 10] = [
     "$ref",
     "$dynamicRef",
@@ -148,14 +150,14 @@ const COMPOSING: [&str; 10] = [
     "not",
 ];
 
-/// Makes a schema and everything below it stricter, where that cannot contradict anything.
+/// Makes a schema and its subschemas stricter where that cannot contradict other schemas.
 fn tighten(schema: &mut Value, pointer: String, roles: &Roles, items: u64, characters: u64) {
     let Value::Object(keywords) = schema else { return };
-    let role = roles.roles.get(&pointer).copied().filter(|role| !role.fixed && !role.shared);
+    let role = roles.roles.get(&pointer).copied().filter(|role| !role.is_fixed && !role.is_shared);
     if let Some(role) = role.filter(|_| !COMPOSING.iter().any(|name| keywords.contains_key(*name))) {
         bound_string(keywords, characters);
         bound_array(keywords, items);
-        if !role.open {
+        if !role.is_open {
             close_object(keywords);
         }
     }
@@ -191,7 +193,7 @@ fn bound_array(keywords: &mut Map<String, Value>, items: u64) {
     }
 }
 
-/// Sets an upper bound, never below the lower one and never above the one that is there.
+/// Sets an upper bound, never below the lower bound and never above an existing upper bound.
 fn bound(keywords: &mut Map<String, Value>, least: &str, most: &str, limit: u64) {
     let number = |name: &str| keywords.get(name).and_then(Value::as_f64);
     let wanted = (limit as f64).max(number(least).unwrap_or(0.0));
@@ -215,11 +217,11 @@ fn close_object(keywords: &mut Map<String, Value>) {
     }
 }
 
-/// How long the longest document can be, roughly, in characters.
+/// Estimates the length of the longest document, in characters.
 struct Measure<'a> {
     root: &'a Value,
     references: &'a References,
-    /// By JSON Pointer; infinite while it is being measured, because it then contains itself.
+    /// The estimate by JSON Pointer; infinite during measurement, because the schema then contains itself.
     known: HashMap<String, f64>,
     depth: usize,
 }
@@ -255,7 +257,7 @@ impl Measure<'_> {
         if let Some(&known) = self.known.get(&pointer) {
             return known;
         }
-        if self.depth >= REFERENCES_DEEP_MAX {
+        if self.depth >= REFERENCE_DEPTH_MAX {
             return f64::INFINITY;
         }
         self.known.insert(pointer.clone(), f64::INFINITY);
@@ -266,7 +268,7 @@ impl Measure<'_> {
         longest
     }
 
-    /// What the keywords of a schema itself say, if they say anything.
+    /// Returns the estimate from the schema's own keywords; `None` if they determine nothing.
     fn own(&mut self, keywords: &Map<String, Value>) -> Option<f64> {
         let number = |name: &str| keywords.get(name).and_then(Value::as_f64);
         let mut longest: Option<f64> = None;

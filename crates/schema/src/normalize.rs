@@ -1,4 +1,4 @@
-//! A schema in terms that are the same in every draft, for those who compile it into something else.
+//! Rewrites a schema into keywords that are the same in every draft, for grammar compilers.
 
 use std::collections::HashMap;
 
@@ -11,97 +11,101 @@ use crate::path::escape_pointer;
 use crate::refs::{REFERENCE_KEYWORDS, References, identifies_itself};
 use crate::walk::subschemas_mut;
 
-/// A schema document without the drafts' differences.
+/// A schema document without the differences between drafts.
 ///
-/// Annotations, identifiers and keywords that mean nothing in the document's draft are gone. Tuples are
-/// `prefixItems` with `items` after them, `dependencies` are `dependentRequired` and `dependentSchemas`,
-/// exclusive bounds are numbers, and every reference is a `$ref` whose text is a key of [`NormalizedSchema::targets`], except
-/// that the drafts' own meta-schemas are not among the targets.
+/// Annotations, identifiers and keywords that have no meaning in the document's draft are removed. Tuples are
+/// `prefixItems` followed by `items`. `dependencies` are `dependentRequired` and `dependentSchemas`.
+/// Exclusive bounds are numbers. Every reference is a `$ref` whose text is a key of
+/// [`NormalizedSchema::targets`], except references to the drafts' own meta-schemas.
 #[derive(Debug, Clone, Default)]
 pub struct NormalizedSchema {
-    /// The schema of the document itself.
+    /// The document's root schema.
     pub root: Value,
-    /// What references lead to, by the text of `$ref`.
+    /// The schemas that references lead to, by the text of `$ref`.
     pub targets: HashMap<String, Value>,
-    /// A keyword whose references depend on how a schema was reached, if the document has one that leads to
-    /// different places. Such references are resolved as if they did not.
+    /// The keyword of references whose target depends on the path of evaluation, if the document has several
+    /// possible targets. They are resolved statically, to one of those targets.
     pub dynamic: Option<&'static str>,
 }
 
-/// The plain form of a schema document.
+/// Normalizes a schema document.
 ///
 /// # Errors
-/// When the document is nested too deep or a reference leads out of it or nowhere.
+/// Returns an error if the document is nested too deep, or a reference leaves it or has no target.
 pub fn normalize(schema: &Value) -> Result<NormalizedSchema, Error> {
-    rewritten(schema, "")
+    normalize_as(schema, "")
 }
 
-/// Several documents under one plain `root`, which refers to the first as `0#`, to the second as `1#`, and so on.
+/// Normalizes several documents under one already normalized `root`, which refers to the first as `0#`, to
+/// the second as `1#`, and so on.
 ///
 /// # Errors
-/// When a document is nested too deep or a reference leads out of it or nowhere.
+/// Returns an error if a document is nested too deep, or a reference leaves it or has no target.
 pub fn normalize_together(root: Value, documents: &[&Value]) -> Result<NormalizedSchema, Error> {
-    let mut together = NormalizedSchema { root, targets: HashMap::new(), dynamic: None };
+    let mut combined = NormalizedSchema { root, targets: HashMap::new(), dynamic: None };
     for (number, document) in documents.iter().enumerate() {
-        let normalized = rewritten(document, &number.to_string())?;
-        together.targets.extend(normalized.targets);
-        together.dynamic = together.dynamic.or(normalized.dynamic);
-        together.targets.insert(format!("{number}#"), normalized.root);
+        let normalized = normalize_as(document, &number.to_string())?;
+        combined.targets.extend(normalized.targets);
+        combined.dynamic = combined.dynamic.or(normalized.dynamic);
+        combined.targets.insert(format!("{number}#"), normalized.root);
     }
-    Ok(together)
+    Ok(combined)
 }
 
-/// The plain form of a document whose references begin with `name`.
-fn rewritten(schema: &Value, name: &str) -> Result<NormalizedSchema, Error> {
+/// Normalizes a document whose references get the prefix `name`.
+fn normalize_as(schema: &Value, name: &str) -> Result<NormalizedSchema, Error> {
     check_depth(schema)?;
     let references = References::collect(schema);
     let edition = Edition::of(schema);
-    let mut work = Work { document: schema, name, references: &references, edition, pending: vec![] };
-    let root = work.rewrite(schema, "")?;
+    let mut normalizer =
+        Normalizer { document: schema, name, references: &references, edition, pending: vec![] };
+    let root = normalizer.rewrite(schema, "")?;
     let mut normalized = NormalizedSchema { root, targets: HashMap::new(), dynamic: dynamic_keyword(schema) };
-    while let Some(pointer) = work.pending.pop() {
+    while let Some(pointer) = normalizer.pending.pop() {
         let key = format!("{name}#{pointer}");
         if normalized.targets.contains_key(&key) {
             continue;
         }
         let target = schema.pointer(&pointer).unwrap_or(&Value::Bool(true));
         let base = base_of(schema, &pointer);
-        let rewritten = work.rewrite(target, &base)?;
+        let rewritten = normalizer.rewrite(target, &base)?;
         normalized.targets.insert(key, rewritten);
     }
     Ok(normalized)
 }
 
-struct Work<'s> {
+struct Normalizer<'s> {
     document: &'s Value,
     name: &'s str,
     references: &'s References,
     edition: Edition,
-    /// Pointers of targets that are still to be rewritten.
+    /// JSON Pointers of targets that are not rewritten yet.
     pending: Vec<String>,
 }
 
-impl Work<'_> {
-    /// One schema and everything below it; `base` is the pointer of the part against which references resolve.
+impl Normalizer<'_> {
+    /// Rewrites one schema and its subschemas; `base` is the pointer of the schema against which references
+    /// resolve.
     fn rewrite(&mut self, schema: &Value, base: &str) -> Result<Value, Error> {
         let Value::Object(keywords) = schema else { return Ok(schema.clone()) };
-        let inner = match identifies_itself(self.document, keywords) {
-            true => locate_pointer(self.document, schema).unwrap_or_else(|| base.to_owned()),
-            false => base.to_owned(),
+        let inner = if identifies_itself(self.document, keywords) {
+            locate_pointer(self.document, schema).unwrap_or_else(|| base.to_owned())
+        } else {
+            base.to_owned()
         };
         let mut clean = self.edition.clean(keywords);
         clean.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
         if matches!(self.edition, Edition::Six | Edition::Seven) && !clean.contains_key("$ref") {
-            // Only these drafts assert what strings hold.
+            // Only these drafts assert the content of strings.
             for name in ["contentEncoding", "contentMediaType"] {
                 clean.extend(keywords.get(name).map(|value| (name.to_owned(), value.clone())));
             }
         }
-        self.follow(schema, &mut clean, &inner)?;
-        name_tuples(&mut clean, self.edition);
+        self.resolve_references(schema, &mut clean, &inner)?;
+        rewrite_tuples(&mut clean, self.edition);
         split_dependencies(&mut clean);
         let mut failed = None;
-        // The children are still the document's own text, so that their places can be found.
+        // The children are still unchanged copies of the document, so `locate_pointer` can find them.
         subschemas_mut(&mut clean, |child| {
             if !child.is_array() && failed.is_none() {
                 match self.rewrite(child, &inner) {
@@ -113,13 +117,18 @@ impl Work<'_> {
         failed.map_or(Ok(Value::Object(clean)), Err)
     }
 
-    /// Replaces the references of one schema by the pointers they lead to.
-    fn follow(&mut self, schema: &Value, clean: &mut Map<String, Value>, base: &str) -> Result<(), Error> {
+    /// Replaces the references of one schema by the pointers of their targets.
+    fn resolve_references(
+        &mut self,
+        schema: &Value,
+        clean: &mut Map<String, Value>,
+        base: &str,
+    ) -> Result<(), Error> {
         let mut found = Vec::new();
         for keyword in REFERENCE_KEYWORDS {
             let Some(Value::String(reference)) = clean.shift_remove(keyword) else { continue };
             let Some(pointer) = self.pointer(&reference, base) else {
-                // The validator knows these without the document.
+                // The validator has the meta-schemas built in.
                 if reference.contains("//json-schema.org/") {
                     found.push(Value::String(reference));
                     continue;
@@ -160,7 +169,7 @@ impl Work<'_> {
     }
 }
 
-/// The keyword of dynamic references, if the document marks more than one place that they could lead to.
+/// Returns the keyword of dynamic references, if the document marks several possible targets.
 fn dynamic_keyword(document: &Value) -> Option<&'static str> {
     let (mut anchors, mut recursive) = (0, 0);
     let mut pending = vec![document];
@@ -182,7 +191,8 @@ fn dynamic_keyword(document: &Value) -> Option<&'static str> {
     }
 }
 
-/// The pointer of the innermost part around `pointer` that has an identifier of its own, else of the root.
+/// Returns the pointer of the innermost schema around `pointer` that has its own identifier, else of the
+/// root.
 fn base_of(document: &Value, pointer: &str) -> String {
     let mut base = String::new();
     let mut at = String::new();
@@ -196,7 +206,7 @@ fn base_of(document: &Value, pointer: &str) -> String {
     base
 }
 
-/// The pointer of a part of the document that equals `part` and has an identifier.
+/// Returns the pointer of the part of the document that equals `part`.
 fn locate_pointer(document: &Value, part: &Value) -> Option<String> {
     let mut pending = vec![(String::new(), document)];
     while let Some((pointer, value)) = pending.pop() {
@@ -218,8 +228,8 @@ fn locate_pointer(document: &Value, part: &Value) -> Option<String> {
     None
 }
 
-/// Writes tuples as the latest draft does.
-fn name_tuples(keywords: &mut Map<String, Value>, edition: Edition) {
+/// Rewrites tuples to the latest draft's keywords.
+fn rewrite_tuples(keywords: &mut Map<String, Value>, edition: Edition) {
     if edition == Edition::Twenty && !keywords.get("items").is_some_and(Value::is_array) {
         keywords.shift_remove("additionalItems");
         return;
@@ -233,7 +243,7 @@ fn name_tuples(keywords: &mut Map<String, Value>, edition: Edition) {
     }
 }
 
-/// Writes dependencies as the later drafts do.
+/// Rewrites `dependencies` to the later drafts' keywords.
 fn split_dependencies(keywords: &mut Map<String, Value>) {
     let Some(Value::Object(dependencies)) = keywords.shift_remove("dependencies") else { return };
     for (name, dependency) in dependencies {
@@ -242,9 +252,9 @@ fn split_dependencies(keywords: &mut Map<String, Value>) {
             list @ Value::Array(_) => ("dependentRequired", list),
             schema => ("dependentSchemas", schema),
         };
-        let shelf = keywords.entry(keyword).or_insert_with(|| Value::Object(Map::new()));
-        if let Value::Object(shelf) = shelf {
-            shelf.insert(name, dependency);
+        let members = keywords.entry(keyword).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(members) = members {
+            members.insert(name, dependency);
         }
     }
 }
@@ -255,7 +265,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn drafts_are_made_alike() {
+    fn normalize_of_older_draft_uses_latest_keywords() {
         let normalized = normalize(&json!({
             "$schema": "http://json-schema.org/draft-04/schema#",
             "title": "gone",
@@ -284,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn references_that_leave_the_document_are_refused() {
+    fn normalize_with_external_reference_is_refused() {
         assert!(normalize(&json!({"$ref": "https://example.com/other.json"})).is_err());
     }
 }

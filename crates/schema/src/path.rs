@@ -1,8 +1,8 @@
-//! Places in a document: JSONPath for people and models, JSON Pointer for programs.
+//! Locations in a document: JSONPath for people and models, JSON Pointer for programs.
 
 use std::fmt::Write as _;
 
-/// One step from a container to what it holds.
+/// One step from an object or array to one of its children.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Segment {
     /// A property of an object.
@@ -11,7 +11,7 @@ pub enum Segment {
     Index(usize),
 }
 
-/// Renders a place as JSONPath: `$.issues[0].severity`, `$['odd key']`.
+/// Renders a location as JSONPath: `$.issues[0].severity`, `$['odd key']`.
 pub fn json_path(segments: &[Segment]) -> String {
     let mut path = String::from("$");
     for segment in segments {
@@ -42,7 +42,7 @@ pub fn json_path(segments: &[Segment]) -> String {
     path
 }
 
-/// Reads a place as [`json_path`] writes it.
+/// Parses a JSONPath that [`json_path`] rendered. Returns `None` for other syntax.
 pub fn parse_json_path(path: &str) -> Option<Vec<Segment>> {
     let mut rest = path.strip_prefix('$')?;
     let mut segments = Vec::new();
@@ -64,8 +64,8 @@ pub fn parse_json_path(path: &str) -> Option<Vec<Segment>> {
     Some(segments)
 }
 
-/// A key up to its closing `']`. Control characters were written as Rust escapes them; such keys are
-/// rare enough to be given up.
+/// Parses a key up to its closing `']`. Returns `None` for keys with escaped control characters, which are
+/// rare.
 fn quoted_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let mut characters = text.char_indices();
@@ -82,7 +82,7 @@ fn quoted_key(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Renders a place as JSON Pointer (RFC 6901): `/issues/0/severity`, the root as the empty string.
+/// Renders a location as JSON Pointer (RFC 6901): `/issues/0/severity`, the root as the empty string.
 pub fn json_pointer(segments: &[Segment]) -> String {
     let mut pointer = String::new();
     for segment in segments {
@@ -102,18 +102,19 @@ pub fn escape_pointer(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
 }
 
-/// Undoes [`escape_pointer`].
+/// Reverts [`escape_pointer`].
 pub fn unescape_pointer(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
+/// Returns whether a key needs no quotes in JSONPath.
 fn is_plain(key: &str) -> bool {
     let mut characters = key.chars();
     characters.next().is_some_and(|first| first.is_alphabetic() || matches!(first, '_' | '$'))
         && characters.all(|character| character.is_alphanumeric() || matches!(character, '_' | '-'))
 }
 
-/// One step of a pattern of places.
+/// One step of a pattern that matches several locations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatternStep {
     /// A member of an object.
@@ -122,8 +123,8 @@ pub enum PatternStep {
     Each,
 }
 
-/// Takes a pattern such as `$.findings[*].files[*]` apart: names and `[*]` alone lead from a value to its parts.
-/// None for anything else, and for the value itself.
+/// Parses a pattern such as `$.findings[*].files[*]`, which consists of names and `[*]`. Returns `None` for
+/// other syntax and for `$` alone.
 pub fn parse_pattern(pattern: &str) -> Option<Vec<PatternStep>> {
     let mut rest = pattern.strip_prefix('$').filter(|rest| !rest.is_empty())?;
     let mut steps = Vec::new();
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_notations_quote_what_they_must() {
+    fn path_and_pointer_escape_special_keys() {
         let place = [
             Segment::Key("issues".into()),
             Segment::Index(0),

@@ -1,4 +1,4 @@
-//! Following references inside one schema document, without ever leaving it.
+//! Resolves references inside one schema document. It never leaves the document.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::walk::subschemas;
 
-/// The anchors and ids of a schema document, so that its own references can be followed.
+/// The anchors and identifiers of a schema document.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct References {
-    /// From `#anchor`, `$id` or the last path part of an `$id` to a JSON Pointer into the document.
+    /// Maps `#anchor`, `$id` or the last path part of an `$id` to a JSON Pointer into the document.
     names: HashMap<String, String>,
 }
 
@@ -36,18 +36,18 @@ impl References {
         References { names }
     }
 
-    /// The schemas of this document that the references of one schema lead to.
+    /// Returns the schemas of this document that the references of one schema lead to.
     pub(crate) fn targets<'a>(&self, root: &'a Value, schema: &Map<String, Value>) -> Vec<&'a Value> {
         let references = REFERENCE_KEYWORDS.iter().filter_map(|keyword| schema.get(*keyword)?.as_str());
         references.filter_map(|reference| self.resolve(root, reference)).collect()
     }
 
-    /// The schema that `reference` names, if it is in this document.
+    /// Returns the schema that `reference` names, if this document has it.
     pub(crate) fn resolve<'a>(&self, root: &'a Value, reference: &str) -> Option<&'a Value> {
         root.pointer(&self.pointer(root, reference)?)
     }
 
-    /// The JSON Pointer of the schema that `reference` names, if it is in this document.
+    /// Returns the JSON Pointer of the schema that `reference` names, if this document has it.
     pub(crate) fn pointer(&self, root: &Value, reference: &str) -> Option<String> {
         let (base, fragment) = match reference.split_once('#') {
             Some((base, fragment)) => (base, fragment),
@@ -62,7 +62,7 @@ impl References {
     }
 }
 
-/// Whether a reference stands inside a part with an identifier of its own, against which it resolves.
+/// Returns whether a reference occurs inside a subschema with its own identifier, against which it resolves.
 pub(crate) fn is_rebased(root: &Value) -> bool {
     let mut pending = vec![(root, false)];
     while let Some((schema, inside)) = pending.pop() {
@@ -76,13 +76,13 @@ pub(crate) fn is_rebased(root: &Value) -> bool {
     false
 }
 
-/// The keyword by which the schemas of a document identify themselves.
+/// Returns the keyword for identifiers in this document's draft.
 pub(crate) fn identifier_keyword(root: &Value) -> &'static str {
     let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
     if draft.contains("draft-04") { "id" } else { "$id" }
 }
 
-/// Whether a schema has an identifier, so that references inside resolve against it.
+/// Returns whether a schema has an identifier, so that references inside resolve against it.
 pub(crate) fn identifies_itself(root: &Value, keywords: &Map<String, Value>) -> bool {
     let identifier = keywords.get(identifier_keyword(root)).and_then(Value::as_str);
     identifier.is_some_and(|identifier| !identifier.is_empty() && !identifier.starts_with('#'))
@@ -111,5 +111,5 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// The keywords that point to another schema, in the order in which they are followed.
+/// The keywords that refer to another schema, in the order in which they are followed.
 pub(crate) const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];

@@ -16,15 +16,14 @@ use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::shape::Shape;
 use crate::violation::{Violation, Violations};
 
-/// How far a pattern with look-around may backtrack on one string. Patterns without look-around run
-/// on a linear engine and never reach it; over it the string is reported as not checkable.
+/// The most backtracking steps of a pattern with look-around on one string. Patterns without look-around run
+/// on a linear engine and never reach it. Beyond it, the string is reported as a violation.
 const PATTERN_BACKTRACK_MAX: usize = 10_000;
 
-/// How large one compiled pattern may grow, in bytes. A larger one is refused with the schema.
+/// The largest size of one compiled pattern, in bytes. The compiler refuses schemas with larger ones.
 const PATTERN_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// A JSON Schema that compiled: every value can be checked against it in bounded time and stack, and
-/// no reference in it leaves the document.
+/// A compiled JSON Schema. Validation runs in bounded time and stack, and no reference leaves the document.
 #[derive(Debug, Clone)]
 pub struct Schema {
     inner: Arc<Inner>,
@@ -36,20 +35,20 @@ struct Inner {
     hash: String,
     validator: Validator,
     references: References,
-    metered: bool,
+    is_metered: bool,
     chain: usize,
     compiler: Compiler,
     explainer: OnceLock<Option<Validator>>,
 }
 
-/// Settings for compiling; [`Schema::compile`] uses the defaults.
+/// Compiler settings; [`Schema::compile`] uses the defaults.
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    /// Whether `format` is asserted. On by default, in every draft.
+    /// Whether `format` is asserted. The default is `true`, in every draft.
     pub assert_formats: bool,
-    /// The draft of schemas that do not name one in `$schema`.
+    /// The draft for schemas without `$schema`.
     pub default_draft: Draft,
-    /// Documents that references may lead to, by URI. Nothing else outside the schema is reachable.
+    /// Documents that references may lead to, by URI. No other external document is reachable.
     pub documents: Vec<(String, Value)>,
 }
 
@@ -60,10 +59,10 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Compiles `source`, or says where and why it cannot be used.
+    /// Compiles `source`.
     ///
     /// # Errors
-    /// When the schema is invalid, refers outside itself, or is larger than the limits allow.
+    /// Returns an error if the schema is invalid, refers outside itself, or exceeds a limit.
     pub fn compile(&self, source: &Value) -> Result<Schema, Error> {
         limits::check_depth(source)?;
         limits::check_listed_numbers(source)?;
@@ -78,8 +77,8 @@ impl Compiler {
             ));
         }
         let references = References::collect(source);
-        let weight = limits::weigh(source, &references)?;
-        let validator = if weight.needs_budget {
+        let complexity = limits::measure(source, &references)?;
+        let validator = if complexity.needs_budget {
             self.validator(source, &budget::metered_copy(source, &references))?
         } else {
             self.validator(source, source)?
@@ -89,8 +88,8 @@ impl Compiler {
             hash: hash(&text),
             validator,
             references,
-            metered: weight.needs_budget,
-            chain: weight.chain,
+            is_metered: complexity.needs_budget,
+            chain: complexity.chain,
             compiler: self.clone(),
             explainer: OnceLock::new(),
         };
@@ -102,12 +101,12 @@ impl Compiler {
             .backtrack_limit(PATTERN_BACKTRACK_MAX)
             .size_limit(PATTERN_BYTES_MAX);
         let mut options = jsonschema::options()
-            .with_retriever(Refuse)
+            .with_retriever(RefuseRetrieval)
             .should_validate_formats(self.assert_formats)
             .with_pattern_options(patterns)
             .with_keyword(budget::KEYWORD, |_, _, _| Ok(Box::new(budget::Step)));
         if self.assert_formats {
-            // Newer drafts' formats are asserted in the older ones as well: whoever writes them means them.
+            // Authors use these newer formats in older drafts and expect them to be asserted.
             for format in ["uuid", "duration"] {
                 options = options.with_format(format, move |text: &str| is_format(format, text));
             }
@@ -124,64 +123,66 @@ impl Compiler {
             options.build(prepared)
         } else {
             let registry = Registry::new()
-                .retriever(Refuse)
+                .retriever(RefuseRetrieval)
                 .draft(self.default_draft)
                 .extend(self.documents.iter().map(|(uri, document)| (uri.clone(), document)))
                 .and_then(jsonschema::RegistryBuilder::prepare)
                 .map_err(refused)?;
             options.with_registry(&registry).build(prepared)
         };
-        built.map_err(|error| refusal(source, error))
+        built.map_err(|error| compile_error(source, error))
     }
 }
 
 impl Schema {
-    /// Compiles with the default settings: Draft 7 unless `$schema` says otherwise, `format` asserted,
-    /// nothing reachable outside the document.
+    /// Compiles with the default settings: draft 7 unless `$schema` names another, `format` asserted, no
+    /// external documents.
     ///
     /// # Errors
-    /// When the schema is invalid, refers outside itself, or is larger than the limits allow.
+    /// Returns an error if the schema is invalid, refers outside itself, or exceeds a limit.
     pub fn compile(source: &Value) -> Result<Schema, Error> {
         Compiler::default().compile(source)
     }
 
-    /// The schema as it was given, in its own key order.
+    /// Returns the schema as it was given, in its own key order.
     pub fn source(&self) -> &Value {
         &self.inner.source
     }
 
-    /// `sha256:` and the hash of the schema's compact JSON text, key order included.
+    /// Returns `sha256:` and the hash of the schema's compact JSON text, which depends on key order.
     pub fn hash(&self) -> &str {
         &self.inner.hash
     }
 
-    /// A view of the schema that tells what a value is meant to look like.
+    /// Returns a view of the schema that answers questions about expected values.
     pub fn shape(&self) -> Shape<'_> {
         Shape::new(&self.inner.source, &self.inner.references)
     }
 
-    /// Whether `value` satisfies the schema.
+    /// Returns whether `value` satisfies the schema.
     pub fn is_valid(&self, value: &Value) -> bool {
         let depth = limits::depth(value, VALUE_DEPTH_MAX);
         depth <= VALUE_DEPTH_MAX && self.is_valid_at_depth(value, depth)
     }
 
-    /// [`Schema::is_valid`] for a value whose nesting is known and at most [`VALUE_DEPTH_MAX`].
+    /// Returns what [`Schema::is_valid`] returns, for a value whose depth is known and at most
+    /// [`VALUE_DEPTH_MAX`].
     pub fn is_valid_at_depth(&self, value: &Value, depth: usize) -> bool {
         let inner = &*self.inner;
-        if !inner.metered && inner.chain * depth <= LEVELS_ON_STACK_MAX {
+        if !inner.is_metered && inner.chain * depth <= LEVELS_ON_STACK_MAX {
             return inner.validator.is_valid(value);
         }
         self.run(depth, inner.validation_steps(), || inner.validator.is_valid(value)).unwrap_or(false)
     }
 
-    /// What is wrong with `value`, in document order; empty when nothing is.
+    /// Returns the violations of `value` in document order; empty if it is valid.
     pub fn violations(&self, value: &Value) -> Violations {
         let depth = limits::depth(value, VALUE_DEPTH_MAX);
         if depth > VALUE_DEPTH_MAX {
             return single(format!("nested deeper than the {VALUE_DEPTH_MAX} levels allowed; flatten it"));
         }
-        // Explaining visits every branch of every union; deciding validity is much cheaper and comes first.
+        // Explaining visits every branch of every union. Deciding validity is much cheaper, so it comes
+        // first.
         let inner = &*self.inner;
         match self.run(depth, inner.validation_steps(), || inner.validator.is_valid(value)) {
             Some(true) => return Violations::default(),
@@ -199,7 +200,8 @@ impl Schema {
         .unwrap_or_else(|| single(TOO_ENTANGLED.to_owned()))
     }
 
-    /// Runs a check with the steps and the stack that it may need; `None` when it needs more.
+    /// Runs a check within a step budget, on a larger stack if needed. Returns `None` if it exceeds the
+    /// budget.
     fn run<T: Send>(&self, depth: usize, steps: Option<u64>, check: impl FnOnce() -> T + Send) -> Option<T> {
         let check = || match steps {
             Some(steps) => metered(steps, check),
@@ -216,31 +218,31 @@ impl Schema {
 }
 
 impl Inner {
-    /// The steps that deciding validity may take, where it has to be metered at all.
+    /// Returns the step budget for deciding validity; `None` if no budget is needed.
     fn validation_steps(&self) -> Option<u64> {
-        self.metered.then_some(VALIDATION_STEPS_MAX)
+        self.is_metered.then_some(VALIDATION_STEPS_MAX)
     }
 
-    /// The validator for explaining, which is always metered: it keeps the errors of every branch.
+    /// Returns the validator for explanations. It is always metered, because it keeps the errors of every
+    /// branch.
     fn explainer(&self) -> &Validator {
-        if self.metered {
+        if self.is_metered {
             return &self.validator;
         }
         let build = || {
             let metered = budget::metered_copy(&self.source, &self.references);
             self.compiler.validator(&self.source, &metered).ok()
         };
-        // The same schema compiled a moment ago; if it ever did not again, the plain one still explains.
+        // This schema compiled before. If compiling fails now, the unmetered validator explains.
         self.explainer.get_or_init(build).as_ref().unwrap_or(&self.validator)
     }
 }
 
-/// Subschema applications that may be nested on the caller's stack. Real schemas stay far below; what
-/// may nest deeper runs on a thread of its own.
+/// The most nested subschema applications on the caller's stack. Deeper validation runs on its own thread.
 const LEVELS_ON_STACK_MAX: usize = 400;
 
-/// The stack for the deepest validation there can be: the longest chain at every level of the deepest
-/// value. It is address space, used only as far as the recursion goes.
+/// The stack of the deepest validation: the longest chain at every level of the deepest value. It reserves
+/// address space; only used pages take memory.
 const DEEP_STACK_BYTES: usize = 256 * 1024 * 1024;
 
 const TOO_COSTLY: &str =
@@ -255,22 +257,22 @@ fn single(message: String) -> Violations {
     Violations { list: vec![violation], more: 0 }
 }
 
-/// Compiled schemas by hash, so that the same contract is compiled once.
+/// A cache of compiled schemas by hash, so that each contract is compiled once.
 #[derive(Debug, Default)]
 pub struct Cache {
     compiler: Compiler,
     entries: Mutex<HashMap<String, Schema>>,
 }
 
-/// The most schemas kept. A full cache is emptied: recompiling takes less than a millisecond.
+/// The most cached schemas. A full cache is cleared, because recompiling takes less than 1 ms.
 const CACHE_ENTRIES_MAX: usize = 1_024;
 
 impl Cache {
-    /// As [`Cache::compile`], for a caller who has kept the hash. The hash finds and the source decides: a
-    /// hash that is not the source's only costs the search.
+    /// Compiles `source`, or returns the cached schema for `hash` if its source is equal. A wrong hash costs
+    /// only the lookup.
     ///
     /// # Errors
-    /// As [`Compiler::compile`].
+    /// Returns the errors of [`Compiler::compile`].
     pub fn compile_known(&self, hash: &str, source: &Value) -> Result<Schema, Error> {
         let known = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned();
         match known.filter(|schema| schema.source() == source) {
@@ -279,10 +281,10 @@ impl Cache {
         }
     }
 
-    /// The compiled form of `source`, from the cache when it has been compiled before.
+    /// Returns the compiled schema for `source`, from the cache if possible.
     ///
     /// # Errors
-    /// As [`Compiler::compile`].
+    /// Returns the errors of [`Compiler::compile`].
     pub fn compile(&self, source: &Value) -> Result<Schema, Error> {
         limits::check_depth(source)?;
         let key = hash(&source.to_string());
@@ -308,7 +310,7 @@ fn hash(text: &str) -> String {
     })
 }
 
-/// Whether a text has a format of the latest draft.
+/// Returns whether a text has a format, as defined by the latest draft.
 fn is_format(format: &str, text: &str) -> bool {
     static VALIDATORS: LazyLock<HashMap<&'static str, Validator>> = LazyLock::new(|| {
         let build = |format: &'static str| {
@@ -320,17 +322,18 @@ fn is_format(format: &str, text: &str) -> bool {
     VALIDATORS.get(format).is_none_or(|validator| validator.is_valid(&Value::from(text)))
 }
 
-/// Refuses every document that is not in the schema or the registry: a user's `$ref` must never open
-/// a file or a socket.
-struct Refuse;
+/// Refuses every document that is not in the schema or the registry: a user's `$ref` must never open a file
+/// or a socket.
+struct RefuseRetrieval;
 
-impl Retrieve for Refuse {
+impl Retrieve for RefuseRetrieval {
     fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
         Err("only references inside the schema are followed; copy the definition into $defs".into())
     }
 }
 
-fn refusal(source: &Value, error: jsonschema::ValidationError<'_>) -> Error {
+/// Converts a compile error of the validator, and locates the reference that caused it.
+fn compile_error(source: &Value, error: jsonschema::ValidationError<'_>) -> Error {
     let ValidationErrorKind::Referencing(cause) = error.kind() else {
         let plain = error.to_string();
         let violations = explain(source, &Value::Null, std::iter::once(error));
@@ -342,7 +345,7 @@ fn refusal(source: &Value, error: jsonschema::ValidationError<'_>) -> Error {
     let (needle, reason) = match cause {
         jsonschema::ReferencingError::Unretrievable { uri, source } => (uri.clone(), source.to_string()),
         jsonschema::ReferencingError::PointerToNowhere { pointer } => {
-            (pointer.clone(), "there is nothing at that place in the schema".to_owned())
+            (pointer.clone(), "the schema has no such location".to_owned())
         }
         jsonschema::ReferencingError::NoSuchAnchor { anchor } => {
             (anchor.clone(), "the schema has no such anchor".to_owned())
@@ -361,7 +364,7 @@ fn refusal(source: &Value, error: jsonschema::ValidationError<'_>) -> Error {
     Error::Reference { path, reference, reason }
 }
 
-/// The place of the reference that mentions `needle`, and the reference as written.
+/// Returns the JSONPath of the reference that mentions `needle`, and the reference as written.
 fn find_reference(root: &Value, needle: &str) -> Option<(String, String)> {
     let mut pending = vec![root];
     while let Some(value) = pending.pop() {

@@ -1,7 +1,7 @@
-//! What a value is meant to look like: a schema seen by someone who wants to help a value fit it.
+//! A view of a schema that describes the values it expects.
 //!
-//! A [`Shape`] gathers everything that applies to one place (references followed, `allOf` flattened)
-//! and answers questions about it. It never decides validity; only [`crate::Schema`] does.
+//! A [`Shape`] collects every subschema that applies to one location: it follows references and flattens
+//! `allOf`. It never decides validity; only [`crate::Schema`] does.
 
 use std::cell::Cell;
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::refs::{REFERENCE_KEYWORDS, References};
 
-/// How many references and `allOf` members are followed for one shape. More are left out of the view,
-/// which can only make it less helpful, never wrong.
+/// The most references and `allOf` members followed for one shape. Beyond it, the view is incomplete but not
+/// wrong.
 const PARTS_MAX: usize = 64;
 
-/// How deep unions and references are followed to see whether `null` is valid.
+/// The most nested unions and references followed to decide whether `null` is valid.
 const NULL_DEPTH_MAX: usize = 32;
 
-/// How many schemas are looked at to see whether `null` is valid at one place.
+/// The most schemas visited to decide whether `null` is valid at one location.
 const NULL_STEPS_MAX: usize = 1_000;
 
 /// A set of JSON types.
@@ -24,11 +24,11 @@ const NULL_STEPS_MAX: usize = 1_000;
 pub struct Types(u8);
 
 impl Types {
-    /// `null`.
+    /// Only `null`.
     pub const NULL: Types = Types(1);
     /// `true` and `false`.
     pub const BOOLEAN: Types = Types(2);
-    /// Whole numbers.
+    /// Whole numbers, including `1.0`.
     pub const INTEGER: Types = Types(4);
     /// All numbers, whole ones included.
     pub const NUMBER: Types = Types(8 | 4);
@@ -38,20 +38,20 @@ impl Types {
     pub const ARRAY: Types = Types(32);
     /// Objects.
     pub const OBJECT: Types = Types(64);
-    /// Every type.
+    /// The union of all types.
     pub const ALL: Types = Types(127);
 
-    /// Whether all types of `other` are in this set.
+    /// Returns whether all types of `other` are in this set.
     pub fn contains(self, other: Types) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the two sets share a type.
+    /// Returns whether the two sets share a type.
     pub fn intersects(self, other: Types) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The type of a value.
+    /// Returns the type of a value; whole numbers are integers.
     pub fn of(value: &Value) -> Types {
         match value {
             Value::Null => Types::NULL,
@@ -86,18 +86,18 @@ fn is_whole(number: &serde_json::Number) -> bool {
     number.as_f64().is_none_or(|float| float.fract() == 0.0)
 }
 
-/// What a shape says of properties that it does not name.
+/// The rule for properties that a shape does not name.
 #[derive(Debug, Clone)]
 pub enum Additional<'s> {
-    /// Anything goes.
+    /// Any value is allowed, or a pattern decides.
     Any,
-    /// They are forbidden.
+    /// No other properties are allowed.
     Never,
-    /// They have a shape of their own.
+    /// Other properties have this shape.
     Shaped(Shape<'s>),
 }
 
-/// Everything a schema says about one place of a value.
+/// Every subschema that applies to one location of a value.
 #[derive(Debug, Clone)]
 pub struct Shape<'s> {
     root: &'s Value,
@@ -109,8 +109,8 @@ pub struct Shape<'s> {
 #[derive(Debug, Clone, Copy)]
 struct Subschema<'s> {
     keywords: &'s Map<String, Value>,
-    /// Whether the union of this part has been replaced by one of its branches.
-    decided: bool,
+    /// Whether one branch has already replaced the union of this subschema.
+    is_decided: bool,
 }
 
 impl<'s> Shape<'s> {
@@ -118,17 +118,17 @@ impl<'s> Shape<'s> {
         Shape::of(root, references, root)
     }
 
-    /// The shape of any schema of a document.
+    /// Returns the shape of a schema inside the document `root`.
     pub(crate) fn of(root: &'s Value, references: &'s References, schema: &'s Value) -> Shape<'s> {
         Shape { root, references, parts: Vec::new(), stated: Vec::new() }.extended(schema)
     }
 
-    /// The shape of another schema of the same document.
+    /// Returns the shape of another schema of the same document.
     fn sibling(&self, schema: &'s Value) -> Shape<'s> {
         Shape::of(self.root, self.references, schema)
     }
 
-    /// This shape with everything that `schema` says added.
+    /// Adds everything that applies where `schema` applies.
     fn extended(mut self, schema: &'s Value) -> Shape<'s> {
         self.stated.push(schema);
         let mut pending = vec![schema];
@@ -138,7 +138,7 @@ impl<'s> Shape<'s> {
             if known || self.parts.len() >= PARTS_MAX {
                 continue;
             }
-            self.parts.push(Subschema { keywords, decided: false });
+            self.parts.push(Subschema { keywords, is_decided: false });
             for keyword in REFERENCE_KEYWORDS {
                 if let Some(Value::String(reference)) = keywords.get(keyword) {
                     pending.extend(self.references.resolve(self.root, reference));
@@ -155,43 +155,43 @@ impl<'s> Shape<'s> {
         self.parts.iter().filter_map(move |part| part.keywords.get(name))
     }
 
-    /// The schemas that apply here as they are written, without those that another one leads to.
+    /// Returns the schemas that apply here as written, without those that they refer to.
     pub(crate) fn stated(&self) -> &[&'s Value] {
         &self.stated
     }
 
-    /// What a keyword says here, in the first schema that has it.
+    /// Returns the value of a keyword, from the first subschema that has it.
     pub(crate) fn bound(&self, name: &str) -> Option<&'s Value> {
         self.parts.iter().find_map(|part| part.keywords.get(name))
     }
 
-    /// What a keyword with a text says here.
+    /// Returns the value of a keyword if it is a string.
     pub(crate) fn text(&self, name: &str) -> Option<&'s str> {
         self.bound(name)?.as_str()
     }
 
-    /// The first description that applies here.
+    /// Returns the first description that applies here.
     pub(crate) fn description(&self) -> Option<&'s str> {
         self.text("description")
     }
 
-    /// The items of a tuple, if this is one.
+    /// Returns the items of a tuple; `None` for other values.
     pub(crate) fn tuple(&self) -> Option<&'s Vec<Value>> {
         let tuple = self.bound("prefixItems").or_else(|| self.bound("items"))?;
         tuple.as_array().filter(|items| !items.is_empty())
     }
 
-    /// The schema of properties whose name matches the first pattern.
+    /// Returns the schema of properties whose name matches the first pattern.
     pub(crate) fn pattern_property(&self) -> Option<&'s Value> {
         self.bound("patternProperties")?.as_object()?.values().next()
     }
 
-    /// The types the schema allows here: what `type` says, else what its values and keywords imply.
+    /// Returns the allowed types: those in `type`, else those that listed values and keywords imply.
     pub fn types(&self) -> Types {
         let mut allowed = Types::ALL;
-        let mut said = false;
+        let mut is_declared = false;
         for value in self.keyword("type") {
-            said = true;
+            is_declared = true;
             let types = match value {
                 Value::String(name) => Types::named(name),
                 Value::Array(names) => {
@@ -204,7 +204,7 @@ impl<'s> Shape<'s> {
         if let Some(values) = self.values() {
             return values.iter().map(|value| Types::of(value)).fold(Types(0), Types::union);
         }
-        if said {
+        if is_declared {
             return allowed;
         }
         let has = |names: &[&str]| names.iter().any(|name| self.keyword(name).next().is_some());
@@ -217,12 +217,12 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// Whether the schema says nothing at all about this place.
+    /// Returns whether the schema allows any value here.
     pub fn is_open(&self) -> bool {
         self.types() == Types::ALL && self.alternatives().is_none()
     }
 
-    /// The only values allowed, when the schema lists them.
+    /// Returns the allowed values if the schema lists them in `const` or `enum`.
     pub fn values(&self) -> Option<Vec<&'s Value>> {
         if let Some(constant) = self.keyword("const").next() {
             return Some(vec![constant]);
@@ -231,19 +231,20 @@ impl<'s> Shape<'s> {
         Some(list.iter().collect())
     }
 
-    /// The branches of the first undecided union, each with everything else that applies here.
+    /// Returns the branches of the first undecided union, each with everything else that applies here.
     pub fn alternatives(&self) -> Option<Vec<Shape<'s>>> {
-        let (index, branches) =
-            self.parts.iter().enumerate().filter(|(_, part)| !part.decided).find_map(|(index, part)| {
+        let (index, branches) = self.parts.iter().enumerate().filter(|(_, part)| !part.is_decided).find_map(
+            |(index, part)| {
                 let union = part.keywords.get("anyOf").or_else(|| part.keywords.get("oneOf"))?;
                 Some((index, union.as_array()?))
-            })?;
+            },
+        )?;
         let mut base = self.clone();
-        base.parts[index].decided = true;
+        base.parts[index].is_decided = true;
         Some(branches.iter().map(|branch| base.clone().extended(branch)).collect())
     }
 
-    /// The names under `properties`, in the schema's order.
+    /// Returns the names under `properties`, in the schema's order.
     pub fn property_names(&self) -> Vec<&'s str> {
         let mut names: Vec<&'s str> = Vec::new();
         for properties in self.keyword("properties").filter_map(Value::as_object) {
@@ -256,14 +257,14 @@ impl<'s> Shape<'s> {
         names
     }
 
-    /// The shape of a named property, if the schema names it.
+    /// Returns the shape of a property, if the schema names it.
     pub fn property(&self, name: &str) -> Option<Shape<'s>> {
         let mut found = self.keyword("properties").filter_map(|properties| properties.get(name));
         let first = self.sibling(found.next()?);
         Some(found.fold(first, Shape::extended))
     }
 
-    /// Whether a property must be present.
+    /// Returns whether a property must be present.
     pub fn is_required(&self, name: &str) -> bool {
         self.keyword("required")
             .filter_map(Value::as_array)
@@ -271,12 +272,12 @@ impl<'s> Shape<'s> {
             .any(|required| required.as_str() == Some(name))
     }
 
-    /// The names of all properties that must be present.
+    /// Returns the names of all required properties.
     pub fn required(&self) -> Vec<&'s str> {
         self.keyword("required").filter_map(Value::as_array).flatten().filter_map(Value::as_str).collect()
     }
 
-    /// What the schema says of properties it does not name.
+    /// Returns the rule for properties that the schema does not name.
     pub fn additional(&self) -> Additional<'s> {
         if self.keyword("patternProperties").next().is_some() {
             return Additional::Any;
@@ -294,7 +295,7 @@ impl<'s> Shape<'s> {
         Additional::Any
     }
 
-    /// The shape of the item at `index`, if the schema describes it.
+    /// Returns the shape of the item at `index`, if the schema describes it.
     pub fn item(&self, index: usize) -> Option<Shape<'s>> {
         for keyword in ["prefixItems", "items"] {
             if let Some(Value::Array(tuple)) = self.keyword(keyword).next()
@@ -308,8 +309,8 @@ impl<'s> Shape<'s> {
             .map(|schema| self.sibling(schema))
     }
 
-    /// Whether `null` is valid here. Only keywords that apply to `null` are looked at; where they are too
-    /// entangled to tell, it is taken to be.
+    /// Returns whether `null` is valid here. Only keywords that apply to `null` are checked. It returns
+    /// `true` where deciding takes too many steps.
     pub(crate) fn admits_null(&self) -> bool {
         let steps = Cell::new(0);
         self.parts.iter().all(|part| self.null_passes(part.keywords, 0, &steps))
@@ -345,8 +346,8 @@ impl<'s> Shape<'s> {
         })
     }
 
-    /// Whether a scalar or container passes the simple assertions here: type, enumeration, bounds.
-    /// Deeper levels and rarer keywords are not looked at.
+    /// Returns whether a value passes the simple assertions here: type, enumeration, bounds, required
+    /// properties. It does not check nested values and other keywords.
     pub fn admits(&self, value: &Value) -> bool {
         if !self.types().intersects(Types::of(value)) {
             return false;

@@ -1,26 +1,26 @@
-//! The schemas that come with the program. They stand here because whoever holds results against a contract has to
-//! recognise them.
+//! The schemas that come with the program. They are in this crate because contract enforcement must recognise
+//! them.
 
 use std::sync::LazyLock;
 
 use crate::{Schema, universal};
 
-/// Each by its name, with its file.
+/// The name and the file text of each shipped schema.
 const SHIPPED: [(&str, &str); 1] =
     [(universal::NAME, include_str!("../schemas/universal-agent-response.json"))];
 
 /// A schema that comes with the program.
 #[derive(Debug)]
 pub struct Shipped {
-    /// The name that it is registered under.
+    /// The name in the schema registry.
     pub name: &'static str,
-    /// Its file, byte for byte, for servers that it is pasted into.
+    /// The file's text, byte for byte, for users who paste it into a server's settings.
     pub text: &'static str,
-    /// The schema itself.
+    /// The compiled schema.
     pub schema: Schema,
 }
 
-/// The schemas that come with the program.
+/// Returns the schemas that come with the program.
 pub fn shipped() -> &'static [Shipped] {
     static COMPILED: LazyLock<Vec<Shipped>> = LazyLock::new(|| {
         let compile = |(name, text): (&'static str, &'static str)| {

@@ -1,79 +1,77 @@
-//! The universal response: what has to hold between its members, which its schema cannot say.
+//! The universal response, and the rules between its members that its schema cannot express.
 //!
-//! Servers that enforce one schema for all requests make one form of every agent's response, with most of it optional.
-//! Which part belongs to which response is decided here, after the schema.
+//! Servers that enforce one schema for all requests use one schema for every agent's response, in which most
+//! members are optional. The functions here decide which section belongs to which response, after the schema
+//! is satisfied.
 
 mod exact;
 
 use serde_json::Value;
 
-pub use exact::{Criterion, exactly};
+pub use exact::{Criterion, exact_schema};
 
 use crate::explain::in_document_order;
 use crate::path::{Segment, json_path};
 use crate::wording::show;
 use crate::{Schema, Violation, Violations, shipped};
 
-/// The name that the schema of the universal response is registered under.
+/// The name of the universal response's schema in the schema registry.
 pub const NAME: &str = "universal-agent-response";
 
-/// The score from which on a reply is clear. Below it there is something to ask.
+/// The lowest score, out of 100, of a clear reply. A lower score requires follow-up questions.
 const CLEAR_FROM: f64 = 85.0;
 
 /// The type and the status of a response that reports an error.
 const ERROR: &str = "error";
 
-/// What only a verification can say of itself.
+/// The statuses that only a verification may have.
 const VERDICTS: [&str; 3] = ["PASS", "FAIL", "PARTIAL"];
 
-/// The most criteria that are named when a verdict does not fit; the rest is counted.
+/// The most criteria named in a message about a verdict. The message counts the rest.
 const NAMED_MAX: usize = 5;
 
-/// A part of the form.
+/// A section of the universal response.
 struct Section {
-    /// The type of the responses that it belongs to.
-    of: &'static str,
+    /// The response type that the section belongs to.
+    response_type: &'static str,
     name: &'static str,
-    /// The members that it never lacks.
-    needs: &'static [&'static str],
+    /// The members that a section always has.
+    members: &'static [&'static str],
 }
 
 const SECTIONS: [Section; 6] = [
-    Section { of: "planning", name: "planning_data", needs: &["summary", "steps"] },
-    Section { of: "verification", name: "verification_data", needs: &["checks"] },
-    Section { of: "clarity", name: "clarity_data", needs: &[] },
-    Section { of: "research", name: "research_data", needs: &["findings"] },
-    Section { of: "answer", name: "answer_data", needs: &["confidence"] },
-    Section { of: "custom", name: "custom_fields", needs: &[] },
+    Section { response_type: "planning", name: "planning_data", members: &["summary", "steps"] },
+    Section { response_type: "verification", name: "verification_data", members: &["checks"] },
+    Section { response_type: "clarity", name: "clarity_data", members: &[] },
+    Section { response_type: "research", name: "research_data", members: &["findings"] },
+    Section { response_type: "answer", name: "answer_data", members: &["confidence"] },
+    Section { response_type: "custom", name: "custom_fields", members: &[] },
 ];
 
-/// Whether a schema is that of the universal response. What it says decides, not the name that it was asked for by;
-/// nor its hash, which would let someone who sorts keys lose the rules without a word.
+/// Returns whether a schema is the universal response's schema. It compares sources: the name can differ, and
+/// the hash changes if a user sorts the keys.
 pub fn is_universal(schema: &Schema) -> bool {
-    says_universal(schema.source())
+    is_universal_source(schema.source())
 }
 
-/// The same of a schema that is not compiled.
-pub fn says_universal(source: &Value) -> bool {
-    schema().is_some_and(|form| form.source() == source)
+/// Returns whether a schema document is the universal response's schema.
+pub fn is_universal_source(source: &Value) -> bool {
+    schema().is_some_and(|universal| universal.source() == source)
 }
 
-/// The schema of the universal response.
+/// Returns the universal response's schema.
 pub fn schema() -> Option<&'static Schema> {
     shipped().iter().find(|known| known.name == NAME).map(|known| &known.schema)
 }
 
-/// What is wrong with a value that satisfies a schema: nothing, unless there are rules beyond that schema, as there are
-/// beyond the universal response's. `own` is the type of the agent's responses, where it has one.
-pub fn extra_rules(schema: &Schema, value: &Value, own: Option<&str>) -> Violations {
-    match is_universal(schema) {
-        true => pairing(value, own),
-        false => Violations::default(),
-    }
+/// Returns the violations of rules that a schema cannot express. Only the universal response has such rules.
+/// `response_type` is the type of the agent's responses, if it declares one.
+pub fn extra_rules(schema: &Schema, value: &Value, response_type: Option<&str>) -> Violations {
+    if is_universal(schema) { pairing_violations(value, response_type) } else { Violations::default() }
 }
 
-/// What is wrong with a value that satisfies the schema of the universal response. `own` is the type of the agent's
-/// responses, where it has one.
+/// Returns the violations of the rules between the members of a universal response, for a value that
+/// satisfies its schema. `response_type` is the type of the agent's responses, if it declares one.
 ///
 /// ```
 /// use slipform_schema::universal;
@@ -81,34 +79,34 @@ pub fn extra_rules(schema: &Schema, value: &Value, own: Option<&str>) -> Violati
 ///
 /// let response = json!({"response_type": "planning", "status": "error", "message": "No plan."});
 /// assert_eq!(
-///     universal::pairing(&response, Some("planning")).lines(),
+///     universal::pairing_violations(&response, Some("planning")).lines(),
 ///     [
 ///         "$.response_type: must be 'error', not 'planning', since status is 'error'",
 ///         "$.error_details: required property is missing, since status is 'error'",
 ///     ]
 /// );
 /// ```
-pub fn pairing(value: &Value, own: Option<&str>) -> Violations {
+pub fn pairing_violations(value: &Value, response_type: Option<&str>) -> Violations {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let response = Response { value, kind: text("response_type"), status: text("status") };
     let mut found = Vec::new();
-    found.extend(response.kind_fits(own));
-    found.extend(response.status_fits());
-    found.extend(response.error_is_explained());
-    found.extend(response.own_section());
-    found.extend(SECTIONS.iter().flat_map(|section| response.members(section)));
-    found.extend(response.numbers());
-    found.extend(response.verdict());
-    found.extend(response.questions());
+    found.extend(response.wrong_type(response_type));
+    found.extend(response.wrong_status());
+    found.extend(response.missing_error_details());
+    found.extend(response.missing_section());
+    found.extend(SECTIONS.iter().flat_map(|section| response.missing_members(section)));
+    found.extend(response.misnumbered_steps());
+    found.extend(response.wrong_verdict());
+    found.extend(response.missing_questions());
     in_document_order(value, found)
 }
 
-/// The scores of a clarity response, and what each counts where there is no total.
+/// The scores of a clarity response, and their weights if the response has no total.
 const SCORES: [(&str, f64); 3] =
     [("completeness_score", 0.40), ("clarity_score", 0.35), ("accuracy_score", 0.25)];
 
-/// How clear the reply is that a clarity response is about, of 100: the total, or else all scores by their weights. None
-/// where the response has neither, or reports an error.
+/// Returns the clarity score, from 0 to 100, that a clarity response gives a reply: the total, else the
+/// weighted scores. Returns `None` if the response has neither, or reports an error.
 ///
 /// ```
 /// use slipform_schema::universal;
@@ -126,12 +124,12 @@ pub fn score(response: &Value) -> Option<u8> {
     total.map(|total| total.round() as u8)
 }
 
-/// Whether a universal response reports an error instead of what was asked for.
+/// Returns whether a universal response reports an error instead of a result.
 pub fn reports_error(value: &Value) -> bool {
     value["response_type"] == ERROR && value["status"] == ERROR
 }
 
-/// A violation and where it is.
+/// A violation and its location, for sorting.
 type Found = (Vec<Segment>, Violation);
 
 struct Response<'v> {
@@ -141,10 +139,11 @@ struct Response<'v> {
 }
 
 impl Response<'_> {
-    /// An agent speaks for itself or reports an error, and nothing else reports one.
-    fn kind_fits(&self, own: Option<&str>) -> Option<Found> {
+    /// Checks that the response has the agent's own type or reports an error, and that only errors have the
+    /// status `error`.
+    fn wrong_type(&self, response_type: Option<&str>) -> Option<Found> {
         let Response { kind, status, .. } = *self;
-        let message = match own {
+        let message = match response_type {
             _ if status == ERROR && kind != ERROR => {
                 format!("must be 'error', not '{kind}', since status is 'error'")
             }
@@ -153,11 +152,11 @@ impl Response<'_> {
             }
             _ => return None,
         };
-        Some(self.wrong(vec![key("response_type")], message))
+        Some(self.violation(vec![key("response_type")], message))
     }
 
-    /// A report of an error has the status of one, and verdicts are for verifications.
-    fn status_fits(&self) -> Option<Found> {
+    /// Checks that an error has the status `error`, and that only verifications have verdicts as status.
+    fn wrong_status(&self) -> Option<Found> {
         let message = match (self.kind, self.status) {
             (ERROR, ERROR) => return None,
             (ERROR, status) => format!("must be 'error', not '{status}', since response_type is 'error'"),
@@ -168,10 +167,11 @@ impl Response<'_> {
             }
             _ => return None,
         };
-        Some(self.wrong(vec![key("status")], message))
+        Some(self.violation(vec![key("status")], message))
     }
 
-    fn error_is_explained(&self) -> Option<Found> {
+    /// Checks that an error has `error_details`.
+    fn missing_error_details(&self) -> Option<Found> {
         let name = match (self.kind, self.status) {
             (_, ERROR) => "status",
             (ERROR, _) => "response_type",
@@ -180,28 +180,29 @@ impl Response<'_> {
         self.missing(vec![key("error_details")], &format!(", since {name} is 'error'"))
     }
 
-    /// Whoever is done fills in the section of its kind. PASS, FAIL and PARTIAL are ways of being done.
-    fn own_section(&self) -> Option<Found> {
-        let section = SECTIONS.iter().find(|section| section.of == self.kind)?;
+    /// Checks that a finished response has the section of its type. PASS, FAIL and PARTIAL are finished too.
+    fn missing_section(&self) -> Option<Found> {
+        let section = SECTIONS.iter().find(|section| section.response_type == self.kind)?;
         let Response { kind, status, .. } = *self;
         if status != "success" && !VERDICTS.contains(&status) {
             return None;
         }
         let mut reason = format!(", since response_type is '{kind}' and status is '{status}'");
-        if !section.needs.is_empty() {
-            // Told at once: a model that learns of them later needs another call.
-            reason.push_str(&format!("; it needs {}", section.needs.join(" and ")));
+        if !section.members.is_empty() {
+            // The message names the members of the section too, because a second message would cost another
+            // model call.
+            reason.push_str(&format!("; it needs {}", section.members.join(" and ")));
         }
         self.missing(vec![key(section.name)], &reason)
     }
 
-    /// A section that is there is complete, whoever filled it in: what passes can be read as the types have it.
-    fn members(&self, section: &Section) -> Vec<Found> {
+    /// Checks that a section is complete whenever it is present, so that it deserializes into its type.
+    fn missing_members(&self, section: &Section) -> Vec<Found> {
         let Some(filled) = self.value.get(section.name) else { return Vec::new() };
         let needed =
-            section.needs.iter().filter_map(|name| self.missing(vec![key(section.name), key(name)], ""));
+            section.members.iter().filter_map(|name| self.missing(vec![key(section.name), key(name)], ""));
         let mut found: Vec<Found> = needed.collect();
-        if section.of == "planning" {
+        if section.response_type == "planning" {
             let steps = filled["steps"].as_array().map_or(0, Vec::len);
             found.extend((0..steps).filter_map(|index| {
                 let place = vec![key(section.name), key("steps"), Segment::Index(index), key("details")];
@@ -211,23 +212,24 @@ impl Response<'_> {
         found
     }
 
-    /// Steps are done in the order that they are written in, and numbered so.
-    fn numbers(&self) -> Vec<Found> {
+    /// Checks that steps are numbered in order from 1.
+    fn misnumbered_steps(&self) -> Vec<Found> {
         let place =
             |index| vec![key("planning_data"), key("steps"), Segment::Index(index), key("step_number")];
         let steps = self.value["planning_data"]["steps"].as_array().map_or(0, Vec::len);
-        let number =
-            |index: usize| self.at(&place(index)).filter(|it| it.as_f64() != Some((index + 1) as f64));
+        let number = |index: usize| {
+            self.value_at(&place(index)).filter(|number| number.as_f64() != Some((index + 1) as f64))
+        };
         let wrong = |index: usize, given: &Value| {
             let message =
                 format!("must be {}, not {}: steps are numbered in order from 1", index + 1, show(given));
-            self.wrong(place(index), message)
+            self.violation(place(index), message)
         };
         (0..steps).filter_map(|index| Some(wrong(index, number(index)?))).collect()
     }
 
-    /// A verdict follows from the checks.
-    fn verdict(&self) -> Option<Found> {
+    /// Checks that the verdict follows from the checks.
+    fn wrong_verdict(&self) -> Option<Found> {
         let status = self.status;
         let checks = self.value["verification_data"]["checks"].as_array()?;
         if self.kind != "verification" || !(VERDICTS.contains(&status) || status == "success") {
@@ -236,29 +238,31 @@ impl Response<'_> {
         let failed: Vec<&Value> = checks.iter().filter(|check| check["passed"] == false).collect();
         let (is_any_passed, is_any_failed) = (failed.len() < checks.len(), !failed.is_empty());
         let fitting = match (is_any_passed, is_any_failed) {
-            // A success is as good as a pass, and no better.
+            // `success` counts as a pass.
             (_, false) if status == "success" => return None,
             (false, false) => {
                 let message = format!(
                     "'{status}' needs at least one check; add to verification_data.checks what was checked, or \
                      say 'needs_clarification'"
                 );
-                return Some(self.wrong(vec![key("status")], message));
+                return Some(self.violation(vec![key("status")], message));
             }
             (true, false) => ["PASS"].as_slice(),
             (true, true) => &["PARTIAL", "FAIL"],
             (false, true) => &["FAIL"],
         };
-        let reason = match failed.is_empty() {
-            true => "every check has passed".to_owned(),
-            false => format!("{} of {} checks failed: {}", failed.len(), checks.len(), criteria(&failed)),
+        let reason = if failed.is_empty() {
+            "every check has passed".to_owned()
+        } else {
+            format!("{} of {} checks failed: {}", failed.len(), checks.len(), criteria(&failed))
         };
         let message = format!("must be '{}', not '{status}', since {reason}", fitting.join("' or '"));
-        (!fitting.contains(&status)).then(|| self.wrong(vec![key("status")], message))
+        (!fitting.contains(&status)).then(|| self.violation(vec![key("status")], message))
     }
 
-    /// What is not clear has to be asked. The total decides; without it every score does.
-    fn questions(&self) -> Option<Found> {
+    /// Checks that a low clarity score comes with questions. The total decides; without a total, every score
+    /// does.
+    fn missing_questions(&self) -> Option<Found> {
         let scores = self.value.get("clarity_data").filter(|_| self.kind == "clarity")?;
         let is_low = |name: &&str| scores[*name].as_f64().is_some_and(|score| score < CLEAR_FROM);
         let decisive: &[&str] = match scores.get("total_score") {
@@ -271,23 +275,25 @@ impl Response<'_> {
         match scores["follow_up_questions"].as_array() {
             None => self.missing(place, &reason),
             Some(asked) if asked.is_empty() => {
-                Some(self.wrong(place, format!("has 0 items, at least 1 needed{reason}")))
+                Some(self.violation(place, format!("has 0 items, at least 1 needed{reason}")))
             }
             Some(_) => None,
         }
     }
 
+    /// Returns a violation if the member at a location is missing.
     fn missing(&self, place: Vec<Segment>, reason: &str) -> Option<Found> {
-        let is_missing = self.at(&place).is_none();
-        is_missing.then(|| self.wrong(place, format!("required property is missing{reason}")))
+        let is_missing = self.value_at(&place).is_none();
+        is_missing.then(|| self.violation(place, format!("required property is missing{reason}")))
     }
 
-    fn wrong(&self, place: Vec<Segment>, message: String) -> Found {
-        let value = self.at(&place).cloned().unwrap_or_default();
+    fn violation(&self, place: Vec<Segment>, message: String) -> Found {
+        let value = self.value_at(&place).cloned().unwrap_or_default();
         (place.clone(), Violation { path: json_path(&place), message, schema_path: String::new(), value })
     }
 
-    fn at(&self, place: &[Segment]) -> Option<&Value> {
+    /// Returns the value at a location.
+    fn value_at(&self, place: &[Segment]) -> Option<&Value> {
         place.iter().try_fold(self.value, |value, segment| match segment {
             Segment::Key(key) => value.get(key),
             Segment::Index(index) => value.get(index),
@@ -295,7 +301,7 @@ impl Response<'_> {
     }
 }
 
-/// The criteria of some checks, in words.
+/// Renders the criteria of checks as a list.
 fn criteria(checks: &[&Value]) -> String {
     let mut named: Vec<String> =
         checks.iter().take(NAMED_MAX).map(|check| show(&check["criterion"])).collect();

@@ -1,23 +1,24 @@
-//! What is wrong with a value, in words that a person or a model can act on.
+//! Violations: differences between a value and its schema, worded so that a person or a model can act on
+//! them.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The most violations that are reported at once. Feedback to a model has to stay short to be
-/// followed; [`Violations::more`] says how many were left out.
+/// The most violations reported for one value. Models follow only short feedback; [`Violations::more`] counts
+/// the rest.
 pub const VIOLATIONS_MAX: usize = 20;
 
-/// One way in which a value does not satisfy its schema.
+/// One difference between a value and its schema.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Violation {
-    /// JSONPath of the offending place: `$.issues[0].severity`. A missing property is reported at
-    /// the path it should have.
+    /// JSONPath of the invalid value, such as `$.issues[0].severity`. For a missing property, the path it
+    /// should have.
     pub path: String,
-    /// What is wrong and what would be right.
+    /// The problem and the expected value, as one lower-case sentence without a full stop.
     pub message: String,
-    /// JSON Pointer of the keyword inside the schema; empty where no keyword says it.
+    /// JSON Pointer of the violated keyword inside the schema; empty for rules that no keyword expresses.
     pub schema_path: String,
-    /// The value found there; null for a missing property.
+    /// The value at `path`; null for a missing property.
     pub value: Value,
 }
 
@@ -30,24 +31,24 @@ impl std::fmt::Display for Violation {
 /// The violations of one value in document order, capped at [`VIOLATIONS_MAX`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Violations {
-    /// The first violations.
+    /// At most [`VIOLATIONS_MAX`] violations.
     pub list: Vec<Violation>,
-    /// How many more there are.
+    /// The number of violations left out of `list`.
     pub more: usize,
 }
 
 impl Violations {
-    /// Whether there is nothing wrong.
+    /// Returns whether the value is valid.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many violations there are, including those left out of the list.
+    /// Returns the number of violations, including those left out of the list.
     pub fn total(&self) -> usize {
         self.list.len() + self.more
     }
 
-    /// Each violation as `$.path: message`, and a last line when some were left out.
+    /// Returns each violation as `$.path: message`, and a last line that counts those left out.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.list.iter().map(ToString::to_string).collect();
         if self.more > 0 {
@@ -56,7 +57,7 @@ impl Violations {
         lines
     }
 
-    /// The first of all that were found, and how many more there are.
+    /// Keeps the first [`VIOLATIONS_MAX`] violations and counts the rest.
     pub fn capped(mut all: Vec<Violation>) -> Violations {
         let more = all.len().saturating_sub(VIOLATIONS_MAX);
         all.truncate(VIOLATIONS_MAX);

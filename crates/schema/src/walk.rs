@@ -1,75 +1,78 @@
-//! Where a schema holds other schemas, and what instance each of them applies to.
+//! Finds the subschemas of a schema, and the instance that each of them applies to.
 
 use serde_json::{Map, Value};
 
 use crate::path::escape_pointer;
 
-/// What a subschema applies to, seen from the instance its parent applies to.
+/// The instance that a subschema applies to, relative to its parent's instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AppliesTo {
     /// The same instance: `allOf`, `not`, `if`, …
-    Here,
-    /// A property, an item or a property name of the instance.
-    Inside,
-    /// Nothing by itself: `$defs`, `definitions`.
-    Shelf,
+    SameInstance,
+    /// A property, an item or a property name of that instance.
+    ChildInstance,
+    /// No instance, unless a reference leads to it: `$defs`, `definitions`.
+    NoInstance,
 }
 
-enum Holds {
+/// The form of the subschemas under a keyword.
+enum Form {
     One,
     List,
     Map,
     OneOrList,
 }
 
-use AppliesTo::{Here, Inside, Shelf};
-use Holds::{List, Map as Named, One, OneOrList};
+use AppliesTo::{ChildInstance, NoInstance, SameInstance};
+use Form::{List, Map as Named, One, OneOrList};
 
-const KEYWORDS: &[(&str, Holds, AppliesTo)] = &[
-    ("allOf", List, Here),
-    ("anyOf", List, Here),
-    ("oneOf", List, Here),
-    ("not", One, Here),
-    ("if", One, Here),
-    ("then", One, Here),
-    ("else", One, Here),
-    ("dependentSchemas", Named, Here),
-    ("dependencies", Named, Here),
-    ("properties", Named, Inside),
-    ("patternProperties", Named, Inside),
-    ("additionalProperties", One, Inside),
-    ("unevaluatedProperties", One, Inside),
-    ("propertyNames", One, Inside),
-    ("items", OneOrList, Inside),
-    ("prefixItems", List, Inside),
-    ("additionalItems", One, Inside),
-    ("unevaluatedItems", One, Inside),
-    ("contains", One, Inside),
-    ("$defs", Named, Shelf),
-    ("definitions", Named, Shelf),
+const KEYWORDS: &[(&str, Form, AppliesTo)] = &[
+    ("allOf", List, SameInstance),
+    ("anyOf", List, SameInstance),
+    ("oneOf", List, SameInstance),
+    ("not", One, SameInstance),
+    ("if", One, SameInstance),
+    ("then", One, SameInstance),
+    ("else", One, SameInstance),
+    ("dependentSchemas", Named, SameInstance),
+    ("dependencies", Named, SameInstance),
+    ("properties", Named, ChildInstance),
+    ("patternProperties", Named, ChildInstance),
+    ("additionalProperties", One, ChildInstance),
+    ("unevaluatedProperties", One, ChildInstance),
+    ("propertyNames", One, ChildInstance),
+    ("items", OneOrList, ChildInstance),
+    ("prefixItems", List, ChildInstance),
+    ("additionalItems", One, ChildInstance),
+    ("unevaluatedItems", One, ChildInstance),
+    ("contains", One, ChildInstance),
+    ("$defs", Named, NoInstance),
+    ("definitions", Named, NoInstance),
 ];
 
-/// Calls `visit` with the relative JSON Pointer, the value and the place of every direct subschema.
+/// Calls `visit` with the relative JSON Pointer, the schema and the instance of every direct subschema.
 pub(crate) fn subschemas<'a>(
     schema: &'a Map<String, Value>,
     mut visit: impl FnMut(String, &'a Value, AppliesTo),
 ) {
     for (keyword, value) in schema {
-        let Some((_, holds, place)) = KEYWORDS.iter().find(|(name, ..)| name == keyword) else { continue };
-        match (holds, value) {
+        let Some((_, form, applies_to)) = KEYWORDS.iter().find(|(name, ..)| name == keyword) else {
+            continue;
+        };
+        match (form, value) {
             (One | OneOrList, Value::Object(_) | Value::Bool(_)) => {
-                visit(format!("/{keyword}"), value, *place)
+                visit(format!("/{keyword}"), value, *applies_to)
             }
             (List | OneOrList, Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    visit(format!("/{keyword}/{index}"), item, *place);
+                    visit(format!("/{keyword}/{index}"), item, *applies_to);
                 }
             }
             (Named, Value::Object(members)) => {
                 for (name, member) in members {
-                    // `dependencies` may hold plain lists of names.
+                    // `dependencies` may also map to lists of names.
                     if !member.is_array() {
-                        visit(format!("/{keyword}/{}", escape_pointer(name)), member, *place);
+                        visit(format!("/{keyword}/{}", escape_pointer(name)), member, *applies_to);
                     }
                 }
             }
@@ -78,11 +81,11 @@ pub(crate) fn subschemas<'a>(
     }
 }
 
-/// The same walk over a schema that is to be changed in place.
+/// Calls `visit` with every direct subschema, to change it in place.
 pub(crate) fn subschemas_mut(schema: &mut Map<String, Value>, mut visit: impl FnMut(&mut Value)) {
     for (keyword, value) in schema {
-        let Some((_, holds, _)) = KEYWORDS.iter().find(|(name, ..)| name == keyword) else { continue };
-        match (holds, value) {
+        let Some((_, form, _)) = KEYWORDS.iter().find(|(name, ..)| name == keyword) else { continue };
+        match (form, value) {
             (One | OneOrList, value @ Value::Object(_)) => visit(value),
             (List | OneOrList, Value::Array(items)) => items.iter_mut().for_each(&mut visit),
             (Named, Value::Object(members)) => members.values_mut().for_each(&mut visit),
@@ -91,7 +94,7 @@ pub(crate) fn subschemas_mut(schema: &mut Map<String, Value>, mut visit: impl Fn
     }
 }
 
-/// The names of the keywords that hold subschemas, for spelling suggestions.
+/// Returns the keywords that contain subschemas, for spelling suggestions.
 pub(crate) fn keyword_names() -> impl Iterator<Item = &'static str> {
     KEYWORDS.iter().map(|(name, ..)| *name)
 }

@@ -1,26 +1,26 @@
-//! How values are written inside messages.
+//! Renders values inside messages.
 
 use serde_json::Value;
 
-/// The longest rendering of a single value inside a message; longer ones are cut with an ellipsis.
+/// The longest rendering of one value inside a message, in characters. Longer ones end with an ellipsis.
 const VALUE_CHARS_MAX: usize = 80;
 
-/// The longest message or path.
+/// The longest message or path, in characters. Longer ones end with an ellipsis.
 const MESSAGE_CHARS_MAX: usize = 600;
 
 /// The most alternatives listed in one message.
 const CHOICES_MAX: usize = 30;
 
-/// A value as it appears in a message: strings in single quotes, everything else as JSON.
+/// Renders a value: strings in single quotes, everything else as JSON.
 pub(crate) fn show(value: &Value) -> String {
     match value {
         Value::String(text) => format!("'{}'", visible(&clip(text))),
-        // The counting keyword is ours and nobody else's business.
+        // The counting keyword of `budget` is an implementation detail.
         other => visible(&clip(&other.to_string().replace(",\"x-slipform-step\":true", ""))),
     }
 }
 
-/// A text with its control characters written out, so that it stays on its line.
+/// Escapes control characters, so that the text stays on one line.
 pub(crate) fn visible(text: &str) -> String {
     let is_hidden = |character: char| character.is_control() || matches!(character, '\u{2028}' | '\u{2029}');
     if !text.contains(is_hidden) {
@@ -33,7 +33,7 @@ pub(crate) fn visible(text: &str) -> String {
         .collect()
 }
 
-/// Cuts a message that would drown everything else.
+/// Cuts a message to [`MESSAGE_CHARS_MAX`] characters.
 pub(crate) fn shorten(text: String) -> String {
     match text.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -41,7 +41,7 @@ pub(crate) fn shorten(text: String) -> String {
     }
 }
 
-/// A list of values: `['low', 'medium', 'high']`.
+/// Renders a list of values: `['low', 'medium', 'high']`.
 pub(crate) fn show_list<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
     let mut values = values.into_iter();
     let mut shown: Vec<String> = values.by_ref().take(CHOICES_MAX).map(show).collect();
@@ -52,7 +52,7 @@ pub(crate) fn show_list<'a>(values: impl IntoIterator<Item = &'a Value>) -> Stri
     format!("[{}]", shown.join(", "))
 }
 
-/// The JSON type of a value, with its article.
+/// Returns the JSON type of a value, with its article.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -65,7 +65,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The name of a JSON Schema type, with its article.
+/// Returns the name of a JSON Schema type, with its article.
 pub(crate) fn type_name(name: &str) -> String {
     match name {
         "integer" | "array" | "object" => format!("an {name}"),
@@ -83,7 +83,7 @@ pub(crate) fn either(names: &[String]) -> String {
     }
 }
 
-/// `1 item`, `2 items`.
+/// Renders a number with its noun: `1 item`, `2 items`.
 pub(crate) fn count(number: u64, noun: &str, plural: &str) -> String {
     format!("{number} {}", if number == 1 { noun } else { plural })
 }

@@ -1,4 +1,4 @@
-//! Schemas moved to another place: under a root object, or out of a document.
+//! Moves schemas: under a root object, or out of a document.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -11,45 +11,45 @@ use crate::refs::{REFERENCE_KEYWORDS, References, identifier_keyword, identifies
 use crate::shape::{Additional, Shape, Types};
 use crate::walk::{subschemas, subschemas_mut};
 
-/// The property that holds a wrapped answer.
+/// The property that contains a wrapped reply.
 const PROPERTY: &str = "result";
 
-/// The keywords that hold definitions.
-const SHELVES: [&str; 2] = ["$defs", "definitions"];
+/// The keywords that contain definitions.
+const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
 
-/// Whether the root does not promise an object, which many backends demand.
+/// Returns whether the root may be something other than an object. Many backends require an object.
 pub fn needs_wrapping(schema: &Value) -> bool {
     if check_depth(schema).is_err() {
         return true;
     }
     let references = References::collect(schema);
     let shape = Shape::new(schema, &references);
-    !promises_object(&shape, 0)
+    !is_always_object(&shape, 0)
 }
 
-/// How deep unions are followed to see whether every branch is an object. Deeper ones count as not.
+/// The most nested unions followed to decide whether every branch is an object. Deeper unions count as not.
 const UNION_DEPTH_MAX: usize = 4;
 
-fn promises_object(shape: &Shape<'_>, depth: usize) -> bool {
-    // What the keywords merely imply is no promise, but one that everyone who leaves out the type means.
+fn is_always_object(shape: &Shape<'_>, depth: usize) -> bool {
+    // Keywords such as `properties` imply an object: authors who omit `type` mean one.
     if shape.types() == Types::OBJECT {
         return true;
     }
     let branches = shape.alternatives().filter(|_| depth < UNION_DEPTH_MAX);
     branches.is_some_and(|branches| {
-        !branches.is_empty() && branches.iter().all(|branch| promises_object(branch, depth + 1))
+        !branches.is_empty() && branches.iter().all(|branch| is_always_object(branch, depth + 1))
     })
 }
 
-/// A schema for an object whose only property `result` satisfies `schema`. Definitions move to the root,
-/// where backends look for them, and references follow.
+/// Returns a schema for an object whose only property `result` satisfies `schema`. Definitions move to the
+/// root, where backends expect them, and references are updated.
 pub fn wrap_root(schema: &Value) -> Value {
     let mut inner = schema.clone();
     let mut wrapped = Map::new();
-    let moves = check_depth(schema).is_ok() && !stands_alone(schema);
+    let moves = check_depth(schema).is_ok() && !is_separate_resource(schema);
     let identifier_keyword = identifier_keyword(schema);
     if let Value::Object(keywords) = &mut inner {
-        // The identifier goes with the references that resolve against it.
+        // The identifier moves together with the references that resolve against it.
         for name in ["$schema", identifier_keyword] {
             if (moves || name == "$schema") && keywords.get(name).is_some_and(Value::is_string) {
                 wrapped.extend(keywords.shift_remove(name).map(|value| (name.to_owned(), value)));
@@ -66,21 +66,21 @@ pub fn wrap_root(schema: &Value) -> Value {
         }
         hoist(&mut inner, &mut wrapped);
     }
-    let shelves: Vec<(String, Value)> = SHELVES
+    let definitions: Vec<(String, Value)> = DEFINITION_KEYWORDS
         .iter()
-        .filter_map(|shelf| Some(((*shelf).to_owned(), wrapped.shift_remove(*shelf)?)))
+        .filter_map(|keyword| Some(((*keyword).to_owned(), wrapped.shift_remove(*keyword)?)))
         .collect();
     wrapped.insert("type".to_owned(), json!("object"));
     wrapped.insert("properties".to_owned(), json!({PROPERTY: inner}));
     wrapped.insert("required".to_owned(), json!([PROPERTY]));
     wrapped.insert("additionalProperties".to_owned(), json!(false));
-    wrapped.extend(shelves);
+    wrapped.extend(definitions);
     Value::Object(wrapped)
 }
 
-/// Whether a document with an identifier has references that depend on more than their own place. Under its
-/// identifier it stays a document of its own wherever it stands.
-fn stands_alone(root: &Value) -> bool {
+/// Returns whether a document with an identifier has references that depend on more than their own location.
+/// Such a document keeps its identifier and stays a separate resource inside the wrapper.
+fn is_separate_resource(root: &Value) -> bool {
     let Some(keywords) = root.as_object().filter(|keywords| identifies_itself(root, keywords)) else {
         return false;
     };
@@ -97,14 +97,14 @@ fn stands_alone(root: &Value) -> bool {
 /// Moves the definitions of a wrapped schema to the root.
 fn hoist(inner: &mut Value, wrapped: &mut Map<String, Value>) {
     let Value::Object(keywords) = inner else { return };
-    for shelf in SHELVES {
-        if let Some(definitions) = keywords.shift_remove(shelf) {
-            wrapped.insert(shelf.to_owned(), definitions);
+    for keyword in DEFINITION_KEYWORDS {
+        if let Some(definitions) = keywords.shift_remove(keyword) {
+            wrapped.insert(keyword.to_owned(), definitions);
         }
     }
 }
 
-/// The places of all schemas that have references, also where only a reference leads.
+/// Returns the locations of all schemas with references, including those that only a reference reaches.
 fn referring_places(root: &Value) -> Vec<String> {
     let references = References::collect(root);
     let mut places = Vec::new();
@@ -116,7 +116,7 @@ fn referring_places(root: &Value) -> Vec<String> {
             continue;
         };
         let Some(keywords) = schema.as_object() else { continue };
-        // A part with an identifier of its own keeps its references: they resolve against it.
+        // A subschema with its own identifier keeps its references, because they resolve against it.
         if !place.is_empty() && identifies_itself(root, keywords) {
             continue;
         }
@@ -131,18 +131,18 @@ fn referring_places(root: &Value) -> Vec<String> {
     places
 }
 
-/// Rewrites the references of one schema that has moved to `place`, except those to definitions.
+/// Rewrites the references of one schema that moved to `place`, except references to definitions.
 fn relocate(keywords: &mut Map<String, Value>, identifier: &str, place: &str) {
     for keyword in REFERENCE_KEYWORDS {
         let Some(Value::String(reference)) = keywords.get_mut(keyword) else { continue };
         let Some(fragment) = local_fragment(reference, identifier) else { continue };
         let first = fragment.split('/').nth(1).unwrap_or_default();
-        if !(fragment.is_empty() || fragment.starts_with('/')) || SHELVES.contains(&first) {
+        if !(fragment.is_empty() || fragment.starts_with('/')) || DEFINITION_KEYWORDS.contains(&first) {
             continue;
         }
         *reference = format!("#{place}{fragment}");
         if keyword == "$recursiveRef" {
-            // A recursive reference can only name the root; the plain one says where it led.
+            // `$recursiveRef` can refer only to the root, so it becomes a `$ref` to the new location.
             let reference = reference.clone();
             keywords.shift_remove(keyword);
             keywords.insert("$ref".to_owned(), json!(reference));
@@ -150,14 +150,14 @@ fn relocate(keywords: &mut Map<String, Value>, identifier: &str, place: &str) {
     }
 }
 
-/// What follows `#` in a reference to the document itself, by its identifier or without.
+/// Returns the fragment of a reference to the document itself, with or without its identifier.
 fn local_fragment<'r>(reference: &'r str, identifier: &str) -> Option<&'r str> {
     let rest = reference.strip_prefix(identifier).unwrap_or(reference);
     rest.strip_prefix('#').or_else(|| (rest.is_empty() && !identifier.is_empty()).then_some(rest))
 }
 
-/// The schema of the value at a place, as a document of its own with the definitions that it refers to.
-/// Nothing when it cannot be told, as in a union.
+/// Returns the schema of the value at a location as a separate document, with the definitions that it refers
+/// to. Returns `None` if the schema is not unique, as in a union.
 pub fn subschema_document(schema: &Value, place: &[Segment]) -> Option<Value> {
     check_depth(schema).ok()?;
     let references = References::collect(schema);
@@ -186,45 +186,46 @@ pub fn subschema_document(schema: &Value, place: &[Segment]) -> Option<Value> {
         [single] => (*single).clone(),
         several => json!({"allOf": several}),
     };
-    carry(schema, &references, &mut document)?;
+    copy_dependencies(schema, &references, &mut document)?;
     Some(document)
 }
 
-/// Brings the root's draft, and the targets of all references, into a document taken from it.
-fn carry(root: &Value, references: &References, document: &mut Value) -> Option<()> {
-    let mut shelf = Map::new();
+/// Copies the root's draft and the targets of all references into a document taken from it.
+fn copy_dependencies(root: &Value, references: &References, document: &mut Value) -> Option<()> {
+    let mut definitions = Map::new();
     let mut pending = Vec::new();
-    redirect(root, references, document, &mut pending)?;
+    redirect_references(root, references, document, &mut pending)?;
     while let Some(pointer) = pending.pop() {
-        let name = shelf_name(root, &pointer);
-        if shelf.contains_key(&name) {
+        let name = definition_name(root, &pointer);
+        if definitions.contains_key(&name) {
             continue;
         }
         let mut target = root.pointer(&pointer)?.clone();
         if let (true, Value::Object(keywords)) = (pointer.is_empty(), &mut target) {
-            for shelf in SHELVES.into_iter().chain(["$schema"]) {
-                keywords.shift_remove(shelf);
+            for keyword in DEFINITION_KEYWORDS.into_iter().chain(["$schema"]) {
+                keywords.shift_remove(keyword);
             }
         }
-        redirect(root, references, &mut target, &mut pending)?;
-        shelf.insert(name, target);
+        redirect_references(root, references, &mut target, &mut pending)?;
+        definitions.insert(name, target);
     }
     let Value::Object(keywords) = document else { return Some(()) };
-    // In the older drafts nothing may stand beside a reference.
+    // Older drafts ignore the keywords beside a reference.
     if keywords.contains_key("$ref") {
         *keywords = Map::from_iter([("allOf".to_owned(), json!([keywords]))]);
     }
     if let Some(draft) = root.get("$schema") {
         keywords.shift_insert(0, "$schema".to_owned(), draft.clone());
     }
-    if !shelf.is_empty() {
-        keywords.insert("$defs".to_owned(), Value::Object(shelf));
+    if !definitions.is_empty() {
+        keywords.insert("$defs".to_owned(), Value::Object(definitions));
     }
     Some(())
 }
 
-/// The name under `$defs` of what stood at a pointer: its own if it was a definition, else the pointer.
-fn shelf_name(root: &Value, pointer: &str) -> String {
+/// Returns the name under `$defs` for the target of a pointer: its own if it was a definition, else the
+/// pointer.
+fn definition_name(root: &Value, pointer: &str) -> String {
     let tokens: Vec<&str> = pointer.split('/').skip(1).collect();
     match tokens.as_slice() {
         ["$defs", name] => unescape_pointer(name),
@@ -233,8 +234,8 @@ fn shelf_name(root: &Value, pointer: &str) -> String {
     }
 }
 
-/// A reference to a name under `$defs`, with what a URI cannot hold written as percent codes.
-fn shelf_reference(name: &str) -> String {
+/// Returns a percent-encoded reference to a name under `$defs`.
+fn definition_reference(name: &str) -> String {
     let mut reference = String::from("#/$defs/");
     for byte in escape_pointer(name).bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~$".contains(&byte) {
@@ -246,8 +247,8 @@ fn shelf_reference(name: &str) -> String {
     reference
 }
 
-/// Points every reference of a schema to `$defs`; nothing when one cannot be followed.
-fn redirect(
+/// Points every reference of a schema to `$defs`. Returns `None` if a target is unknown.
+fn redirect_references(
     root: &Value,
     references: &References,
     schema: &mut Value,
@@ -257,15 +258,15 @@ fn redirect(
     if keywords.contains_key("$dynamicRef") || keywords.contains_key("$recursiveRef") {
         return None;
     }
-    for shelf in SHELVES {
-        keywords.shift_remove(shelf);
+    for keyword in DEFINITION_KEYWORDS {
+        keywords.shift_remove(keyword);
     }
     if let Some(Value::String(reference)) = keywords.get_mut("$ref") {
         let pointer = references.pointer(root, reference)?;
-        *reference = shelf_reference(&shelf_name(root, &pointer));
+        *reference = definition_reference(&definition_name(root, &pointer));
         pending.push(pointer);
     }
-    // An identifier would make the references resolve against it.
+    // References would resolve against an identifier.
     for name in ["$id", "id", "$anchor", "$dynamicAnchor"] {
         if keywords.get(name).is_some_and(Value::is_string) {
             keywords.shift_remove(name);
@@ -274,7 +275,7 @@ fn redirect(
     let mut followed = Some(());
     subschemas_mut(keywords, |child| {
         if followed.is_some() {
-            followed = redirect(root, references, child, pending);
+            followed = redirect_references(root, references, child, pending);
         }
     });
     followed

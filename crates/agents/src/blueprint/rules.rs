@@ -144,7 +144,7 @@ fn example(definition: &Definition, output: Option<&Schema>, findings: &mut Find
         let mut violations = output.violations(example);
         if violations.is_empty() && universal::is_universal(output) {
             let own = definition.get("response_type").and_then(Value::as_str);
-            violations = universal::pairing(example, own);
+            violations = universal::pairing_violations(example, own);
         }
         for violation in violations.list {
             findings.add_problem(Problem::under("$.output_example", &violation.path, violation.message));

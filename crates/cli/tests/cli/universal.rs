@@ -37,7 +37,7 @@ fn read(ran: &Ran) -> Value {
     let response = ran.json();
     let form = universal::schema().unwrap();
     assert_eq!(form.violations(&response).lines(), [""; 0], "{response}");
-    assert_eq!(universal::pairing(&response, Some("planning")).lines(), [""; 0], "{response}");
+    assert_eq!(universal::pairing_violations(&response, Some("planning")).lines(), [""; 0], "{response}");
     response
 }
 

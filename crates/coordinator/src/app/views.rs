@@ -125,7 +125,7 @@ fn without_contract() -> SchemaValidation {
 /// A failure with a response for whoever reads universal responses and nothing else. The journals of runs that end while
 /// nobody works on them have none.
 pub(super) fn answering(mut error: RunError, schema: Option<&Value>) -> RunError {
-    if error.response.is_none() && schema.is_some_and(universal::says_universal) {
+    if error.response.is_none() && schema.is_some_and(universal::is_universal_source) {
         error.response = serde_json::to_value(UniversalResponse::of_error(&error)).ok();
     }
     error

@@ -56,7 +56,11 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
                     same("a result's violations", &json!([]), &json!(schema.violations(data).lines()))?;
                     if universal::is_universal(&schema) {
                         let own = case.blueprint["response_type"].as_str();
-                        same("unpaired", &json!([]), &json!(universal::pairing(data, own).lines()))?;
+                        same(
+                            "unpaired",
+                            &json!([]),
+                            &json!(universal::pairing_violations(data, own).lines()),
+                        )?;
                     }
                 }
                 (None, None, Some(_)) => {}
@@ -101,7 +105,7 @@ fn ready(case: &Case, response: Option<&Value>) -> Result<(), String> {
     let response = response.ok_or("a universal contract's failure without a response")?;
     same("a response's violations", &json!([]), &json!(schema.violations(response).lines()))?;
     let own = case.blueprint["response_type"].as_str();
-    same("an unpaired response", &json!([]), &json!(universal::pairing(response, own).lines()))
+    same("an unpaired response", &json!([]), &json!(universal::pairing_violations(response, own).lines()))
 }
 
 /// Whether it tells what came of a call, be it only the beginning of a reply.

@@ -1,10 +1,10 @@
-//! Bounds in a few words.
+//! Renders bounds as short notes.
 
 use serde_json::Value;
 
 use crate::shape::Shape;
 
-/// The longest pattern that is shown, in characters. Longer ones tell a model nothing.
+/// The longest pattern that is shown, in characters. Models do not follow longer ones.
 const PATTERN_CHARACTERS_MAX: usize = 80;
 
 pub(super) fn string_bounds(shape: &Shape<'_>) -> String {

@@ -1,4 +1,4 @@
-//! Which definitions get a name of their own in a skeleton.
+//! Selects the definitions that get a name in a skeleton.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,10 +8,10 @@ use crate::path::unescape_pointer;
 use crate::refs::{REFERENCE_KEYWORDS, References};
 use crate::walk::subschemas;
 
-/// The largest definition, in JSON values, that is written again wherever it is used.
+/// The largest definition, in JSON values, that is repeated wherever it is used.
 const SMALL_VALUES_MAX: usize = 12;
 
-/// The names of definitions that are used more than once, and so also of all that contain themselves.
+/// The names of definitions that are used more than once, which includes all recursive ones.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: HashMap<String, String>,
@@ -34,14 +34,14 @@ impl Names {
                 let Some(reference) = keywords.get(keyword).and_then(Value::as_str) else { continue };
                 let Some(pointer) = references.pointer(root, reference) else { continue };
                 pending.extend(root.pointer(&pointer));
-                // What is no mere definition is used where it stands, too.
-                let at_home = usize::from(!is_definition(&pointer));
-                let count = uses.entry(pointer.clone()).or_insert(at_home);
+                // A target outside `$defs` is also used at its own location.
+                let own_use = usize::from(!is_definition(&pointer));
+                let count = uses.entry(pointer.clone()).or_insert(own_use);
                 *count += 1;
                 order.push(pointer);
             }
-            subschemas(keywords, |_, child, place| {
-                if place != crate::walk::AppliesTo::Shelf {
+            subschemas(keywords, |_, child, applies_to| {
+                if applies_to != crate::walk::AppliesTo::NoInstance {
                     pending.push(child);
                 }
             });
@@ -77,7 +77,7 @@ impl Names {
         self.names.get(pointer).map(String::as_str)
     }
 
-    /// The name of a definition, which then has to be written out.
+    /// Returns the name of a definition, and schedules the definition to be written.
     pub(super) fn mention(&mut self, pointer: &str) -> Option<String> {
         let name = self.names.get(pointer)?.clone();
         if !self.mentioned.iter().any(|known| known == pointer) {
@@ -86,7 +86,7 @@ impl Names {
         Some(name)
     }
 
-    /// The next definition that was mentioned and is not done.
+    /// Returns the next mentioned definition that is not written yet.
     pub(super) fn next_mentioned(&self, done: &[String]) -> Option<String> {
         self.mentioned.get(done.len()).cloned()
     }
@@ -97,7 +97,7 @@ fn is_definition(pointer: &str) -> bool {
     matches!(tokens.next(), Some("$defs" | "definitions")) && tokens.count() == 1
 }
 
-/// Whether a definition is small and refers to nothing, so that writing it again costs little.
+/// Returns whether a definition is small and has no references, so that repeating it costs little.
 fn is_small(schema: &Value) -> bool {
     let mut count = 0;
     let mut pending = vec![schema];

@@ -1,30 +1,31 @@
-//! Two schemas for the same value as one, where that can plainly be said.
+//! Joins two schemas for the same value into one, where one schema can express both.
 
 use serde_json::{Map, Value, json};
 
 use super::draft::ANNOTATIONS;
 
-/// What two schemas say together.
+/// The conjunction of two schemas.
 #[derive(Debug)]
 pub(super) enum Conjunction {
-    /// One schema that says the same.
+    /// One schema that is equivalent to both.
     Both(Map<String, Value>),
     /// No value satisfies both.
     Never,
-    /// It cannot be said in one schema.
+    /// One schema cannot express both.
     Unclear,
 }
 
-/// Keywords that act together: one side may bring a group only if the other has nothing of it.
+/// Keywords that depend on each other: one side may have a group only if the other side has none of it, or
+/// the same.
 const GROUPS: [&[&str]; 2] = [&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
 
-/// Joins two cleaned schemas, the right one standing inside the left. Parts that both describe, such as a property, become an `allOf` of their own
-/// that is looked at in its turn.
+/// Joins two cleaned schemas; `right` was nested inside `left`. A part that both describe, such as a
+/// property, becomes an `allOf` that is joined when lowering reaches it.
 pub(super) fn join(mut left: Map<String, Value>, mut right: Map<String, Value>) -> Conjunction {
     for side in [&left, &right] {
-        // Whether a property is evaluated depends on the schema it stands in, which joining would change.
-        let looks_around = side.contains_key("unevaluatedItems") || side.contains_key("allOf");
-        if looks_around {
+        // Whether a property is evaluated depends on its enclosing schema, which joining would change.
+        let depends_on_context = side.contains_key("unevaluatedItems") || side.contains_key("allOf");
+        if depends_on_context {
             return Conjunction::Unclear;
         }
     }
@@ -76,7 +77,8 @@ pub(super) fn join(mut left: Map<String, Value>, mut right: Map<String, Value>) 
     Conjunction::Both(left)
 }
 
-/// Puts both sides' meaning of one keyword into `ours`: `Some(false)` when nothing satisfies both.
+/// Joins both values of one keyword into `ours`. Returns `Some(false)` if no value satisfies both, `None` if
+/// one keyword cannot express both.
 fn join_keyword(name: &str, ours: &mut Value, theirs: Value) -> Option<bool> {
     match name {
         "type" => {
@@ -123,7 +125,7 @@ fn join_keyword(name: &str, ours: &mut Value, theirs: Value) -> Option<bool> {
     Some(true)
 }
 
-/// A schema that says what both say, to be joined when it is reached.
+/// Returns an `allOf` of both schemas, which is joined when lowering reaches it.
 pub(super) fn both(first: Value, second: Value) -> Value {
     if first == second {
         return first;
@@ -135,8 +137,8 @@ pub(super) fn both(first: Value, second: Value) -> Value {
     }
 }
 
-/// Applies each side's `additionalProperties` to the properties that only the other side names, because
-/// in one schema they would no longer be additional. `false` when that cannot be told.
+/// Applies each side's `additionalProperties` to the properties that only the other side names: in the joined
+/// schema they are no longer additional. Returns `false` if one schema cannot express this.
 fn spread_additional(left: &mut Map<String, Value>, right: &mut Map<String, Value>) -> bool {
     let is_open = |side: &Map<String, Value>| {
         side.get("additionalProperties").is_none_or(|rule| rule == &Value::Bool(true))
@@ -164,12 +166,12 @@ fn spread_additional(left: &mut Map<String, Value>, right: &mut Map<String, Valu
     if !fill(left, right) || !fill(right, left) {
         return false;
     }
-    // A pattern on one side exempts names from that side's rule only, which one schema cannot say.
+    // A pattern exempts names from the rule of its own side only. One schema cannot express that.
     let has_patterns = |side: &Map<String, Value>| side.contains_key("patternProperties");
     (is_open(left) || !has_patterns(right)) && (is_open(right) || !has_patterns(left))
 }
 
-/// The values that a schema lists, if it does.
+/// Returns the values that a schema lists in `const` and `enum`; `None` if it lists none.
 pub(super) fn values_of(keywords: &Map<String, Value>) -> Option<Vec<Value>> {
     let listed = keywords.get("enum").and_then(Value::as_array);
     match (keywords.get("const"), listed) {
@@ -180,7 +182,7 @@ pub(super) fn values_of(keywords: &Map<String, Value>) -> Option<Vec<Value>> {
     }
 }
 
-/// The names under a `type` keyword.
+/// Returns the names under a `type` keyword.
 pub(super) fn type_names(value: &Value) -> Vec<String> {
     match value {
         Value::String(name) => vec![name.clone()],
@@ -189,6 +191,7 @@ pub(super) fn type_names(value: &Value) -> Vec<String> {
     }
 }
 
+/// Returns the types that both lists allow; `number` includes `integer`.
 fn common_types(first: &Value, second: &Value) -> Vec<String> {
     let (first, second) = (type_names(first), type_names(second));
     let holds = |list: &[String], name: &str| list.iter().any(|known| known == name);
@@ -200,7 +203,7 @@ fn common_types(first: &Value, second: &Value) -> Vec<String> {
             common.push(name.clone());
         }
     }
-    // Of `integer` and `number` both, only one side's `integer` is common, unless both say `number`.
+    // `number` is common only if both sides have it; it then includes `integer`.
     if holds(&common, "number") {
         common.retain(|name| name != "integer");
     }

@@ -1,4 +1,4 @@
-//! Which keywords mean something in which draft.
+//! The keywords that constrain values in each draft.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::refs::References;
 use crate::walk::subschemas;
 
-/// The drafts, oldest first.
+/// The drafts of JSON Schema, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Edition {
     Four,
@@ -18,7 +18,7 @@ pub(crate) enum Edition {
 }
 
 impl Edition {
-    /// The draft of a document; draft 7 when it does not say, as everywhere in this crate.
+    /// Returns the draft of a document; draft 7 without a known `$schema`, as everywhere in this crate.
     pub(crate) fn of(root: &Value) -> Edition {
         let name = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         if name.contains("draft-04") {
@@ -34,7 +34,7 @@ impl Edition {
         }
     }
 
-    /// Whether a keyword constrains values in this draft.
+    /// Returns whether a keyword constrains values in this draft.
     fn asserts(self, keyword: &str) -> bool {
         match keyword {
             "const" | "contains" | "propertyNames" => self >= Edition::Six,
@@ -51,8 +51,8 @@ impl Edition {
         }
     }
 
-    /// The keywords of one schema that mean something in this draft, and the annotations, in terms that
-    /// are the same in every draft.
+    /// Returns the annotations, and the keywords that constrain values in this draft, without the differences
+    /// between drafts.
     pub(crate) fn clean(self, keywords: &Map<String, Value>) -> Map<String, Value> {
         let only_reference = self <= Edition::Seven && keywords.get("$ref").is_some_and(Value::is_string);
         let mut clean = Map::new();
@@ -106,11 +106,11 @@ const ASSERTIONS: [&str; 28] = [
     "multipleOf",
 ];
 
-/// Keywords that tell a reader something and constrain nothing.
+/// Keywords that describe a value and constrain nothing.
 pub(crate) const ANNOTATIONS: [&str; 8] =
     ["title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"];
 
-/// The formats that validation asserts in some draft; others constrain nothing.
+/// The formats that some draft asserts; other formats constrain nothing.
 const FORMATS: [&str; 19] = [
     "date",
     "time",
@@ -133,7 +133,7 @@ const FORMATS: [&str; 19] = [
     "regex",
 ];
 
-/// Whether a keyword with this value lets everything pass.
+/// Returns whether a keyword with this value accepts everything.
 fn is_trivial(keyword: &str, value: &Value) -> bool {
     match keyword {
         "uniqueItems" => value == &Value::Bool(false),
@@ -150,7 +150,7 @@ fn is_trivial(keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a schema lets everything pass, plainly.
+/// Returns whether a schema obviously accepts everything.
 pub(super) fn is_any(schema: &Value) -> bool {
     match schema {
         Value::Bool(allowed) => *allowed,
@@ -159,12 +159,12 @@ pub(super) fn is_any(schema: &Value) -> bool {
     }
 }
 
-/// Whether a cleaned schema says nothing about values.
-pub(super) fn says_nothing(keywords: &Map<String, Value>) -> bool {
+/// Returns whether a cleaned schema consists of annotations only.
+pub(super) fn is_unconstrained(keywords: &Map<String, Value>) -> bool {
     keywords.keys().all(|name| ANNOTATIONS.contains(&name.as_str()))
 }
 
-/// All keywords that constrain values anywhere in a document that validation can reach.
+/// Returns all keywords that constrain values in the parts of a document that validation can reach.
 pub(super) fn constraining_keywords(root: &Value) -> BTreeSet<String> {
     let edition = Edition::of(root);
     let references = References::collect(root);
@@ -181,9 +181,9 @@ pub(super) fn constraining_keywords(root: &Value) -> BTreeSet<String> {
         let in_force = |name: &str, value: &Value| edition.asserts(name) && !is_trivial(name, value);
         let names = keywords.iter().filter(|(name, value)| in_force(name, value));
         found.extend(names.map(|(name, _)| name.clone()));
-        subschemas(keywords, |relative, child, place| {
+        subschemas(keywords, |relative, child, applies_to| {
             let keyword = relative.split('/').nth(1).unwrap_or_default();
-            if place != crate::walk::AppliesTo::Shelf && edition.asserts(keyword) {
+            if applies_to != crate::walk::AppliesTo::NoInstance && edition.asserts(keyword) {
                 pending.push(child);
             }
         });

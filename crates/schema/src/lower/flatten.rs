@@ -1,19 +1,20 @@
-//! Joining what applies to the same value: `allOf`, and references with other keywords beside them.
+//! Joins schemas that apply to the same value: `allOf`, and references beside other keywords.
 
 use serde_json::{Map, Value};
 
 use super::conjunction::{Conjunction, join};
-use super::draft::{ANNOTATIONS, says_nothing};
-use super::engine::{Engine, Flat, INLINE_LEVELS_MAX};
+use super::draft::{ANNOTATIONS, is_unconstrained};
+use super::lowering::{Flat, INLINE_LEVELS_MAX, Lowering};
 
-impl Engine<'_> {
-    /// One schema with everything that applies beside it joined in; what cannot be is lost.
+impl Lowering<'_> {
+    /// Joins everything that applies beside a schema into it. Parts that cannot be joined are recorded as
+    /// lost.
     pub(super) fn flatten(&mut self, keywords: &Map<String, Value>) -> Flat {
         let mut base = self.edition.clean(keywords);
         for dynamic in ["$dynamicRef", "$recursiveRef"] {
             if base.shift_remove(dynamic).is_some() {
-                self.hopeless |= self.rules.closed;
-                self.lose(dynamic);
+                self.unenforceable |= self.rules.closed;
+                self.record_lost(dynamic);
             }
         }
         let mut parts: Vec<(&'static str, Map<String, Value>)> = Vec::new();
@@ -25,7 +26,7 @@ impl Engine<'_> {
                 for member in members {
                     match member {
                         Value::Object(member) => parts.push(("allOf", member)),
-                        Value::Bool(false) => return Flat { impossible: true, ..Flat::default() },
+                        Value::Bool(false) => return Flat { is_impossible: true, ..Flat::default() },
                         _ => {}
                     }
                 }
@@ -34,8 +35,8 @@ impl Engine<'_> {
         self.join_all(base, parts)
     }
 
-    /// Joins `parts` into `base` one by one. A part that cannot be joined is lost by the name that it has
-    /// with it.
+    /// Joins `parts` into `base` one by one. A part that cannot be joined is recorded as lost under its
+    /// keyword.
     pub(super) fn join_all(
         &mut self,
         base: Map<String, Value>,
@@ -44,43 +45,44 @@ impl Engine<'_> {
         let mut joined = Flat { keywords: base, ..Flat::default() };
         let mut lone_reference = None;
         let parts: Vec<_> =
-            parts.into_iter().filter(|(_, part)| !says_nothing(&self.edition.clean(part))).collect();
-        let alone = parts.len() == 1 && says_nothing(&joined.keywords);
+            parts.into_iter().filter(|(_, part)| !is_unconstrained(&self.edition.clean(part))).collect();
+        let alone = parts.len() == 1 && is_unconstrained(&joined.keywords);
         for (name, part) in parts {
             let part = self.edition.clean(&part);
-            // A reference with nothing beside it needs no joining, and stays one.
+            // A reference with nothing beside it needs no joining and stays a reference.
             if alone && is_lone_reference(&part) {
                 joined.keywords.extend(part);
                 return joined;
             }
             let Some(expanded) = self.expand(&part) else {
                 lone_reference = lone_reference.or_else(|| part.get("$ref").cloned());
-                self.lose(name);
+                self.record_lost(name);
                 continue;
             };
             let before = joined.keywords.clone();
-            if !self.spend(&before) || !self.spend(&expanded.keywords) {
+            if !self.add_work(&before) || !self.add_work(&expanded.keywords) {
                 return joined;
             }
             match join(before, expanded.keywords) {
                 Conjunction::Both(both) => joined.keywords = both,
-                Conjunction::Never => return Flat { impossible: true, ..joined },
+                Conjunction::Never => return Flat { is_impossible: true, ..joined },
                 Conjunction::Unclear => {
-                    self.lose(name);
+                    self.record_lost(name);
                     continue;
                 }
             }
-            joined.impossible |= expanded.impossible;
-            joined.opened.extend(expanded.opened);
+            joined.is_impossible |= expanded.is_impossible;
+            joined.inlined.extend(expanded.inlined);
         }
-        if let Some(reference) = lone_reference.filter(|_| says_nothing(&joined.keywords)) {
+        if let Some(reference) = lone_reference.filter(|_| is_unconstrained(&joined.keywords)) {
             joined.keywords.insert("$ref".to_owned(), reference);
         }
-        settle_unevaluated(&mut joined.keywords);
+        replace_unevaluated(&mut joined.keywords);
         joined
     }
 
-    /// A part without references and `allOf` at its top; nothing when a definition contains itself.
+    /// Returns a part without references and `allOf` at its top level; `None` if a definition contains
+    /// itself.
     fn expand(&mut self, part: &Map<String, Value>) -> Option<Flat> {
         if !self.descend() {
             return None;
@@ -94,38 +96,38 @@ impl Engine<'_> {
         expanded
     }
 
-    /// The definition that a reference leads to, flattened, and marked as open.
+    /// Returns the flattened definition that a reference leads to, with its pointer in `opened`.
     pub(super) fn inline(&mut self, reference: &str) -> Option<Flat> {
         let pointer = self.resolve(reference)?;
-        if self.open.contains(&pointer) || self.open.len() >= INLINE_LEVELS_MAX {
+        if self.inlining.contains(&pointer) || self.inlining.len() >= INLINE_LEVELS_MAX {
             return None;
         }
         let keywords = match self.root.pointer(&pointer)? {
             Value::Object(keywords) => keywords.clone(),
             Value::Bool(true) => return Some(Flat::default()),
-            _ => return Some(Flat { impossible: true, ..Flat::default() }),
+            _ => return Some(Flat { is_impossible: true, ..Flat::default() }),
         };
-        if !self.spend(&keywords) {
+        if !self.add_work(&keywords) {
             return None;
         }
-        self.open.push(pointer.clone());
+        self.inlining.push(pointer.clone());
         let flat = self.expand(&keywords);
-        self.open.pop();
+        self.inlining.pop();
         let mut flat = flat?;
-        flat.opened.push(pointer);
+        flat.inlined.push(pointer);
         Some(flat)
     }
 }
 
-/// Whether a reference is all that a schema says.
+/// Returns whether a schema consists of a reference and annotations.
 fn is_lone_reference(keywords: &Map<String, Value>) -> bool {
     let others = keywords.keys().filter(|name| !ANNOTATIONS.contains(&name.as_str()));
     keywords.contains_key("$ref") && others.count() == 1
 }
 
-/// Says `additionalProperties: false` for `unevaluatedProperties: false` once nothing else in the schema
-/// could evaluate properties.
-fn settle_unevaluated(keywords: &mut Map<String, Value>) {
+/// Replaces `unevaluatedProperties` by `additionalProperties` if no other keyword in the schema evaluates
+/// properties.
+fn replace_unevaluated(keywords: &mut Map<String, Value>) {
     const EVALUATING: [&str; 7] = ["anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "$ref"];
     if keywords.contains_key("unevaluatedProperties")
         && !EVALUATING.iter().any(|name| keywords.contains_key(*name))

@@ -1,15 +1,15 @@
-//! Lowering a schema without unions: its type, its values, and what it says of strings and numbers.
+//! Lowers schemas without unions: types, listed values, strings and numbers.
 
 use serde_json::{Map, Value, json};
 
 use super::conjunction::{type_names, values_of};
-use super::engine::Engine;
+use super::lowering::Lowering;
 use super::rules::Bounds;
 use super::unions::type_of;
 use crate::Schema;
 
-/// Keywords that say something of one type only, by type. A schema that has them without a type is taken
-/// to mean that type: backends would otherwise generate anything.
+/// Keywords that constrain one type only, by type. A schema with such keywords and no `type` gets that type,
+/// because backends would otherwise generate any value.
 const BY_TYPE: [(&str, &[&str]); 4] = [
     (
         "object",
@@ -44,12 +44,13 @@ const BY_TYPE: [(&str, &[&str]); 4] = [
     ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
 ];
 
-impl Engine<'_> {
+impl Lowering<'_> {
+    /// Lowers a schema without unions and references.
     pub(super) fn leaf(&mut self, keywords: Map<String, Value>) -> Value {
         if let Some(values) = values_of(&keywords) {
             return self.values(&keywords, values);
         }
-        self.lose_logic(&keywords);
+        self.record_lost_logic(&keywords);
         let types = match keywords.get("type") {
             Some(stated) => type_names(stated),
             None => {
@@ -57,7 +58,7 @@ impl Engine<'_> {
                     |(_, names): &&(&str, &[&str])| names.iter().any(|name| keywords.contains_key(*name));
                 match BY_TYPE.iter().find(implied) {
                     Some((name, _)) => vec![(*name).to_owned()],
-                    None => return self.anything(keywords),
+                    None => return self.any_value(keywords),
                 }
             }
         };
@@ -83,24 +84,24 @@ impl Engine<'_> {
         Value::Object(lowered)
     }
 
-    /// `not` and conditions, which no backend enforces.
-    fn lose_logic(&mut self, keywords: &Map<String, Value>) {
+    /// Records `not` and conditions as lost; no backend enforces them.
+    fn record_lost_logic(&mut self, keywords: &Map<String, Value>) {
         if keywords.contains_key("not") {
-            self.lose("not");
+            self.record_lost("not");
         }
         let branches = ["then", "else"].into_iter().filter(|name| keywords.contains_key(*name));
         for branch in branches.filter(|_| keywords.contains_key("if")) {
-            self.lose("if");
-            self.lose(branch);
+            self.record_lost("if");
+            self.record_lost(branch);
         }
     }
 
-    /// Enumerated values: those that the keywords beside them admit, because backends read no further.
+    /// Writes the listed values that the keywords beside them accept, because backends ignore those keywords.
     fn values(&mut self, keywords: &Map<String, Value>, values: Vec<Value>) -> Value {
-        self.lose_logic(keywords);
+        self.record_lost_logic(keywords);
         let is_compound = |value: &Value| value.is_array() || value.is_object();
         let has_compound = values.iter().any(is_compound);
-        self.hopeless |= has_compound && !self.rules.compound_values;
+        self.unenforceable |= has_compound && !self.rules.compound_values;
         let mut beside = keywords.clone();
         beside.retain(|name, _| {
             let simple = BY_TYPE[2].1.contains(&name.as_str()) || BY_TYPE[3].1.contains(&name.as_str());
@@ -109,7 +110,7 @@ impl Engine<'_> {
         if has_compound {
             for (_, names) in &BY_TYPE[..2] {
                 for name in names.iter().filter(|name| keywords.contains_key(**name)) {
-                    self.lose(name);
+                    self.record_lost(name);
                 }
             }
         }
@@ -117,7 +118,7 @@ impl Engine<'_> {
         if !beside.is_empty() {
             match Schema::compile(&Value::Object(beside.clone())) {
                 Ok(schema) => admitted.retain(|value| schema.is_valid(value)),
-                Err(_) => beside.keys().for_each(|name| self.lose(name)),
+                Err(_) => beside.keys().for_each(|name| self.record_lost(name)),
             }
         }
         let mut types: Vec<&str> = Vec::new();
@@ -145,7 +146,7 @@ impl Engine<'_> {
     }
 
     fn string(&mut self, keywords: &Map<String, Value>, lowered: &mut Map<String, Value>) {
-        let mut precise = false;
+        let mut is_constrained = false;
         for name in self.rules.string_precedence.unwrap_or(["pattern", "format"]) {
             let Some(value) = keywords.get(name) else { continue };
             let text = value.as_str().unwrap_or_default();
@@ -153,21 +154,21 @@ impl Engine<'_> {
                 "pattern" => self.rules.pattern(text),
                 _ => self.rules.formats.contains(&text).then(|| text.to_owned()),
             };
-            match enforced.filter(|_| !(precise && self.rules.string_precedence.is_some())) {
+            match enforced.filter(|_| !(is_constrained && self.rules.string_precedence.is_some())) {
                 Some(text) => {
                     lowered.insert(name.to_owned(), Value::String(text));
-                    precise = true;
+                    is_constrained = true;
                 }
-                None => self.lose(name),
+                None => self.record_lost(name),
             }
         }
-        let lengths = self.rules.lengths && !(precise && self.rules.string_precedence.is_some());
+        let lengths = self.rules.lengths && !(is_constrained && self.rules.string_precedence.is_some());
         for name in ["minLength", "maxLength"] {
             self.count(name, keywords, lengths, lowered);
         }
     }
 
-    /// A count or length, where the backend enforces it and it is not too large for it.
+    /// Writes a count or length if the backend enforces it and it does not exceed the backend's limit.
     pub(super) fn count(
         &mut self,
         name: &str,
@@ -182,7 +183,7 @@ impl Engine<'_> {
             Some(whole) => {
                 lowered.insert(name.to_owned(), json!(whole));
             }
-            None => self.lose(name),
+            None => self.record_lost(name),
         }
     }
 
@@ -204,7 +205,7 @@ impl Engine<'_> {
                 Some(value) if enforced => {
                     kept.insert(name.to_owned(), value.clone());
                 }
-                Some(_) => self.lose(name),
+                Some(_) => self.record_lost(name),
                 None => {}
             }
         }
@@ -218,17 +219,17 @@ impl Engine<'_> {
             if self.rules.multiple_of {
                 lowered.insert("multipleOf".to_owned(), step.clone());
             } else if !(only_integers && step.as_f64() == Some(1.0)) {
-                self.lose("multipleOf");
+                self.record_lost("multipleOf");
             }
         }
     }
 }
 
-/// Whole numbers beyond this are not exact as floating-point numbers and are left as written.
+/// The largest integer that is exact as a double. Bounds beyond it are left unchanged.
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// Leaves one bound of a pair that says what both say; for integers a whole, inclusive one, because
-/// backends read only the first bound they find.
+/// Joins an inclusive and an exclusive bound into one, because backends read only the first they find. For
+/// integers, the result is an inclusive integer bound.
 fn tighten(
     bounds: &mut Map<String, Value>,
     inclusive: &str,

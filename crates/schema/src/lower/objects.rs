@@ -1,13 +1,13 @@
-//! Lowering objects and arrays.
+//! Lowers objects and arrays.
 
 use serde_json::{Map, Value, json};
 
 use super::conjunction::type_names;
 use super::draft::is_any;
-use super::engine::Engine;
+use super::lowering::Lowering;
 
-impl Engine<'_> {
-    /// Writes what a schema says of objects; `false` when no object can satisfy it.
+impl Lowering<'_> {
+    /// Writes the keywords for objects. Returns `false` if no object can satisfy them.
     pub(super) fn object(&mut self, keywords: &Map<String, Value>, lowered: &mut Map<String, Value>) -> bool {
         let required = names_in(keywords.get("required"));
         let rest = self.rest(keywords);
@@ -20,14 +20,14 @@ impl Engine<'_> {
             }
         }
         let is_closed = rest == Value::Bool(false);
-        self.lose_counts(keywords, properties.len(), required.len(), is_closed, lowered);
+        self.write_property_counts(keywords, properties.len(), required.len(), is_closed, lowered);
         for name in ["dependencies", "dependentRequired", "dependentSchemas"] {
             if keywords.contains_key(name) {
-                self.lose(name);
+                self.record_lost(name);
             }
         }
         if self.rules.closed && properties.is_empty() && !is_closed {
-            self.hopeless = true;
+            self.unenforceable = true;
         }
         let has_names = !properties.is_empty();
         let mut forbids = false;
@@ -38,7 +38,7 @@ impl Engine<'_> {
                 Value::Bool(false) if is_required => return false,
                 Value::Bool(false) => forbids = true,
                 property if self.rules.all_required && !is_required => {
-                    self.nulls = true;
+                    self.needs_restore = true;
                     written.insert(name, nullable(property));
                 }
                 property => {
@@ -69,19 +69,19 @@ impl Engine<'_> {
         true
     }
 
-    /// What properties without a name of their own have to be; patterns are widened to all names.
+    /// Returns the schema for properties that are not named. Patterns are widened to all names.
     fn rest(&mut self, keywords: &Map<String, Value>) -> Value {
         let additional = keywords.get("additionalProperties").cloned().unwrap_or_else(|| {
-            // Other keywords could evaluate properties, but none of them is left here.
+            // At this point no keyword is left that could evaluate properties.
             let unevaluated = keywords.get("unevaluatedProperties").cloned();
             unevaluated.unwrap_or(Value::Bool(true))
         });
         let Some(Value::Object(patterns)) = keywords.get("patternProperties") else { return additional };
-        self.lose("patternProperties");
+        self.record_lost("patternProperties");
         if is_any(&additional) {
             return additional;
         }
-        self.lose("additionalProperties");
+        self.record_lost("additionalProperties");
         let mut choices: Vec<Value> = patterns.values().cloned().collect();
         choices.push(additional);
         choices.retain(|choice| choice != &Value::Bool(false));
@@ -92,8 +92,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Rules on the number and spelling of properties, lost where the listed properties do not imply them.
-    fn lose_counts(
+    /// Writes limits on the number of properties, or records them as lost if the named properties do not
+    /// imply them.
+    fn write_property_counts(
         &mut self,
         keywords: &Map<String, Value>,
         named: usize,
@@ -110,21 +111,22 @@ impl Engine<'_> {
             self.count("maxProperties", keywords, self.rules.property_counts, lowered);
         }
         if keywords.contains_key("propertyNames") {
-            self.lose("propertyNames");
+            self.record_lost("propertyNames");
         }
     }
 
+    /// Writes the keywords for arrays.
     pub(super) fn array(&mut self, keywords: &Map<String, Value>, lowered: &mut Map<String, Value>) {
         let most = keywords.get("maxItems").and_then(Value::as_f64);
         if keywords.contains_key("uniqueItems") && most.is_none_or(|most| most > 1.0) {
-            self.lose("uniqueItems");
+            self.record_lost("uniqueItems");
         }
         let least_matches = keywords.get("minContains").and_then(Value::as_f64);
         for name in ["contains", "minContains", "maxContains"] {
             if keywords.contains_key("contains") && keywords.contains_key(name) {
                 let is_void = name != "maxContains" && least_matches == Some(0.0);
                 if !is_void {
-                    self.lose(name);
+                    self.record_lost(name);
                 }
             }
         }
@@ -137,7 +139,7 @@ impl Engine<'_> {
             (_, items) => (Vec::new(), items),
         };
         if keywords.contains_key("unevaluatedItems") && is_any(&rest) {
-            self.lose("unevaluatedItems");
+            self.record_lost("unevaluatedItems");
         }
         if tuple.is_empty() {
             self.list(keywords, &rest, lowered);
@@ -151,7 +153,7 @@ impl Engine<'_> {
         if items == Value::Bool(false) {
             lowered.insert("items".to_owned(), json!({}));
             lowered.insert("maxItems".to_owned(), json!(0));
-            self.hopeless |= self.rules.closed;
+            self.unenforceable |= self.rules.closed;
             return;
         }
         lowered.insert("items".to_owned(), items);
@@ -159,9 +161,9 @@ impl Engine<'_> {
         if self.rules.item_counts || least <= 1.0 {
             self.count("minItems", keywords, true, lowered);
         } else {
-            // One is the most that these backends can promise.
+            // These backends enforce at most one item.
             lowered.insert("minItems".to_owned(), json!(1));
-            self.lose("minItems");
+            self.record_lost("minItems");
         }
         self.count("maxItems", keywords, self.rules.item_counts, lowered);
     }
@@ -173,14 +175,14 @@ impl Engine<'_> {
         rest: &Value,
         lowered: &mut Map<String, Value>,
     ) {
-        self.hopeless |= self.rules.closed;
-        self.tuples = true;
+        self.unenforceable |= self.rules.closed;
+        self.has_tuples = true;
         let most = keywords.get("maxItems").and_then(Value::as_f64).unwrap_or(f64::INFINITY);
         let least = keywords.get("minItems").and_then(Value::as_f64).unwrap_or(0.0);
         let mut written = Vec::new();
         for schema in &tuple {
             let item = self.lower(schema);
-            // An item that cannot be is where the array has to end.
+            // The array must end before an item that no value satisfies.
             if item == Value::Bool(false) || written.len() as f64 >= most {
                 break;
             }
@@ -190,7 +192,7 @@ impl Engine<'_> {
         let count = written.len();
         lowered.insert("prefixItems".to_owned(), Value::Array(written));
         if least > count as f64 && (self.rules.exact_tuples || is_cut) {
-            self.lose("minItems");
+            self.record_lost("minItems");
         }
         if self.rules.exact_tuples || is_cut {
             let least = if self.rules.exact_tuples { count as f64 } else { least.min(count as f64) };
@@ -206,7 +208,7 @@ impl Engine<'_> {
     }
 }
 
-/// The strings of a list.
+/// Returns the strings of a list, without duplicates.
 fn names_in(list: Option<&Value>) -> Vec<String> {
     let names = list.and_then(Value::as_array).into_iter().flatten();
     let mut unique: Vec<String> = Vec::new();
@@ -218,7 +220,7 @@ fn names_in(list: Option<&Value>) -> Vec<String> {
     unique
 }
 
-/// The same schema with `null` admitted.
+/// Returns a schema that also accepts `null`.
 fn nullable(schema: Value) -> Value {
     let nothing = json!({"type": "null"});
     let Value::Object(mut keywords) = schema else { return schema };

@@ -1,4 +1,4 @@
-//! Undoing what making optional properties nullable did to an answer.
+//! Reverts the nulls that a lowered schema requires for absent optional properties.
 
 use serde_json::Value;
 
@@ -6,15 +6,15 @@ use crate::path::escape_pointer;
 use crate::refs::References;
 use crate::shape::{Additional, Shape, Types};
 
-/// How many values and branches are looked at for one answer. Nested unions multiply them; beyond this the
-/// rest of the answer is left as it is.
+/// The most values and branches visited in one reply. Nested unions multiply them. Beyond it, the rest of the
+/// reply stays unchanged.
 const STEPS_MAX: usize = 200_000;
 
-/// How deep an answer is followed. Following recurses; deeper parts are left as they are.
+/// The deepest nesting that is visited, because visiting recurses. Deeper parts stay unchanged.
 const DEPTH_MAX: usize = 128;
 
-/// Removes `null` from optional properties whose schema does not admit it, which is how backends that want
-/// every property say that one is absent. Returns the JSON Pointers of what was removed.
+/// Removes `null` from optional properties whose schema does not accept it, and returns the JSON Pointers of
+/// the removed properties. Backends that require every property represent absent ones as `null`.
 pub fn restore(schema: &Value, value: &mut Value) -> Vec<String> {
     if crate::limits::check_depth(schema).is_err() {
         return Vec::new();
@@ -54,9 +54,9 @@ impl Restorer {
                     let below = format!("{place}/{}", escape_pointer(name));
                     let property = shape.property(name);
                     if member.is_null() {
-                        let stands_for_absence = !shape.is_required(name)
+                        let means_absent = !shape.is_required(name)
                             && property.is_some_and(|property| !property.admits_null());
-                        if stands_for_absence {
+                        if means_absent {
                             absent.push(name.clone());
                             self.removed.push(below);
                         }
@@ -76,7 +76,7 @@ impl Restorer {
         }
     }
 
-    /// Restores by the first branch that the value then fits; a value that fits none is left alone.
+    /// Restores the value by the first branch that it then fits. A value that fits no branch stays unchanged.
     fn choose(&mut self, branches: &[Shape<'_>], value: &mut Value, place: &str, depth: usize) {
         for branch in branches {
             if !branch.types().intersects(Types::of(value)) {
@@ -93,7 +93,8 @@ impl Restorer {
         }
     }
 
-    /// Whether a value plainly fits a shape: types, values, bounds, required and forbidden properties.
+    /// Returns whether a value fits a shape by types, listed values, bounds, and required and forbidden
+    /// properties.
     fn fits(&mut self, shape: &Shape<'_>, value: &Value, depth: usize) -> bool {
         self.steps += 1;
         if self.steps > STEPS_MAX || depth > DEPTH_MAX {

@@ -1,8 +1,8 @@
-//! What each family of backends enforces.
+//! The keywords that each dialect enforces.
 
 use super::Dialect;
 
-/// How a backend treats bounds on numbers.
+/// The bounds on numbers that a backend enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bounds {
     Enforced,
@@ -13,8 +13,8 @@ pub(super) enum Bounds {
 /// The part of JSON Schema that a backend enforces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    /// Objects must list their properties and allow no others; what cannot be written so, such as free
-    /// keys, tuples and values of any type, keeps the backend from enforcing anything.
+    /// Objects must list their properties and allow no others. The backend enforces nothing if the schema has
+    /// free keys, tuples or values of any type.
     pub(super) closed: bool,
     /// Every property must be required; optional ones are made nullable.
     pub(super) all_required: bool,
@@ -26,7 +26,7 @@ pub(super) struct Rules {
     pub(super) one_of: bool,
     /// Objects and arrays may be among enumerated values.
     pub(super) compound_values: bool,
-    /// `minimum` and its kin.
+    /// The treatment of `minimum`, `maximum` and their exclusive forms.
     pub(super) bounds: Bounds,
     /// `multipleOf` is enforced.
     pub(super) multiple_of: bool,
@@ -38,20 +38,21 @@ pub(super) struct Rules {
     pub(super) item_counts: bool,
     /// A tuple is generated with exactly its items, no fewer and no more.
     pub(super) exact_tuples: bool,
-    /// Patterns are enforced only if they span the whole string and can be written without escapes: not
-    /// every server that speaks GBNF survives one.
+    /// Patterns are enforced only if they span the whole string and need no escapes, because some GBNF
+    /// servers crash on escapes.
     pub(super) anchored_patterns: bool,
-    /// Of these keywords on one string only the first present is enforced, and then no lengths are.
+    /// The order in which one of these keywords is enforced on a string; the other keyword and lengths are
+    /// then ignored.
     pub(super) string_precedence: Option<[&'static str; 2]>,
     /// The formats that are enforced.
     pub(super) formats: &'static [&'static str],
-    /// The largest count or length; larger ones make the server refuse the schema.
+    /// The largest count or length; the server refuses schemas with larger ones.
     pub(super) repetitions_max: u64,
     /// Limits on the size of the whole schema.
     pub(super) limits: Option<Limits>,
 }
 
-/// Limits on the size of a schema, over which a backend refuses it.
+/// Size limits of a schema, above which a backend refuses it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) nesting_max: usize,
@@ -59,11 +60,11 @@ pub(super) struct Limits {
     pub(super) values_max: usize,
 }
 
-/// As OpenAI documents them.
+/// The limits in OpenAI's documentation.
 const OPENAI_LIMITS: Limits = Limits { nesting_max: 10, properties_max: 5_000, values_max: 1_000 };
 
-/// More repetitions of one rule than this make llama.cpp's grammar compiler refuse the schema, and some
-/// servers around it fall over.
+/// The most repetitions of one grammar rule. Above it, llama.cpp's grammar compiler refuses the schema and
+/// some servers crash.
 const GBNF_REPETITIONS_MAX: u64 = 1_000;
 
 const OPENAI_FORMATS: [&str; 9] =
@@ -153,7 +154,7 @@ const VLLM: Rules = Rules {
     ..GBNF
 };
 
-/// The rules of a dialect; none for a backend of which nothing is known.
+/// Returns the rules of a dialect; `None` for an unknown backend.
 pub(super) fn of(dialect: Dialect) -> Option<Rules> {
     match dialect {
         Dialect::OpenAi => Some(OPENAI),
@@ -165,7 +166,7 @@ pub(super) fn of(dialect: Dialect) -> Option<Rules> {
 }
 
 impl Rules {
-    /// A pattern as the backend enforces it, if it does.
+    /// Returns a pattern in the form that the backend enforces; `None` if it does not enforce it.
     pub(super) fn pattern(&self, pattern: &str) -> Option<String> {
         if !is_regular(pattern) {
             return None;
@@ -178,8 +179,8 @@ impl Rules {
     }
 }
 
-/// A pattern without escapes, if there is one that means the same: digits and words as classes, anything
-/// else as a class of itself.
+/// Returns an equivalent pattern without escapes, if one exists: `\d` and `\w` become classes, escaped
+/// characters become classes of one character.
 fn unescaped(pattern: &str) -> Option<String> {
     let mut plain = String::with_capacity(pattern.len());
     let mut in_class = false;
@@ -194,7 +195,7 @@ fn unescaped(pattern: &str) -> Option<String> {
                     'w' => "a-zA-Z0-9_".to_owned(),
                     literal @ ('.' | '/' | '+' | '*' | '?' | '(' | ')' | '{' | '}' | '|' | '$' | '@'
                     | ':' | '_' | ' ') => literal.to_string(),
-                    // A hyphen by itself is a hyphen; among others it would be a range.
+                    // Outside a class a hyphen is literal; inside it would form a range.
                     '-' if !in_class => "-".to_owned(),
                     _ => return None,
                 };
@@ -208,7 +209,7 @@ fn unescaped(pattern: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Whether a pattern does without look-around, references and boundaries, which no grammar can express.
+/// Returns whether a pattern has no look-around, backreferences and boundaries, which no grammar can express.
 fn is_regular(pattern: &str) -> bool {
     let mut characters = pattern.chars().peekable();
     let mut before = ' ';
@@ -229,6 +230,7 @@ fn is_regular(pattern: &str) -> bool {
     true
 }
 
+/// Returns whether a pattern matches whole strings only.
 fn is_anchored(pattern: &str) -> bool {
     let Some(inner) = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')) else { return false };
     let backslashes = inner.chars().rev().take_while(|character| *character == '\\').count();
@@ -240,7 +242,7 @@ mod tests {
     use super::unescaped;
 
     #[test]
-    fn escapes_are_written_as_classes() {
+    fn escapes_become_classes() {
         for (pattern, plain) in [
             (r"^[0-9]+\.[0-9]+$", Some("^[0-9]+[.][0-9]+$")),
             (r"^\d{3}-\w+$", Some("^[0-9]{3}-[a-zA-Z0-9_]+$")),

@@ -1,18 +1,18 @@
-//! Lowering `anyOf` and `oneOf`.
+//! Lowers `anyOf` and `oneOf`.
 //!
-//! Grammar compilers read a union and forget the keywords beside it, so these are joined into every branch.
+//! Grammar compilers ignore the keywords beside a union, so these are joined into every branch.
 
 use serde_json::{Map, Value, json};
 
 use super::conjunction::{type_names, values_of};
 use super::draft::{ANNOTATIONS, is_any};
-use super::engine::Engine;
+use super::lowering::Lowering;
 
-/// How many branches are compared with one another to see whether `oneOf` differs from `anyOf`. More are
-/// taken to differ.
+/// The most branches compared to decide whether `oneOf` differs from `anyOf`. Longer unions count as
+/// different.
 const COMPARED_BRANCHES_MAX: usize = 64;
 
-impl Engine<'_> {
+impl Lowering<'_> {
     pub(super) fn union(&mut self, mut keywords: Map<String, Value>) -> Value {
         let keyword = if keywords.contains_key("anyOf") { "anyOf" } else { "oneOf" };
         let Some(Value::Array(branches)) = keywords.shift_remove(keyword) else { return Value::Bool(false) };
@@ -22,7 +22,7 @@ impl Engine<'_> {
             return self.lower_flat(flat);
         }
         if keyword == "oneOf" && !self.are_disjoint(&branches) {
-            self.lose("oneOf");
+            self.record_lost("oneOf");
         }
         let is_annotation = |name: &String| ANNOTATIONS.contains(&name.as_str());
         let (annotations, beside): (Map<_, _>, Map<_, _>) =
@@ -50,6 +50,7 @@ impl Engine<'_> {
         Value::Object(union)
     }
 
+    /// Lowers one branch, joined with the keywords beside the union.
     fn branch(&mut self, keyword: &'static str, branch: Value, beside: &Map<String, Value>) -> Value {
         if beside.is_empty() {
             return self.lower(&branch);
@@ -59,29 +60,29 @@ impl Engine<'_> {
             Value::Bool(true) => Vec::new(),
             _ => return Value::Bool(false),
         };
-        if !self.spend(beside) {
+        if !self.add_work(beside) {
             return json!({});
         }
         let flat = self.join_all(beside.clone(), parts);
         self.lower_flat(flat)
     }
 
-    /// Whether no value can satisfy two of the branches, so that `oneOf` says no more than `anyOf`.
+    /// Returns whether no value can satisfy two branches, so that `oneOf` is equivalent to `anyOf`.
     fn are_disjoint(&self, branches: &[Value]) -> bool {
         if branches.len() > COMPARED_BRANCHES_MAX {
             return false;
         }
         let resolved: Vec<Option<&Map<String, Value>>> =
-            branches.iter().map(|branch| self.described(branch)).collect();
+            branches.iter().map(|branch| self.resolved_keywords(branch)).collect();
         let mut pairs = (0..resolved.len()).flat_map(|first| (0..first).map(move |second| (first, second)));
         pairs.all(|(first, second)| match (resolved[first], resolved[second]) {
-            (Some(first), Some(second)) => self.exclude(first, second),
+            (Some(first), Some(second)) => self.are_exclusive(first, second),
             _ => false,
         })
     }
 
-    /// The keywords of a schema, behind one reference if that is all it is.
-    fn described<'s>(&'s self, schema: &'s Value) -> Option<&'s Map<String, Value>> {
+    /// Returns the keywords of a schema, or of its target if it is a reference.
+    fn resolved_keywords<'s>(&'s self, schema: &'s Value) -> Option<&'s Map<String, Value>> {
         let keywords = schema.as_object()?;
         match keywords.get("$ref").and_then(Value::as_str) {
             Some(reference) => self.root.pointer(&self.resolve(reference)?)?.as_object(),
@@ -89,12 +90,13 @@ impl Engine<'_> {
         }
     }
 
-    fn exclude(&self, first: &Map<String, Value>, second: &Map<String, Value>) -> bool {
+    /// Returns whether no value can satisfy both schemas.
+    fn are_exclusive(&self, first: &Map<String, Value>, second: &Map<String, Value>) -> bool {
         if first.contains_key("$ref") || second.contains_key("$ref") {
             return false;
         }
         if let (Some(first), Some(second)) = (values_of(first), values_of(second)) {
-            return share_nothing(&first, &second);
+            return have_no_common_value(&first, &second);
         }
         if let (Some(first), Some(second)) = (possible_types(first), possible_types(second)) {
             let is_number = |name: &String| matches!(name.as_str(), "integer" | "number");
@@ -105,11 +107,11 @@ impl Engine<'_> {
                 return true;
             }
         }
-        self.discriminated(first, second)
+        self.has_discriminator(first, second)
     }
 
-    /// Whether a property that both require has values in one that it cannot have in the other.
-    fn discriminated(&self, first: &Map<String, Value>, second: &Map<String, Value>) -> bool {
+    /// Returns whether both schemas require a property whose listed values differ.
+    fn has_discriminator(&self, first: &Map<String, Value>, second: &Map<String, Value>) -> bool {
         let Some(Value::Object(properties)) = first.get("properties") else { return false };
         let requires = |side: &Map<String, Value>, name: &str| {
             let required = side.get("required").and_then(Value::as_array);
@@ -117,18 +119,18 @@ impl Engine<'_> {
         };
         properties.iter().any(|(name, schema)| {
             let other = second.get("properties").and_then(|properties| properties.get(name));
-            let values = |schema: &Value| self.described(schema).and_then(values_of);
+            let values = |schema: &Value| self.resolved_keywords(schema).and_then(values_of);
             requires(first, name)
                 && requires(second, name)
                 && match (values(schema), other.and_then(values)) {
-                    (Some(first), Some(second)) => share_nothing(&first, &second),
+                    (Some(first), Some(second)) => have_no_common_value(&first, &second),
                     _ => false,
                 }
         })
     }
 }
 
-/// The types that a schema can have, if it says so.
+/// Returns the types that a schema allows; `None` if it does not declare them.
 fn possible_types(keywords: &Map<String, Value>) -> Option<Vec<String>> {
     if let Some(values) = values_of(keywords) {
         let name = |value: &Value| type_of(value).to_owned();
@@ -137,7 +139,7 @@ fn possible_types(keywords: &Map<String, Value>) -> Option<Vec<String>> {
     keywords.get("type").map(type_names)
 }
 
-/// The name of a value's type; whole numbers count as integers.
+/// Returns the name of a value's type; whole numbers are integers.
 pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -150,9 +152,9 @@ pub(super) fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Whether two lists of values have none in common. Only scalars of other types than number are compared;
-/// the rest may be equal though written differently.
-fn share_nothing(first: &[Value], second: &[Value]) -> bool {
+/// Returns whether two lists have no value in common. Arrays and objects count as common, because equal ones
+/// may be written differently.
+fn have_no_common_value(first: &[Value], second: &[Value]) -> bool {
     first.iter().all(|value| {
         second.iter().all(|other| match (value, other) {
             (Value::Number(value), Value::Number(other)) => value.as_f64() != other.as_f64(),

@@ -1,30 +1,32 @@
-//! The universal response for a model that can write nothing but what a grammar allows: there all of its rules can be part
-//! of the schema, for the kind that one agent responds in.
+//! The universal response for constrained decoding. A grammar can enforce all of its rules, so they become
+//! part of a schema for the response type of one agent.
 
 use serde_json::{Value, json};
 
-/// The longest texts. A model that needs a grammar has a short context, and repeats itself.
+/// The longest `message`, in characters. Models that need a grammar have a short context and repeat
+/// themselves.
 const MESSAGE_CHARACTERS_MAX: usize = 400;
+/// The longest other text, in characters.
 const TEXT_CHARACTERS_MAX: usize = 200;
 
-/// The longest lists.
+/// The most items of a list.
 const ITEMS_MAX: usize = 4;
 
-/// A criterion of a verification, and whether it is known to be met.
+/// A criterion of a verification, and its result if it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Criterion {
-    /// In words.
+    /// The criterion's text, as the response repeats it.
     pub criterion: String,
-    /// Whether it is met; none where the model decides.
+    /// Whether the criterion is met; `None` if the model decides.
     pub passed: Option<bool>,
 }
 
-/// A schema under which every response of this kind satisfies the schema of the universal response and its rules. None
-/// for kinds that nobody responds in.
-pub fn exactly(own: &str, criteria: &[Criterion]) -> Option<Value> {
-    let open = ["success", "needs_clarification"];
-    Some(match own {
-        "planning" => response(own, &open, "planning_data", planning()),
+/// Returns a schema whose instances satisfy the universal response's schema and rules for one response type.
+/// Returns `None` for types that no agent declares, such as `error`.
+pub fn exact_schema(response_type: &str, criteria: &[Criterion]) -> Option<Value> {
+    let statuses = ["success", "needs_clarification"];
+    Some(match response_type {
+        "planning" => response(response_type, &statuses, "planning_data", planning()),
         "answer" => {
             let sources = list(text());
             let members = [
@@ -32,7 +34,7 @@ pub fn exactly(own: &str, criteria: &[Criterion]) -> Option<Value> {
                 ("sources", sources),
                 ("follow_up_needed", json!({"type": "boolean"})),
             ];
-            response(own, &open, "answer_data", object(&members))
+            response(response_type, &statuses, "answer_data", object(&members))
         }
         "research" => {
             let finding = object(&[
@@ -44,8 +46,8 @@ pub fn exactly(own: &str, criteria: &[Criterion]) -> Option<Value> {
             let mut findings = list(finding);
             findings["minItems"] = json!(1);
             response(
-                own,
-                &open,
+                response_type,
+                &statuses,
                 "research_data",
                 object(&[("findings", findings), ("sources", list(text()))]),
             )
@@ -58,11 +60,11 @@ pub fn exactly(own: &str, criteria: &[Criterion]) -> Option<Value> {
             let scores = names.map(|name| (name, score.clone()));
             let members: Vec<(&str, Value)> =
                 scores.into_iter().chain([("follow_up_questions", questions)]).collect();
-            response(own, &open, "clarity_data", object(&members))
+            response(response_type, &statuses, "clarity_data", object(&members))
         }
         "custom" => {
             let fields = json!({"type": "object", "minProperties": 1, "maxProperties": 8});
-            response(own, &open, "custom_fields", fields)
+            response(response_type, &statuses, "custom_fields", fields)
         }
         "verification" => {
             let verdicts =
@@ -88,7 +90,7 @@ fn response(kind: &str, statuses: &[&str], section: &str, data: Value) -> Value 
     object(&members)
 }
 
-/// An object with exactly these members.
+/// Returns the schema of an object with exactly these members.
 fn object(members: &[(&str, Value)]) -> Value {
     let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
     let properties: serde_json::Map<String, Value> =
@@ -108,7 +110,7 @@ fn list(items: Value) -> Value {
     json!({"type": "array", "maxItems": ITEMS_MAX, "items": items})
 }
 
-/// A list that is exactly these.
+/// Returns the schema of an array with exactly these items, of which the first `least` are required.
 fn tuple(items: &[Value], least: usize) -> Value {
     json!({"type": "array", "minItems": least, "maxItems": items.len(), "items": items, "additionalItems": false})
 }
@@ -127,15 +129,15 @@ fn planning() -> Value {
     object(&[("summary", text()), ("steps", tuple(&steps, 1)), ("dependencies", tuple(&[text(), text()], 0))])
 }
 
-/// A verification with this verdict; none where what is known speaks against it.
+/// Returns the schema of a verification with this verdict, or `None` if the known criteria contradict it.
 fn verdict(name: &str, criteria: &[Criterion]) -> Option<Value> {
     let free = json!({"type": "boolean"});
     let mut wanted: Vec<(Value, Value)> = criteria
         .iter()
-        .map(|it| {
+        .map(|known| {
             (
-                json!({"const": it.criterion}),
-                it.passed.map_or(free.clone(), |passed| json!({"const": passed})),
+                json!({"const": known.criterion}),
+                known.passed.map_or(free.clone(), |passed| json!({"const": passed})),
             )
         })
         .collect();
@@ -155,7 +157,7 @@ fn verdict(name: &str, criteria: &[Criterion]) -> Option<Value> {
             }
         }
     }
-    // Whatever the verdict needs is known already, or is said by the first that is free to say it.
+    // A required result is already known, or the first criterion that the model decides must have it.
     for needed in needed {
         let needed = json!({"const": needed});
         if !wanted.iter().any(|(_, passed)| *passed == needed) {

@@ -1,4 +1,4 @@
-//! Skeletons for models, and schemas narrowed for them.
+//! Skeletons for prompts, and narrowed and wrapped schemas.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn check(schema: Value, expected: Expect) {
 }
 
 #[test]
-fn a_review() {
+fn review_schema_is_rendered_as_skeleton() {
     check(
         json!({
             "type": "object",
@@ -63,7 +63,7 @@ fn a_review() {
 }
 
 #[test]
-fn definitions_are_named_when_they_recur() {
+fn repeated_definitions_get_names() {
     check(
         json!({
             "type": "object",
@@ -109,7 +109,7 @@ fn definitions_are_named_when_they_recur() {
 }
 
 #[test]
-fn hostile_schemas_end() {
+fn hostile_schemas_are_processed_in_bounded_time() {
     let mut definitions = serde_json::Map::new();
     for level in 0..40 {
         let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
@@ -159,7 +159,7 @@ fn hostile_schemas_end() {
 }
 
 #[test]
-fn narrowing_bounds_what_is_not_bounded() {
+fn narrow_bounds_unbounded_strings_and_arrays() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -179,7 +179,7 @@ fn narrowing_bounds_what_is_not_bounded() {
 }
 
 #[test]
-fn real_skeletons_are_shorter_than_their_schemas() {
+fn corpus_skeletons_are_shorter_than_schemas() {
     let Some(rows) = crate::corpus::rows() else { return };
     let (mut shorter, mut before, mut after) = (0, 0, 0);
     for row in &rows {
@@ -198,25 +198,25 @@ fn real_skeletons_are_shorter_than_their_schemas() {
 }
 
 #[test]
-fn narrowed_schemas_admit_nothing_new() {
+fn narrowed_schema_accepts_only_contract_values() {
     let Some(rows) = crate::corpus::rows() else { return };
-    let (mut kept, mut valid) = (0, 0);
+    let (mut accepted, mut valid) = (0, 0);
     for row in &rows {
         let Ok(contract) = Schema::compile(&row["schema"]) else { continue };
         let narrowed = Schema::compile(&narrow(&row["schema"], 4_000)).unwrap();
         for test in row["tests"].as_array().unwrap() {
-            let admitted = narrowed.is_valid(&test["data"]);
-            assert!(!admitted || contract.is_valid(&test["data"]), "{}", row["id"]);
+            let is_accepted = narrowed.is_valid(&test["data"]);
+            assert!(!is_accepted || contract.is_valid(&test["data"]), "{}", row["id"]);
             valid += usize::from(contract.is_valid(&test["data"]));
-            kept += usize::from(admitted);
+            accepted += usize::from(is_accepted);
         }
     }
-    println!("{kept} of {valid} valid instances are still admitted");
-    assert!(kept > 0);
+    println!("{accepted} of {valid} valid instances are still accepted");
+    assert!(accepted > 0);
 }
 
 #[test]
-fn wrapped_schemas_decide_the_same() {
+fn wrapped_schema_accepts_the_same_values() {
     let Some(rows) = crate::corpus::rows() else { return };
     for row in &rows {
         let Ok(contract) = Schema::compile(&row["schema"]) else { continue };

@@ -1,15 +1,15 @@
-//! Real-world schemas with labelled instances, read in place from the shared corpora.
+//! Real-world schemas with labelled instances, read from the shared corpora.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Every row of jsonschemabench, or none (said plainly) where it is not beside this checkout.
+/// Returns every row of jsonschemabench. Returns `None` and prints a note if the corpus is missing.
 pub(crate) fn rows() -> Option<Vec<Value>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/jsonschemabench");
     let Ok(entries) = fs::read_dir(&folder) else {
-        println!("SKIPPED: jsonschemabench is not beside this checkout ({})", folder.display());
+        println!("SKIPPED: jsonschemabench not found at {}", folder.display());
         return None;
     };
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();

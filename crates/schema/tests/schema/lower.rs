@@ -1,4 +1,4 @@
-//! What each dialect makes of a schema, and what it loses.
+//! The lowered schema and the lost keywords for each dialect.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use slipform_schema::{
 
 fn check(schema: &Value, dialect: Dialect, expected: Expect) {
     let lowered = lower(schema, dialect);
-    let nulls = if lowered.nulls { ", nulls" } else { "" };
+    let nulls = if lowered.needs_restore { ", nulls" } else { "" };
     let strict = if lowered.strict { "strict" } else { "not strict" };
     expected.assert_eq(&format!("{strict}{nulls}, lost {:?}\n{}", lowered.lost, lowered.schema));
 }
@@ -37,7 +37,7 @@ fn review() -> Value {
 }
 
 #[test]
-fn a_review_in_every_dialect() {
+fn review_schema_is_lowered_for_every_dialect() {
     check(
         &review(),
         Dialect::OpenAi,
@@ -73,7 +73,7 @@ fn a_review_in_every_dialect() {
 }
 
 #[test]
-fn what_cannot_be_strict_is_sent_whole() {
+fn unenforceable_schema_is_sent_unchanged() {
     for schema in [
         json!({"type": "object"}),
         json!({"type": "object", "additionalProperties": {"type": "string"}}),
@@ -87,7 +87,7 @@ fn what_cannot_be_strict_is_sent_whole() {
     ] {
         for dialect in [Dialect::OpenAi, Dialect::Anthropic] {
             let lowered = lower(&schema, dialect);
-            // A union of one is that one.
+            // A union of one branch becomes that branch.
             if schema.get("anyOf").is_none() {
                 assert!(!lowered.strict && lowered.lost.contains(&"type".to_owned()), "{schema}");
                 assert_eq!(lowered.schema, schema);
@@ -116,7 +116,7 @@ fn what_cannot_be_strict_is_sent_whole() {
 }
 
 #[test]
-fn limits_of_openai_are_kept() {
+fn schema_above_openai_limits_is_not_strict() {
     let mut nested = json!({"type": "string"});
     for _ in 0..11 {
         nested = json!({"type": "object", "properties": {"a": nested}, "required": ["a"]});
@@ -129,7 +129,7 @@ fn limits_of_openai_are_kept() {
 }
 
 #[test]
-fn all_of_is_joined_where_it_can_be() {
+fn all_of_is_joined_into_one_schema() {
     let schema = json!({
         "allOf": [
             {"$ref": "#/$defs/base"},
@@ -159,7 +159,7 @@ fn all_of_is_joined_where_it_can_be() {
 }
 
 #[test]
-fn keywords_beside_a_union_reach_every_branch() {
+fn keywords_beside_union_are_joined_into_branches() {
     let schema = json!({
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
@@ -175,7 +175,7 @@ fn keywords_beside_a_union_reach_every_branch() {
 }
 
 #[test]
-fn names_and_data_are_not_keywords() {
+fn property_names_and_values_are_not_read_as_keywords() {
     let schema = json!({
         "type": "object",
         "properties": {"not": {"type": "string"}, "uniqueItems": {"const": {"pattern": "(?=x)"}}},
@@ -194,7 +194,7 @@ fn names_and_data_are_not_keywords() {
 }
 
 #[test]
-fn older_and_newer_drafts_keep_their_meaning() {
+fn lowering_respects_the_draft() {
     let old = json!({
         "$schema": "http://json-schema.org/draft-04/schema#",
         "type": "object",
@@ -232,7 +232,7 @@ fn older_and_newer_drafts_keep_their_meaning() {
 }
 
 #[test]
-fn nulls_for_absent_properties_are_taken_back() {
+fn restore_removes_nulls_of_absent_properties() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -255,7 +255,7 @@ fn nulls_for_absent_properties_are_taken_back() {
 }
 
 #[test]
-fn roots_are_wrapped_with_their_references() {
+fn wrapped_root_keeps_references() {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "array",
@@ -275,7 +275,7 @@ fn roots_are_wrapped_with_their_references() {
 }
 
 #[test]
-fn a_place_has_a_schema_of_its_own() {
+fn subschema_document_keeps_definitions() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -301,7 +301,7 @@ fn a_place_has_a_schema_of_its_own() {
 }
 
 #[test]
-fn names_of_dialects_round_trip() {
+fn dialect_name_round_trips() {
     for dialect in Dialect::ALL {
         assert_eq!(dialect.to_string().parse(), Ok(dialect));
         assert_eq!(serde_json::to_value(dialect).unwrap(), json!(dialect.name()));

@@ -1,6 +1,6 @@
-//! Schemas: compiling, validating, explaining, lowering, and the corpora of real ones.
+//! Tests of compiling, validating, explaining and lowering schemas, including corpora of real schemas.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "tests say what they skip")]
+#![allow(clippy::print_stdout, reason = "tests print which corpora they skip")]
 
 mod compact;
 mod corpus;

@@ -1,9 +1,9 @@
-//! Real-world schemas with labelled instances, read in place from the shared corpora.
+//! Compares verdicts with the labels of real-world instances.
 
 use slipform_schema::Schema;
 
 #[test]
-fn verdicts_agree_with_the_labels() {
+fn corpus_verdicts_agree_with_labels() {
     let Some(rows) = crate::corpus::rows() else { return };
     let (mut schemas, mut refused, mut agreed) = (0, 0, 0);
     let mut disagreements = Vec::new();

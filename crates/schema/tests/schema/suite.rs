@@ -1,4 +1,4 @@
-//! The official JSON Schema test suite, read in place from the shared corpora.
+//! The official JSON Schema test suite, read from the shared corpora.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ fn corpus() -> Option<PathBuf> {
     if root.is_dir() {
         return Some(root);
     }
-    println!("SKIPPED: the JSON-Schema-Test-Suite is not beside this checkout ({})", root.display());
+    println!("SKIPPED: JSON-Schema-Test-Suite not found at {}", root.display());
     None
 }
 
@@ -39,7 +39,7 @@ fn remotes(root: &Path) -> Vec<(String, Value)> {
     found
 }
 
-/// The documents a draft may see: those of other drafts do not compile under it.
+/// Returns the documents that a draft may refer to; documents of other drafts do not compile under it.
 fn for_draft(documents: &[(String, Value)], folder: &str) -> Vec<(String, Value)> {
     let is_other = |uri: &str| {
         ["draft3", "draft4", "draft6", "draft7", "draft2019-09", "draft2020-12", "v1"]
@@ -49,7 +49,7 @@ fn for_draft(documents: &[(String, Value)], folder: &str) -> Vec<(String, Value)
     documents.iter().filter(|(uri, _)| !is_other(uri)).cloned().collect()
 }
 
-/// Runs the files directly in `folder` and gives (passed, failures).
+/// Runs the files directly in `folder`. Returns the number of passed tests, and the failures.
 fn run(folder: &Path, compiler: &Compiler) -> (usize, Vec<String>) {
     let mut passed = 0;
     let mut failures = Vec::new();
@@ -84,7 +84,7 @@ const DRAFTS: [(&str, Draft); 3] =
     [("draft7", Draft::Draft7), ("draft2019-09", Draft::Draft201909), ("draft2020-12", Draft::Draft202012)];
 
 #[test]
-fn all_required_tests_of_three_drafts_pass() {
+fn required_tests_of_three_drafts_pass() {
     let Some(root) = corpus() else { return };
     let documents = remotes(&root);
     for (folder, draft) in DRAFTS {
@@ -98,7 +98,7 @@ fn all_required_tests_of_three_drafts_pass() {
 }
 
 #[test]
-fn all_optional_format_tests_pass() {
+fn optional_format_tests_pass() {
     let Some(root) = corpus() else { return };
     let mut failures: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (folder, draft) in DRAFTS {
@@ -116,7 +116,7 @@ fn all_optional_format_tests_pass() {
 }
 
 #[test]
-fn remote_references_are_refused_without_the_registry() {
+fn remote_reference_without_registered_document_is_refused() {
     let Some(root) = corpus() else { return };
     let file = read(&root.join("tests/draft7/refRemote.json"));
     let compiler = Compiler { assert_formats: false, ..Compiler::default() };

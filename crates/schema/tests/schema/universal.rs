@@ -1,15 +1,15 @@
-//! The pairing rules of the universal response: one test a rule, and the examples of the specification, read in place.
+//! The rules of the universal response: one test per rule, and the examples of the specification.
 
 use serde_json::{Value, json};
 use slipform_schema::universal::Criterion;
 use slipform_schema::{Schema, shipped, universal};
 use slipform_testkit::universal_specification;
 
-/// A response that satisfies the schema, held against the rules.
-fn check(own: Option<&str>, value: &Value, expected: &[&str]) {
+/// Checks the rule violations of a response that satisfies the schema.
+fn check(response_type: Option<&str>, value: &Value, expected: &[&str]) {
     let schema = &shipped()[0].schema;
     assert_eq!(schema.violations(value).lines(), [""; 0], "the schema has to hold first: {value}");
-    assert_eq!(universal::pairing(value, own).lines(), expected, "{value}");
+    assert_eq!(universal::pairing_violations(value, response_type).lines(), expected, "{value}");
 }
 
 fn plan() -> Value {
@@ -19,17 +19,17 @@ fn plan() -> Value {
     })
 }
 
-fn verified(status: &str) -> Value {
+fn verification(status: &str) -> Value {
     let checks: &[bool] = match status {
         "FAIL" => &[false],
         "PARTIAL" => &[true, false],
         _ => &[true],
     };
-    judged(status, checks)
+    verification_with(status, checks)
 }
 
-/// A verification with criteria that were met or not: `a`, `b` and so on.
-fn judged(status: &str, passed: &[bool]) -> Value {
+/// Returns a verification with the criteria `a`, `b` and so on, each with this result.
+fn verification_with(status: &str, passed: &[bool]) -> Value {
     let checks = ('a'..).zip(passed).map(|(name, passed)| json!({"criterion": name, "passed": passed}));
     json!({
         "response_type": "verification", "status": status, "message": "Checked.",
@@ -37,13 +37,13 @@ fn judged(status: &str, passed: &[bool]) -> Value {
     })
 }
 
-fn scored(clarity_data: Value) -> Value {
+fn clarity(clarity_data: Value) -> Value {
     json!({
         "response_type": "clarity", "status": "success", "message": "Scored.", "clarity_data": clarity_data,
     })
 }
 
-/// A value with a member set, or taken away by null.
+/// Returns the value with a member set, or removed if `member` is null.
 fn with(mut value: Value, pointer: &str, member: Value) -> Value {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     let parent = value.pointer_mut(parent).unwrap().as_object_mut().unwrap();
@@ -55,7 +55,7 @@ fn with(mut value: Value, pointer: &str, member: Value) -> Value {
 }
 
 #[test]
-fn an_agent_responds_as_itself_or_with_an_error() {
+fn response_type_other_than_own_or_error_is_refused() {
     let error = json!({"response_type": "error", "status": "error", "message": "No.", "error_details": {}});
     check(None, &plan(), &[]);
     check(Some("planning"), &plan(), &[]);
@@ -64,7 +64,7 @@ fn an_agent_responds_as_itself_or_with_an_error() {
 }
 
 #[test]
-fn a_response_is_an_error_if_and_only_if_its_status_is() {
+fn error_type_without_error_status_is_refused() {
     let error = json!({"response_type": "error", "status": "error", "message": "No.", "error_details": {}});
     check(None, &error, &[]);
     check(
@@ -85,14 +85,14 @@ fn a_response_is_an_error_if_and_only_if_its_status_is() {
 }
 
 #[test]
-fn an_error_has_details() {
+fn error_without_details_is_refused() {
     let error = json!({"response_type": "error", "status": "error", "message": "No."});
     check(None, &with(error.clone(), "/error_details", json!({"error_code": "E"})), &[]);
     check(None, &error, &["$.error_details: required property is missing, since status is 'error'"]);
 }
 
 #[test]
-fn a_response_that_is_done_has_its_section() {
+fn finished_response_without_its_section_is_refused() {
     let bare = |kind: &str| json!({"response_type": kind, "status": "success", "message": "m"});
     for (kind, name, section, needs) in [
         ("planning", "planning_data", plan()["planning_data"].clone(), "; it needs summary and steps"),
@@ -105,14 +105,17 @@ fn a_response_that_is_done_has_its_section() {
         check(None, &with(bare(kind), &format!("/{name}"), section), &[]);
         let why = format!("since response_type is '{kind}' and status is 'success'{needs}");
         check(None, &bare(kind), &[&format!("$.{name}: required property is missing, {why}")]);
-        // Another one's section does not stand for it.
+        // The section of another type does not replace it.
         let other = if kind == "custom" { "/clarity_data" } else { "/custom_fields" };
-        assert!(!universal::pairing(&with(bare(kind), other, json!({})), None).is_empty(), "{kind}");
+        assert!(
+            !universal::pairing_violations(&with(bare(kind), other, json!({})), None).is_empty(),
+            "{kind}"
+        );
         check(None, &with(bare(kind), "/status", json!("needs_clarification")), &[]);
     }
     check(
         None,
-        &with(verified("PASS"), "/verification_data", Value::Null),
+        &with(verification("PASS"), "/verification_data", Value::Null),
         &[
             "$.verification_data: required property is missing, since response_type is 'verification' and status is \
            'PASS'; it needs checks",
@@ -121,7 +124,7 @@ fn a_response_that_is_done_has_its_section() {
 }
 
 #[test]
-fn a_plan_has_a_summary_and_steps_with_details() {
+fn plan_without_summary_steps_or_details_is_refused() {
     check(None, &plan(), &[]);
     check(
         None,
@@ -148,17 +151,17 @@ fn a_plan_has_a_summary_and_steps_with_details() {
 }
 
 #[test]
-fn a_verification_has_checks() {
-    check(None, &verified("PASS"), &[]);
+fn verification_without_checks_is_refused() {
+    check(None, &verification("PASS"), &[]);
     check(
         None,
-        &with(verified("PASS"), "/verification_data/checks", Value::Null),
+        &with(verification("PASS"), "/verification_data/checks", Value::Null),
         &["$.verification_data.checks: required property is missing"],
     );
 }
 
 #[test]
-fn a_research_has_findings() {
+fn research_without_findings_is_refused() {
     let found = json!({
         "response_type": "research", "status": "success", "message": "m", "research_data": {"findings": []},
     });
@@ -171,7 +174,7 @@ fn a_research_has_findings() {
 }
 
 #[test]
-fn an_answer_has_a_confidence() {
+fn answer_without_confidence_is_refused() {
     let answer = json!({
         "response_type": "answer", "status": "success", "message": "m", "answer_data": {"confidence": "high"},
     });
@@ -184,7 +187,7 @@ fn an_answer_has_a_confidence() {
 }
 
 #[test]
-fn a_section_that_is_there_is_complete_whoever_filled_it_in() {
+fn incomplete_section_of_another_type_is_refused() {
     let asking = with(plan(), "/status", json!("needs_clarification"));
     check(None, &with(asking.clone(), "/answer_data", json!({"confidence": "low"})), &[]);
     check(
@@ -195,9 +198,9 @@ fn a_section_that_is_there_is_complete_whoever_filled_it_in() {
 }
 
 #[test]
-fn verdicts_come_from_verifications_alone() {
+fn verdict_outside_verification_is_refused() {
     for verdict in ["PASS", "FAIL", "PARTIAL"] {
-        check(None, &verified(verdict), &[]);
+        check(None, &verification(verdict), &[]);
         let message = format!(
             "$.status: '{verdict}' is not one of ['success', 'needs_clarification', 'error'], since response_type is \
              'planning'"
@@ -207,7 +210,7 @@ fn verdicts_come_from_verifications_alone() {
 }
 
 #[test]
-fn steps_are_numbered_in_order() {
+fn misnumbered_steps_are_refused() {
     let numbered = |numbers: &[f64]| {
         let step = |number: &f64| json!({"step_number": number, "action": "a", "details": "d"});
         with(plan(), "/planning_data/steps", numbers.iter().map(step).collect())
@@ -225,7 +228,7 @@ fn steps_are_numbered_in_order() {
 }
 
 #[test]
-fn a_verdict_follows_from_the_checks() {
+fn verdict_that_contradicts_checks_is_refused() {
     for (status, passed, expected) in [
         ("PASS", [true, true].as_slice(), ""),
         ("PASS", &[true, false], "must be 'PARTIAL' or 'FAIL', not 'PASS', since 1 of 2 checks failed: 'b'"),
@@ -243,52 +246,52 @@ fn a_verdict_follows_from_the_checks() {
         ("needs_clarification", &[false], ""),
     ] {
         let expected = Some(format!("$.status: {expected}")).filter(|_| !expected.is_empty());
-        check(None, &judged(status, passed), expected.as_deref().as_slice());
+        check(None, &verification_with(status, passed), expected.as_deref().as_slice());
     }
-    let alone = |status: &str| {
+    let no_checks = |status: &str| {
         format!(
             "$.status: '{status}' needs at least one check; add to verification_data.checks what was checked, or say \
              'needs_clarification'"
         )
     };
     for status in ["PASS", "FAIL", "PARTIAL"] {
-        check(None, &judged(status, &[]), &[&alone(status)]);
+        check(None, &verification_with(status, &[]), &[&no_checks(status)]);
     }
     let error = json!({"response_type": "error", "status": "error", "message": "m", "error_details": {}});
     check(
         None,
-        &with(error, "/verification_data", judged("FAIL", &[false])["verification_data"].clone()),
+        &with(error, "/verification_data", verification_with("FAIL", &[false])["verification_data"].clone()),
         &[],
     );
 }
 
 #[test]
-fn what_is_not_clear_is_asked() {
-    let asks = json!(["Which file?"]);
-    check(None, &scored(json!({"total_score": 85})), &[]);
-    check(None, &scored(json!({"total_score": 84, "follow_up_questions": asks})), &[]);
+fn low_clarity_score_without_questions_is_refused() {
+    let questions = json!(["Which file?"]);
+    check(None, &clarity(json!({"total_score": 85})), &[]);
+    check(None, &clarity(json!({"total_score": 84, "follow_up_questions": questions})), &[]);
     check(
         None,
-        &scored(json!({"total_score": 84})),
+        &clarity(json!({"total_score": 84})),
         &[
             "$.clarity_data.follow_up_questions: required property is missing, since total_score is 84, below 85",
         ],
     );
-    let unasked = scored(json!({"total_score": 84, "follow_up_questions": []}));
+    let without_questions = clarity(json!({"total_score": 84, "follow_up_questions": []}));
     check(
         None,
-        &with(unasked, "/status", json!("needs_clarification")),
+        &with(without_questions, "/status", json!("needs_clarification")),
         &[
             "$.clarity_data.follow_up_questions: has 0 items, at least 1 needed, since total_score is 84, below 85",
         ],
     );
-    // The total decides where there is one, and every score where there is none.
+    // The total decides if present, otherwise every score.
     let scores =
         json!({"completeness_score": 95, "clarity_score": 80, "accuracy_score": 95, "total_score": 90});
-    check(None, &scored(scores.clone()), &[]);
+    check(None, &clarity(scores.clone()), &[]);
     check(
         None,
-        &with(scored(scores), "/clarity_data/total_score", Value::Null),
+        &with(clarity(scores), "/clarity_data/total_score", Value::Null),
         &[
             "$.clarity_data.follow_up_questions: required property is missing, since clarity_score is 80, below 85",
         ],
@@ -296,12 +299,12 @@ fn what_is_not_clear_is_asked() {
 }
 
 #[test]
-fn everything_wrong_is_told_at_once_in_document_order() {
+fn several_violations_are_reported_together_in_document_order() {
     let wrong = json!({
         "message": "m", "planning_data": {"steps": [{"step_number": 1, "action": "a"}]}, "status": "PASS",
         "response_type": "planning",
     });
-    let found = universal::pairing(&wrong, Some("research"));
+    let found = universal::pairing_violations(&wrong, Some("research"));
     assert_eq!(
         found.lines(),
         [
@@ -317,19 +320,19 @@ fn everything_wrong_is_told_at_once_in_document_order() {
 }
 
 #[test]
-fn the_schema_is_recognised_by_what_it_says() {
-    let own = &shipped()[0];
-    assert!(universal::is_universal(&Schema::compile(own.schema.source()).unwrap()));
-    let mut sorted = own.schema.source().clone();
+fn universal_schema_with_sorted_keys_is_recognised() {
+    let universal = &shipped()[0];
+    assert!(universal::is_universal(&Schema::compile(universal.schema.source()).unwrap()));
+    let mut sorted = universal.schema.source().clone();
     sorted.sort_all_objects();
     let sorted = Schema::compile(&sorted).unwrap();
-    assert!(sorted.hash() != own.schema.hash() && universal::is_universal(&sorted));
-    let mut other = own.schema.source().clone();
+    assert!(sorted.hash() != universal.schema.hash() && universal::is_universal(&sorted));
+    let mut other = universal.schema.source().clone();
     other["description"] = json!("almost the same");
     assert!(!universal::is_universal(&Schema::compile(&other).unwrap()));
 }
 
-/// Every response in a fenced block of the specification, those below a line of prompt too.
+/// Returns every response in a fenced block of the specification, also those below a line of prompt.
 fn examples(specification: &str) -> Vec<Value> {
     let blocks = specification.split("```").skip(1).step_by(2);
     let documents = blocks.filter_map(|block| block.get(block.find('{')?..=block.rfind('}')?));
@@ -338,7 +341,7 @@ fn examples(specification: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_shipped_schema_is_the_specification_byte_for_byte() {
+fn shipped_schema_equals_specification() {
     let Some(specification) = universal_specification() else { return };
     let block = specification.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(Some(shipped()[0].text), block);
@@ -346,7 +349,7 @@ fn the_shipped_schema_is_the_specification_byte_for_byte() {
 }
 
 #[test]
-fn every_example_of_the_specification_passes() {
+fn specification_examples_are_valid() {
     let Some(specification) = universal_specification() else { return };
     let examples = examples(&specification);
     assert_eq!(examples.len(), 9, "seven examples and two prompts with one");
@@ -356,7 +359,7 @@ fn every_example_of_the_specification_passes() {
 }
 
 #[test]
-fn the_examples_fail_when_they_are_spoilt() {
+fn modified_specification_examples_are_refused() {
     let Some(specification) = universal_specification() else { return };
     let examples = examples(&specification);
     for (kind, pointer, member, path) in [
@@ -383,25 +386,25 @@ fn the_examples_fail_when_they_are_spoilt() {
         ("error", "/error_details", Value::Null, "$.error_details"),
     ] {
         let example = examples.iter().find(|example| example["response_type"] == kind).unwrap();
-        let spoilt = with(example.clone(), pointer, member);
-        let mut found = shipped()[0].schema.violations(&spoilt);
+        let modified = with(example.clone(), pointer, member);
+        let mut found = shipped()[0].schema.violations(&modified);
         if found.is_empty() {
-            found = universal::pairing(&spoilt, Some(kind));
+            found = universal::pairing_violations(&modified, Some(kind));
         }
         assert!(found.list.iter().any(|violation| violation.path == path), "{pointer}: {:?}", found.lines());
     }
 }
 
 #[test]
-fn a_success_of_a_verification_is_as_good_as_a_pass_and_no_better() {
-    check(None, &judged("success", &[true, true]), &[]);
-    let told = "$.status: must be 'PARTIAL' or 'FAIL', not 'success', since 1 of 2 checks failed: 'b'";
-    check(None, &judged("success", &[true, false]), &[told]);
+fn verification_success_with_failed_check_is_refused() {
+    check(None, &verification_with("success", &[true, true]), &[]);
+    let expected = "$.status: must be 'PARTIAL' or 'FAIL', not 'success', since 1 of 2 checks failed: 'b'";
+    check(None, &verification_with("success", &[true, false]), &[expected]);
 }
 
-/// Everything that a schema of [`universal::exactly`] allows satisfies the rules, as far as values made of it show.
+/// Generates the smallest and the largest instances of each exact schema, and checks them against the rules.
 #[test]
-fn an_exact_schema_allows_nothing_that_the_rules_refuse() {
+fn exact_schema_instances_satisfy_the_rules() {
     let criterion = |text: &str, passed: Option<bool>| Criterion { criterion: text.to_owned(), passed };
     let known = [
         vec![],
@@ -413,17 +416,21 @@ fn an_exact_schema_allows_nothing_that_the_rules_refuse() {
         vec![criterion("a", Some(false)), criterion("b", None), criterion("c", None)],
     ];
     let mut verdicts = Vec::new();
-    for own in ["planning", "answer", "verification", "clarity", "research", "custom"] {
+    for response_type in ["planning", "answer", "verification", "clarity", "research", "custom"] {
         for criteria in &known {
-            let exact = universal::exactly(own, criteria).unwrap();
+            let exact = universal::exact_schema(response_type, criteria).unwrap();
             let several = exact["anyOf"].as_array().cloned();
-            for form in several.unwrap_or_else(|| vec![exact.clone()]) {
-                let compiled = Schema::compile(&form).unwrap();
+            for schema in several.unwrap_or_else(|| vec![exact.clone()]) {
+                let compiled = Schema::compile(&schema).unwrap();
                 for (least, bit) in [(true, false), (false, true), (true, true), (false, false)] {
-                    let value = made(&form, least, bit);
-                    assert_eq!(compiled.violations(&value).lines(), Vec::<String>::new(), "{own}: {value}");
-                    check(Some(own), &value, &[]);
-                    if own == "verification" {
+                    let value = instance_of(&schema, least, bit);
+                    assert_eq!(
+                        compiled.violations(&value).lines(),
+                        Vec::<String>::new(),
+                        "{response_type}: {value}"
+                    );
+                    check(Some(response_type), &value, &[]);
+                    if response_type == "verification" {
                         verdicts.push((criteria.len(), value["status"].as_str().unwrap().to_owned()));
                     }
                 }
@@ -431,13 +438,13 @@ fn an_exact_schema_allows_nothing_that_the_rules_refuse() {
         }
     }
     assert!(verdicts.contains(&(0, "PARTIAL".to_owned())));
-    // One criterion alone is met or is not.
+    // A single criterion cannot be partly met.
     assert!(!verdicts.contains(&(1, "PARTIAL".to_owned())));
-    assert_eq!(universal::exactly("error", &[]), None);
+    assert_eq!(universal::exact_schema("error", &[]), None);
 }
 
-/// A value of a schema that has nothing but what exact schemas have: the smallest, or the largest.
-fn made(schema: &Value, least: bool, bit: bool) -> Value {
+/// Returns the smallest or largest instance of a schema that has only the keywords of exact schemas.
+fn instance_of(schema: &Value, least: bool, bit: bool) -> Value {
     if let Some(value) = schema.get("const") {
         return value.clone();
     }
@@ -452,14 +459,14 @@ fn made(schema: &Value, least: bool, bit: bool) -> Value {
             let fewest = schema["minItems"].as_u64().unwrap_or(0);
             let count = if least { fewest } else { schema["maxItems"].as_u64().unwrap() };
             let item = |index: u64| match schema["items"].get(index as usize) {
-                Some(own) => made(own, least, bit),
-                None => made(&schema["items"], least, bit),
+                Some(item) => instance_of(item, least, bit),
+                None => instance_of(&schema["items"], least, bit),
             };
             (0..count).map(item).collect()
         }
         _ => match schema["properties"].as_object() {
             Some(members) => {
-                members.iter().map(|(name, member)| (name.clone(), made(member, least, bit))).collect()
+                members.iter().map(|(name, member)| (name.clone(), instance_of(member, least, bit))).collect()
             }
             None => json!({"a": 1}),
         },
@@ -467,13 +474,13 @@ fn made(schema: &Value, least: bool, bit: bool) -> Value {
 }
 
 #[test]
-fn there_are_rules_beyond_the_universal_response_and_beyond_nothing_else() {
+fn extra_rules_apply_to_universal_response_only() {
     let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});
-    let form = universal::schema().unwrap();
-    assert!(universal::is_universal(form) && universal::says_universal(form.source()));
-    assert_eq!(universal::extra_rules(form, &bare, None), universal::pairing(&bare, None));
-    assert_eq!(universal::extra_rules(form, &plan(), Some("answer")).total(), 1);
+    let schema = universal::schema().unwrap();
+    assert!(universal::is_universal(schema) && universal::is_universal_source(schema.source()));
+    assert_eq!(universal::extra_rules(schema, &bare, None), universal::pairing_violations(&bare, None));
+    assert_eq!(universal::extra_rules(schema, &plan(), Some("answer")).total(), 1);
     let other = Schema::compile(&json!({"type": "object"})).unwrap();
     assert!(universal::extra_rules(&other, &bare, Some("answer")).is_empty());
-    assert!(!universal::says_universal(other.source()));
+    assert!(!universal::is_universal_source(other.source()));
 }

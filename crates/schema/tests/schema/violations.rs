@@ -1,4 +1,4 @@
-//! What violations say: one sentence per place, in document order, that a model can act on.
+//! Violations: one sentence per location, in document order, that a model can act on.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn check(schema: Value, value: Value, expected: Expect) {
 }
 
 #[test]
-fn scalars_say_what_would_be_allowed() {
+fn scalar_violations_name_allowed_values() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -48,7 +48,7 @@ fn scalars_say_what_would_be_allowed() {
 }
 
 #[test]
-fn types_name_both_sides() {
+fn type_violations_name_expected_and_found_type() {
     check(json!({"type": "string"}), json!(42), expect!["$: must be a string, not an integer (42)"]);
     check(
         json!({"type": ["string", "null"]}),
@@ -63,7 +63,7 @@ fn types_name_both_sides() {
 }
 
 #[test]
-fn unions_explain_the_closest_branch() {
+fn union_violations_explain_closest_branch() {
     let shapes = json!({"oneOf": [
         {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required": ["kind", "radius"]},
         {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
@@ -96,7 +96,7 @@ fn unions_explain_the_closest_branch() {
 }
 
 #[test]
-fn unions_name_the_values_that_would_choose_a_branch() {
+fn union_with_unknown_discriminator_lists_allowed_values() {
     let by_kind = |kind: &str, field: &str| json!({"type": "object", "properties": {"kind": {"const": kind}, field: {"type": "integer"}}, "required": ["kind", field]});
     let media = json!({"oneOf": [by_kind("book", "pages"), by_kind("film", "minutes")]});
     check(media, json!({"kind": "song"}), expect!["$.kind: 'song' is not one of ['book', 'film']"]);
@@ -112,7 +112,7 @@ fn unions_name_the_values_that_would_choose_a_branch() {
 }
 
 #[test]
-fn odd_keys_keep_their_path_and_their_line() {
+fn unusual_keys_are_quoted_in_paths() {
     check(
         json!({"additionalProperties": {"type": "string"}}),
         json!({"": 1, "0": 2, "a.b": 3, "line\nbreak": 4}),
@@ -135,7 +135,7 @@ fn odd_keys_keep_their_path_and_their_line() {
 }
 
 #[test]
-fn counted_items_say_whether_they_are_too_many() {
+fn contains_violations_say_too_many_or_too_few() {
     let draft = "https://json-schema.org/draft/2020-12/schema";
     check(
         json!({"$schema": draft, "contains": {"type": "integer"}, "maxContains": 1}),
@@ -150,7 +150,7 @@ fn counted_items_say_whether_they_are_too_many() {
 }
 
 #[test]
-fn newer_formats_are_asserted_in_draft_seven_too() {
+fn newer_formats_are_asserted_in_draft_7() {
     check(
         json!({"format": "uuid"}),
         json!("nope"),
@@ -164,7 +164,7 @@ fn newer_formats_are_asserted_in_draft_seven_too() {
 }
 
 #[test]
-fn recursion_does_not_leak_into_messages() {
+fn counting_keyword_is_hidden_in_messages() {
     check(
         json!({"properties": {"next": {"$ref": "#"}, "kind": {"not": {"enum": ["root"]}}}}),
         json!({"next": {"kind": "root"}}),
@@ -173,7 +173,7 @@ fn recursion_does_not_leak_into_messages() {
 }
 
 #[test]
-fn feedback_is_capped_and_says_so() {
+fn violations_are_capped_with_a_count() {
     let schema = Schema::compile(&json!({"items": {"type": "string"}})).unwrap();
     let value: Value = (0..50).collect::<Vec<_>>().into();
     let violations = schema.violations(&value);
@@ -183,7 +183,7 @@ fn feedback_is_capped_and_says_so() {
 }
 
 #[test]
-fn a_violation_carries_its_schema_path_and_value() {
+fn violation_has_schema_path_and_value() {
     let schema = Schema::compile(&json!({"properties": {"a": {"type": "string"}}})).unwrap();
     let violation = &schema.violations(&json!({"a": 1})).list[0];
     assert_eq!(violation.schema_path, "/properties/a/type");
@@ -200,7 +200,7 @@ fn formats_are_asserted_in_every_draft() {
 }
 
 #[test]
-fn the_cache_compiles_once_and_hashes_the_text() {
+fn cached_schema_is_compiled_once() {
     let cache = Cache::default();
     let first = cache.compile(&json!({"type": "string"})).unwrap();
     let second = cache.compile(&json!({"type": "string"})).unwrap();
@@ -218,7 +218,7 @@ fn check_lint(schema: Value, expected: Expect) {
 }
 
 #[test]
-fn lint_finds_what_a_person_did_wrong() {
+fn lint_finds_likely_mistakes() {
     check_lint(
         json!({"type": "object", "require": ["a"], "additionalproperties": false, "properties": {"a": {"properties": {}}}}),
         expect![[r#"
@@ -253,7 +253,7 @@ fn lint_finds_what_a_person_did_wrong() {
     );
     check_lint(
         json!({"name": "Ada", "age": 3}),
-        expect!["$: no keyword of JSON Schema in it: it accepts anything"],
+        expect!["$: no JSON Schema keyword found, so any value is accepted"],
     );
     check_lint(
         json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"], "allOf": [
@@ -269,11 +269,11 @@ fn listed_integers_beyond_64_bits_are_refused() {
         let error = Schema::compile(&schema).unwrap_err().to_string();
         assert!(error.contains("write them as strings"), "{error}");
     }
-    for fine in [
+    for schema in [
         json!({"const": u64::MAX}),
         json!({"enum": [1.5, -3]}),
         json!({"properties": {"const": {"maximum": 1e30}}}),
     ] {
-        assert!(Schema::compile(&fine).is_ok(), "{fine}");
+        assert!(Schema::compile(&schema).is_ok(), "{schema}");
     }
 }

@@ -215,7 +215,7 @@ async fn a_failure_of_a_universal_contract_is_a_universal_response() {
         let response = failed(run(&claim).await.0).error.response.unwrap();
         let form = universal::schema().unwrap();
         assert_eq!(form.violations(&response).lines(), [""; 0], "{response}");
-        assert_eq!(universal::pairing(&response, Some("planning")).lines(), [""; 0], "{response}");
+        assert_eq!(universal::pairing_violations(&response, Some("planning")).lines(), [""; 0], "{response}");
         assert_eq!(response["error_details"]["error_code"], code);
     }
 }
