@@ -1,4 +1,4 @@
-//! Which of the candidates is the answer.
+//! Selects the answer from the candidates.
 
 use serde_json::Value;
 use slipform_schema::{Schema, Types, Violations, json_path, unescape_pointer};
@@ -8,24 +8,24 @@ use crate::options::Mode;
 use crate::outcome::{Extraction, Outcome, violation};
 use crate::parse::{Document, Repairs};
 use crate::repair::{Repair, RepairKind};
-use crate::scan::{Found, Tier};
+use crate::scan::{Confidence, Found};
 
-/// The most candidates that are held against a schema. Texts with more documents are still listed
-/// whole; beyond this many, single documents are not tried.
+/// The most candidates validated against a schema. The array of all documents is always tried; further single
+/// documents are not.
 const CANDIDATES_MAX: usize = 64;
 
-/// Something that may be the answer.
+/// A value that may be the answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) value: Value,
     pub(crate) repairs: Repairs,
-    pub(crate) tier: Tier,
+    pub(crate) confidence: Confidence,
     pub(crate) depth: usize,
 }
 
 impl Candidate {
-    fn from_document(document: Document, tier: Tier) -> Candidate {
-        Candidate { value: document.value, repairs: document.repairs, tier, depth: document.depth }
+    fn from_document(document: Document, confidence: Confidence) -> Candidate {
+        Candidate { value: document.value, repairs: document.repairs, confidence, depth: document.depth }
     }
 
     pub(crate) fn into_extraction(self) -> Extraction {
@@ -33,28 +33,31 @@ impl Candidate {
     }
 }
 
-/// Turns what a scan found into candidates: each document, and all of the strongest kind as a list.
-/// Without a schema that list, or the only document, is the answer, and nothing else is kept.
-pub(crate) fn candidates(mut found: Vec<Found>, guided: bool) -> Vec<Candidate> {
-    let Some(best) = found.iter().map(|found| found.tier).max() else { return Vec::new() };
-    if !guided {
-        found.retain(|found| found.tier == best);
+/// Returns each found document as a candidate, and all documents of the highest confidence as an array.
+/// Without a schema it returns only that array, or the only document.
+pub(crate) fn candidates(mut found: Vec<Found>, has_schema: bool) -> Vec<Candidate> {
+    let Some(best) = found.iter().map(|found| found.confidence).max() else { return Vec::new() };
+    if !has_schema {
+        found.retain(|found| found.confidence == best);
         if found.len() > 1 {
             return vec![list(found, best)];
         }
     }
-    let listed: Vec<Found> =
-        if guided { found.iter().filter(|found| found.tier == best).cloned().collect() } else { Vec::new() };
+    let listed: Vec<Found> = if has_schema {
+        found.iter().filter(|found| found.confidence == best).cloned().collect()
+    } else {
+        Vec::new()
+    };
     let list = (listed.len() > 1).then(|| list(listed, best));
     let mut all: Vec<Candidate> =
-        found.into_iter().map(|found| Candidate::from_document(found.document, found.tier)).collect();
-    // Stable: within a tier the order of the text stays.
-    all.sort_by_key(|candidate| std::cmp::Reverse(candidate.tier));
+        found.into_iter().map(|found| Candidate::from_document(found.document, found.confidence)).collect();
+    // The sort is stable, so candidates of equal confidence stay in text order.
+    all.sort_by_key(|candidate| std::cmp::Reverse(candidate.confidence));
     all.extend(list);
     all
 }
 
-fn list(found: Vec<Found>, tier: Tier) -> Candidate {
+fn list(found: Vec<Found>, confidence: Confidence) -> Candidate {
     let mut repairs = Repairs::default();
     repairs.push(root_repair(RepairKind::DocumentsListed));
     let mut values = Vec::with_capacity(found.len());
@@ -67,20 +70,21 @@ fn list(found: Vec<Found>, tier: Tier) -> Candidate {
         depth = depth.max(document.depth);
         values.push(document.value);
     }
-    Candidate { value: Value::Array(values), repairs, tier, depth: depth + 1 }
+    Candidate { value: Value::Array(values), repairs, confidence, depth: depth + 1 }
 }
 
-/// The answer when there is no schema: the only document, or the list of all.
+/// Returns the outcome without a schema: the only document, or the array of all.
 pub(crate) fn without_schema(candidates: Vec<Candidate>, mode: Mode) -> Option<Outcome> {
     let is_list = |candidate: &Candidate| has_kind(candidate, RepairKind::DocumentsListed);
-    let best = candidates.iter().map(|candidate| candidate.tier).max()?;
-    let several = candidates.iter().any(|candidate| candidate.tier == best && is_list(candidate));
-    let chosen =
-        candidates.into_iter().find(|candidate| candidate.tier == best && is_list(candidate) == several)?;
+    let best = candidates.iter().map(|candidate| candidate.confidence).max()?;
+    let several = candidates.iter().any(|candidate| candidate.confidence == best && is_list(candidate));
+    let chosen = candidates
+        .into_iter()
+        .find(|candidate| candidate.confidence == best && is_list(candidate) == several)?;
     Some(finish(chosen, mode, Violations::default()))
 }
 
-/// The answer when there is a schema: the cheapest candidate that satisfies it, else the closest.
+/// Returns the outcome with a schema: the cheapest candidate that satisfies it, else the closest.
 pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mode) -> Option<Outcome> {
     let is_list = |candidate: &Candidate| has_kind(candidate, RepairKind::DocumentsListed);
     let (lists, mut tried): (Vec<Candidate>, Vec<Candidate>) = candidates.into_iter().partition(is_list);
@@ -88,7 +92,7 @@ pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mod
     let several = !lists.is_empty();
     let types = schema.shape().types();
     if types.contains(Types::ARRAY) && !types.intersects(Types::OBJECT) {
-        // All of the documents before one of them: the rest would be lost.
+        // The array of all documents comes first, because choosing one would lose the others.
         if let Some(valid) = satisfying(&lists, schema, mode) {
             return Some(Outcome::Valid(valid.into_extraction()));
         }
@@ -110,13 +114,13 @@ pub(crate) fn with_schema(candidates: Vec<Candidate>, schema: &Schema, mode: Mod
     Some(finish(candidate, mode, violations))
 }
 
-/// The cheapest of the candidates that satisfies the schema, in lenient mode also after coercion.
+/// Returns the cheapest candidate that satisfies the schema, in lenient mode also after coercion.
 fn satisfying(tried: &[Candidate], schema: &Schema, mode: Mode) -> Option<Candidate> {
     let mut best: Option<(u32, &Candidate)> = None;
     for candidate in tried {
         let allowed = mode == Mode::Lenient || !candidate.repairs.lossy;
         if allowed && schema.is_valid_at_depth(&candidate.value, candidate.depth) {
-            let cost = rank(candidate);
+            let cost = total_cost(candidate);
             if best.is_none_or(|(lowest, _)| cost < lowest) {
                 best = Some((cost, candidate));
             }
@@ -130,14 +134,14 @@ fn satisfying(tried: &[Candidate], schema: &Schema, mode: Mode) -> Option<Candid
     coerced.or_else(|| best.map(|(_, candidate)| candidate.clone()))
 }
 
-/// The cheapest candidate that satisfies the schema after coercion, if it is cheaper than `below`.
+/// Returns the cheapest candidate that satisfies the schema after coercion, if it costs less than `below`.
 fn cheapest_coerced(tried: &[Candidate], schema: &Schema, below: Option<u32>) -> Option<Candidate> {
     let shape = schema.shape();
     let mut steps_left = STEPS_MAX;
     let mut best: Option<(u32, Candidate)> = None;
     for candidate in tried {
         let limit = best.as_ref().map(|(cost, _)| *cost).or(below);
-        if limit.is_some_and(|limit| rank(candidate) >= limit) {
+        if limit.is_some_and(|limit| total_cost(candidate) >= limit) {
             continue;
         }
         let Some((value, repairs)) = coerce(&candidate.value, &shape, &mut steps_left) else { continue };
@@ -145,7 +149,7 @@ fn cheapest_coerced(tried: &[Candidate], schema: &Schema, below: Option<u32>) ->
         for repair in repairs.list {
             coerced.repairs.push(repair);
         }
-        let cost = rank(&coerced);
+        let cost = total_cost(&coerced);
         if limit.is_none_or(|limit| cost < limit) && schema.is_valid(&coerced.value) {
             best = Some((cost, coerced));
         }
@@ -153,7 +157,7 @@ fn cheapest_coerced(tried: &[Candidate], schema: &Schema, below: Option<u32>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// Whether a candidate became a list only by being put into one.
+/// Returns whether coercion wrapped the candidate in an array.
 fn is_wrapped(candidate: &Candidate) -> bool {
     candidate
         .repairs
@@ -166,13 +170,13 @@ fn root_repair(kind: RepairKind) -> Repair {
     Repair { kind, pointer: String::new(), from: Value::Null, to: Value::Null }
 }
 
-/// The cost of a candidate, with documents from stronger surroundings first.
-fn rank(candidate: &Candidate) -> u32 {
-    let surroundings = match candidate.tier {
-        Tier::Marked => 0,
-        Tier::Prose => 2,
-        Tier::Weak => 6,
-        Tier::Thought => 30,
+/// Returns the cost of a candidate: its repairs, plus a penalty for low confidence.
+fn total_cost(candidate: &Candidate) -> u32 {
+    let surroundings = match candidate.confidence {
+        Confidence::Marked => 0,
+        Confidence::Prose => 2,
+        Confidence::Weak => 6,
+        Confidence::Reasoning => 30,
     };
     candidate.repairs.cost.saturating_add(surroundings)
 }
@@ -181,10 +185,10 @@ fn has_kind(candidate: &Candidate, kind: RepairKind) -> bool {
     candidate.repairs.list.first().is_some_and(|repair| repair.kind == kind)
 }
 
-/// The outcome for a candidate that was decided on: in strict mode, lossy repairs are violations.
+/// Builds the outcome of the selected candidate. In strict mode, lossy repairs are violations.
 fn finish(candidate: Candidate, mode: Mode, mut violations: Violations) -> Outcome {
     if mode == Mode::Strict && candidate.repairs.lossy {
-        // One cut is enough to know of, though every open bracket was closed for it.
+        // A cut-off document has one `Completed` repair per open bracket; report one.
         let mut cut_named = false;
         let lossy: Vec<_> = candidate
             .repairs
@@ -204,7 +208,7 @@ fn finish(candidate: Candidate, mode: Mode, mut violations: Violations) -> Outco
     Outcome::Invalid { candidate: candidate.into_extraction(), violations }
 }
 
-/// What a lossy repair means for someone whose mode does not allow it.
+/// Returns the violation message for a lossy repair that strict mode does not allow.
 fn syntax_message(repair: &Repair) -> String {
     let found = repair.from.as_str().map(|from| format!(", found {from}")).unwrap_or_default();
     match repair.kind {
@@ -234,7 +238,7 @@ fn syntax_message(repair: &Repair) -> String {
     }
 }
 
-/// The JSONPath for a JSON Pointer into `value`.
+/// Converts a JSON Pointer into `value` to JSONPath.
 fn path_of(pointer: &str, value: &Value) -> String {
     use slipform_schema::Segment;
     let mut at = Some(value);

@@ -1,8 +1,8 @@
-//! Schema-guided coercion: the least change that makes a value fit, or none.
+//! Schema-guided coercion: fits a value to a schema with the fewest changes, or refuses.
 //!
-//! Every step is a named repair with a cost, and unions take the branch with the lowest sum. What would
-//! lose or invent data is refused: list items are never dropped, required values never made up, and
-//! nothing that does not fit is replaced by null.
+//! Every change is a repair with a cost, and a union selects the branch with the lowest total cost. Coercion
+//! never loses or invents data: it drops no items, invents no required values, and replaces no unfit value by
+//! null.
 
 mod object;
 mod text;
@@ -16,20 +16,20 @@ use crate::repair::{Repair, RepairKind};
 use crate::scan::scan;
 use text::{find_boolean, match_value, read_boolean, read_number};
 
-/// How many values and union branches are looked at, over all candidates of a text, before coercion is
-/// given up. Recursive unions could otherwise take exponential time.
+/// The most values and union branches visited for all candidates of a text. Recursive unions could otherwise
+/// take exponential time. Beyond it, coercion stops.
 pub(crate) const STEPS_MAX: usize = 200_000;
 
-/// How deeply fitting may recurse: the deepest value, with a union at every level. Deeper is given up.
+/// The deepest recursion: the deepest value with a union at every level. Deeper values are not coerced.
 const RECURSION_MAX: usize = 300;
 
-/// Fits `value` to `shape`. `None` when that would lose or invent data, or cannot be done at all; the
-/// result still has to be validated.
+/// Fits `value` to `shape`. Returns `None` if that would lose or invent data, or is impossible. The caller
+/// must still validate the result.
 pub(crate) fn coerce(value: &Value, shape: &Shape<'_>, steps_left: &mut usize) -> Option<(Value, Repairs)> {
     let mut coercer = Coercer {
         path: Vec::new(),
         repairs: Repairs::default(),
-        unexplained: 0,
+        undescribed: 0,
         steps_left: *steps_left,
         recursion: 0,
         is_wrapping: false,
@@ -42,63 +42,63 @@ pub(crate) fn coerce(value: &Value, shape: &Shape<'_>, steps_left: &mut usize) -
 struct Coercer {
     path: Vec<Segment>,
     repairs: Repairs,
-    /// Properties kept though the schema says nothing about them: among branches that cost the same,
-    /// the one that explains more is the one that was meant.
-    unexplained: u32,
+    /// The number of properties kept although the schema does not describe them. Among branches of equal
+    /// cost, the branch that describes more properties is selected.
+    undescribed: u32,
     steps_left: usize,
     recursion: usize,
-    /// Whether the value at hand is being put into a list already: one list is enough.
+    /// Whether the current value is already being wrapped in an array, so that it is wrapped only once.
     is_wrapping: bool,
 }
 
-/// The state to return to when an attempt fails.
-struct Mark {
+/// The state to restore when an attempt fails.
+struct Checkpoint {
     listed: usize,
     lossy: bool,
     cost: u32,
-    unexplained: u32,
+    undescribed: u32,
     depth: usize,
 }
 
 impl Coercer {
-    fn mark(&self) -> Mark {
-        Mark {
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
             listed: self.repairs.list.len(),
             lossy: self.repairs.lossy,
             cost: self.repairs.cost,
-            unexplained: self.unexplained,
+            undescribed: self.undescribed,
             depth: self.path.len(),
         }
     }
 
-    fn rewind(&mut self, mark: &Mark) {
-        self.repairs.list.truncate(mark.listed);
-        self.repairs.lossy = mark.lossy;
-        self.repairs.cost = mark.cost;
-        self.unexplained = mark.unexplained;
-        self.path.truncate(mark.depth);
+    fn rewind(&mut self, checkpoint: &Checkpoint) {
+        self.repairs.list.truncate(checkpoint.listed);
+        self.repairs.lossy = checkpoint.lossy;
+        self.repairs.cost = checkpoint.cost;
+        self.undescribed = checkpoint.undescribed;
+        self.path.truncate(checkpoint.depth);
     }
 
     fn repair(&mut self, kind: RepairKind, from: &Value, to: &Value) {
         self.repairs.push(Repair {
             kind,
             pointer: json_pointer(&self.path),
-            from: brief(from),
-            to: brief(to),
+            from: summarize(from),
+            to: summarize(to),
         });
     }
 
-    /// Runs an attempt that leaves no trace when it fails.
+    /// Runs an attempt, and restores the state if it fails.
     fn attempt(&mut self, run: impl FnOnce(&mut Self) -> Option<Value>) -> Option<Value> {
-        let mark = self.mark();
+        let checkpoint = self.checkpoint();
         let result = run(self);
         if result.is_none() {
-            self.rewind(&mark);
+            self.rewind(&checkpoint);
         }
         result
     }
 
-    /// Takes steps from the budget; `None` when it is spent.
+    /// Takes steps from the budget. Returns `None` if the budget is exhausted.
     fn spend(&mut self, steps: usize) -> Option<()> {
         let left = self.steps_left.checked_sub(steps);
         self.steps_left = left.unwrap_or(0);
@@ -138,35 +138,35 @@ impl Coercer {
     }
 
     fn fit_union(&mut self, value: &Value, branches: &[Shape<'_>]) -> Option<Value> {
-        // Branches that only name values are one enumeration: two of them mentioned is ambiguous.
+        // Branches of listed values form one enumeration: a text that mentions two of them is ambiguous.
         let all_values: Option<Vec<Vec<&Value>>> = branches.iter().map(Shape::values).collect();
         if let Some(values) = all_values {
             let values: Vec<&Value> = values.into_iter().flatten().collect();
             return self.fit_values(value, &values);
         }
-        let start = self.mark();
+        let start = self.checkpoint();
         let mut best: Option<(u32, u32, Value, Vec<Repair>)> = None;
         for branch in branches {
             let fitted = self.fit(value, branch);
-            let (cost, unexplained) = (self.repairs.cost - start.cost, self.unexplained - start.unexplained);
+            let (cost, undescribed) = (self.repairs.cost - start.cost, self.undescribed - start.undescribed);
             if let Some(fitted) = fitted
-                && best.as_ref().is_none_or(|(lowest, least, ..)| (cost, unexplained) < (*lowest, *least))
+                && best.as_ref().is_none_or(|(lowest, least, ..)| (cost, undescribed) < (*lowest, *least))
             {
                 let repairs = self.repairs.list[start.listed..].to_vec();
-                best = Some((cost, unexplained, fitted, repairs));
+                best = Some((cost, undescribed, fitted, repairs));
             }
             self.rewind(&start);
             if matches!(best, Some((0, 0, ..))) {
                 break;
             }
         }
-        let (_, unexplained, fitted, repairs) = best?;
+        let (_, undescribed, fitted, repairs) = best?;
         repairs.into_iter().for_each(|repair| self.repairs.push(repair));
-        self.unexplained += unexplained;
+        self.undescribed += undescribed;
         Some(fitted)
     }
 
-    /// Fits a value to a list of allowed ones.
+    /// Fits a value to a list of allowed values.
     fn fit_values(&mut self, value: &Value, allowed: &[&Value]) -> Option<Value> {
         if allowed.contains(&value) {
             return Some(value.clone());
@@ -208,7 +208,7 @@ impl Coercer {
         Some(Value::Array(fitted))
     }
 
-    /// A value of the wrong type.
+    /// Converts a value of the wrong type.
     fn convert(&mut self, value: &Value, shape: &Shape<'_>, types: Types) -> Option<Value> {
         let converted = match value {
             Value::String(text) => self.convert_string(value, text, shape, types),
@@ -273,7 +273,7 @@ impl Coercer {
         None
     }
 
-    /// A string that holds a document.
+    /// Parses a string that contains a document.
     fn parse_string(&mut self, value: &Value, text: &str, shape: &Shape<'_>) -> Option<Value> {
         if !text.trim_start().starts_with(['{', '[', '`']) {
             return None;
@@ -292,7 +292,7 @@ impl Coercer {
         self.fit(&document.value, shape)
     }
 
-    /// A single value where a list, or an object with one property, is asked for.
+    /// Wraps a value if the schema requires an array, or an object with one property.
     fn wrap(&mut self, value: &Value, shape: &Shape<'_>, types: Types) -> Option<Value> {
         if types.contains(Types::ARRAY) && !value.is_array() && !value.is_null() && !self.is_wrapping {
             let expected = shape.item(0)?;
@@ -315,8 +315,8 @@ impl Coercer {
     }
 }
 
-/// A value for a repair record: containers are named, not copied.
-fn brief(value: &Value) -> Value {
+/// Returns a value for a repair; large containers are described, not copied.
+fn summarize(value: &Value) -> Value {
     match value {
         Value::Object(object) if object.len() > 3 => {
             Value::String(format!("an object of {} properties", object.len()))

@@ -1,4 +1,4 @@
-//! The way from a text to an outcome.
+//! Extracts a value from a text: runs the steps and builds the outcome.
 
 use serde_json::Value;
 use slipform_schema::{Schema, Shape, Types};
@@ -9,10 +9,11 @@ use crate::outcome::{Extraction, Outcome, violation};
 use crate::parse::{self, Repairs, excerpt};
 use crate::reasoning;
 use crate::repair::{Repair, RepairKind};
-use crate::scan::{Scan, Tier, is_blank, scan};
-use crate::strict::{self, ReadFailure, Why};
+use crate::scan::{Confidence, Scan, is_blank, scan};
+use crate::strict::{self, FailureReason, ReadFailure};
 
-/// Finds the JSON in `text` that satisfies `schema`, or says what is wrong with the closest.
+/// Finds the JSON in `text` that satisfies `schema`. Otherwise returns the closest candidate and its
+/// violations.
 pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     if text.len() > options.text_bytes_max {
         return Outcome::TooLong { bytes: text.len(), limit: options.text_bytes_max };
@@ -44,7 +45,7 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
         let candidate = Candidate {
             value: parsed.value,
             repairs: Repairs::default(),
-            tier: Tier::Marked,
+            confidence: Confidence::Marked,
             depth: parsed.depth,
         };
         let mut candidates = vec![candidate];
@@ -54,8 +55,8 @@ pub fn extract(text: &str, schema: Option<&Schema>, options: &Options) -> Outcom
     search(text.trim_start_matches('\u{feff}'), schema, options)
 }
 
-/// [`extract`] for bytes that may not be text. Strict mode refuses invalid UTF-8; lenient mode
-/// replaces it and says so.
+/// Extracts from bytes that may not be UTF-8. Strict mode refuses invalid UTF-8; lenient mode replaces it and
+/// records a repair.
 pub fn extract_bytes(bytes: &[u8], schema: Option<&Schema>, options: &Options) -> Outcome {
     if bytes.len() > options.text_bytes_max {
         return Outcome::TooLong { bytes: bytes.len(), limit: options.text_bytes_max };
@@ -91,14 +92,14 @@ pub fn extract_bytes(bytes: &[u8], schema: Option<&Schema>, options: &Options) -
     }
 }
 
-/// The text has to be one document as it stands.
+/// Parses a text that must be one document, without any repair.
 fn exact(text: &str, document: &str, schema: Option<&Schema>) -> Outcome {
     let parsed = match strict::parse_whole(document) {
         Ok(parsed) => parsed,
-        Err(stop) => {
+        Err(failure) => {
             let offset = document.as_ptr() as usize - text.as_ptr() as usize;
             return Outcome::NotFound {
-                reason: describe(text, ReadFailure { at: stop.at + offset, ..stop }),
+                reason: describe(text, ReadFailure { at: failure.at + offset, ..failure }),
             };
         }
     };
@@ -107,17 +108,17 @@ fn exact(text: &str, document: &str, schema: Option<&Schema>) -> Outcome {
     if violations.is_empty() { Outcome::Valid(candidate) } else { Outcome::Invalid { candidate, violations } }
 }
 
-fn describe(text: &str, stop: ReadFailure) -> String {
-    let before = &text.as_bytes()[..stop.at.min(text.len())];
+fn describe(text: &str, failure: ReadFailure) -> String {
+    let before = &text.as_bytes()[..failure.at.min(text.len())];
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
-    let what = match stop.why {
-        Why::Syntax => "not valid JSON",
-        Why::End => "the document ends too early",
-        Why::Depth => "nested too deeply",
-        Why::Duplicate => "a key stands twice",
-        Why::Number => "a number that does not fit into 64 bits",
-        Why::Surrogate => "half of a surrogate pair",
+    let what = match failure.reason {
+        FailureReason::Syntax => "not valid JSON",
+        FailureReason::End => "the document ends too early",
+        FailureReason::Depth => "nested too deeply",
+        FailureReason::Duplicate => "a key stands twice",
+        FailureReason::Number => "a number that does not fit into 64 bits",
+        FailureReason::Surrogate => "half of a surrogate pair",
     };
     format!("the text is not one JSON document: {what} at line {line}, column {column}")
 }
@@ -125,36 +126,36 @@ fn describe(text: &str, stop: ReadFailure) -> String {
 /// Searches a text that is not itself a document.
 fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
     let split = reasoning::split(text);
-    let guided = schema.is_some();
-    let mut result = scan_escaped(split.answer, guided, options.mode);
+    let has_schema = schema.is_some();
+    let mut result = scan_escaped(split.answer, has_schema, options.mode);
     if result.found.is_empty() {
-        result = match scan_unopened(split.answer, guided, options.mode) {
+        result = match scan_unopened(split.answer, has_schema, options.mode) {
             Some(result) => result,
-            None => scan(split.answer, guided, options.mode),
+            None => scan(split.answer, has_schema, options.mode),
         };
     }
     if result.found.is_empty() {
-        result.found = scan_quotation(split.answer, guided, options.mode).found;
+        result.found = scan_quotation(split.answer, has_schema, options.mode).found;
     }
-    if result.found.is_empty() && !is_blank(split.before) {
-        result = scan(split.before, guided, options.mode);
+    if result.found.is_empty() && !is_blank(split.preamble) {
+        result = scan(split.preamble, has_schema, options.mode);
     }
     let may_look_back = is_blank(split.answer) || options.mode == Mode::Lenient;
     if result.found.is_empty() && may_look_back && !split.reasoning.is_empty() {
-        let Scan { mut found, too_deep } = scan(split.reasoning, guided, options.mode);
+        let Scan { mut found, is_too_deep } = scan(split.reasoning, has_schema, options.mode);
         for found in &mut found {
-            found.tier = Tier::Thought;
+            found.confidence = Confidence::Reasoning;
         }
-        result = Scan { found, too_deep };
+        result = Scan { found, is_too_deep };
     }
-    let surrounded = !split.reasoning.is_empty() || is_surrounded(split.answer, &result);
-    let mut candidates = choose::candidates(result.found, guided);
+    let has_text_around = !split.reasoning.is_empty() || is_surrounded(split.answer, &result);
+    let mut candidates = choose::candidates(result.found, has_schema);
     if candidates.is_empty() {
         candidates.extend(scalar_candidate(split.answer, schema, options.mode));
     }
     let has_documents = !candidates.is_empty();
     candidates.extend(text_candidate(split.answer, schema, options.mode, has_documents));
-    if result.too_deep && candidates.is_empty() {
+    if result.is_too_deep && candidates.is_empty() {
         let message = format!("nested deeper than the {} levels allowed", crate::NESTING_MAX);
         let violations =
             slipform_schema::Violations { list: vec![violation("$".to_owned(), message)], more: 0 };
@@ -163,7 +164,7 @@ fn search(text: &str, schema: Option<&Schema>, options: &Options) -> Outcome {
             violations,
         };
     }
-    let decided = decide(candidates, surrounded, schema, options);
+    let decided = decide(candidates, has_text_around, schema, options);
     match decided {
         Some(Outcome::Invalid { .. }) if !has_documents => not_found(text),
         Some(outcome) => outcome,
@@ -178,7 +179,7 @@ fn not_found(text: &str) -> Outcome {
 
 fn decide(
     candidates: Vec<Candidate>,
-    surrounded: bool,
+    has_text_around: bool,
     schema: Option<&Schema>,
     options: &Options,
 ) -> Option<Outcome> {
@@ -200,13 +201,13 @@ fn decide(
     let (Outcome::Valid(extraction) | Outcome::Invalid { candidate: extraction, .. }) = &mut outcome else {
         return Some(outcome);
     };
-    if surrounded && !extraction.repairs.iter().any(|repair| repair.kind == RepairKind::TextTaken) {
+    if has_text_around && !extraction.repairs.iter().any(|repair| repair.kind == RepairKind::TextTaken) {
         extraction.repairs.insert(0, text_removed());
     }
     Some(outcome)
 }
 
-/// Whether anything but space stands outside the documents.
+/// Returns whether the text has anything but white space outside the documents.
 fn is_surrounded(text: &str, scan: &Scan) -> bool {
     let mut from = 0;
     for found in &scan.found {
@@ -222,32 +223,32 @@ fn text_removed() -> Repair {
     Repair { kind: RepairKind::TextRemoved, pointer: String::new(), from: Value::Null, to: Value::Null }
 }
 
-/// `"key": …}` at the start: the opening brace is missing, as when a model was made to continue from it.
-fn scan_unopened(text: &str, guided: bool, mode: Mode) -> Option<Scan> {
+/// Scans `"key": …}`: the opening brace is missing because the model continued from a prefilled brace.
+fn scan_unopened(text: &str, has_schema: bool, mode: Mode) -> Option<Scan> {
     let key = text.trim_start().strip_prefix('"')?;
     let (name, rest) = key.split_once('"')?;
     if name.is_empty() || name.contains('\n') || name.len() > 100 || !rest.trim_start().starts_with(':') {
         return None;
     }
-    let mut result = scan(&format!("{{{text}"), guided, mode);
+    let mut result = scan(&format!("{{{text}"), has_schema, mode);
     let first = result.found.first_mut().filter(|found| found.start == 0)?;
     first.document.repairs.push(Repair { kind: RepairKind::BracketChanged, ..text_removed() });
     Some(result)
 }
 
-/// A document in a Markdown quotation: every line starts with `>`.
-fn scan_quotation(text: &str, guided: bool, mode: Mode) -> Scan {
+/// Scans a document in a Markdown quotation, in which every line starts with `>`.
+fn scan_quotation(text: &str, has_schema: bool, mode: Mode) -> Scan {
     let text = text.trim();
     if !text.starts_with('>') || !text.lines().all(|line| line.starts_with('>')) {
         return Scan::default();
     }
     let lines: Vec<&str> =
         text.lines().map(|line| line[1..].strip_prefix(' ').unwrap_or(&line[1..])).collect();
-    scan(&lines.join("\n"), guided, mode)
+    scan(&lines.join("\n"), has_schema, mode)
 }
 
-/// A document that was escaped as a whole: `{\"a\": \"b\"}`.
-fn scan_escaped(text: &str, guided: bool, mode: Mode) -> Scan {
+/// Scans a document that was escaped as a whole: `{\"a\": \"b\"}`.
+fn scan_escaped(text: &str, has_schema: bool, mode: Mode) -> Scan {
     let Some(start) = text.find(['{', '[']) else { return Scan::default() };
     if !text[start + 1..].trim_start().starts_with("\\\"")
         && !text[start + 1..].trim_start().starts_with("\\n")
@@ -258,7 +259,7 @@ fn scan_escaped(text: &str, guided: bool, mode: Mode) -> Scan {
     let quoted = format!("\"{}\"", &text[start..=end]);
     let Ok(parsed) = strict::parse_whole(&quoted) else { return Scan::default() };
     let Value::String(unescaped) = parsed.value else { return Scan::default() };
-    let mut result = scan(&unescaped, guided, mode);
+    let mut result = scan(&unescaped, has_schema, mode);
     for found in &mut result.found {
         let repair = Repair { kind: RepairKind::DocumentUnescaped, ..text_removed() };
         found.document.repairs.list.insert(0, repair);
@@ -266,7 +267,7 @@ fn scan_escaped(text: &str, guided: bool, mode: Mode) -> Scan {
     result
 }
 
-/// A text that is nothing but one scalar, or one scalar a line.
+/// Parses a text that consists of one scalar, or of one scalar per line.
 fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Candidate> {
     let text = text.trim();
     if text.is_empty() {
@@ -276,14 +277,14 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
         return Some(Candidate {
             value: parsed.value,
             repairs: Repairs::default(),
-            tier: Tier::Prose,
+            confidence: Confidence::Prose,
             depth: parsed.depth,
         });
     }
     if let Some(candidate) = fenced_scalar(text).or_else(|| lines_candidate(text)) {
         return Some(candidate);
     }
-    // Brackets have been looked at already, and found wanting.
+    // The scanner has already rejected texts that start with a bracket.
     if !text.starts_with(['{', '['])
         && let Ok(document) = parse::parse(text, 0, mode)
         && is_blank(&text[document.end..])
@@ -292,27 +293,27 @@ fn scalar_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<C
         return Some(Candidate {
             value: document.value,
             repairs: document.repairs,
-            tier: Tier::Prose,
+            confidence: Confidence::Prose,
             depth: document.depth,
         });
     }
     token_candidate(text, schema, mode)
 }
 
-/// Whether a document without brackets is one value, and not a sentence with quotes in it.
+/// Returns whether a document without brackets is one value, and not a sentence with quotes in it.
 fn is_one_scalar(document: &parse::Document, mode: Mode) -> bool {
     let is_inner =
         |repair: &&Repair| matches!(repair.kind, RepairKind::QuoteEscaped | RepairKind::QuoteGuessed);
     let inner_quotes = document.repairs.list.iter().filter(is_inner).count();
     match inner_quotes {
-        // Words in parentheses are no tuple.
-        0 => document.signs.bare == 0 || document.signs.lists == 0,
-        // `"a 24" screen"` has one; `"Yes," he said, "it is."` has two, and is prose.
-        _ => mode == Mode::Lenient && inner_quotes % 2 == 1 && !document.signs.cut,
+        // Words in parentheses are not a tuple.
+        0 => document.evidence.unquoted == 0 || document.evidence.lists == 0,
+        // `"a 24" screen"` has one inner quote; `"Yes," he said, "it is."` has two and is prose.
+        _ => mode == Mode::Lenient && inner_quotes % 2 == 1 && !document.evidence.is_cut,
     }
 }
 
-/// A scalar that is alone in the only fence of a text.
+/// Parses a scalar in the only code fence of a text.
 fn fenced_scalar(text: &str) -> Option<Candidate> {
     let mut pieces = text.split("```");
     let (_, fence, _) = (pieces.next()?, pieces.next()?, pieces.next()?);
@@ -321,11 +322,12 @@ fn fenced_scalar(text: &str) -> Option<Candidate> {
     Some(Candidate {
         value: parsed.value,
         repairs: Repairs::default(),
-        tier: Tier::Marked,
+        confidence: Confidence::Marked,
         depth: parsed.depth,
     })
 }
 
+/// Parses one scalar per line as an array.
 fn lines_candidate(text: &str) -> Option<Candidate> {
     let values: Option<Vec<Value>> = text
         .lines()
@@ -335,10 +337,10 @@ fn lines_candidate(text: &str) -> Option<Candidate> {
     let values = values.filter(|values| values.len() > 1)?;
     let mut repairs = Repairs::default();
     repairs.push(Repair { kind: RepairKind::DocumentsListed, ..text_removed() });
-    Some(Candidate { value: Value::Array(values), repairs, tier: Tier::Prose, depth: 1 })
+    Some(Candidate { value: Value::Array(values), repairs, confidence: Confidence::Prose, depth: 1 })
 }
 
-/// A reply of a single word, which in lenient mode and without a contract is a string.
+/// Returns a reply of a single word as a string, in lenient mode and without a schema.
 fn token_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Candidate> {
     let is_token =
         !text.contains(|character: char| character.is_whitespace() || "{}[]()<>\"'`".contains(character));
@@ -353,11 +355,12 @@ fn token_candidate(text: &str, schema: Option<&Schema>, mode: Mode) -> Option<Ca
         from: excerpt(text),
         to: value.clone(),
     });
-    Some(Candidate { value, repairs, tier: Tier::Prose, depth: 0 })
+    Some(Candidate { value, repairs, confidence: Confidence::Prose, depth: 0 })
 }
 
-/// The text itself, for contracts that do not ask for an object or a list. Beside documents it counts
-/// only where a plain string is asked for, and then it comes first: nothing has to be interpreted.
+/// Returns the text itself as a string, for schemas that do not require an object or array. If the text
+/// contains documents, it is a candidate only for schemas of plain strings. It is then preferred, because it
+/// needs no interpretation.
 fn text_candidate(
     text: &str,
     schema: Option<&Schema>,
@@ -377,11 +380,11 @@ fn text_candidate(
     let mut repairs = Repairs::default();
     let value = Value::String(text.strip_suffix('\n').unwrap_or(text).to_owned());
     repairs.push(Repair { kind: RepairKind::TextTaken, ..text_removed() });
-    let tier = if wants_text { Tier::Marked } else { Tier::Thought };
-    Some(Candidate { value, repairs, tier, depth: 0 })
+    let confidence = if wants_text { Confidence::Marked } else { Confidence::Reasoning };
+    Some(Candidate { value, repairs, confidence, depth: 0 })
 }
 
-/// Whether any string, and nothing else but null, is asked for.
+/// Returns whether the schema allows any string, and otherwise only null.
 fn is_plain_text(shape: &Shape<'_>) -> bool {
     let types = shape.types();
     let only_text = |types: Types| types == Types::STRING || types == Types::NULL;

@@ -1,17 +1,18 @@
-//! From any text a model may produce to a JSON value that satisfies a JSON Schema, or to a precise list
-//! of what is wrong.
+//! Extracts a JSON value from text that a model wrote, repairs it and validates it against a JSON Schema.
 //!
-//! The way of a text, one file a step:
+//! Modules, in the order in which a text passes through them:
 //!
-//! - `strict` reads RFC 8259 and nothing else. Clean replies go no further.
-//! - `thought` tells a model's thinking from its answer.
-//! - `scan` finds documents in one linear pass: in fences, behind tags, in the open.
-//! - `parse` reads what models write instead of JSON, and names every change as a [`Repair`].
-//! - `coerce` fits a value to its schema, the least change first (lenient mode only).
-//! - `choose` picks the candidate that satisfies the schema, else the closest.
+//! - `options`, `outcome`, `repair`: the input and output types.
+//! - `extract`: the entry points, which call the steps below.
+//! - `strict`: parses RFC 8259 only. A clean reply needs no further step.
+//! - `reasoning`: separates a model's reasoning from its answer.
+//! - `scan`: finds documents in one linear pass: in code fences, after tags, in prose.
+//! - `parse`: parses malformed JSON and records every change as a [`Repair`].
+//! - `coerce`: fits a value to its schema with the fewest changes (lenient mode only).
+//! - `choose`: selects the candidate that satisfies the schema, else the closest one.
 //!
-//! Everything takes time linear in the text and bounded stack, whatever the text is. The result is
-//! always validated in full: there is no invalid success.
+//! Every step takes time linear in the text and bounded stack. A value that is returned as valid has always
+//! passed full validation.
 //!
 //! ```
 //! use slipform_extract::{Options, Outcome, extract};
@@ -31,13 +32,13 @@
 //! };
 //! assert_eq!(violations.lines(), ["$.age: must be an integer, not a string ('36')"]);
 //!
-//! // Lenient mode reads it, and says so.
+//! // Lenient mode coerces the string and records a repair.
 //! let outcome = extract(reply, Some(&schema), &Options::lenient());
 //! assert_eq!(outcome.valid(), Some(&json!({"name": "Ada", "age": 36})));
 //! # Ok::<(), slipform_schema::Error>(())
 //! ```
 //!
-//! Not in here: models, retries, files, sockets, clocks.
+//! Not in this crate: models, retries, files, sockets, clocks.
 
 mod choose;
 mod coerce;

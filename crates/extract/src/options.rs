@@ -1,14 +1,13 @@
-//! What extraction may do.
+//! Options and limits of an extraction.
 
-/// The longest text that is looked at, in bytes. Replies of models are far shorter; a longer text is
-/// refused before any work is done.
+/// The longest text, in bytes. Model replies are far shorter. A longer text is refused before any work.
 pub const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The deepest nesting of a document. The same bound as serde_json's, so that what comes out of here
-/// can be read again anywhere; a deeper document is refused.
+/// The deepest nesting of a document. It equals serde_json's limit, so that serde_json can parse every
+/// result. A deeper document is refused.
 pub const NESTING_MAX: usize = 128;
 
-/// How much may be changed to make a text satisfy its contract.
+/// The kinds of repair that are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Only lossless repair.
@@ -21,14 +20,14 @@ pub enum Mode {
 /// The options of one extraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How much may be changed.
+    /// The kinds of repair that are allowed; [`Mode::Strict`] by default.
     pub mode: Mode,
-    /// Whether JSON may be found inside other text and repaired. Off, the trimmed whole text has to be
+    /// Whether JSON may be found inside other text and repaired. If `false`, the whole trimmed text must be
     /// one JSON document.
     pub extract_json: bool,
-    /// Whether the whole text, byte for byte, has to be one RFC 8259 document. Wins over the rest.
+    /// Whether the whole text must be one RFC 8259 document, byte for byte. Overrides the other options.
     pub strict_json_only: bool,
-    /// The longest text that is looked at.
+    /// The longest text, in bytes.
     pub text_bytes_max: usize,
 }
 
@@ -44,7 +43,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults in lenient mode.
+    /// Returns the defaults in lenient mode.
     pub fn lenient() -> Options {
         Options { mode: Mode::Lenient, ..Options::default() }
     }

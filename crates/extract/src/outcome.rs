@@ -1,47 +1,47 @@
-//! How an extraction can end.
+//! The outcome of an extraction.
 
 use serde_json::Value;
 use slipform_schema::{Schema, Violation, Violations, universal};
 
 use crate::repair::Repair;
 
-/// How an extraction ended.
+/// The outcome of an extraction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// A value that satisfies the schema, or any value where there is no schema.
+    /// A value that satisfies the schema, or any value if no schema was given.
     Valid(Extraction),
-    /// The best candidate found, and why it is not good enough.
+    /// The best candidate does not satisfy the schema, or needs repairs that the mode does not allow.
     Invalid {
-        /// The candidate closest to the schema, with the repairs that reading it took.
+        /// The candidate closest to the schema, with the repairs made to parse it.
         candidate: Extraction,
-        /// What is wrong with it.
+        /// The candidate's violations; never empty.
         violations: Violations,
     },
-    /// The text holds no JSON.
+    /// The text contains no JSON.
     NotFound {
-        /// Why, in one sentence.
+        /// The reason, in one sentence without a full stop.
         reason: String,
     },
     /// The text is longer than the options allow.
     TooLong {
-        /// Its length in bytes.
+        /// The length of the text, in bytes.
         bytes: usize,
-        /// The most that is allowed.
+        /// The limit from the options, in bytes.
         limit: usize,
     },
 }
 
-/// A value and the changes between the text and it.
+/// A value, and the repairs that were made to obtain it from the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extraction {
-    /// The value.
+    /// The parsed value.
     pub value: Value,
-    /// Every change, in the order in which it was made.
+    /// Every repair, in the order in which it was made.
     pub repairs: Vec<Repair>,
 }
 
 impl Outcome {
-    /// The value, if the outcome is a success.
+    /// Returns the value of a valid outcome; `None` otherwise.
     pub fn valid(&self) -> Option<&Value> {
         match self {
             Outcome::Valid(extraction) => Some(&extraction.value),
@@ -49,8 +49,8 @@ impl Outcome {
         }
     }
 
-    /// The same, held to what goes beyond the schema that it was extracted by: universal responses have rules of their
-    /// own. Whose response it is cannot be told here, so that any kind will do.
+    /// Applies the rules of the universal response that its schema cannot express. A valid outcome that
+    /// violates them becomes invalid. The agent is unknown here, so any response type is accepted.
     #[must_use]
     pub fn with_extra_rules(self, schema: Option<&Schema>) -> Outcome {
         let (Outcome::Valid(candidate), Some(schema)) = (&self, schema) else { return self };

@@ -1,8 +1,8 @@
-//! The tolerant parser: from a bracket or quote somewhere in a text to a value, naming every change.
+//! The tolerant parser: parses malformed JSON at an offset of a text and records every change.
 //!
-//! It reads what models write instead of JSON: other languages' literals, missing and doubled
-//! punctuation, quotes inside strings, documents that end too early. It decides from what stands
-//! nearby, looks ahead only a bounded distance, and so takes linear time.
+//! It accepts literals of other languages, missing and repeated punctuation, quotes inside strings and
+//! truncated documents. It decides by the surrounding bytes and looks ahead a bounded distance, so it takes
+//! linear time.
 
 mod array;
 mod lookahead;
@@ -16,40 +16,40 @@ use slipform_schema::{Segment, json_pointer};
 use crate::options::{Mode, NESTING_MAX};
 use crate::repair::{Repair, RepairKind};
 
-/// The most repairs that are listed for one document. Their kinds and costs are counted beyond that.
+/// The most repairs listed for one document. Further repairs count only toward kind and cost.
 const REPAIRS_MAX: usize = 1_000;
 
 /// The longest excerpt of the text in a repair, in bytes.
 const EXCERPT_MAX: usize = 120;
 
-/// A value read from a text, and how it was read.
+/// A parsed value, and the repairs and evidence from parsing it.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     pub(crate) value: Value,
-    /// The position behind the document.
+    /// The offset after the document.
     pub(crate) end: usize,
     pub(crate) repairs: Repairs,
-    pub(crate) signs: Signs,
+    pub(crate) evidence: Evidence,
     pub(crate) depth: usize,
 }
 
-/// What speaks for a text being JSON rather than prose or code with brackets in it.
+/// Evidence that a text is JSON rather than prose or code with brackets.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Signs {
-    /// Strings in quotes, keys included.
+pub(crate) struct Evidence {
+    /// Quoted strings, including keys.
     pub(crate) quoted: u32,
     /// Keys with a value.
     pub(crate) pairs: u32,
-    /// Words without quotes, and text kept as it stood.
-    pub(crate) bare: u32,
+    /// Words without quotes, and text kept unchanged as a string.
+    pub(crate) unquoted: u32,
     /// Numbers and literals.
-    pub(crate) plain: u32,
-    /// Objects, the outermost included.
+    pub(crate) literals: u32,
+    /// Objects, including the outermost.
     pub(crate) objects: u32,
-    /// Arrays and tuples, the outermost included.
+    /// Arrays and tuples, including the outermost.
     pub(crate) lists: u32,
     /// Whether the text ended inside the document.
-    pub(crate) cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// The repairs of one document.
@@ -58,7 +58,7 @@ pub(crate) struct Repairs {
     pub(crate) list: Vec<Repair>,
     /// Whether any repair, listed or not, was lossy.
     pub(crate) lossy: bool,
-    /// The cost of all repairs, listed or not.
+    /// The total cost of all repairs, listed or not.
     pub(crate) cost: u32,
 }
 
@@ -80,7 +80,7 @@ impl Repairs {
     }
 }
 
-/// Why there is no document here.
+/// The reason why no document starts at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Prose with brackets in it.
@@ -109,7 +109,7 @@ impl Frame {
     }
 }
 
-/// What a string or word is, seen from its container.
+/// The role of a string or word in its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Key,
@@ -118,12 +118,12 @@ enum Role {
     Root,
 }
 
-/// What was read last, which decides whether closing here loses anything.
+/// The last token, which decides whether closing a container here loses data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Last {
-    /// A closed string, a bracket or a literal: complete.
+enum LastToken {
+    /// A closed string, a bracket or a literal.
     Complete,
-    /// A number, which more digits may have followed.
+    /// A number, which may have had more digits.
     Number,
     /// A key, a colon, a comma, an opening bracket or an open string.
     Open,
@@ -136,16 +136,16 @@ struct Parser<'t> {
     frames: Vec<Frame>,
     path: Vec<Segment>,
     repairs: Repairs,
-    signs: Signs,
-    last: Last,
+    evidence: Evidence,
+    last: LastToken,
     deepest: usize,
-    lenient: bool,
-    /// Whether the next string is a raw one.
+    is_lenient: bool,
+    /// Whether the next string is a raw string.
     is_raw: bool,
 }
 
-/// Reads the document that starts at `start`, where a bracket or quote stands. `Err` carries how far
-/// reading came.
+/// Parses the document at `start`, which is the offset of a bracket or quote. An error contains the offset
+/// that was reached.
 pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (Failure, usize)> {
     let mut parser = Parser {
         text,
@@ -154,10 +154,10 @@ pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (F
         frames: Vec::new(),
         path: Vec::new(),
         repairs: Repairs::default(),
-        signs: Signs::default(),
-        last: Last::Open,
+        evidence: Evidence::default(),
+        last: LastToken::Open,
         deepest: 0,
-        lenient: mode == Mode::Lenient,
+        is_lenient: mode == Mode::Lenient,
         is_raw: false,
     };
     match parser.value(Role::Root) {
@@ -165,7 +165,7 @@ pub(crate) fn parse(text: &str, start: usize, mode: Mode) -> Result<Document, (F
             value,
             end: parser.at,
             repairs: parser.repairs,
-            signs: parser.signs,
+            evidence: parser.evidence,
             depth: parser.deepest,
         }),
         Ok(None) => Err((Failure::NotJson, parser.at)),
@@ -186,7 +186,7 @@ impl<'t> Parser<'t> {
         self.bytes[self.at.min(self.bytes.len())..].starts_with(word.as_bytes())
     }
 
-    /// Records a repair at the current place.
+    /// Records a repair at the current location.
     fn repair(&mut self, kind: RepairKind, from: Value, to: Value) {
         if self.repairs.list.len() >= REPAIRS_MAX {
             self.repairs.note(kind);
@@ -196,13 +196,13 @@ impl<'t> Parser<'t> {
         self.repairs.push(Repair { kind, pointer, from, to });
     }
 
-    /// Records a repair that has nothing to show.
-    fn mend(&mut self, kind: RepairKind) {
+    /// Records a repair without a before and after value.
+    fn record(&mut self, kind: RepairKind) {
         self.repair(kind, Value::Null, Value::Null);
     }
 
-    /// Records a repair of the text between two positions.
-    fn mend_text(&mut self, kind: RepairKind, start: usize, end: usize, to: Value) {
+    /// Records a repair of the text between two offsets.
+    fn record_text(&mut self, kind: RepairKind, start: usize, end: usize, to: Value) {
         let excerpt = excerpt(&self.text[start..end]);
         self.repair(kind, excerpt, to);
     }
@@ -210,23 +210,23 @@ impl<'t> Parser<'t> {
     fn enter(&mut self, frame: Frame) -> Result<(), Failure> {
         self.at += 1;
         self.frames.push(frame);
-        self.last = Last::Open;
+        self.last = LastToken::Open;
         self.deepest = self.deepest.max(self.frames.len());
         if self.frames.len() > NESTING_MAX { Err(Failure::Depth) } else { Ok(()) }
     }
 
     fn leave(&mut self) {
         self.frames.pop();
-        self.last = Last::Complete;
+        self.last = LastToken::Complete;
     }
 
-    /// Closes a container whose closing bracket never comes, because the text ends.
+    /// Closes a container without a closing bracket at the end of the text.
     fn close_at_end(&mut self) {
-        if self.last == Last::Complete {
-            self.mend(RepairKind::BracketAdded);
+        if self.last == LastToken::Complete {
+            self.record(RepairKind::BracketAdded);
         } else {
-            self.signs.cut = true;
-            self.mend(RepairKind::Completed);
+            self.evidence.is_cut = true;
+            self.record(RepairKind::Completed);
         }
         let last = self.last;
         self.leave();
@@ -240,15 +240,15 @@ impl<'t> Parser<'t> {
                 b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
                 b'/' | b'#' => {
                     let Some(end) = self.comment_end(self.at) else { return };
-                    self.mend_text(RepairKind::CommentRemoved, self.at, end, Value::Null);
+                    self.record_text(RepairKind::CommentRemoved, self.at, end, Value::Null);
                     self.at = end;
                 }
-                0x0b | 0x0c => self.odd_space(1),
+                0x0b | 0x0c => self.nonstandard_space(1),
                 0x80.. => match self.text[self.at..].chars().next() {
                     Some(odd)
                         if odd.is_whitespace() || matches!(odd, '\u{feff}' | '\u{200b}' | '\u{180e}') =>
                     {
-                        self.odd_space(odd.len_utf8());
+                        self.nonstandard_space(odd.len_utf8());
                     }
                     _ => return,
                 },
@@ -257,15 +257,15 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn odd_space(&mut self, length: usize) {
-        self.mend_text(RepairKind::SpaceRemoved, self.at, self.at + length, Value::Null);
+    fn nonstandard_space(&mut self, length: usize) {
+        self.record_text(RepairKind::SpaceRemoved, self.at, self.at + length, Value::Null);
         self.at += length;
     }
 
-    /// Where the comment that starts at `at` ends, if one does.
+    /// Returns the end of the comment that starts at `at`, if there is one.
     fn comment_end(&self, at: usize) -> Option<usize> {
         let rest = &self.bytes[at..];
-        // `#fff` is a value; a comment has space around its mark.
+        // `#fff` is a value; a comment has white space around its mark.
         let is_note = rest.starts_with(b"#")
             && (matches!(rest.get(1), None | Some(b' ' | b'#' | b'!' | b'\n' | b'\t'))
                 || self.bytes[..at].iter().rev().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'\n'));
@@ -281,7 +281,7 @@ impl<'t> Parser<'t> {
         None
     }
 
-    /// Whether the text, or the fence or tag around the document, ends here.
+    /// Returns whether the text, or the fence or tag around the document, ends here.
     fn at_end(&self) -> bool {
         let Some(byte) = self.peek() else { return true };
         match byte {
@@ -291,17 +291,17 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Whether the backticks here quote a value (`"code": ```…```,`) instead of ending the document.
+    /// Returns whether the backticks here quote a value (`"code": ```…```,`) instead of ending the document.
     fn fence_is_value(&self) -> bool {
         self.frames.last() == Some(&Frame::Object) && self.previous_token() == Some(b':')
     }
 
-    /// The last byte before here that is no white space.
+    /// Returns the last byte before here that is not white space.
     fn previous_token(&self) -> Option<u8> {
         self.bytes[..self.at].iter().rev().copied().find(|byte| !byte.is_ascii_whitespace())
     }
 
-    /// Reads a value if one starts here.
+    /// Parses a value if one starts here.
     fn value(&mut self, role: Role) -> Result<Option<Value>, Failure> {
         self.skip();
         if self.at_end() {
@@ -321,7 +321,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// A piece of the text for a repair record.
+/// Returns the text, shortened to [`EXCERPT_MAX`] bytes, for a repair.
 pub(crate) fn excerpt(text: &str) -> Value {
     if text.len() <= EXCERPT_MAX {
         return Value::String(text.to_owned());

@@ -1,10 +1,10 @@
-//! Telling a model's thinking from its answer.
+//! Separates a model's reasoning from its answer.
 
 use memchr::memmem;
 
 use crate::strict;
 
-/// Marks that end a passage of thinking. What comes after the last of them is the answer.
+/// Tags that end a passage of reasoning. The answer follows the last of them.
 const CLOSERS: [&str; 8] = [
     "</think>",
     "</thinking>",
@@ -16,57 +16,57 @@ const CLOSERS: [&str; 8] = [
     "[/THINK]",
 ];
 
-/// Marks that begin one.
+/// Tags that begin a passage of reasoning.
 const OPENERS: [&str; 7] =
     ["<think>", "<thinking>", "<thought>", "<reasoning>", "<|START_THINKING|>", "<seed:think>", "[THINK]"];
 
-/// The analysis channel of the harmony format, and what ends a message in it.
+/// The analysis channel of the harmony format, and the tag that ends a message in it.
 const ANALYSIS: &str = "<|channel|>analysis<|message|>";
 const ANALYSIS_END: &str = "<|end|>";
 
-/// How far from a mark quotes are looked for.
+/// The most bytes around a tag that are searched for quotes.
 const QUOTED_WITHIN: usize = 512;
 
-/// A text split into what was thought and what was answered.
+/// A text split into reasoning and answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split<'t> {
     pub(crate) reasoning: &'t str,
     pub(crate) answer: &'t str,
-    /// What was said before the thinking began, where the answer comes after it.
-    pub(crate) before: &'t str,
+    /// The text before the reasoning, if the answer comes after it.
+    pub(crate) preamble: &'t str,
 }
 
-/// Splits a text at the end of its thinking. Without thinking, everything is the answer.
+/// Splits a text at the end of its reasoning. Without reasoning, everything is the answer.
 pub(crate) fn split(text: &str) -> Split<'_> {
-    let whole = Split { reasoning: "", answer: text, before: "" };
+    let whole = Split { reasoning: "", answer: text, preamble: "" };
     let marks = Marks::find(text);
     let bytes = text.as_bytes();
     if let Some(start) = marks.analysis
         && let Some(end) = memmem::rfind(&bytes[start..], ANALYSIS_END.as_bytes())
     {
         let end = start + end + ANALYSIS_END.len();
-        return Split { reasoning: &text[..end], answer: &text[end..], before: &text[..start] };
+        return Split { reasoning: &text[..end], answer: &text[end..], preamble: &text[..start] };
     }
     if let Some(end) = marks.last_closer {
         if is_inside_document(text, end) {
             return whole;
         }
-        let before = marks.first_opener.filter(|&start| start < end).map_or("", |start| &text[..start]);
-        return Split { reasoning: &text[before.len()..end], answer: &text[end..], before };
+        let preamble = marks.first_opener.filter(|&start| start < end).map_or("", |start| &text[..start]);
+        return Split { reasoning: &text[preamble.len()..end], answer: &text[end..], preamble };
     }
     match marks.first_opener {
-        // Thinking that was never closed: what stands before it is the answer, if anything does.
+        // Reasoning that never ends: the answer is the text before it, if any.
         Some(start) if !is_inside_document(text, start) => {
-            Split { reasoning: &text[start..], answer: &text[..start], before: "" }
+            Split { reasoning: &text[start..], answer: &text[..start], preamble: "" }
         }
         _ => whole,
     }
 }
 
-/// The marks that decide, found in one pass over the tags of a text.
+/// The tags that determine the split, found in one pass.
 #[derive(Default)]
 struct Marks {
-    /// Behind the last mark that ends thinking.
+    /// The offset after the last tag that ends reasoning.
     last_closer: Option<usize>,
     first_opener: Option<usize>,
     analysis: Option<usize>,
@@ -77,23 +77,23 @@ impl Marks {
         let bytes = text.as_bytes();
         let mut marks = Marks::default();
         for at in memchr::memchr_iter(b'<', bytes) {
-            marks.note(bytes, at);
+            marks.record(bytes, at);
         }
-        // Brackets are everywhere in JSON; this word is not.
+        // Brackets are frequent in JSON, so search for the word instead.
         for end in memmem::find_iter(bytes, "THINK]") {
             let at = [end.wrapping_sub(1), end.wrapping_sub(2)]
                 .into_iter()
                 .find(|&at| bytes.get(at) == Some(&b'['));
             if let Some(at) = at {
-                marks.note(bytes, at);
+                marks.record(bytes, at);
             }
         }
         marks
     }
 
-    fn note(&mut self, bytes: &[u8], at: usize) {
+    fn record(&mut self, bytes: &[u8], at: usize) {
         let rest = &bytes[at..];
-        // The second character tells most other tags apart.
+        // The second character excludes most other tags.
         if !matches!(rest.get(1), Some(b'/' | b't' | b'r' | b's' | b'|' | b'T')) {
             return;
         }
@@ -112,7 +112,7 @@ impl Marks {
     }
 }
 
-/// Whether a mark stands between two quotes on its line, and so is data.
+/// Returns whether a tag is between two quotes on its line, and is therefore data.
 fn is_quoted(bytes: &[u8], at: usize) -> bool {
     let line = &bytes[at.saturating_sub(QUOTED_WITHIN)..at];
     let line = &line[line.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)..];
@@ -121,7 +121,7 @@ fn is_quoted(bytes: &[u8], at: usize) -> bool {
         && rest.filter(|&&byte| byte == b'"').count() % 2 == 1
 }
 
-/// Whether a mark stands inside the document that the text starts with, and so is data.
+/// Returns whether a tag is inside the document that starts the text, and is therefore data.
 fn is_inside_document(text: &str, at: usize) -> bool {
     let start = text.len() - text.trim_start().len();
     text[start..].starts_with(['{', '[']) && strict::parse(text, start).is_ok_and(|parsed| parsed.end >= at)
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_comes_after_the_last_closing_mark() {
+    fn answer_starts_after_last_closing_tag() {
         check("<think>{\"a\": 1}</think>{\"a\": 2}", "{\"a\": 2}");
         check("no opening\n</think>\n[1]", "\n[1]");
         check("<think>a</think>b</think>c", "c");
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn thinking_that_never_ends_leaves_no_answer() {
+    fn unclosed_reasoning_leaves_no_answer() {
         check("<think>so {\"a\": 1}", "");
         assert_eq!(split("<think>so").reasoning, "<think>so");
     }
 
     #[test]
-    fn marks_inside_a_document_are_data() {
+    fn tag_inside_document_is_data() {
         check(r#"{"a": "<think>"} tail"#, r#"{"a": "<think>"} tail"#);
         check(r#"{"a": "</think>"}"#, r#"{"a": "</think>"}"#);
     }

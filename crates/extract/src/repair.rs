@@ -1,49 +1,49 @@
-//! The names of everything extraction may change, and what each costs.
+//! The kinds of repair and their costs.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// One change between the text and the value, at one place of the value.
+/// One change between the text and the value, at one location of the value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Repair {
-    /// What was done.
+    /// The kind of change, with its class (lossless or lossy) and cost.
     pub kind: RepairKind,
-    /// JSON Pointer of the place in the resulting value; for a dropped property, the place it had.
+    /// JSON Pointer of the location in the resulting value; for a dropped property, its former location.
     pub pointer: String,
-    /// What stood there before, or null where there is nothing to show.
+    /// The text or value before the change; null if not applicable.
     pub from: Value,
-    /// What stands there now, or null.
+    /// The value after the change; null if not applicable.
     pub to: Value,
 }
 
 macro_rules! repair_kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $class:ident, $cost:literal;)+) => {
-        /// What a repair did. Lossless kinds cannot alter the data; lossy ones interpret it.
+        /// The kind of a repair. Lossless kinds cannot alter the data; lossy kinds interpret it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum RepairKind {
             $($(#[doc = $doc])+ $variant,)+
         }
 
         impl RepairKind {
-            /// Every kind, in the order of the documentation.
+            /// All kinds, in the order of the documentation.
             pub const ALL: &'static [RepairKind] = &[$(RepairKind::$variant,)+];
 
-            /// The name used in receipts.
+            /// Returns the name used in receipts.
             pub fn name(self) -> &'static str {
                 match self { $(RepairKind::$variant => $name,)+ }
             }
 
-            /// Whether this kind can never alter the data, so that strict mode allows it.
+            /// Returns whether this kind can never alter the data, so that strict mode allows it.
             pub fn is_lossless(self) -> bool {
                 match self { $(RepairKind::$variant => repair_kinds!(@$class),)+ }
             }
 
-            /// How far this kind leads away from the text; the candidate with the lowest sum wins.
+            /// Returns the cost of this kind; the candidate with the lowest total cost is selected.
             pub(crate) fn cost(self) -> u32 {
                 match self { $(RepairKind::$variant => $cost,)+ }
             }
 
-            /// What the change does, in one sentence.
+            /// Returns the description of the change, in one sentence.
             pub fn describe(self) -> &'static str {
                 match self { $(RepairKind::$variant => concat!($($doc),+).trim_ascii(),)+ }
             }
@@ -88,11 +88,11 @@ repair_kinds! {
     NumberChanged = "number_changed", lossless, 0;
     /// Strings joined by an operator became one.
     StringsJoined = "strings_joined", lossless, 1;
-    /// White space that JSON does not know was removed.
+    /// White space that JSON does not allow was removed.
     SpaceRemoved = "space_removed", lossless, 0;
     /// A missing closing bracket was added after a complete value.
     BracketAdded = "bracket_added", lossless, 2;
-    /// The same key stood twice with the same value; one was left out.
+    /// The same key occurred twice with the same value; one was left out.
     RepeatRemoved = "repeat_removed", lossless, 1;
 
     /// A document that was cut off was completed.
@@ -103,7 +103,7 @@ repair_kinds! {
     LineEndRemoved = "line_end_removed", lossy, 1;
     /// A quote that may as well have ended the string was taken as part of it, or the other way round.
     QuoteGuessed = "quote_guessed", lossy, 5;
-    /// Backslashes that could be escapes were taken as they stand, because others in the string are none.
+    /// Backslashes that could be escapes were taken as literal, because others in the string are literal.
     EscapeGuessed = "escape_guessed", lossy, 3;
     /// A bracket of the wrong kind or at the wrong place was replaced or ignored.
     BracketChanged = "bracket_changed", lossy, 6;
@@ -127,7 +127,7 @@ repair_kinds! {
     SpecialNumber = "special_number", lossy, 4;
     /// A number beyond JSON's common range was rounded.
     NumberRounded = "number_rounded", lossy, 4;
-    /// The same key stood twice with different values; the last one was kept.
+    /// The same key occurred twice with different values; the last one was kept.
     DuplicateRemoved = "duplicate_removed", lossy, 10;
     /// Bytes or escapes that are no Unicode text became the replacement character.
     CharacterReplaced = "character_replaced", lossy, 6;

@@ -1,69 +1,69 @@
-//! One pass over a text that finds the documents in it.
+//! Finds the documents in a text in one pass.
 
 use memchr::memchr3;
 
 use crate::options::Mode;
-use crate::parse::{self, Document, Failure, Repairs, Signs};
+use crate::parse::{self, Document, Evidence, Failure, Repairs};
 use crate::strict;
 
-/// How much of the text may be read again after a bracket turned out not to start a document, as a
-/// multiple of its length. Beyond that no more attempts are made, which keeps hostile texts linear.
-const REREADING_MAX: usize = 8;
+/// The most bytes parsed again after a bracket did not start a document, as a multiple of the text's length.
+/// Beyond it scanning stops, which keeps hostile texts linear.
+const REREAD_FACTOR_MAX: usize = 8;
 
-/// How long the line behind an opening fence may be to count as its tag.
+/// The longest line after an opening code fence that counts as its tag, in bytes.
 const TAG_LINE_MAX: usize = 200;
 
-/// How far back an open parenthesis is looked for.
+/// The most bytes searched backwards for an open parenthesis.
 const CALL_WITHIN: usize = 1024;
 
-/// Names of tags around a tool's answer.
-const ECHOES: [&str; 4] = ["tool_response", "tool_result", "function_response", "observation"];
+/// Names of tags around a tool's result.
+const TOOL_RESULT_TAGS: [&str; 4] = ["tool_response", "tool_result", "function_response", "observation"];
 
-/// How strongly the surroundings say that a document is the answer.
+/// The confidence that a document is the answer, judged by its surroundings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tier {
-    /// Found only inside the model's thinking.
-    Thought,
-    /// A list of plain values in prose, or data inside program code.
+pub(crate) enum Confidence {
+    /// Found only inside the model's reasoning.
+    Reasoning,
+    /// An array of scalars in prose, or data inside program code.
     Weak,
-    /// In the open.
+    /// Found in prose.
     Prose,
-    /// In a fence or behind a tag made for it.
+    /// Found in a code fence or after a tag for documents.
     Marked,
 }
 
-/// A document and where it was found.
+/// A document and its location.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(crate) document: Document,
-    pub(crate) tier: Tier,
-    /// Where the document starts; it ends at `document.end`.
+    pub(crate) confidence: Confidence,
+    /// The offset at which the document starts; it ends at `document.end`.
     pub(crate) start: usize,
 }
 
-/// What a scan brought to light.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) found: Vec<Found>,
-    /// Whether a document was given up because it is nested too deeply.
-    pub(crate) too_deep: bool,
+    /// Whether a document was skipped because it is nested too deep.
+    pub(crate) is_too_deep: bool,
 }
 
-/// Finds all documents in `text`. With a contract in force (`guided`), what could also be a
-/// placeholder in prose gets the benefit of the doubt.
-pub(crate) fn scan(text: &str, guided: bool, mode: Mode) -> Scan {
+/// Finds all documents in `text`. With a schema, text that could be a placeholder in prose also counts as a
+/// document.
+pub(crate) fn scan(text: &str, has_schema: bool, mode: Mode) -> Scan {
     let is_tail = |byte: &u8| byte.is_ascii_whitespace() || b"}]);`".contains(byte);
     let mut scanner = Scanner {
         tail: text.len() - text.bytes().rev().take_while(is_tail).count(),
         text,
         bytes: text.as_bytes(),
-        guided,
+        has_schema,
         mode,
         at: 0,
         clear_from: 0,
         marked: false,
-        fence: false,
-        rereading_left: text.len().saturating_mul(REREADING_MAX) + 4096,
+        is_in_fence: false,
+        reread_bytes_left: text.len().saturating_mul(REREAD_FACTOR_MAX) + 4096,
         scan: Scan::default(),
     };
     scanner.run();
@@ -71,20 +71,20 @@ pub(crate) fn scan(text: &str, guided: bool, mode: Mode) -> Scan {
 }
 
 struct Scanner<'t> {
-    /// Where the brackets and spaces start that end the text.
+    /// The offset at which the trailing brackets and white space start.
     tail: usize,
     text: &'t str,
     bytes: &'t [u8],
-    guided: bool,
+    has_schema: bool,
     mode: Mode,
     at: usize,
-    /// Nothing but space and commas stands between here and the current position when a document
-    /// there is at the start of the text, a fence, or directly behind another document.
+    /// Only white space and commas lie between this offset and a document at the start of the text or a
+    /// fence, or directly after another document.
     clear_from: usize,
-    /// Whether `clear_from` is in a fence or behind a tag.
+    /// Whether `clear_from` is in a code fence or after a tag.
     marked: bool,
-    fence: bool,
-    rereading_left: usize,
+    is_in_fence: bool,
+    reread_bytes_left: usize,
     scan: Scan,
 }
 
@@ -114,10 +114,10 @@ impl Scanner<'_> {
         if run < 3 {
             return;
         }
-        self.fence = !self.fence;
-        self.marked = self.fence;
-        if self.fence {
-            // The language tag, if there is one.
+        self.is_in_fence = !self.is_in_fence;
+        self.marked = self.is_in_fence;
+        if self.is_in_fence {
+            // Skip the language tag.
             let tag = self.bytes[self.at..]
                 .iter()
                 .take_while(|&&byte| is_word(byte) || matches!(byte, b'+' | b'#' | b'-' | b'.'))
@@ -125,14 +125,14 @@ impl Scanner<'_> {
             self.at += tag;
             let line = &self.bytes[self.at..];
             let rest = line.iter().take(TAG_LINE_MAX).take_while(|&&byte| byte != b'\n').count();
-            // `json title="x"` and the like: what else stands on the line is part of the tag.
+            // `json title="x"`: the rest of the line is part of the tag.
             let starts = |byte: &u8| matches!(byte, b'{' | b'[' | b'(' | b'"' | b'`');
             if tag > 0 && !line[..rest].iter().any(starts) {
                 self.at += rest;
             }
         }
         self.clear_from = self.at;
-        if self.fence {
+        if self.is_in_fence {
             let content =
                 self.at + self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             if self.bytes.get(content) == Some(&b'(') {
@@ -141,7 +141,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// `[TOOL_CALLS]`, `[/INST]`, `[BEGIN FINAL RESPONSE]`: a tag, not an array.
+    /// Returns the end of a tag in brackets, which is not an array: `[TOOL_CALLS]`, `[/INST]`, `[BEGIN FINAL
+    /// RESPONSE]`.
     fn tag_in_brackets(&self, at: usize) -> Option<usize> {
         let window = &self.bytes[at + 1..self.bytes.len().min(at + 48)];
         if window.starts_with(b"CDATA[") {
@@ -169,30 +170,30 @@ impl Scanner<'_> {
         let marked = (clear && self.marked) || tagged;
         match self.read(at) {
             Ok(document) if self.is_json(&document, at, relaxed, marked) => {
-                let tier = self.tier(&document, marked, relaxed);
+                let confidence = self.confidence_of(&document, marked, relaxed);
                 self.at = document.end.max(at + 1);
                 self.clear_from = self.at;
                 self.marked = marked;
-                self.scan.found.push(Found { document, tier, start: at });
+                self.scan.found.push(Found { document, confidence, start: at });
             }
             Ok(document) => {
-                self.spend(document.end - at);
+                self.charge(document.end - at);
                 self.at = at + 1;
             }
             Err((failure, reached)) => {
-                self.spend(reached - at);
-                self.scan.too_deep |= failure == Failure::Depth;
-                // What stands inside a document that cannot be read, or inside code, is only a part.
+                self.charge(reached - at);
+                self.scan.is_too_deep |= failure == Failure::Depth;
+                // Brackets inside an unreadable document, or inside code, do not start a whole document.
                 let is_whole = failure != Failure::NotJson || self.looks_like_document(at);
                 self.at = if is_whole { self.closing(at) } else { at + 1 };
             }
         }
-        if self.rereading_left == 0 {
+        if self.reread_bytes_left == 0 {
             self.at = self.bytes.len();
         }
     }
 
-    /// Whether a bracket is followed by what follows it in a document rather than in prose.
+    /// Returns whether the text after a bracket looks like a document rather than prose.
     fn looks_like_document(&self, at: usize) -> bool {
         let window = &self.bytes[at + 1..self.bytes.len().min(at + 200)];
         let inside = window.trim_ascii_start();
@@ -202,7 +203,7 @@ impl Scanner<'_> {
         matches!((self.bytes[at], after), (b'{', Some(b':')) | (b'[', Some(b',')))
     }
 
-    /// Where the bracket at `at` is closed, by counting brackets; else the end of the paragraph.
+    /// Returns the end of the bracket at `at` by counting brackets, else the end of the paragraph.
     fn closing(&mut self, at: usize) -> usize {
         let mut depth = 0_usize;
         for (offset, byte) in self.bytes[at..].iter().enumerate() {
@@ -215,18 +216,18 @@ impl Scanner<'_> {
                 return at + offset + 1;
             }
         }
-        self.spend(self.bytes.len() - at);
+        self.charge(self.bytes.len() - at);
         memchr::memmem::find(&self.bytes[at..], b"\n\n").map_or(self.bytes.len(), |offset| at + offset)
     }
 
-    /// `{{` starts a template, not an object; deciding that here keeps runs of braces cheap.
+    /// `{{` starts a template, not an object. Checking it here keeps runs of braces cheap.
     fn cannot_start(&self, at: usize) -> bool {
         self.bytes[at] == b'{'
             && self.bytes[at + 1..].iter().take(64).find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
     }
 
-    fn spend(&mut self, bytes: usize) {
-        self.rereading_left = self.rereading_left.saturating_sub(bytes);
+    fn charge(&mut self, bytes: usize) {
+        self.reread_bytes_left = self.reread_bytes_left.saturating_sub(bytes);
     }
 
     fn read(&self, at: usize) -> Result<Document, (Failure, usize)> {
@@ -235,27 +236,29 @@ impl Scanner<'_> {
                 value: parsed.value,
                 end: parsed.end,
                 repairs: Repairs::default(),
-                signs: Signs { quoted: 1, pairs: 1, ..Signs::default() },
+                evidence: Evidence { quoted: 1, pairs: 1, ..Evidence::default() },
                 depth: parsed.depth,
             }),
-            Err(stop) if stop.why == strict::Why::Depth => Err((Failure::Depth, stop.at)),
+            Err(failure) if failure.reason == strict::FailureReason::Depth => {
+                Err((Failure::Depth, failure.at))
+            }
             _ => parse::parse(self.text, at, self.mode),
         }
     }
 
-    /// `}, "key": …`: the document was closed too early.
+    /// Returns whether `}, "key": …` follows: the document was closed too early.
     fn continues(&self, end: usize) -> bool {
         let Some(rest) = self.bytes[end..].trim_ascii_start().strip_prefix(b",") else { return false };
         self.bytes[end - 1] == b'}' && matches!(rest.trim_ascii_start().first(), Some(b'"' | b'\''))
     }
 
-    /// Whether only space and separators stand between the last clear position and here.
+    /// Returns whether only white space and separators lie between the last clear offset and `at`.
     fn is_clear(&self, at: usize) -> bool {
         let gap = &self.text[self.clear_from..at];
         gap.len() < 4096 && is_blank(gap)
     }
 
-    /// Whether a tag ends just before here: `<tool_call>`, `<|python_tag|>`, `functools`.
+    /// Returns whether a tag ends just before `at`: `<tool_call>`, `<|python_tag|>`, `functools`.
     fn is_behind_tag(&self, at: usize) -> bool {
         let window_start = at.saturating_sub(120);
         let before = self.bytes[window_start..at].trim_ascii_end();
@@ -272,13 +275,14 @@ impl Scanner<'_> {
             .count();
         let open = before.len() - 1 - inside;
         let tag = &before[open..before.len() - 1];
-        // What a model imagines a tool to have answered is not what it says itself.
-        let is_echo = ECHOES.iter().any(|echo| memchr::memmem::find(tag, echo.as_bytes()).is_some());
-        inside > 0 && open > 0 && before[open - 1] == b'<' && !is_echo
+        // A tool result that the model invented is not its answer.
+        let is_tool_result =
+            TOOL_RESULT_TAGS.iter().any(|name| memchr::memmem::find(tag, name.as_bytes()).is_some());
+        inside > 0 && open > 0 && before[open - 1] == b'<' && !is_tool_result
     }
 
-    /// Whether the bracket is a subscript, an argument, part of a string of program code, or the value
-    /// of a key whose object was never opened.
+    /// Returns whether the bracket is a subscript, an argument, part of a string in program code, or the
+    /// value of a key without an open object.
     fn is_in_code(&self, at: usize) -> bool {
         let Some(previous) = at.checked_sub(1).map(|before| self.bytes[before]) else { return false };
         let before = self.bytes[..at].trim_ascii_end();
@@ -296,7 +300,7 @@ impl Scanner<'_> {
             || matches!(previous, b'$' | b'%' | b'\\' | b')' | b']' | b'\'' | b'"' | b'.')
     }
 
-    /// Whether an open parenthesis behind a name stands before `at`: the arguments of a call.
+    /// Returns whether an open parenthesis after a name precedes `at`: the arguments of a call.
     fn is_in_call(&self, at: usize) -> bool {
         let mut closed = 0_usize;
         for (index, byte) in self.bytes[..at].iter().enumerate().rev().take(CALL_WITHIN) {
@@ -310,32 +314,32 @@ impl Scanner<'_> {
         false
     }
 
-    /// Whether a list is assigned to a name: `items = […]`.
+    /// Returns whether an array is assigned to a name: `items = […]`.
     fn is_assigned(&self, at: usize) -> bool {
         self.bytes[..at].trim_ascii_end().ends_with(b"=")
     }
 
-    /// The end of the bracketed group at `at`, so that nothing inside it is looked at.
+    /// Returns the end of the bracketed group at `at`, so that the scan skips its content.
     fn group_end(&mut self, at: usize) -> usize {
         match self.read(at) {
             Ok(document) => document.end.max(at + 1),
             Err((_, reached)) => {
-                self.spend(reached - at);
+                self.charge(reached - at);
                 at + 1
             }
         }
     }
 
-    /// Whether what was read is JSON, and not prose or code that happens to have brackets.
+    /// Returns whether the parsed text is JSON, and not prose or code that contains brackets.
     fn is_json(&self, document: &Document, at: usize, relaxed: bool, marked: bool) -> bool {
-        let signs = document.signs;
+        let evidence = document.evidence;
         let is_plain = |item: &serde_json::Value| !item.is_string() && !item.is_object() && !item.is_array();
         if document.value.as_array().is_some_and(|items| items.iter().all(is_plain))
             && !marked
-            && !self.guided
-            && !self.stands_alone(at, document.end)
+            && !self.has_schema
+            && !self.is_on_own_line(at, document.end)
         {
-            // `[1]` is a footnote more often than an answer.
+            // `[1]` is more often a footnote than an answer.
             return false;
         }
         let has_containers = document
@@ -347,27 +351,28 @@ impl Scanner<'_> {
         }
         let is_empty = document.value.as_object().is_some_and(serde_json::Map::is_empty);
         if is_empty && !relaxed && !self.ends_line(at, document.end) {
-            // `println!("{}")`
+            // Empty braces of a format string: `println!("{}")`
             return false;
         }
         if document.repairs.is_empty() {
             return true;
         }
         let reaches_end = self.text.get(document.end..self.tail).is_none_or(is_blank);
-        let solid = signs.quoted + signs.plain + (signs.objects + signs.lists).saturating_sub(1);
+        let solid_parts =
+            evidence.quoted + evidence.literals + (evidence.objects + evidence.lists).saturating_sub(1);
         if document.value.is_object() {
-            if signs.pairs == 0 {
+            if evidence.pairs == 0 {
                 return relaxed && reaches_end;
             }
-            return solid > 0 || (relaxed && (signs.pairs > 1 || self.guided));
+            return solid_parts > 0 || (relaxed && (evidence.pairs > 1 || self.has_schema));
         }
-        if signs.bare == 0 {
-            return solid > 0 || (relaxed && reaches_end);
+        if evidence.unquoted == 0 {
+            return solid_parts > 0 || (relaxed && reaches_end);
         }
-        relaxed && (self.guided || reaches_end)
+        relaxed && (self.has_schema || reaches_end)
     }
 
-    /// Whether the line ends behind a pair of brackets that is not in quotes.
+    /// Returns whether the line ends after a pair of brackets that is not in quotes.
     fn ends_line(&self, start: usize, end: usize) -> bool {
         let quoted =
             start.checked_sub(1).is_some_and(|before| matches!(self.bytes[before], b'"' | b'\'' | b'`'));
@@ -376,8 +381,8 @@ impl Scanner<'_> {
         !quoted && matches!(after, None | Some(b'\n' | b'<' | b'{' | b'['))
     }
 
-    /// Whether what stands between two positions has its line to itself, but for a text before a colon.
-    fn stands_alone(&self, start: usize, end: usize) -> bool {
+    /// Returns whether a range has its own line, except for text that ends with a colon.
+    fn is_on_own_line(&self, start: usize, end: usize) -> bool {
         let before = self.bytes[..start].iter().rev().find(|byte| !matches!(byte, b' ' | b'\t'));
         let after =
             self.bytes[end..].iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'.' | b';' | b','));
@@ -385,15 +390,15 @@ impl Scanner<'_> {
         opens && matches!(after, None | Some(b'\n' | b'<' | b'[' | b'{' | b']' | b'}' | b'/' | b'#' | b'`'))
     }
 
-    fn tier(&self, document: &Document, marked: bool, relaxed: bool) -> Tier {
+    fn confidence_of(&self, document: &Document, marked: bool, relaxed: bool) -> Confidence {
         if marked {
-            return Tier::Marked;
+            return Confidence::Marked;
         }
         let is_plain_list = document
             .value
             .as_array()
             .is_some_and(|items| !items.iter().any(|item| item.is_object() || item.is_array()));
-        if !relaxed && (is_plain_list || self.fence) { Tier::Weak } else { Tier::Prose }
+        if !relaxed && (is_plain_list || self.is_in_fence) { Confidence::Weak } else { Confidence::Prose }
     }
 }
 
@@ -401,7 +406,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether a text has nothing in it that could be data: space, separators, comments.
+/// Returns whether a text contains no data, only white space, separators and comments.
 pub(crate) fn is_blank(text: &str) -> bool {
     let mut rest = text;
     loop {

@@ -1,8 +1,8 @@
-//! RFC 8259 and nothing else: the fast path, and the judge of what needs no repair.
+//! Parses RFC 8259 only: the fast path, which decides whether a text needs repair.
 //!
-//! Beyond the grammar it stops at what the standard leaves open and JSON values cannot hold without
-//! loss: a key that stands twice, an integer beyond 64 bits, a number beyond a double, half of a
-//! surrogate pair. Those go to the tolerant parser, which names what it does about them.
+//! It also refuses valid JSON that a [`Value`] cannot represent without loss: duplicate keys, integers beyond
+//! 64 bits, numbers beyond a double, unpaired surrogates. The tolerant parser handles these and records
+//! repairs.
 
 use serde_json::{Map, Number, Value};
 
@@ -11,36 +11,37 @@ use crate::NESTING_MAX;
 /// A value that needed no repair.
 pub(crate) struct Parsed {
     pub(crate) value: Value,
-    /// The position behind the value.
+    /// The offset after the value.
     pub(crate) end: usize,
-    /// How deeply the value is nested.
+    /// The nesting depth of the value.
     pub(crate) depth: usize,
 }
 
-/// Where and why reading stopped.
+/// The offset and reason at which parsing stopped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadFailure {
     pub(crate) at: usize,
-    pub(crate) why: Why,
+    pub(crate) reason: FailureReason,
 }
 
+/// The reason for which parsing stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// The grammar does not allow what stands here.
+pub(crate) enum FailureReason {
+    /// The grammar does not allow this byte.
     Syntax,
     /// The text ends inside the document.
     End,
     /// Nested deeper than [`NESTING_MAX`].
     Depth,
-    /// A key stands twice in one object.
+    /// A key occurs twice in one object.
     Duplicate,
-    /// A number does not fit.
+    /// A number does not fit into 64 bits or a double.
     Number,
-    /// Half of a surrogate pair.
+    /// An unpaired surrogate escape.
     Surrogate,
 }
 
-/// Reads one value from `at`, which may be followed by anything.
+/// Parses one value at `at`; any text may follow it.
 pub(crate) fn parse(text: &str, at: usize) -> Result<Parsed, ReadFailure> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at, depth: 0, deepest: 0 };
     reader.skip_space();
@@ -48,13 +49,13 @@ pub(crate) fn parse(text: &str, at: usize) -> Result<Parsed, ReadFailure> {
     Ok(Parsed { value, end: reader.at, depth: reader.deepest })
 }
 
-/// Reads `text` as exactly one document.
+/// Parses `text` as exactly one document.
 pub(crate) fn parse_whole(text: &str) -> Result<Parsed, ReadFailure> {
     let parsed = parse(text, 0)?;
     let rest = text.as_bytes().iter().skip(parsed.end).position(|&byte| !is_space(byte));
     match rest {
         None => Ok(parsed),
-        Some(offset) => Err(ReadFailure { at: parsed.end + offset, why: Why::Syntax }),
+        Some(offset) => Err(ReadFailure { at: parsed.end + offset, reason: FailureReason::Syntax }),
     }
 }
 
@@ -62,13 +63,13 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// The position of the next quote, backslash or control character, eight bytes at a time.
+/// Returns the offset of the next quote, backslash or control character. It reads eight bytes at a time.
 pub(crate) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| <[u8; 8]>::try_from(chunk).ok()) {
         let word = u64::from_le_bytes(chunk);
-        // The high bit of each byte of these is set where the byte matches, perhaps also just above.
+        // The high bit of each byte is set if the byte matches; a match may also set the byte above it.
         let controls = word.wrapping_sub(ONES * 0x20) & !word;
         let quotes = word ^ (ONES * u64::from(b'"'));
         let quotes = quotes.wrapping_sub(ONES) & !quotes;
@@ -96,13 +97,17 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    fn stop<T>(&self, why: Why) -> Result<T, ReadFailure> {
-        let why = if why == Why::Syntax && self.at >= self.bytes.len() { Why::End } else { why };
-        Err(ReadFailure { at: self.at, why })
+    fn fail<T>(&self, reason: FailureReason) -> Result<T, ReadFailure> {
+        let reason = if reason == FailureReason::Syntax && self.at >= self.bytes.len() {
+            FailureReason::End
+        } else {
+            reason
+        };
+        Err(ReadFailure { at: self.at, reason })
     }
 
     fn peek(&self) -> u8 {
-        // A NUL is no valid JSON anywhere, so it can stand for the end.
+        // NUL is never valid JSON, so it can represent the end of the text.
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
@@ -124,7 +129,7 @@ impl Reader<'_> {
             b't' => self.literal("true", Value::Bool(true)),
             b'f' => self.literal("false", Value::Bool(false)),
             b'n' => self.literal("null", Value::Null),
-            _ => self.stop(Why::Syntax),
+            _ => self.fail(FailureReason::Syntax),
         }
     }
 
@@ -137,14 +142,14 @@ impl Reader<'_> {
         if word.as_bytes().starts_with(rest) {
             self.at = self.bytes.len();
         }
-        self.stop(Why::Syntax)
+        self.fail(FailureReason::Syntax)
     }
 
     fn enter(&mut self) -> Result<(), ReadFailure> {
         self.at += 1;
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
-        if self.depth > NESTING_MAX { self.stop(Why::Depth) } else { Ok(()) }
+        if self.depth > NESTING_MAX { self.fail(FailureReason::Depth) } else { Ok(()) }
     }
 
     fn object(&mut self) -> Result<Value, ReadFailure> {
@@ -158,19 +163,19 @@ impl Reader<'_> {
         }
         loop {
             if self.peek() != b'"' {
-                return self.stop(Why::Syntax);
+                return self.fail(FailureReason::Syntax);
             }
             self.at += 1;
             let key = self.string()?;
             self.skip_space();
             if self.peek() != b':' {
-                return self.stop(Why::Syntax);
+                return self.fail(FailureReason::Syntax);
             }
             self.at += 1;
             self.skip_space();
             let value = self.value()?;
             if object.insert(key, value).is_some() {
-                return self.stop(Why::Duplicate);
+                return self.fail(FailureReason::Duplicate);
             }
             self.skip_space();
             match self.peek() {
@@ -183,7 +188,7 @@ impl Reader<'_> {
                     self.depth -= 1;
                     return Ok(Value::Object(object));
                 }
-                _ => return self.stop(Why::Syntax),
+                _ => return self.fail(FailureReason::Syntax),
             }
         }
     }
@@ -210,12 +215,12 @@ impl Reader<'_> {
                     self.depth -= 1;
                     return Ok(Value::Array(items));
                 }
-                _ => return self.stop(Why::Syntax),
+                _ => return self.fail(FailureReason::Syntax),
             }
         }
     }
 
-    /// Reads a string whose opening quote has been consumed.
+    /// Parses a string whose opening quote has been consumed.
     fn string(&mut self) -> Result<String, ReadFailure> {
         let start = self.at;
         self.at = plain_end(self.bytes, start);
@@ -235,7 +240,7 @@ impl Reader<'_> {
                 }
                 b'\\' => self.escape(&mut content)?,
                 // A raw control character, or the end of the text.
-                _ => return self.stop(Why::Syntax),
+                _ => return self.fail(FailureReason::Syntax),
             }
             from = self.at;
             self.at = plain_end(self.bytes, from);
@@ -259,7 +264,7 @@ impl Reader<'_> {
                 content.push(character);
                 return Ok(());
             }
-            _ => return self.stop(Why::Syntax),
+            _ => return self.fail(FailureReason::Syntax),
         };
         self.at += 1;
         content.push(character);
@@ -272,15 +277,15 @@ impl Reader<'_> {
             return Ok(character);
         }
         if first >= 0xDC00 || !self.bytes[self.at..].starts_with(b"\\u") {
-            return self.stop(Why::Surrogate);
+            return self.fail(FailureReason::Surrogate);
         }
         self.at += 2;
         let second = self.hex4()?;
         if !(0xDC00..0xE000).contains(&second) {
-            return self.stop(Why::Surrogate);
+            return self.fail(FailureReason::Surrogate);
         }
         let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-        char::from_u32(code).map_or_else(|| self.stop(Why::Surrogate), Ok)
+        char::from_u32(code).map_or_else(|| self.fail(FailureReason::Surrogate), Ok)
     }
 
     fn hex4(&mut self) -> Result<u32, ReadFailure> {
@@ -293,7 +298,7 @@ impl Reader<'_> {
                 self.at += 4;
                 Ok(code)
             }
-            None => self.stop(Why::Syntax),
+            None => self.fail(FailureReason::Syntax),
         }
     }
 
@@ -305,14 +310,14 @@ impl Reader<'_> {
         match self.peek() {
             b'0' => self.at += 1,
             b'1'..=b'9' => self.digits(),
-            _ => return self.stop(Why::Syntax),
+            _ => return self.fail(FailureReason::Syntax),
         }
         let mut is_integer = true;
         if self.peek() == b'.' {
             is_integer = false;
             self.at += 1;
             if !self.peek().is_ascii_digit() {
-                return self.stop(Why::Syntax);
+                return self.fail(FailureReason::Syntax);
             }
             self.digits();
         }
@@ -323,15 +328,16 @@ impl Reader<'_> {
                 self.at += 1;
             }
             if !self.peek().is_ascii_digit() {
-                return self.stop(Why::Syntax);
+                return self.fail(FailureReason::Syntax);
             }
             self.digits();
         }
-        // `01`, `1x` and `1_000` are for the tolerant parser.
+        // `01`, `1x` and `1_000` are left to the tolerant parser.
         if self.peek().is_ascii_alphanumeric() || self.peek() == b'_' {
-            return self.stop(Why::Syntax);
+            return self.fail(FailureReason::Syntax);
         }
-        exact_number(&self.text[start..self.at], is_integer).map_or_else(|| self.stop(Why::Number), Ok)
+        exact_number(&self.text[start..self.at], is_integer)
+            .map_or_else(|| self.fail(FailureReason::Number), Ok)
     }
 
     fn digits(&mut self) {
@@ -341,7 +347,7 @@ impl Reader<'_> {
     }
 }
 
-/// A number that its JSON form holds: integers exactly within 64 bits, others as a finite double.
+/// Returns a number that JSON represents exactly: integers within 64 bits, others as a finite double.
 pub(crate) fn exact_number(text: &str, is_integer: bool) -> Option<Number> {
     if is_integer && text != "-0" {
         return match text.parse::<i64>() {

@@ -1,8 +1,8 @@
-//! Cases as data: each file in `cases/` is a list of texts and what has to come of them.
+//! Cases as data: each file in `cases/` is a list of texts with their expected outcomes.
 //!
-//! A case has `text`, optionally `mode` (strict unless said), `schema`, `strict_json_only` and
-//! `extract_json`, and one of `value` (a success), `invalid` (the lines of the violations) or `none`.
-//! `repairs`, where given, is the list of the kinds of repair, in order.
+//! A case has `text`, optionally `mode` (default `strict`), `schema`, `strict_json_only` and `extract_json`,
+//! and one of `value` (a success), `invalid` (the violation lines) or `none`. `repairs`, if given, lists the
+//! kinds of repair in order.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::fs;
@@ -22,7 +22,7 @@ fn check(case: &Value) -> Result<(), String> {
     let schema = case.get("schema").map(|schema| Schema::compile(schema).expect("a usable schema"));
     let text = case["text"].as_str().expect("a text");
     let outcome = extract(text, schema.as_ref(), &options);
-    let (given, repairs) = match outcome {
+    let (actual, repairs) = match outcome {
         Outcome::Valid(extraction) => (json!({"value": extraction.value}), extraction.repairs),
         Outcome::Invalid { violations, candidate } => {
             (json!({"invalid": violations.lines()}), candidate.repairs)
@@ -33,20 +33,20 @@ fn check(case: &Value) -> Result<(), String> {
     let key =
         ["value", "invalid", "none"].into_iter().find(|key| case.get(key).is_some()).expect("an expectation");
     let expected = json!({key: case[key]});
-    if given != expected {
-        return Err(format!("expected {expected}\n       given {given}"));
+    if actual != expected {
+        return Err(format!("expected {expected}\n  actual {actual}"));
     }
     let kinds: Vec<&str> = repairs.iter().map(|repair| repair.kind.name()).collect();
     match case.get("repairs") {
         Some(expected) if *expected != json!(kinds) => {
-            Err(format!("expected repairs {expected}\n       given {kinds:?}"))
+            Err(format!("expected repairs {expected}\n  actual {kinds:?}"))
         }
         _ => Ok(()),
     }
 }
 
 #[test]
-fn every_case_holds() {
+fn cases_have_expected_outcome() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

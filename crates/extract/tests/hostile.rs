@@ -1,4 +1,4 @@
-//! Texts made to hurt: they end, in bounded stack, and never in a success that is a part of something.
+//! Malicious texts: extraction ends in bounded time and stack, and never returns a part as the whole.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::json;
@@ -8,7 +8,7 @@ use slipform_schema::Schema;
 const MODES: [fn() -> Options; 2] = [Options::default, Options::lenient];
 
 #[test]
-fn a_megabyte_of_anything_comes_to_an_end() {
+fn repeated_fragment_is_extracted_in_bounded_time() {
     let units = [
         "{",
         "[",
@@ -52,7 +52,7 @@ fn a_megabyte_of_anything_comes_to_an_end() {
         "{\"a\":1}",
     ];
     for unit in units {
-        // The plainest shapes at full size, the others smaller: growth is measured by the benchmark.
+        // The simplest units run at full size, the others smaller; the benchmark measures growth.
         let length = if unit.len() == 1 { 1_000_000 } else { 150_000 };
         let text = unit.repeat(length / unit.len());
         for options in MODES {
@@ -62,7 +62,7 @@ fn a_megabyte_of_anything_comes_to_an_end() {
 }
 
 #[test]
-fn nesting_is_limited_and_nothing_inside_is_taken_for_the_whole() {
+fn document_above_nesting_limit_is_refused_as_a_whole() {
     let nested = |depth: usize| format!("{}{{\"a\": 1}}{}", "[".repeat(depth), "]".repeat(depth));
     for options in MODES {
         assert!(extract(&nested(NESTING_MAX - 1), None, &options()).valid().is_some());
@@ -76,7 +76,7 @@ fn nesting_is_limited_and_nothing_inside_is_taken_for_the_whole() {
 }
 
 #[test]
-fn the_deepest_document_can_be_repaired_and_fitted() {
+fn document_at_nesting_limit_is_repaired_and_coerced() {
     let schema = Schema::compile(&json!({
         "$ref": "#/definitions/node",
         "definitions": {"node": {"anyOf": [
@@ -92,7 +92,7 @@ fn the_deepest_document_can_be_repaired_and_fitted() {
 }
 
 #[test]
-fn recursive_schemas_do_not_make_coercion_recurse_forever() {
+fn coercion_to_recursive_schema_ends() {
     let lists =
         json!({"$ref": "#/$defs/t", "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}});
     let unions = json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [
@@ -109,7 +109,7 @@ fn recursive_schemas_do_not_make_coercion_recurse_forever() {
 }
 
 #[test]
-fn long_texts_are_refused_before_they_are_read() {
+fn text_above_length_limit_is_refused() {
     let options = Options { text_bytes_max: 10, ..Options::default() };
     assert_eq!(extract("{\"a\": 12345}", None, &options), Outcome::TooLong { bytes: 12, limit: 10 });
 }

@@ -1,4 +1,4 @@
-//! What holds for every text: no panic, no invalid success, nothing lost by lossless repair.
+//! Properties of every text: no panic, no invalid success, no data lost by lossless repair.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use slipform_extract::{Options, Outcome, extract, extract_bytes};
 use slipform_schema::Schema;
 
-/// Pieces that models and attackers write, in any order.
+/// Returns fragments that models and attackers write, in any order.
 fn fragments() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("{"),
@@ -80,7 +80,7 @@ static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
     .collect()
 });
 
-/// More than the default number of cases, unless the environment says how many.
+/// Runs 2,000 cases, unless `PROPTEST_CASES` sets the number.
 fn config() -> ProptestConfig {
     let cases =
         if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 2_000 };
@@ -109,7 +109,7 @@ fn documents() -> impl Strategy<Value = Value> {
                 .prop_map(|members| Value::Object(members.into_iter().collect::<Map<_, _>>())),
         ]
     });
-    // At the outermost level, an object or array: a bare scalar leaves nothing to find.
+    // The outermost level is an object or array, because a bare scalar leaves nothing to find.
     prop_oneof![
         prop::collection::vec(nested.clone(), 1..5).prop_map(Value::Array),
         prop::collection::vec(("[a-z_]{1,8}", nested), 1..5)
@@ -117,9 +117,9 @@ fn documents() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Ways to write a document that JSON does not know but that lose nothing.
+/// Lossless ways to write a document that is not valid JSON.
 #[derive(Debug, Clone, Copy)]
-struct Mangling {
+struct Variation {
     single_quotes: bool,
     bare_keys: bool,
     python_literals: bool,
@@ -129,12 +129,12 @@ struct Mangling {
     tuples: bool,
     indent: bool,
     raw_quotes: bool,
-    /// Only together with `indent`: items on lines of their own.
+    /// Requires `indent`, because items must be on separate lines.
     no_commas: bool,
 }
 
-fn manglings() -> impl Strategy<Value = Mangling> {
-    any::<[bool; 10]>().prop_map(|flags| Mangling {
+fn variations() -> impl Strategy<Value = Variation> {
+    any::<[bool; 10]>().prop_map(|flags| Variation {
         single_quotes: flags[0],
         bare_keys: flags[1],
         python_literals: flags[2],
@@ -148,7 +148,7 @@ fn manglings() -> impl Strategy<Value = Mangling> {
     })
 }
 
-impl Mangling {
+impl Variation {
     fn text(self, text: &str, out: &mut String) {
         let quote = if self.single_quotes { '\'' } else { '"' };
         out.push(quote);
@@ -188,7 +188,7 @@ impl Mangling {
             Value::Number(number) => out.push_str(&number.to_string()),
             Value::String(text) => self.text(text, out),
             Value::Array(items) => {
-                // A tuple of one would be a value in parentheses.
+                // A tuple with one item would be a value in parentheses.
                 let tuple = self.tuples && items.len() > 1 && depth > 0;
                 out.push(if tuple { '(' } else { '[' });
                 for (index, item) in items.iter().enumerate() {
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn nothing_panics_and_no_success_is_invalid(text in fragments()) {
+    fn extract_never_panics_and_success_is_valid(text in fragments()) {
         for options in [Options::default(), Options::lenient()] {
             let _ = extract(&text, None, &options);
             for schema in SCHEMAS.iter() {
@@ -245,7 +245,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_are_no_text_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn extract_of_invalid_utf8_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = extract_bytes(&bytes, None, &Options::lenient());
         let _ = extract_bytes(&bytes, None, &Options::default());
     }
@@ -260,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn what_comes_out_goes_in_unchanged(text in fragments()) {
+    fn extracted_value_is_extracted_again_unchanged(text in fragments()) {
         for options in [Options::default(), Options::lenient()] {
             if let Outcome::Valid(first) = extract(&text, None, &options) {
                 let written = first.value.to_string();
@@ -276,13 +276,13 @@ proptest! {
     }
 
     #[test]
-    fn exact_mode_agrees_with_a_plain_parser(text in fragments()) {
+    fn strict_json_only_agrees_with_serde_json(text in fragments()) {
         let options = Options { strict_json_only: true, ..Options::default() };
         let ours = extract(&text, None, &options);
         match (&ours, serde_json::from_str::<Value>(&text)) {
             (Outcome::Valid(extraction), Ok(value)) => prop_assert_eq!(&extraction.value, &value),
             (Outcome::Valid(_), Err(error)) => prop_assert!(false, "{text:?} is not JSON: {error}"),
-            // We also stop at keys that stand twice and integers beyond 64 bits.
+            // Our parser also refuses duplicate keys and integers beyond 64 bits.
             (Outcome::NotFound { reason }, Ok(_)) => {
                 prop_assert!(reason.contains("stands twice") || reason.contains("64 bits"), "{text:?}: {reason}");
             }
@@ -292,9 +292,9 @@ proptest! {
     }
 
     #[test]
-    fn lossless_repair_gives_the_document_back(document in documents(), mangling in manglings(), around in 0..4) {
+    fn lossless_repair_restores_the_document(document in documents(), variation in variations(), around in 0..4) {
         let mut text = String::new();
-        mangling.write(&document, 0, &mut text);
+        variation.write(&document, 0, &mut text);
         let text = match around {
             0 => text,
             1 => format!("```json\n{text}\n```"),
@@ -308,7 +308,7 @@ proptest! {
     }
 
     #[test]
-    fn clean_documents_need_no_repair(document in documents(), pretty in any::<bool>()) {
+    fn valid_document_needs_no_repair(document in documents(), pretty in any::<bool>()) {
         let text = if pretty { serde_json::to_string_pretty(&document).unwrap() } else { document.to_string() };
         for options in [Options::default(), Options::lenient()] {
             match extract(&text, None, &options) {
@@ -322,20 +322,20 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_document_is_never_a_strict_success_with_other_data(document in documents(), at in 0.0..1.0f64) {
+    fn truncated_document_in_strict_mode_yields_prefix_only(document in documents(), at in 0.0..1.0f64) {
         let text = document.to_string();
         let mut cut = (text.len() as f64 * at) as usize;
         while !text.is_char_boundary(cut) {
             cut -= 1;
         }
-        // Strict mode may close brackets; what it then gives has to be a prefix of the original.
+        // Strict mode may close brackets; its result must then be a prefix of the original.
         if let Outcome::Valid(extraction) = extract(&text[..cut], None, &Options::default()) {
             prop_assert!(is_prefix(&extraction.value, &document), "{} gave {}", &text[..cut], extraction.value);
         }
     }
 }
 
-/// Whether a value is the other with members or items missing at the end of the last branch.
+/// Returns whether a value equals the other, except for missing members or items at the end.
 fn is_prefix(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Array(part), Value::Array(whole)) => {

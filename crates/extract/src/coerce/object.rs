@@ -1,4 +1,4 @@
-//! Objects: keys that nearly match, properties too many, wrappers around what was asked for.
+//! Coerces objects: similar keys, extra properties, and wrappers around the requested object.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::Coercer;
 use super::text::normalise;
 use crate::repair::RepairKind;
 
-/// Property names that models put around an answer.
+/// Property names that models use for a wrapper around an answer.
 const WRAPPERS: [&str; 14] = [
     "result",
     "results",
@@ -36,7 +36,7 @@ impl Coercer {
         for (key, value) in object {
             let own = shape.property(key).map(|expected| (key.as_str(), expected));
             let meant = own.or_else(|| {
-                // A second spelling of the same name is a property of its own.
+                // A second spelling of the same name is a separate property.
                 let name = aliases.get(&normalise(key)).copied().flatten()?;
                 if fitted.contains_key(name) {
                     return None;
@@ -44,7 +44,7 @@ impl Coercer {
                 Some((name, shape.property(name)?))
             });
             let Some((name, expected)) = meant else {
-                self.unnamed(key, value, shape, &mut fitted)?;
+                self.fit_unnamed(key, value, shape, &mut fitted)?;
                 continue;
             };
             if name != key {
@@ -79,8 +79,8 @@ impl Coercer {
         Some(Value::Object(fitted))
     }
 
-    /// A property that the schema does not name.
-    fn unnamed(
+    /// Fits a property that the schema does not name.
+    fn fit_unnamed(
         &mut self,
         key: &str,
         value: &Value,
@@ -90,11 +90,11 @@ impl Coercer {
         self.path.push(Segment::Key(key.to_owned()));
         match shape.additional() {
             Additional::Any => {
-                self.unexplained += 1;
+                self.undescribed += 1;
                 fitted.insert(key.to_owned(), value.clone());
             }
             Additional::Never => {
-                self.unexplained += 1;
+                self.undescribed += 1;
                 self.repair(RepairKind::PropertyDropped, value, &Value::Null);
             }
             Additional::Shaped(expected) => {
@@ -106,7 +106,7 @@ impl Coercer {
         Some(())
     }
 
-    /// An object around what was asked for: its only property, or one that is named like a wrapper.
+    /// Unwraps an object: its only property, or a property with the name of a wrapper.
     pub(super) fn unwrap(
         &mut self,
         object: &Map<String, Value>,
@@ -131,7 +131,7 @@ impl Coercer {
         if scalar_wanted && (inner.is_object() || inner.is_array() || !self.path.is_empty()) {
             return None;
         }
-        // A named property of the schema is content, not a wrapper.
+        // A property that the schema names is content, not a wrapper.
         if object.len() == 1 && object.keys().any(|key| shape.property(key).is_some()) {
             return None;
         }
@@ -139,7 +139,7 @@ impl Coercer {
         self.fit(inner, shape)
     }
 
-    /// A value for an object with a single property, when the value says which type it is.
+    /// Wraps a value in an object with a single property, if its type shows that it belongs there.
     pub(super) fn wrap_in_object(&mut self, value: &Value, shape: &Shape<'_>) -> Option<Value> {
         let names = shape.property_names();
         let [name] = names.as_slice() else { return None };
@@ -166,7 +166,7 @@ fn admits_null(shape: &Shape<'_>) -> bool {
     }
 }
 
-/// The properties that the object lacks, by what their spellings share; ambiguous ones stand for nothing.
+/// Maps normalised names to the properties that the object lacks; ambiguous names map to `None`.
 fn aliases<'s>(names: &[&'s str], object: &Map<String, Value>) -> HashMap<String, Option<&'s str>> {
     let mut aliases = HashMap::new();
     for &name in names.iter().filter(|name| !object.contains_key(**name)) {

@@ -1,13 +1,13 @@
-//! Reading numbers, booleans and allowed values from strings.
+//! Reads numbers, booleans and allowed values from strings.
 
 use serde_json::{Number, Value};
 
 use crate::repair::RepairKind;
 
-/// The longest text that is searched for a figure, a yes or no, or one of the allowed values.
+/// The longest text searched for a number, a boolean or an allowed value, in bytes.
 const TEXT_SEARCHED_MAX: usize = 20_000;
 
-/// Letters and digits only, lower case and without accents: what two spellings of a name share.
+/// Returns the letters and digits in lower case and without accents, to compare spellings of a name.
 pub(super) fn normalise(text: &str) -> String {
     text.chars()
         .filter(|character| character.is_alphanumeric())
@@ -16,7 +16,7 @@ pub(super) fn normalise(text: &str) -> String {
         .collect()
 }
 
-/// The letter without its accent, for the Latin letters that have one.
+/// Returns a Latin letter without its accent.
 fn plain_letter(letter: char) -> char {
     match letter {
         'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' | 'ā' | 'ă' | 'ą' => 'a',
@@ -38,8 +38,8 @@ fn plain_letter(letter: char) -> char {
     }
 }
 
-/// A number written as a string, with what it took to read it: `"1,234"`, `"45%"`, `"$3"`, `"1/4"`, or
-/// the only figure of a short text.
+/// Reads a number from a string: `"1,234"`, `"45%"`, `"$3"`, `"1/4"`, or the only number of a short text.
+/// Also returns the kind of repair.
 pub(super) fn read_number(text: &str) -> Option<(Value, RepairKind)> {
     let trimmed = text.trim().trim_matches(['"', '\'']).trim();
     if trimmed.len() > TEXT_SEARCHED_MAX {
@@ -49,33 +49,33 @@ pub(super) fn read_number(text: &str) -> Option<(Value, RepairKind)> {
         Some(rest) => ("-", rest),
         None => ("", trimmed.strip_prefix('+').unwrap_or(trimmed)),
     };
-    let unadorned =
+    let without_symbols =
         rest.trim_matches(|character: char| character.is_whitespace() || "$€£¥₹%~≈*".contains(character));
-    if let Some(number) = plain_number(&format!("{sign}{unadorned}")) {
+    if let Some(number) = plain_number(&format!("{sign}{without_symbols}")) {
         return Some((number, RepairKind::NumberRead));
     }
-    if let Some((numerator, denominator)) = unadorned.split_once('/') {
+    if let Some((numerator, denominator)) = without_symbols.split_once('/') {
         let numerator = plain_number(&format!("{sign}{}", numerator.trim()))?.as_f64()?;
         let denominator = plain_number(denominator.trim())?.as_f64()?;
-        // `8/10` is a mark out of ten, not a fraction.
-        let is_mark = denominator == 10.0 || denominator == 100.0;
+        // `8/10` is a score out of ten, not a fraction.
+        let is_score = denominator == 10.0 || denominator == 100.0;
         return Number::from_f64(numerator / denominator)
-            .filter(|_| !is_mark)
+            .filter(|_| !is_score)
             .map(|number| (Value::Number(number), RepairKind::NumberRead));
     }
-    only_figure(trimmed).map(|number| (number, RepairKind::NumberFound))
+    only_number(trimmed).map(|number| (number, RepairKind::NumberFound))
 }
 
-/// Words after a figure that make it another number.
+/// Words after a number that change its value.
 const SCALES: [&str; 12] =
     ["hundred", "thousand", "million", "billion", "trillion", "k", "m", "mn", "mio", "bn", "b", "dozen"];
 
-/// The longest text, in words, whose only figure is taken for the number that was asked for.
-const FIGURE_WORDS_MAX: usize = 6;
+/// The longest text, in words, whose only number is used.
+const NUMBER_WORDS_MAX: usize = 6;
 
-/// The only figure of a short text, unless something beside it says that it is not the whole number.
-fn only_figure(text: &str) -> Option<Value> {
-    if text.split_whitespace().count() > FIGURE_WORDS_MAX {
+/// Returns the only number of a short text, unless the adjacent text shows that it is only a part.
+fn only_number(text: &str) -> Option<Value> {
+    if text.split_whitespace().count() > NUMBER_WORDS_MAX {
         return None;
     }
     let start = text.find(|character: char| character.is_numeric())?;
@@ -87,7 +87,7 @@ fn only_figure(text: &str) -> Option<Value> {
         Some(before) => (before, "-"),
         None => (&text[..start], ""),
     };
-    // `A-5`, `5K`, `2½`, `($5)`, `3 to 5`: not a number of its own.
+    // `A-5`, `5K`, `2½`, `($5)`, `3 to 5`: not a separate number.
     let is_glued = before.ends_with(|last: char| last.is_alphanumeric() || last == '(')
         || rest.starts_with(|first: char| first.is_alphanumeric() || first == ')')
         || rest.contains(|character: char| character.is_numeric());
@@ -112,7 +112,7 @@ fn plain_number(text: &str) -> Option<Value> {
         return Some(Value::from(integer));
     }
     if body.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Beyond 64 bits it would have to be rounded.
+        // A larger integer would have to be rounded.
         return unsigned.parse::<u64>().ok().map(Value::from);
     }
     let float: f64 = digits.parse().ok()?;
@@ -122,7 +122,7 @@ fn plain_number(text: &str) -> Option<Value> {
     Number::from_f64(float).map(Value::Number)
 }
 
-/// `1,234` and `12,345,678.9`: commas between groups of three.
+/// Returns whether commas separate groups of three digits: `1,234` and `12,345,678.9`.
 fn is_grouped(text: &str) -> bool {
     let whole = text.trim_start_matches(['-', '+']).split('.').next().unwrap_or_default();
     let mut groups = whole.split(',');
@@ -134,7 +134,7 @@ fn is_grouped(text: &str) -> bool {
         && groups.all(|group| group.len() == 3 && all_digits(group))
 }
 
-/// A boolean written as a word.
+/// Reads a boolean from a word.
 pub(super) fn read_boolean(text: &str) -> Option<bool> {
     match normalise(text).as_str() {
         "true" | "yes" => Some(true),
@@ -143,7 +143,7 @@ pub(super) fn read_boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The only boolean that a text mentions.
+/// Returns the only boolean that a text mentions.
 pub(super) fn find_boolean(text: &str) -> Option<bool> {
     match match_value(text, &[&Value::Bool(true), &Value::Bool(false)])? {
         Value::Bool(flag) => Some(*flag),
@@ -151,8 +151,8 @@ pub(super) fn find_boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The one allowed value that a text means: the same but for case, punctuation and accents, or the
-/// only one that it mentions.
+/// Returns the allowed value that a text means: equal except for case, punctuation and accents, or the only
+/// one mentioned.
 pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v Value> {
     if text.len() > TEXT_SEARCHED_MAX {
         return None;
@@ -173,28 +173,30 @@ pub(super) fn match_value<'v>(text: &str, allowed: &[&'v Value]) -> Option<&'v V
     }
     let words = words(trimmed);
     if words.len() < 2 {
-        // A single word that is none of the values is not one of them either: `A+`, `A-`.
+        // A single word that equals no value cannot mention one: `A+`, `A-`.
         return None;
     }
     let mentioned: Vec<(&Value, Vec<String>)> = allowed
         .iter()
         .map(|value| (*value, self::words(&spelled(value))))
-        .filter(|(_, name)| places(&words, name).next().is_some())
+        .filter(|(_, name)| positions(&words, name).next().is_some())
         .collect();
-    // `NOT SPAM` also mentions `SPAM`; the longer name is the one that was meant.
+    // `NOT SPAM` also mentions `SPAM`; the longer name was meant.
     let (longest, name) = mentioned.iter().max_by_key(|(_, name)| name.len())?;
     let is_covered = |short: &[String]| {
-        places(name, short).next().is_some() && places(&words, short).count() == places(&words, name).count()
+        positions(name, short).next().is_some()
+            && positions(&words, short).count() == positions(&words, name).count()
     };
     let is_only = mentioned.iter().all(|(value, short)| value == longest || is_covered(short));
-    let is_denied = |at: usize| {
+    let is_negated = |at: usize| {
         let before = &words[at.saturating_sub(NEGATED_WITHIN)..at];
         before.iter().any(|word| NEGATIONS.contains(&word.as_str()))
     };
-    (is_only && places(&words, name).any(|at| !is_denied(at))).then_some(*longest)
+    (is_only && positions(&words, name).any(|at| !is_negated(at))).then_some(*longest)
 }
 
-/// [`normalise`] that keeps what tells values apart: a leading minus, a decimal point, `+` and `#`.
+/// Normalises like [`normalise`], but keeps a leading minus, decimal points, `+` and `#`, which distinguish
+/// values.
 fn signed(text: &str) -> String {
     let text = text.trim();
     let characters: Vec<char> = text.chars().collect();
@@ -215,16 +217,16 @@ fn signed(text: &str) -> String {
     kept
 }
 
-/// How many words before a mention are looked at.
+/// The number of words before a mention that are searched for a negation.
 const NEGATED_WITHIN: usize = 3;
 
-/// Words that turn a mention into its opposite.
+/// Words that negate a mention.
 const NEGATIONS: [&str; 14] = [
     "not", "no", "non", "never", "without", "neither", "nor", "isnt", "arent", "wasnt", "dont", "doesnt",
     "cannot", "than",
 ];
 
-/// The normalised words of a text; an underscore does not end a word.
+/// Returns the normalised words of a text; an underscore does not end a word.
 fn words(text: &str) -> Vec<String> {
     text.split(|character: char| !character.is_alphanumeric() && !matches!(character, '_' | '\'' | '’'))
         .map(normalise)
@@ -232,8 +234,8 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Where the words of `name` stand in `text`, one after the other.
-fn places<'t>(text: &'t [String], name: &'t [String]) -> impl Iterator<Item = usize> + 't {
+/// Returns the positions at which the words of `name` occur consecutively in `text`.
+fn positions<'t>(text: &'t [String], name: &'t [String]) -> impl Iterator<Item = usize> + 't {
     let length = name.len().max(1);
     text.windows(length).enumerate().filter(move |(_, window)| *window == name).map(|(at, _)| at)
 }

@@ -1,4 +1,4 @@
-//! Arrays and tuples.
+//! Parses arrays and tuples.
 
 use serde_json::{Map, Value};
 use slipform_schema::Segment;
@@ -7,11 +7,11 @@ use super::{Failure, Frame, Parser, Role};
 use crate::repair::RepairKind;
 
 impl Parser<'_> {
-    /// Reads an array or a tuple; its opening bracket stands here.
+    /// Parses an array or a tuple at its opening bracket.
     pub(super) fn array(&mut self, frame: Frame) -> Result<Value, Failure> {
         let start = self.at;
         self.enter(frame)?;
-        self.signs.lists += 1;
+        self.evidence.lists += 1;
         let items = self.items(frame.closer())?;
         if frame == Frame::Tuple {
             return Ok(self.tuple(items, start));
@@ -19,9 +19,9 @@ impl Parser<'_> {
         Ok(Value::Array(items))
     }
 
-    /// `(1, 2)` is a list; `("x")` is only a value in parentheses.
+    /// Returns the value of a tuple: `(1, 2)` is an array; `("x")` is a value in parentheses.
     fn tuple(&mut self, mut items: Vec<Value>, start: usize) -> Value {
-        self.mend(RepairKind::TupleChanged);
+        self.record(RepairKind::TupleChanged);
         let ends_with_comma = self.bytes[start..self.at.saturating_sub(1)]
             .iter()
             .rev()
@@ -33,7 +33,7 @@ impl Parser<'_> {
         Value::Array(items)
     }
 
-    /// Reads items up to the closing bracket, which is consumed.
+    /// Parses items up to and including the closing bracket.
     pub(super) fn items(&mut self, closer: u8) -> Result<Vec<Value>, Failure> {
         let mut items = Vec::new();
         let mut separated = true;
@@ -48,22 +48,22 @@ impl Parser<'_> {
                 Some(b',') => self.comma(&mut separated),
                 Some(byte) if byte == closer => {
                     if separated && !items.is_empty() {
-                        self.mend(RepairKind::CommaRemoved);
+                        self.record(RepairKind::CommaRemoved);
                     }
                     self.at += 1;
                     self.leave();
                     return Ok(items);
                 }
                 Some(byte @ (b'}' | b']' | b')')) => {
-                    if self.foreign_closer(byte, closer) {
+                    if self.mismatched_closer(byte, closer) {
                         return Ok(items);
                     }
                 }
                 Some(b':') if self.is_member_of_outer(&items) => {
-                    // `{"a": ["x", "b": 3}`: the list was never closed, and this is the next key.
+                    // `{"a": ["x", "b": 3}`: the array was never closed, and this is the next key.
                     items.pop();
                     self.at = last_start;
-                    self.mend(RepairKind::BracketChanged);
+                    self.record(RepairKind::BracketChanged);
                     self.leave();
                     return Ok(items);
                 }
@@ -74,7 +74,7 @@ impl Parser<'_> {
                 _ if self.ellipsis() => separated = true,
                 _ => {
                     if !separated {
-                        self.mend(RepairKind::CommaAdded);
+                        self.record(RepairKind::CommaAdded);
                     }
                     last_start = self.at;
                     separated = !self.item(&mut items)?;
@@ -83,14 +83,14 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads one item; false when there is none, and what stands here was stepped over.
+    /// Parses one item. Returns `false` if none starts here, and skips the text.
     fn item(&mut self, items: &mut Vec<Value>) -> Result<bool, Failure> {
         self.path.push(Segment::Index(items.len()));
         let item = self.value(Role::Item);
         self.path.pop();
         match item? {
-            // An item of which nothing was written is not made up.
-            Some(Value::String(text)) if text.is_empty() && self.signs.cut => Ok(false),
+            // Drop an empty item at the end of a truncated text.
+            Some(Value::String(text)) if text.is_empty() && self.evidence.is_cut => Ok(false),
             Some(item) => {
                 items.push(item);
                 Ok(true)
@@ -98,47 +98,47 @@ impl Parser<'_> {
             None if self.at_end() => Ok(false),
             None => {
                 let step = self.text[self.at..].chars().next().map_or(1, char::len_utf8);
-                self.mend_text(RepairKind::TextDropped, self.at, self.at + step, Value::Null);
+                self.record_text(RepairKind::TextDropped, self.at, self.at + step, Value::Null);
                 self.at += step;
                 Ok(false)
             }
         }
     }
 
-    /// Steps over a comma, which is one too many where another has been read.
+    /// Skips a comma, and records a repair if it follows another comma.
     pub(super) fn comma(&mut self, separated: &mut bool) {
         if *separated {
-            self.mend(RepairKind::CommaRemoved);
+            self.record(RepairKind::CommaRemoved);
         }
         *separated = true;
         self.at += 1;
-        self.last = super::Last::Open;
+        self.last = super::LastToken::Open;
     }
 
-    /// Steps over an ellipsis, if one stands here.
+    /// Skips an ellipsis if there is one.
     pub(super) fn ellipsis(&mut self) -> bool {
         let found = self.starts_with("...") || self.starts_with("…");
         if found {
             self.at += 3;
-            self.mend(RepairKind::EllipsisRemoved);
+            self.record(RepairKind::EllipsisRemoved);
         }
         found
     }
 
-    /// Whether the last of several items is a key of the object around the list.
+    /// Returns whether the last of several items is a key of the enclosing object.
     fn is_member_of_outer(&self, items: &[Value]) -> bool {
         items.len() > 1
             && items.last().is_some_and(Value::is_string)
             && matches!(self.frames.as_slice(), [.., Frame::Object, _])
     }
 
-    /// A closing bracket of another kind. True when the container ends here.
-    pub(super) fn foreign_closer(&mut self, byte: u8, wanted: u8) -> bool {
+    /// Handles a closing bracket of another kind. Returns `true` if it ends the container.
+    pub(super) fn mismatched_closer(&mut self, byte: u8, wanted: u8) -> bool {
         let (next, _) = self.after_space(self.at + 1);
         if !self.is_open(byte) {
-            // One bracket too many, or the wrong one at the end.
+            // An extra bracket, or the wrong one at the end.
             let closes = !matches!(self.byte(next), Some(b',')) && self.byte(next) != Some(wanted);
-            self.mend(RepairKind::BracketChanged);
+            self.record(RepairKind::BracketChanged);
             self.at += 1;
             if closes {
                 self.leave();
@@ -146,19 +146,19 @@ impl Parser<'_> {
             return closes;
         }
         if self.is_wrong_kind(byte, next) {
-            self.mend(RepairKind::BracketChanged);
+            self.record(RepairKind::BracketChanged);
             self.at += 1;
             self.leave();
             return true;
         }
-        let is_complete = self.last == super::Last::Complete;
-        self.mend(if is_complete { RepairKind::BracketAdded } else { RepairKind::BracketChanged });
+        let is_complete = self.last == super::LastToken::Complete;
+        self.record(if is_complete { RepairKind::BracketAdded } else { RepairKind::BracketChanged });
         self.leave();
         true
     }
 
-    /// Whether a bracket that closes an outer container was meant for this one, because the outer one
-    /// goes on behind it: `["a", "b"}, "key": …` and `("a", "b"], ("c", …`.
+    /// Returns whether a bracket of the outer container was meant for this one, because the outer container
+    /// continues: `["a", "b"}, "key": …` and `("a", "b"], ("c", …`.
     fn is_wrong_kind(&self, byte: u8, next: usize) -> bool {
         let [.., outer, _] = self.frames.as_slice() else { return false };
         if outer.closer() != byte || self.byte(next) != Some(b',') {
@@ -169,7 +169,7 @@ impl Parser<'_> {
         let beyond = self.frames.len().checked_sub(3).map(|index| self.frames[index]);
         match outer {
             Frame::Object => is_member && beyond != Some(Frame::Object),
-            // Behind a list in an object only a key may follow.
+            // After an array in an object, only a key may follow.
             _ => {
                 beyond == Some(Frame::Object)
                     && !is_member
@@ -178,7 +178,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `["key": "value"]`: the last item is a key, and an object was meant.
+    /// Converts `["key": "value"]` to an array with an object: the last item is a key.
     fn item_is_member(&mut self, items: &mut Vec<Value>) -> Result<(), Failure> {
         self.at += 1;
         let Some(Value::String(key)) = items.pop() else { return Err(Failure::NotJson) };
@@ -189,7 +189,7 @@ impl Parser<'_> {
         let value = self.value(Role::Member);
         self.frames.pop();
         self.path.pop();
-        self.mend(RepairKind::BracketChanged);
+        self.record(RepairKind::BracketChanged);
         self.path.pop();
         let mut object = Map::new();
         object.insert(key, value?.unwrap_or(Value::Null));
@@ -207,7 +207,7 @@ impl Parser<'_> {
         if self.peek() == Some(b'}') && !in_object {
             self.at += 1;
         }
-        self.signs.pairs += 1;
+        self.evidence.pairs += 1;
         items.push(Value::Object(object));
         Ok(())
     }

@@ -1,15 +1,15 @@
-//! What stands nearby. Every look is bounded, so that deciding at each quote stays linear overall.
+//! Bounded lookahead. The bounds keep parsing linear, although every quote needs lookahead.
 
 use super::{Frame, Parser, Role};
 
-/// How much white space is skipped while looking ahead.
+/// The most white space skipped during lookahead, in bytes.
 const SPACE_MAX: usize = 256;
 
-/// How long a key may be to be recognised ahead.
+/// The longest key recognised by lookahead, in bytes.
 const KEY_MAX: usize = 100;
 
 impl Parser<'_> {
-    /// The position after white space, and whether a line ended on the way.
+    /// Returns the offset after white space, and whether a line ended there.
     pub(super) fn after_space(&self, mut at: usize) -> (usize, bool) {
         let mut newline = false;
         let end = at + SPACE_MAX;
@@ -24,14 +24,14 @@ impl Parser<'_> {
         (at, newline)
     }
 
-    /// The position after white space and one comment.
+    /// Returns the offset after white space and one comment.
     pub(super) fn after_comment(&self, at: usize) -> usize {
         let (next, _) = self.after_space(at);
         let end = if next < self.bytes.len() { self.comment_end(next) } else { None };
         end.map_or(next, |end| self.after_space(end).0)
     }
 
-    /// Whether a key and its colon start at `at`.
+    /// Returns whether a key and its colon start at `at`.
     pub(super) fn key_at(&self, at: usize) -> bool {
         let Some(first) = self.byte(at) else { return false };
         let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
@@ -43,7 +43,7 @@ impl Parser<'_> {
                 if window[1 + close] == b'\n' {
                     return false;
                 }
-                // `""key"":`
+                // A key with repeated quotes: `""key"":`
                 let doubled = close == 0 && window.get(2).is_some_and(u8::is_ascii_alphanumeric);
                 if doubled {
                     let name = window[2..].iter().take_while(|&&byte| byte != first && byte != b'\n').count();
@@ -61,7 +61,7 @@ impl Parser<'_> {
                 let is_part =
                     |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-' | 0x80..);
                 let end = at + window.iter().take_while(|byte| is_part(byte)).count();
-                // `key":`, where the opening quote is missing.
+                // `key":`, without the opening quote.
                 end + usize::from(self.byte(end) == Some(b'"'))
             }
             _ => return false,
@@ -70,7 +70,7 @@ impl Parser<'_> {
         self.byte(colon) == Some(b':') && !newline && !self.bytes[colon + 1..].starts_with(b"//")
     }
 
-    /// Whether an ASCII or typographic quote stands at `at`.
+    /// Returns whether an ASCII or typographic quote is at `at`.
     pub(super) fn quote_at(&self, at: usize) -> bool {
         match self.byte(at) {
             Some(b'"' | b'\'' | b'`') => true,
@@ -79,7 +79,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a string in this role that closes just before `after` is followed by what should follow it.
+    /// Returns whether a string in this role may end just before `after`, judged by the text that follows.
     pub(super) fn closes(&self, after: usize, role: Role) -> bool {
         let (next, newline) = self.after_space(after);
         let Some(byte) = self.byte(next) else { return true };
@@ -104,8 +104,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a quote taken as part of a string stands where punctuation between values would stand:
-    /// `", "`, `": "`, `"} {`.
+    /// Returns whether a quote inside a string is where punctuation between values would be: `", "`, `": "`,
+    /// `"} {`.
     pub(super) fn looks_structural(&self, stop: usize, after: usize) -> bool {
         let starts = |at: usize| self.quote_at(at) || matches!(self.byte(at), Some(b'{' | b'[' | b'('));
         let (next, _) = self.after_space(after);
@@ -127,14 +127,15 @@ impl Parser<'_> {
         ends || opens
     }
 
-    /// `"a" "b"`: the first quote follows a letter and the second comes before one.
+    /// Returns whether the quote opens another string, as in `"a" "b"`: a character precedes the first quote
+    /// and follows the second.
     fn opens(&self, quote: usize, after: usize) -> bool {
         let touches = |byte: Option<u8>| byte.is_some_and(|byte| !byte.is_ascii_whitespace());
         let begins = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte >= 0x80);
         quote > after && touches(self.byte(after.wrapping_sub(2))) && begins(self.byte(quote + 1))
     }
 
-    /// `"key" "value"`: two short strings side by side.
+    /// Returns whether two short strings are next to each other: `"key" "value"`.
     pub(super) fn pair_at(&self, at: usize) -> bool {
         let window = &self.bytes[at + 1..self.bytes.len().min(at + KEY_MAX)];
         let Some(close) = window.iter().position(|byte| matches!(byte, b'"' | b'\n')) else { return false };
@@ -143,7 +144,7 @@ impl Parser<'_> {
         window[close] == b'"' && close > 0 && !newline && next > at + close + 2 && starts_value
     }
 
-    /// After a comma inside an object: a key, the end of the line or of the object.
+    /// Returns whether a key, the end of the line or the end of the object follows a comma.
     pub(super) fn member_follows(&self, at: usize) -> bool {
         let (next, newline) = self.after_space(at);
         let Some(byte) = self.byte(next) else { return true };
@@ -156,7 +157,7 @@ impl Parser<'_> {
             || self.word_before_key(next)
     }
 
-    /// `, "ke`: the text ends inside the next key.
+    /// Returns whether the text ends inside the next key: `, "ke`.
     fn key_is_cut(&self, at: usize) -> bool {
         let rest = &self.bytes[at..];
         if rest.len() < KEY_MAX && rest[0].is_ascii_alphabetic() {
@@ -170,7 +171,7 @@ impl Parser<'_> {
             && rest[1..].iter().filter(|byte| matches!(byte, b'"' | b'\'')).count() <= 1
     }
 
-    /// `, COMMENT "key": …`: a stray word before the next key.
+    /// Returns whether a stray word precedes the next key: `, COMMENT "key": …`.
     fn word_before_key(&self, at: usize) -> bool {
         let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
         let length = window.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
@@ -178,7 +179,7 @@ impl Parser<'_> {
         length > 0 && !newline && self.quote_at(next) && self.key_at(next)
     }
 
-    /// After a comma inside an array: something that can be an item.
+    /// Returns whether an item may follow a comma inside an array.
     pub(super) fn item_follows(&self, at: usize) -> bool {
         let (next, newline) = self.after_space(at);
         let Some(byte) = self.byte(next) else { return true };
@@ -189,12 +190,12 @@ impl Parser<'_> {
             || self.word_is_item(next)
     }
 
-    /// A comment or an ellipsis.
+    /// Returns whether a comment or an ellipsis starts at `at`.
     fn trails_off(&self, at: usize) -> bool {
         self.comment_end(at).is_some() || self.bytes[at..].starts_with(b"...")
     }
 
-    /// A number or some words without quotes, up to the next comma or bracket.
+    /// Returns whether a number or unquoted words precede the next comma or bracket.
     fn word_is_item(&self, at: usize) -> bool {
         let window = &self.bytes[at..self.bytes.len().min(at + KEY_MAX)];
         let is_part = |byte: &u8| {
@@ -205,7 +206,7 @@ impl Parser<'_> {
         length > 0 && (newline || matches!(self.byte(next), None | Some(b',' | b']' | b')' | b'}')))
     }
 
-    /// Whether a number, `true`, `false` or `null` stands at `at`.
+    /// Returns whether a number, `true`, `false` or `null` is at `at`.
     pub(super) fn literal_at(&self, at: usize) -> bool {
         let rest = &self.bytes[at.min(self.bytes.len())..];
         let length = rest
@@ -219,7 +220,7 @@ impl Parser<'_> {
                 && word.iter().any(u8::is_ascii_digit))
     }
 
-    /// Whether a closing bracket just before `at` leaves the text in a sensible state.
+    /// Returns whether a closing bracket just before `at` is plausible, judged by the text that follows.
     pub(super) fn closer_fits(&self, closer: u8, at: usize) -> bool {
         let is_innermost = self.frames.last().is_some_and(|frame| frame.closer() == closer);
         let (next, newline) = self.after_space(at);
@@ -235,12 +236,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the innermost container is itself an item of a list.
+    /// Returns whether the innermost container is an item of an array.
     pub(super) fn is_in_list(&self) -> bool {
         matches!(self.frames.as_slice(), [.., Frame::Array | Frame::Tuple, _])
     }
 
-    /// Whether some open container is closed by `closer`.
+    /// Returns whether an open container is closed by `closer`.
     pub(super) fn is_open(&self, closer: u8) -> bool {
         self.frames.iter().any(|frame| frame.closer() == closer)
     }

@@ -1,22 +1,22 @@
-//! Objects.
+//! Parses objects.
 
 use serde_json::{Map, Value};
 use slipform_schema::Segment;
 
-use super::{Failure, Frame, Last, Parser, Role};
+use super::{Failure, Frame, LastToken, Parser, Role};
 use crate::repair::RepairKind;
 
-/// How far text between members is searched for the next key.
-const GARBAGE_MAX: usize = 200;
+/// The most bytes between members that are searched for the next key.
+const SKIPPED_BYTES_MAX: usize = 200;
 
-/// How long a key without quotes may be.
+/// The longest key without quotes, in bytes.
 const BARE_KEY_MAX: usize = 64;
 
 impl Parser<'_> {
-    /// Reads an object; its opening brace stands here.
+    /// Parses an object at its opening brace.
     pub(super) fn object(&mut self) -> Result<Value, Failure> {
         self.enter(Frame::Object)?;
-        self.signs.objects += 1;
+        self.evidence.objects += 1;
         let mut object = Map::new();
         let mut separated = true;
         loop {
@@ -29,10 +29,10 @@ impl Parser<'_> {
                 Some(b',' | b';') => self.comma(&mut separated),
                 Some(b'}') => {
                     if separated && !object.is_empty() {
-                        self.mend(RepairKind::CommaRemoved);
+                        self.record(RepairKind::CommaRemoved);
                     }
                     if self.is_premature() {
-                        self.mend(RepairKind::BracketChanged);
+                        self.record(RepairKind::BracketChanged);
                         self.at += 1;
                         continue;
                     }
@@ -41,18 +41,18 @@ impl Parser<'_> {
                     return Ok(Value::Object(object));
                 }
                 Some(byte @ (b']' | b')')) => {
-                    if self.foreign_closer(byte, b'}') {
+                    if self.mismatched_closer(byte, b'}') {
                         return Ok(Value::Object(object));
                     }
                 }
-                // `[{"a": 1, {"a": 2}]`: the next item begins before this one was closed.
+                // `[{"a": 1, {"a": 2}]`: the next item begins before this one is closed.
                 Some(b'{') if separated && !object.is_empty() && self.is_in_list() => {
-                    self.mend(RepairKind::BracketChanged);
+                    self.record(RepairKind::BracketChanged);
                     self.leave();
                     return Ok(Value::Object(object));
                 }
                 Some(b':') => {
-                    self.mend_text(RepairKind::TextDropped, self.at, self.at + 1, Value::Null);
+                    self.record_text(RepairKind::TextDropped, self.at, self.at + 1, Value::Null);
                     self.at += 1;
                 }
                 _ if self.ellipsis() => {}
@@ -60,7 +60,7 @@ impl Parser<'_> {
                 Some(b'[') if self.extend_last(&mut object)? => separated = false,
                 _ => {
                     if !self.next_member(&mut object, &mut separated)? {
-                        // What follows is no longer the document.
+                        // The following text is not part of the document.
                         self.close_at_end();
                         return Ok(Value::Object(object));
                     }
@@ -69,8 +69,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the next member into the object, or steps over what is none. False when the document has
-    /// ended and something else has begun.
+    /// Parses the next member into the object, or skips text that is not one. Returns `false` if the document
+    /// has ended.
     fn next_member(
         &mut self,
         object: &mut Map<String, Value>,
@@ -80,7 +80,7 @@ impl Parser<'_> {
         match self.member()? {
             Some((key, value)) => {
                 if !*separated {
-                    self.mend(RepairKind::CommaAdded);
+                    self.record(RepairKind::CommaAdded);
                 }
                 self.insert(object, key, value);
                 *separated = false;
@@ -92,14 +92,14 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// `"key": ["a"], ["b"], …`: a list without a key goes on with the list before it.
+    /// Appends an array without a key to the array before it: `"key": ["a"], ["b"], …`.
     fn extend_last(&mut self, object: &mut Map<String, Value>) -> Result<bool, Failure> {
         let Some(last) = object.keys().next_back().cloned().filter(|key| object[key].is_array()) else {
             return Ok(false);
         };
         self.path.push(Segment::Key(last.clone()));
         let more = self.array(Frame::Array)?;
-        self.mend(RepairKind::BracketChanged);
+        self.record(RepairKind::BracketChanged);
         self.path.pop();
         if let (Some(Value::Array(items)), Value::Array(more)) = (object.get_mut(&last), more) {
             items.extend(more);
@@ -107,7 +107,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// `{"a": 1}, "b": 2}`: the outermost object goes on after its brace.
+    /// Returns whether the outermost object continues after its brace: `{"a": 1}, "b": 2}`.
     fn is_premature(&self) -> bool {
         if self.frames.len() != 1 {
             return false;
@@ -118,14 +118,14 @@ impl Parser<'_> {
     }
 
     fn insert(&mut self, object: &mut Map<String, Value>, key: String, value: Value) {
-        self.signs.pairs += 1;
+        self.evidence.pairs += 1;
         let Some(previous) = object.get(&key) else {
             object.insert(key, value);
             return;
         };
         self.path.push(Segment::Key(key.clone()));
         if *previous == value {
-            self.mend(RepairKind::RepeatRemoved);
+            self.record(RepairKind::RepeatRemoved);
         } else {
             let from = previous.clone();
             self.repair(RepairKind::DuplicateRemoved, from, value.clone());
@@ -134,10 +134,10 @@ impl Parser<'_> {
         object.insert(key, value);
     }
 
-    /// Reads one key and its value. `None` when there is no key here, or its value was cut off.
+    /// Parses one key and its value. Returns `None` if there is no key here, or its value is cut off.
     pub(super) fn member(&mut self) -> Result<Option<(String, Value)>, Failure> {
         let Some(key) = self.key()? else { return Ok(None) };
-        self.last = Last::Open;
+        self.last = LastToken::Open;
         self.skip();
         if self.at_end() {
             return Ok(None);
@@ -146,27 +146,27 @@ impl Parser<'_> {
             Some(b':') => self.at += 1,
             Some(b'=') => {
                 self.at += if self.starts_with("=>") { 2 } else { 1 };
-                self.mend(RepairKind::ColonAdded);
+                self.record(RepairKind::ColonAdded);
             }
             Some(b',' | b'}' | b']' | b')') => {
                 self.path.push(Segment::Key(key.clone()));
-                self.mend(RepairKind::NullAdded);
+                self.record(RepairKind::NullAdded);
                 self.path.pop();
                 return Ok(Some((key, Value::Null)));
             }
-            _ => self.mend(RepairKind::ColonAdded),
+            _ => self.record(RepairKind::ColonAdded),
         }
         self.path.push(Segment::Key(key));
         let value = self.value(Role::Member);
         let missing = matches!(value, Ok(None)) && !self.at_end();
         if missing {
-            self.mend(RepairKind::NullAdded);
+            self.record(RepairKind::NullAdded);
         }
         let Some(Segment::Key(key)) = self.path.pop() else { return Ok(None) };
         match value? {
             Some(value) => Ok(Some((key, value))),
             None if missing => {
-                // `"a": ...,` and `"a": :`: step over what cannot be a value.
+                // `"a": ...,` and `"a": :`: skip text that cannot be a value.
                 if self.starts_with("...") {
                     self.at += 3;
                 } else if self.peek() == Some(b':') {
@@ -181,7 +181,7 @@ impl Parser<'_> {
     fn key(&mut self) -> Result<Option<String>, Failure> {
         if let Some(quote) = self.quote_here() {
             let key = self.string(quote, Role::Key)?;
-            return Ok((!self.signs.cut).then_some(key));
+            return Ok((!self.evidence.is_cut).then_some(key));
         }
         let start = self.at;
         let window_end = self.bytes.len().min(start + BARE_KEY_MAX);
@@ -194,7 +194,7 @@ impl Parser<'_> {
         };
         let end = start + length;
         let is_separator = |at: usize| self.byte(at) == Some(b':') || self.bytes[at..].starts_with(b"=>");
-        // `key": …`, where the opening quote is missing; `key "value"`, where the colon is.
+        // `key": …`, without the opening quote; `key "value"`, without the colon.
         let unopened = self.byte(end) == Some(b'"') && is_separator(self.after_space(end + 1).0);
         let word = self.text[start..end].trim_end();
         let is_word = !word.is_empty() && !word.contains(char::is_whitespace);
@@ -214,11 +214,11 @@ impl Parser<'_> {
 
     fn key_quoted(&mut self, key: &str, start: usize, end: usize) {
         self.path.push(Segment::Key(key.to_owned()));
-        self.mend_text(RepairKind::KeyQuoted, start, end, Value::from(key));
+        self.record_text(RepairKind::KeyQuoted, start, end, Value::from(key));
         self.path.pop();
     }
 
-    /// `{a “b”}`: a word, then a typographic quote.
+    /// Parses a word before a typographic quote as a key: `{a “b”}`.
     fn key_before_quote(&mut self, start: usize) -> Option<String> {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         let length = self.bytes[start..].iter().take(BARE_KEY_MAX).take_while(|byte| is_part(byte)).count();
@@ -232,7 +232,7 @@ impl Parser<'_> {
         Some(key)
     }
 
-    /// `{"a", "b"}` and `{5}`: values without keys.
+    /// Returns whether the braces contain values without keys: `{"a", "b"}` and `{5}`.
     fn is_set(&self) -> bool {
         let end = match self.byte(self.at) {
             Some(mark @ (b'"' | b'\'')) => {
@@ -258,16 +258,16 @@ impl Parser<'_> {
     }
 
     fn set(&mut self) -> Result<Value, Failure> {
-        self.mend(RepairKind::SetChanged);
+        self.record(RepairKind::SetChanged);
         if let Some(frame) = self.frames.last_mut() {
-            // Its items end at a brace, but they are items.
+            // The items end at a brace.
             *frame = Frame::Object;
         }
         self.items(b'}').map(Value::Array)
     }
 
-    /// Steps over text that is neither key nor value when a key follows soon. False when the document
-    /// has ended and something else has begun.
+    /// Skips text that is neither key nor value if a key follows soon. Returns `false` if the document has
+    /// ended.
     fn skip_to_member(&mut self, object: &Map<String, Value>) -> Result<bool, Failure> {
         let start = self.at;
         let rest = &self.bytes[start..self.bytes.len().min(start + BARE_KEY_MAX)];
@@ -278,11 +278,11 @@ impl Parser<'_> {
             self.at = self.bytes.len();
             return Ok(false);
         }
-        // A document does not begin with rubbish; text that is no JSON at all is told quickly.
+        // A document does not begin with invalid text, so reject text that is not JSON early.
         if object.is_empty() && !self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric()) {
             return Err(Failure::NotJson);
         }
-        let window = &self.bytes[start..self.bytes.len().min(start + GARBAGE_MAX)];
+        let window = &self.bytes[start..self.bytes.len().min(start + SKIPPED_BYTES_MAX)];
         let line = window.iter().position(|&byte| byte == b'\n').unwrap_or(window.len());
         let found = (0..line).find(|&offset| {
             let at = start + offset;
@@ -292,7 +292,7 @@ impl Parser<'_> {
         match found {
             Some(0) | None if object.is_empty() => Err(Failure::NotJson),
             Some(offset) if offset > 0 => {
-                self.mend_text(RepairKind::TextDropped, start, start + offset, Value::Null);
+                self.record_text(RepairKind::TextDropped, start, start + offset, Value::Null);
                 self.at = start + offset;
                 Ok(true)
             }

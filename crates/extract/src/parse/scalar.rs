@@ -1,13 +1,13 @@
-//! Values without quotes: numbers, literals of several languages, words, calls, and text that has to
-//! be kept as it stands.
+//! Parses values without quotes: numbers, literals of several languages, words, calls, and text that is kept
+//! unchanged.
 
 use serde_json::{Number, Value};
 
-use super::{Failure, Frame, Last, Parser, Role};
+use super::{Failure, Frame, LastToken, Parser, Role};
 use crate::repair::RepairKind;
 use crate::strict::exact_number;
 
-/// Literals and what they mean in JSON.
+/// Literals of several languages, and their JSON values.
 const LITERALS: &[(&str, Value)] = &[
     ("true", Value::Bool(true)),
     ("false", Value::Bool(false)),
@@ -26,13 +26,13 @@ const LITERALS: &[(&str, Value)] = &[
 const SPECIAL_NUMBERS: [&str; 7] = ["NaN", "nan", "Infinity", "-Infinity", "+Infinity", "inf", "-inf"];
 
 impl Parser<'_> {
-    /// Reads a value that has no quotes and no brackets.
+    /// Parses a value without quotes and brackets.
     pub(super) fn scalar(&mut self, role: Role) -> Result<Option<Value>, Failure> {
         let start = self.at;
         let token_end = self.token_end(start);
         let token = &self.text[start..token_end];
         if token.is_empty() {
-            // `/pattern/` is a literal of another language; other text that starts oddly is no value.
+            // `/pattern/` is a literal of another language; other text without a token is not a value.
             let is_pattern =
                 self.byte(start) == Some(b'/') && self.text.len() > start + 2 && self.text.ends_with('/');
             return Ok((role != Role::Root || is_pattern).then(|| self.keep_text(start, role)));
@@ -40,7 +40,7 @@ impl Parser<'_> {
         if token.starts_with("...") {
             return Ok(None);
         }
-        // `1,299` in an object: a comma that no member follows does not end the value.
+        // `1,299` in an object: a comma without a member after it does not end the value.
         let (comma, _) = self.after_space(token_end);
         let goes_on =
             role == Role::Member && self.byte(comma) == Some(b',') && !self.member_follows(comma + 1);
@@ -49,11 +49,11 @@ impl Parser<'_> {
             let is_word = token.starts_with(|first: char| first.is_ascii_alphabetic());
             if is_word && let Some((_, value)) = LITERALS.iter().find(|(word, _)| *word == token) {
                 if !matches!(token, "true" | "false" | "null") {
-                    self.mend_text(RepairKind::LiteralChanged, start, token_end, value.clone());
+                    self.record_text(RepairKind::LiteralChanged, start, token_end, value.clone());
                 }
                 self.at = token_end;
-                self.last = Last::Complete;
-                self.signs.plain += 1;
+                self.last = LastToken::Complete;
+                self.evidence.literals += 1;
                 return Ok(Some(value.clone()));
             }
             if let Some(value) = self.number(start, token_end).or_else(|| self.cut_exponent(start, token_end))
@@ -62,10 +62,10 @@ impl Parser<'_> {
             }
             if SPECIAL_NUMBERS.contains(&token) {
                 let value = Value::String(token.to_owned());
-                self.mend_text(RepairKind::SpecialNumber, start, token_end, value.clone());
+                self.record_text(RepairKind::SpecialNumber, start, token_end, value.clone());
                 self.at = token_end;
-                self.last = Last::Complete;
-                self.signs.plain += 1;
+                self.last = LastToken::Complete;
+                self.evidence.literals += 1;
                 return Ok(Some(value));
             }
         }
@@ -87,7 +87,7 @@ impl Parser<'_> {
         Ok(Some(self.keep_text(start, role)))
     }
 
-    /// The end of a run of characters that cannot be punctuation.
+    /// Returns the end of a run of characters that cannot be punctuation.
     fn token_end(&self, start: usize) -> usize {
         let rest = &self.bytes[start..];
         let is_part = |byte: u8| {
@@ -98,7 +98,7 @@ impl Parser<'_> {
         start + rest.iter().take_while(|&&byte| is_part(byte)).count()
     }
 
-    /// Whether a word that ends at `at` is followed by what may follow a value.
+    /// Returns whether the text after a word that ends at `at` may follow a value.
     fn word_may_end(&self, at: usize) -> bool {
         let (next, newline) = self.after_space(at);
         match self.byte(next) {
@@ -116,7 +116,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether what was just read may end here, or whether it was only the start of something else.
+    /// Returns whether the value that was just parsed may end here, or is only the start of other text.
     pub(super) fn value_may_end(&self) -> bool {
         let (next, newline) = self.after_space(self.at);
         match self.byte(next) {
@@ -129,35 +129,35 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the token as a number, in JSON's notation or one that has the same value.
+    /// Parses the token as a number, in JSON's notation or an equivalent one.
     fn number(&mut self, start: usize, end: usize) -> Option<Value> {
         let token = &self.text[start..end];
         let (value, kind) = read_number(token)?;
         if let Some(kind) = kind {
-            self.mend_text(kind, start, end, value.clone());
+            self.record_text(kind, start, end, value.clone());
         }
         self.at = end;
-        self.last = Last::Number;
-        self.signs.plain += 1;
+        self.last = LastToken::Number;
+        self.evidence.literals += 1;
         Some(value)
     }
 
-    /// `2e` and `2.5e-`: a number whose exponent is missing.
+    /// Parses a number without its exponent: `2e` and `2.5e-`.
     fn cut_exponent(&mut self, start: usize, end: usize) -> Option<Value> {
         let token = &self.text[start..end];
         let shortened = token.trim_end_matches(['+', '-']).strip_suffix(['e', 'E'])?;
         let (value, _) = read_number(shortened)?;
-        self.mend_text(RepairKind::Completed, start, end, value.clone());
+        self.record_text(RepairKind::Completed, start, end, value.clone());
         self.at = end;
-        self.last = Last::Number;
-        self.signs.plain += 1;
+        self.last = LastToken::Number;
+        self.evidence.literals += 1;
         Some(value)
     }
 
-    /// A literal or number that the end of the text cut off.
+    /// Parses a literal or number that is cut off at the end of the text.
     fn cut_token(&mut self, start: usize, end: usize) -> Option<Value> {
         let token = &self.text[start..end];
-        // Outside a document, `No` and `T` are words of their own.
+        // Outside a document, `No` and `T` are ordinary words.
         let foreign: &[&str] = if self.frames.is_empty() { &[] } else { &["True", "False", "None"] };
         let literal = ["true", "false", "null"].iter().chain(foreign).find(|word| word.starts_with(token));
         let value = match literal {
@@ -175,16 +175,16 @@ impl Parser<'_> {
                     .0
             }
         };
-        self.mend_text(RepairKind::Completed, start, end, value.clone());
+        self.record_text(RepairKind::Completed, start, end, value.clone());
         self.at = end;
-        self.last = Last::Open;
-        self.signs.cut = true;
-        self.signs.plain += 1;
+        self.last = LastToken::Open;
+        self.evidence.is_cut = true;
+        self.evidence.literals += 1;
         Some(value)
     }
 
-    /// `ObjectId("507f")`, `callback({…});`: a call with one argument stands for its argument. Any
-    /// other call is code, and a text that holds one is not JSON.
+    /// Replaces a call with one argument by its argument: `ObjectId("507f")`, `callback({…});`. Any other
+    /// call is code, so the text is not JSON.
     fn call(&mut self, start: usize, role: Role) -> Result<Option<Value>, Failure> {
         let open = self.token_end(start);
         if self.byte(open) != Some(b'(')
@@ -207,8 +207,8 @@ impl Parser<'_> {
                 self.skip();
                 if self.peek() == Some(b')') {
                     self.at += 1;
-                    self.last = Last::Complete;
-                    self.mend_text(RepairKind::CallRemoved, start, open, Value::Null);
+                    self.last = LastToken::Complete;
+                    self.record_text(RepairKind::CallRemoved, start, open, Value::Null);
                     return Ok(Some(value));
                 }
             }
@@ -217,13 +217,13 @@ impl Parser<'_> {
         if in_object { Ok(Some(self.keep_text(start, role))) } else { Err(Failure::Code) }
     }
 
-    /// `r"…"`, `b'…'`, `u"…"`: a string of another language with a prefix.
+    /// Parses the prefix of a string of another language: `r"…"`, `b'…'`, `u"…"`.
     fn prefixed_quote(&mut self, at: usize, token: &str) -> Option<super::string::Quote> {
         if token.len() > 2 || !token.bytes().all(|byte| b"rRbBuUfF".contains(&byte)) || !self.quote_at(at) {
             return None;
         }
         if matches!(self.byte(at + 1), None | Some(b',' | b'\n' | b'\r' | b'}' | b']')) {
-            // `b",`: the closing quote of a word that was never opened.
+            // `b",`: the closing quote of a word without an opening quote.
             return None;
         }
         let start = self.at;
@@ -232,34 +232,34 @@ impl Parser<'_> {
         self.at = start;
         self.is_raw = token.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'r'));
         let is_plain = token.bytes().all(|byte| b"rRuU".contains(&byte));
-        self.mend(if is_plain { RepairKind::LiteralChanged } else { RepairKind::ValueQuoted });
+        self.record(if is_plain { RepairKind::LiteralChanged } else { RepairKind::ValueQuoted });
         quote
     }
 
-    /// Keeps the text from `start` to the next separator as a string: nothing of it is lost.
+    /// Keeps the text from `start` to the next separator as a string, so that nothing is lost.
     pub(super) fn keep_text(&mut self, start: usize, role: Role) -> Value {
         let end = self.text_end(start, role);
         let raw = self.text[start..end].trim();
-        // `[a", "b"]`: the quote that opened it is missing.
+        // `[a", "b"]`: the opening quote is missing.
         let is_word = !raw.contains(['"', '(', '{', '[']);
         let unopened = |mark: char| raw.ends_with(mark) && raw.matches(mark).count() == 1;
         let content = if unopened('"') { raw.trim_end_matches('"') } else { raw };
         let value = Value::String(content.to_owned());
         let kind =
             if is_word || content.len() < raw.len() { RepairKind::ValueQuoted } else { RepairKind::TextKept };
-        self.mend_text(kind, start, end, value.clone());
+        self.record_text(kind, start, end, value.clone());
         if raw.starts_with(|first: char| first.is_ascii_digit()) && role == Role::Member {
-            self.signs.plain += 1;
+            self.evidence.literals += 1;
         } else {
-            self.signs.bare += 1;
+            self.evidence.unquoted += 1;
         }
         self.at = end;
-        self.last = if end == self.bytes.len() { Last::Open } else { Last::Complete };
+        self.last = if end == self.bytes.len() { LastToken::Open } else { LastToken::Complete };
         value
     }
 
-    /// Where text without quotes ends: before a comma that another member or item follows, before the
-    /// bracket that closes the container, or at the end of a line in an array.
+    /// Returns the end of text without quotes: before a comma that a member or item follows, before the
+    /// container's closing bracket, or at the end of a line in an array.
     fn text_end(&self, start: usize, role: Role) -> usize {
         let mut depth = 0_usize;
         let mut at = start;
@@ -302,7 +302,7 @@ impl Parser<'_> {
     }
 }
 
-/// A number in any notation we know, and the repair that reading it takes.
+/// Parses a number in any known notation. Returns its value and the required repair.
 fn read_number(token: &str) -> Option<(Value, Option<RepairKind>)> {
     let is_plain = token.len() < 19 && token.bytes().all(|byte| byte.is_ascii_digit());
     if is_plain && (token.len() == 1 || !token.starts_with('0')) {

@@ -1,4 +1,4 @@
-//! Strings: where they really end, and what their characters really are.
+//! Parses strings: finds where they end and resolves their escapes.
 
 mod ending;
 mod escape;
@@ -6,11 +6,11 @@ mod escape;
 use memchr::{memchr2, memchr3};
 use serde_json::Value;
 
-use super::{Failure, Last, Parser, Role};
+use super::{Failure, LastToken, Parser, Role};
 use crate::repair::RepairKind;
 use ending::Ending;
 
-/// The marks a string may be opened with.
+/// The quotes that may open a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quote {
     Double,
@@ -20,38 +20,38 @@ pub(super) enum Quote {
     TypographicDouble,
     /// ‘ ’ ‚ ‛
     TypographicSingle,
-    /// `\"`, where the document around was escaped.
+    /// `\"`, in a document that was escaped as a whole.
     Escaped,
-    /// Three of the same mark.
+    /// Three quotes of the same kind.
     Triple(u8),
 }
 
-/// How far the reading of a string has come.
+/// The progress of parsing a string.
 #[derive(Default)]
 struct Scan {
-    /// Where the content starts.
+    /// The offset at which the content starts.
     start: usize,
-    /// Where the text starts that is not in `content` yet.
+    /// The offset of the text that is not in `content` yet.
     plain: usize,
-    /// Where the search for the next mark goes on.
+    /// The offset at which the search for the next quote continues.
     at: usize,
-    /// What has been read, escapes resolved.
+    /// The content so far, with escapes resolved.
     content: String,
-    /// Whether backslashes are no escapes: `r"…"`.
+    /// Whether backslashes are literal: `r"…"`.
     is_raw: bool,
-    /// Whether the string was opened with two marks.
+    /// Whether two quotes opened the string.
     is_doubled: bool,
-    /// Marks that turned out to be part of the text.
+    /// The number of quotes that are part of the content.
     inner_quotes: usize,
-    /// The last of them: where it starts and ends.
+    /// The start and end of the last of them.
     last_quote: (usize, usize),
-    /// Curly brackets that the text has opened and not closed.
+    /// The number of curly brackets that the content has opened and not closed.
     open_braces: usize,
-    /// Whether an inner quote has no partner so far.
+    /// Whether an inner quote is unpaired so far.
     unpaired: bool,
-    /// Whether `\n` and the like were read.
+    /// Whether the string contains escapes such as `\n`.
     letter_escapes: bool,
-    /// Whether backslashes were read that start no escape.
+    /// Whether the string contains backslashes that do not start an escape.
     unknown_escapes: bool,
 }
 
@@ -68,7 +68,7 @@ impl Scan {
 }
 
 impl Parser<'_> {
-    /// The quote that stands here, if one does.
+    /// Returns the quote at the current offset, if there is one.
     pub(super) fn quote_here(&self) -> Option<Quote> {
         let rest = &self.bytes[self.at..];
         match rest.first()? {
@@ -90,7 +90,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a string in quotes as a value, with everything that may be joined to it.
+    /// Parses a quoted string as a value, together with strings joined to it by `+`.
     pub(super) fn quoted_value(&mut self, quote: Quote, role: Role) -> Result<Value, Failure> {
         let start = self.at;
         let mut content = self.string(quote, role)?;
@@ -103,7 +103,7 @@ impl Parser<'_> {
             self.skip();
             let Some(quote) = self.quote_here() else { break };
             content.push_str(&self.string(quote, role)?);
-            self.mend(RepairKind::StringsJoined);
+            self.record(RepairKind::StringsJoined);
         }
         if role != Role::Root && !self.value_may_end() {
             return Ok(self.keep_text(start, role));
@@ -111,30 +111,30 @@ impl Parser<'_> {
         Ok(Value::String(content))
     }
 
-    /// Reads a string; the quote that opens it stands here.
+    /// Parses a string at its opening quote.
     pub(super) fn string(&mut self, quote: Quote, role: Role) -> Result<String, Failure> {
-        self.signs.quoted += 1;
+        self.evidence.quoted += 1;
         let content = match quote {
             Quote::Triple(mark) => self.triple(mark),
             Quote::Double => {
                 self.at += 1;
-                // Most strings of a broken document are well-formed themselves.
+                // Most strings of a malformed document are well-formed.
                 if let Some(content) = self.clean_string(role) {
-                    self.last = Last::Complete;
+                    self.last = LastToken::Complete;
                     return Ok(content);
                 }
                 self.at -= 1;
                 self.delimited(quote, role)?
             }
             _ => {
-                self.mend(RepairKind::QuotesChanged);
+                self.record(RepairKind::QuotesChanged);
                 self.delimited(quote, role)?
             }
         };
         Ok(content)
     }
 
-    /// A double-quoted string without escapes or controls that ends where it should.
+    /// Parses a double-quoted string without escapes and control characters, if punctuation follows it.
     fn clean_string(&mut self, role: Role) -> Option<String> {
         let start = self.at;
         let offset = memchr2(b'"', b'\\', &self.bytes[start..])?;
@@ -156,9 +156,9 @@ impl Parser<'_> {
     fn triple(&mut self, mark: u8) -> String {
         let marks = [mark; 3];
         let mut start = self.at + 3;
-        self.mend(RepairKind::QuotesChanged);
+        self.record(RepairKind::QuotesChanged);
         if mark == b'`' {
-            // A fence inside the document: its language tag is not part of the content.
+            // A code fence inside the document: its language tag is not part of the content.
             let line = memchr::memchr(b'\n', &self.bytes[start..]).map(|offset| start + offset);
             let is_tag =
                 |end: usize| self.text[start..end].trim().bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -168,17 +168,17 @@ impl Parser<'_> {
         let end = found.map_or(self.bytes.len(), |offset| start + offset);
         self.at = (end + 3).min(self.bytes.len());
         if found.is_none() {
-            self.signs.cut = true;
-            self.mend(RepairKind::Completed);
-            self.last = Last::Open;
+            self.evidence.is_cut = true;
+            self.record(RepairKind::Completed);
+            self.last = LastToken::Open;
         } else {
-            self.last = Last::Complete;
+            self.last = LastToken::Complete;
         }
         let content = &self.text[start..end];
         if mark == b'`' { content.trim_end().trim_start_matches(' ').to_owned() } else { content.to_owned() }
     }
 
-    /// Reads a string that ends with a mark like the one that opens it, or should have.
+    /// Parses a string that ends with the quote that opened it, or should have.
     fn delimited(&mut self, quote: Quote, role: Role) -> Result<String, Failure> {
         let mut scan = self.open_string(quote, role);
         let ending = self.find_ending(&mut scan, quote, role)?;
@@ -186,19 +186,19 @@ impl Parser<'_> {
         if ending.content > scan.plain {
             content.push_str(&self.text[scan.plain..ending.content]);
         } else if ending.content < scan.plain {
-            // An escape was read beyond the place where the string turned out to end.
+            // An escape was parsed beyond the offset at which the string ends.
             content = self.text[scan.start..ending.content.max(scan.start)].to_owned();
         }
         self.at = ending.next;
-        self.last = Last::Complete;
+        self.last = LastToken::Complete;
         if let Some(kind) = ending.repair {
-            self.mend(kind);
+            self.record(kind);
             match kind {
                 RepairKind::Completed => {
-                    self.signs.cut = true;
-                    self.last = Last::Open;
+                    self.evidence.is_cut = true;
+                    self.last = LastToken::Open;
                 }
-                // The closing mark may be there, only of another kind.
+                // The closing quote may be of another kind.
                 RepairKind::QuoteAdded => {
                     content.truncate(content.trim_end().trim_end_matches(['\'', '"', '”', '’']).len());
                 }
@@ -207,27 +207,27 @@ impl Parser<'_> {
         }
         let raw = &self.bytes[scan.start..ending.content.max(scan.start)];
         if scan.unpaired && ending.repair.is_none() {
-            // An odd quote inside: it, or another one, may have been the end.
-            self.mend(RepairKind::QuoteGuessed);
+            // With an unpaired inner quote, either quote may have been the end.
+            self.record(RepairKind::QuoteGuessed);
         }
         if scan.unknown_escapes && scan.letter_escapes {
-            // `C:\dir\new`, `\d+\b`: where one backslash is no escape, the others are none either.
+            // `C:\dir\new`, `\d+\b`: if one backslash is literal, the others are too.
             content = literal(&self.text[scan.start..ending.content.max(scan.start)]);
-            self.mend(RepairKind::EscapeGuessed);
+            self.record(RepairKind::EscapeGuessed);
         }
         if role == Role::Key && (scan.inner_quotes > 0 || raw.contains(&b'\n')) {
-            self.mend(RepairKind::QuoteGuessed);
+            self.record(RepairKind::QuoteGuessed);
         }
-        if self.lenient && role == Role::Member && raw.last() == Some(&b'\n') {
-            self.mend(RepairKind::LineEndRemoved);
+        if self.is_lenient && role == Role::Member && raw.last() == Some(&b'\n') {
+            self.record(RepairKind::LineEndRemoved);
             content.truncate(content.trim_end().len());
         } else if raw.iter().any(|&byte| byte < 0x20) {
-            self.mend(RepairKind::ControlEscaped);
+            self.record(RepairKind::ControlEscaped);
         }
         Ok(content)
     }
 
-    /// Steps over the opening mark, or two of them.
+    /// Skips the opening quote, or two of them.
     fn open_string(&mut self, quote: Quote, role: Role) -> Scan {
         let length = match quote {
             Quote::Escaped => 2,
@@ -240,18 +240,19 @@ impl Parser<'_> {
             && self.byte(start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b' ')
             && !self.closes(start + 1, role)
             && self.next_mark(start + 1, quote).is_some_and(|next| {
-                // `""Go," he said."` starts with a quotation; `""text""` and `""text"` with a slip.
+                // `""Go," he said."` starts with a quotation; `""text""` and `""text"` start with a repeated
+                // quote.
                 self.byte(next + 1) == self.byte(next) || self.closes(next + 1, role)
             });
         if is_doubled {
             start += 1;
-            self.mend(RepairKind::QuoteGuessed);
+            self.record(RepairKind::QuoteGuessed);
         }
         let is_raw = std::mem::take(&mut self.is_raw);
         Scan { start, plain: start, at: start, is_doubled, is_raw, ..Scan::default() }
     }
 
-    /// Looks at one mark after the other until one of them ends the string.
+    /// Examines one quote after the other until one of them ends the string.
     fn find_ending(&mut self, scan: &mut Scan, quote: Quote, role: Role) -> Result<Ending, Failure> {
         loop {
             let Some(stop) = self.next_mark(scan.at, quote) else {
@@ -280,14 +281,14 @@ impl Parser<'_> {
             }
             let is_guess = self.looks_structural(stop, stop + length);
             scan.unpaired ^= !self.is_apostrophe_or_inch(stop, stop + length);
-            self.mend(if is_guess { RepairKind::QuoteGuessed } else { RepairKind::QuoteEscaped });
+            self.record(if is_guess { RepairKind::QuoteGuessed } else { RepairKind::QuoteEscaped });
             scan.inner_quotes += 1;
             scan.last_quote = (stop, stop + length);
             scan.at = stop + length;
         }
     }
 
-    /// The next position of a mark that may close the string, or of a backslash.
+    /// Returns the offset of the next quote that may end the string, or of a backslash.
     fn next_mark(&self, at: usize, quote: Quote) -> Option<usize> {
         let rest = self.bytes.get(at..)?;
         let found = match quote {
@@ -309,7 +310,7 @@ impl Parser<'_> {
         found.map(|offset| at + offset)
     }
 
-    /// `it's`, `24" screen`: a mark that has no partner and needs none.
+    /// Returns whether a quote needs no partner: `it's`, `24" screen`.
     fn is_apostrophe_or_inch(&self, start: usize, end: usize) -> bool {
         let before = start.checked_sub(1).and_then(|at| self.byte(at));
         let after = self.byte(end);
@@ -328,7 +329,7 @@ impl Parser<'_> {
     }
 }
 
-/// A text with its backslashes as they stand, but for escaped quotes and backslashes.
+/// Returns a text with literal backslashes; only escaped quotes and backslashes are resolved.
 fn literal(raw: &str) -> String {
     let mut content = String::with_capacity(raw.len());
     let mut characters = raw.chars().peekable();

@@ -1,25 +1,25 @@
-//! Where a string really ends, when its marks do not tell.
+//! Finds the end of a string when its quotes do not determine it.
 
 use super::Scan;
 use crate::parse::{Failure, Frame, Parser, Role};
 use crate::repair::RepairKind;
 
-/// How much of a key is looked at to tell where it ends.
+/// The longest part of a key searched for its end, in bytes.
 const KEY_MAX: usize = 200;
 
-/// How the text of a string ended.
+/// The end of a string.
 pub(super) struct Ending {
-    /// Where the content ends.
+    /// The offset at which the content ends.
     pub(super) content: usize,
-    /// Where reading goes on.
+    /// The offset at which parsing continues.
     pub(super) next: usize,
-    /// What had to be done, if anything.
+    /// The repair that this end requires, if any.
     pub(super) repair: Option<RepairKind>,
 }
 
 impl Parser<'_> {
-    /// Decides whether the string ends at the mark at `stop`, or ended before it. `None` when the mark
-    /// is part of the text.
+    /// Decides whether the string ends at the quote at `stop`, or before it. Returns `None` if the quote is
+    /// part of the content.
     pub(super) fn ending_at(
         &self,
         scan: &Scan,
@@ -32,7 +32,7 @@ impl Parser<'_> {
             return Ok(Some(Ending { content: stop, next: after, repair: None }));
         }
         if role == Role::Item && self.byte(after) == Some(b'(') && !self.frames.contains(&Frame::Object) {
-            // `'name'(argument)`
+            // A call in program code: `'name'(argument)`
             return Err(Failure::Code);
         }
         if let Some(ending) = self.ended_before(scan.start, stop, role) {
@@ -49,8 +49,8 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    /// `"… is {"a": "b"}, which …"`: a brace behind the quote closes one that the text has opened, and
-    /// no member follows it.
+    /// Returns whether the brace after the quote closes one in the content, and no member follows: `"… is
+    /// {"a": "b"}, which …"`.
     fn brace_is_text(&self, after: usize, open: usize) -> bool {
         let (brace, _) = self.after_space(after);
         if open == 0 || self.byte(brace) != Some(b'}') {
@@ -64,16 +64,16 @@ impl Parser<'_> {
         }
     }
 
-    /// `"text""`: two closing quotes where one belongs.
+    /// Returns whether two closing quotes end the string: `"text""`.
     fn is_doubled_close(&self, at: usize, length: usize, role: Role, opened_doubled: bool) -> bool {
-        // `"The TV is 72""`: the first of the two belongs to the text.
+        // `"The TV is 72""`: the first quote belongs to the content.
         let is_inch =
             !opened_doubled && self.byte(at.wrapping_sub(1)).is_some_and(|byte| byte.is_ascii_digit());
         length == 1 && self.byte(at + 1) == self.byte(at) && self.closes(at + 2, role) && !is_inch
     }
 
-    /// Whether the mark at `stop` opens what comes next, so that this string ended before it without a
-    /// closing quote: `"text,⏎ "key": …`.
+    /// Returns the end of a string without closing quote, if the quote at `stop` opens the next token:
+    /// `"text,⏎ "key": …`.
     fn ended_before(&self, start: usize, stop: usize, role: Role) -> Option<Ending> {
         let content = &self.bytes[start..stop];
         if role == Role::Key {
@@ -103,7 +103,7 @@ impl Parser<'_> {
         if !opens_key && !opens_item && !joins {
             return None;
         }
-        // Closing brackets that the text itself has opened belong to it: `(approximately)`.
+        // Closing brackets that the content opened belong to it: `(approximately)`.
         let mut end = stop - between;
         let mut open = unclosed(&self.bytes[start..end]);
         while let Some(index) =
@@ -118,17 +118,17 @@ impl Parser<'_> {
         Some(Ending { content: end, next: end, repair: Some(RepairKind::QuoteAdded) })
     }
 
-    /// The end of a string whose closing quote never comes.
+    /// Returns the end of a string that has no closing quote.
     pub(super) fn without_end(&self, scan: &Scan, role: Role) -> Result<Ending, Failure> {
         let start = scan.start;
-        // Quotes come in pairs; an odd one was the end, whatever follows it.
+        // Quotes come in pairs, so an odd one was the end.
         if scan.inner_quotes % 2 == 1 && role != Role::Root {
             let (content, next) = scan.last_quote;
             return Ok(Ending { content, next, repair: Some(RepairKind::QuoteAdded) });
         }
         let rest = &self.text[start..];
         if role == Role::Key {
-            let is_cut = !rest.contains(['\n', '}', ']']) || self.signs.pairs > 0;
+            let is_cut = !rest.contains(['\n', '}', ']']) || self.evidence.pairs > 0;
             let end = self.bytes.len();
             return if is_cut {
                 Ok(Ending { content: end, next: end, repair: Some(RepairKind::Completed) })
@@ -156,8 +156,8 @@ impl Parser<'_> {
         Ok(Ending { content: end, next: end, repair: Some(RepairKind::Completed) })
     }
 
-    /// Where the brackets start that close everything at the end of the text: then only the quote is
-    /// missing, and nothing was cut off.
+    /// Returns the start of the brackets that close every container at the end of the text. If it exists,
+    /// only the quote is missing and the text is not truncated.
     fn closing_brackets(&self, start: usize, end: usize) -> Option<usize> {
         let mut wanted = self.frames.iter();
         let mut frame = wanted.next()?;
@@ -176,7 +176,7 @@ impl Parser<'_> {
         None
     }
 
-    /// `{"key" "value"}`: the colon is missing, but the key is a name and a value follows.
+    /// Returns whether a value follows a key without a colon: `{"key" "value"}`.
     pub(super) fn value_follows_key(&self, start: usize, end: usize, after: usize) -> bool {
         let name = &self.bytes[start..end];
         let is_name = !name.is_empty()
@@ -188,7 +188,8 @@ impl Parser<'_> {
     }
 }
 
-/// How much of the end of `content` is space, punctuation and comments, and whether a comment is there.
+/// Returns the number of trailing bytes of `content` that are white space, punctuation and comments, and
+/// whether there is a comment.
 fn run_before(content: &[u8]) -> (usize, bool) {
     let mut rest = content;
     let mut commented = false;
@@ -208,7 +209,7 @@ fn run_before(content: &[u8]) -> (usize, bool) {
     }
 }
 
-/// How many round, square and curly brackets a text opens and does not close.
+/// Returns how many round, square and curly brackets a text opens and does not close.
 fn unclosed(text: &[u8]) -> [usize; 3] {
     let mut open = [0_usize; 3];
     for byte in text {
@@ -225,7 +226,7 @@ fn unclosed(text: &[u8]) -> [usize; 3] {
     open
 }
 
-/// `first, b: true`: the comma before a member without quotes that ends the text.
+/// Returns the offset of the comma before an unquoted member at the end: `first, b: true`.
 fn member_at_end(content: &str) -> Option<usize> {
     let (before, value) = content.rsplit_once(": ")?;
     let comma = before.rfind(", ")?;

@@ -1,10 +1,10 @@
-//! Escape sequences: JSON's own, other languages', and backslashes that are none.
+//! Parses escape sequences of JSON and other languages, and literal backslashes.
 
 use crate::parse::Parser;
 use crate::repair::RepairKind;
 
 impl Parser<'_> {
-    /// Reads the escape sequence at `at` into `content`, and says where reading goes on.
+    /// Parses the escape sequence at `at` into `content`. Returns the offset at which parsing continues.
     pub(super) fn escape(&mut self, at: usize, content: &mut String) -> usize {
         let standard = |character: char| (character, 2, None);
         let changed = |character: char, length: usize| (character, length, Some(RepairKind::EscapeChanged));
@@ -22,7 +22,7 @@ impl Parser<'_> {
                 None if self.bytes[at + 2..].len() < 4
                     && self.bytes[at + 2..].iter().all(u8::is_ascii_hexdigit) =>
                 {
-                    self.mend(RepairKind::Completed);
+                    self.record(RepairKind::Completed);
                     return self.bytes.len();
                 }
                 None => changed('\\', 1),
@@ -37,24 +37,24 @@ impl Parser<'_> {
             },
             Some(b'\'' | b'`') => changed(char::from(self.bytes[at + 1]), 2),
             Some(b'\n') => {
-                self.mend(RepairKind::EscapeChanged);
+                self.record(RepairKind::EscapeChanged);
                 return at + 2;
             }
             // The text ends in the middle of an escape.
             None => {
-                self.mend(RepairKind::Completed);
+                self.record(RepairKind::Completed);
                 return at + 1;
             }
             Some(0xe2) if self.quote_at(at + 1) => {
-                self.mend(RepairKind::EscapeChanged);
+                self.record(RepairKind::EscapeChanged);
                 return at + 1;
             }
-            // `\d`, `\(`: the backslash is part of the text, as in a pattern or a path.
+            // `\d`, `\(`: the backslash is literal, as in a pattern or a path.
             Some(_) => changed('\\', 1),
         };
         content.push(character);
         if let Some(kind) = repair {
-            self.mend(kind);
+            self.record(kind);
         }
         at + length
     }
