@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 use slipform_schema::{PatternStep as Step, Segment, json_path, parse_pattern};
-use slipform_types::{OWN_TOOLS, WRITING_TOOLS};
+use slipform_types::{BUILTIN_TOOL_PREFIXES, WRITING_TOOLS};
 
 /// The most paths that a grammar offers: more would crowd out the model's context, and the newest matter most.
 const OFFERED_MAX: usize = 24;
@@ -64,7 +64,7 @@ pub(crate) fn visit(
 
 /// Adds the paths that a tool of the project has shown to those that are known, the newest first.
 pub(crate) fn see(known: &mut Vec<String>, tool: &str, output: &Value) {
-    if !tool.split_once(':').is_some_and(|(before, _)| OWN_TOOLS.contains(&before)) {
+    if !tool.split_once(':').is_some_and(|(before, _)| BUILTIN_TOOL_PREFIXES.contains(&before)) {
         return;
     }
     let mut shown = Vec::new();

@@ -1,28 +1,28 @@
-//! What is known of a backend: enough for the engine to decide how to ask it.
+//! Properties of a backend from which the engine selects a strategy.
 
 use serde::{Deserialize, Serialize};
 
-/// The protocol a backend speaks.
+/// The protocol of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
-    /// Chat completions: OpenAI, LM Studio, Ollama, vLLM, llama.cpp and many more.
+    /// Chat completions: OpenAI, LM Studio, Ollama, vLLM, llama.cpp and many others.
     #[serde(rename = "openai")]
     OpenAi,
-    /// The older `/v1/completions`.
+    /// The older `/v1/completions` API.
     Completions,
     /// Anthropic's messages API.
     Anthropic,
-    /// The model inside this process.
+    /// The in-process model.
     Embedded,
-    /// A program that takes an invocation on stdin and answers on stdout.
+    /// A program that reads an invocation on stdin and writes its answer to stdout.
     Command,
     /// Recorded replies from a file, in order.
     Replay,
 }
 
 impl BackendKind {
-    /// The name used in `slipform.toml`.
+    /// Returns the name used in `slipform.toml`.
     pub fn name(self) -> &'static str {
         match self {
             BackendKind::OpenAi => "openai",
@@ -35,11 +35,11 @@ impl BackendKind {
     }
 }
 
-/// How a backend is to be asked for structured output.
+/// The configured method for structured output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
-    /// By what is known of it.
+    /// Selected by the backend's capabilities.
     #[default]
     Auto,
     /// `response_format: json_schema`.
@@ -48,31 +48,31 @@ pub enum StructuredOutput {
     JsonObject,
     /// A forced tool call.
     Tool,
-    /// Words only.
+    /// Instructions in the prompt only.
     Prompt,
-    /// The server forces the universal response on every reply; the contract travels inside it.
+    /// The server enforces the universal response on every reply; the contract is nested inside it.
     Universal,
 }
 
-/// What a backend does with a feature when it is put to the test.
+/// The level of support for a feature, as measured by a probe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
-    /// Never tried.
+    /// The feature was never probed.
     #[default]
     Unknown,
-    /// The request is refused.
+    /// The backend refuses the request.
     Refused,
-    /// The request is taken and the feature has no effect.
+    /// The backend accepts the request and ignores the feature.
     Ignored,
-    /// The form comes out, its constraints do not hold.
+    /// The reply has the requested format, but violates constraints.
     Accepted,
-    /// The constraints hold even where the prompt argues against them.
+    /// The reply satisfies the constraints even if the prompt contradicts them.
     Enforced,
 }
 
 impl Support {
-    /// The word shown in tables.
+    /// Returns the name shown in tables.
     pub fn name(self) -> &'static str {
         match self {
             Support::Unknown => "unknown",
@@ -84,50 +84,50 @@ impl Support {
     }
 }
 
-/// What a backend really does (`slipform probe`).
+/// The measured capabilities of a backend (`slipform probe`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
     /// `response_format: json_schema`.
     pub json_schema: Support,
-    /// `response_format: json_object` with a schema along.
+    /// `response_format: json_object` with a schema.
     pub json_object: Support,
-    /// Tools the model may call.
+    /// Tools that the model may call.
     pub tools: Support,
-    /// A tool the model has to call.
+    /// A tool that the model must call.
     pub forced_tools: Support,
 }
 
-/// A backend as the engine knows it.
+/// The properties of a backend that the engine knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendInfo {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub name: String,
-    /// The protocol it speaks.
+    /// The protocol of the backend.
     pub kind: BackendKind,
-    /// The model it is asked for.
+    /// The model that requests name.
     pub model: String,
-    /// How it is to be asked.
+    /// The configured method for structured output.
     #[serde(default)]
     pub structured_output: StructuredOutput,
-    /// Whose rules for schemas it follows (`slipform_schema::Dialect` by name).
+    /// The name of the `slipform_schema::Dialect` that the backend enforces.
     pub dialect: String,
-    /// What it was found to do.
+    /// The measured capabilities; unknown until probed.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// Whether the model is small: shown a raw JSON Schema it would echo it back.
+    /// Whether the model is small. A small model repeats a raw JSON Schema instead of answering.
     #[serde(default)]
     pub small: bool,
-    /// The most tokens it writes in one reply, where that is known.
+    /// The most tokens in one reply; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
 }
 
-/// A step of the escalation ladder: a tier and the backend it stands for.
+/// One rung of the escalation ladder: a tier and its backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierBackend {
-    /// The tier's name; `default` where the agent names none.
+    /// The tier's name; `default` if the agent names none.
     pub tier: String,
-    /// The backend.
+    /// The backend that the tier maps to.
     pub backend: BackendInfo,
 }

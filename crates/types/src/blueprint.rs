@@ -1,4 +1,4 @@
-//! The blueprint of an agent: what it is told, what it takes, what it gives, what it may use.
+//! The blueprint: the definition of an agent.
 
 use std::collections::BTreeMap;
 
@@ -7,54 +7,54 @@ use serde_json::Value;
 
 use crate::{Clarity, OptionsPatch, ResponseType};
 
-/// An agent. Keys are those of agent files and of the API; what is not said is left out.
+/// The definition of an agent. The keys are those of agent files and of the API; unset keys are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Blueprint {
-    /// What the agent is called by: `[A-Za-z0-9][A-Za-z0-9_-]{0,59}`.
+    /// The unique name: `[A-Za-z0-9][A-Za-z0-9_-]{0,59}`.
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the agent is for, read by people and by agents that may delegate to it.
+    /// The purpose, read by people and by agents that may delegate to this one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Whether a model, a program or a team does the work.
+    /// Whether a model, a program or a team of agents performs the work.
     #[serde(rename = "type", default)]
     pub kind: AgentType,
-    /// The program of a procedural agent and its first arguments; empty for an autonomous one.
+    /// The program of a procedural agent and its first arguments; empty for other agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// How the program of a procedural agent gets its parameters.
+    /// The way in which the program of a procedural agent receives its parameters.
     #[serde(default, skip_serializing_if = "ParametersAs::is_default")]
     pub parameters_as: ParametersAs,
-    /// What the model is told about its task.
+    /// The system prompt of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// What the parameters of a run must satisfy; without it they are a prompt.
+    /// The JSON Schema of a run's parameters; without it they are a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_schema: Option<Value>,
-    /// What every result must satisfy, whoever asks.
+    /// The JSON Schema that every result must satisfy. Callers cannot override it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// What results must satisfy unless the caller brings a schema.
+    /// The JSON Schema that results must satisfy unless the caller provides one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_output_schema: Option<Value>,
-    /// How contracts of this agent are enforced unless the caller says otherwise.
+    /// The options for this agent's contracts, unless the caller sets them.
     #[serde(default, skip_serializing_if = "OptionsPatch::is_empty")]
     pub default_output_schema_options: OptionsPatch,
-    /// A filled answer that satisfies the schema, shown to the model.
+    /// An example result that satisfies the schema, shown to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_example: Option<Value>,
-    /// The kind of its responses, where they have the universal form.
+    /// The type of its responses if they are universal responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_type: Option<ResponseType>,
-    /// How the model calls tools.
+    /// The protocol by which the model calls tools.
     #[serde(default)]
     pub protocol: Protocol,
-    /// The names of the tools it may call.
+    /// The names of the tools that it may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Tools that are called before the model is asked for the first time.
+    /// The tools that are called before the first request to the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opening: Vec<Opening>,
     /// The names of the agents it may delegate to.
@@ -63,56 +63,58 @@ pub struct Blueprint {
     /// The MCP servers whose tools it may call, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// The places of a result, such as `$.findings[*].files[*]`, that have to name files or folders of the project.
+    /// Locations in a result, such as `$.findings[*].files[*]`, that must name files or folders of the
+    /// project.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cites: Vec<String>,
-    /// The places of a result, such as `$.filesModified[*].path`, that have to name files that the agent has changed.
+    /// Locations in a result, such as `$.filesModified[*].path`, that must name files that the agent has
+    /// changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// How clear its answers have to be before they are taken.
+    /// The clarity that its answers must reach; `None` if they are not scored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clarity: Option<Clarity>,
-    /// The places of a result, such as `$.verification_data.checks[*]`, that report criteria: what `check:criteria` has
-    /// decided of them has to stand there as it was decided.
+    /// Locations in a result, such as `$.verification_data.checks[*]`, that report criteria. They must agree
+    /// with the decisions of `check:criteria`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
-    /// The tier of model it starts with.
+    /// The first tier of model; `None` for the default backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// The tiers that are tried, in order, when the contract is not met.
+    /// The tiers tried in order while the contract is not met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalation: Vec<String>,
-    /// How much one run may use.
+    /// The limits of one run.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
-    /// The names of the environment variables that `${env.NAME}` may name.
+    /// The names of the environment variables that `${env.NAME}` may refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
 }
 
-/// Who does an agent's work.
+/// The executor of an agent's work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentType {
     /// A model.
     #[default]
     Autonomous,
-    /// A program, whose standard output is the result.
+    /// A program whose standard output is the result.
     Procedural,
-    /// A team: a model plans, other agents work, and the model sums up.
+    /// A team: a model plans, other agents work, and the model summarises.
     Orchestrator,
 }
 
-/// How the program of a procedural agent gets its parameters.
+/// The way in which the program of a procedural agent receives its parameters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParametersAs {
     /// As arguments: `--name value`.
     #[default]
     Arguments,
-    /// As one JSON document on its standard input.
+    /// As one JSON document on standard input.
     Stdin,
-    /// Not at all, but for those that its command names as placeholders.
+    /// Only where its command contains placeholders.
     Placeholders,
 }
 
@@ -122,63 +124,63 @@ impl ParametersAs {
     }
 }
 
-/// How a model calls tools and other agents.
+/// The protocol by which a model calls tools and other agents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// The backend's own tool calling.
+    /// The backend's native tool calling.
     #[default]
     Tools,
     /// The action envelope, for models without tool calling.
     Actions,
 }
 
-/// A tool that is called before the model is asked.
+/// A tool call that precedes the first request to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Opening {
-    /// The tool, one of those that the agent may call.
+    /// The name of the tool, which the agent must be allowed to call.
     pub tool: String,
-    /// Its arguments; their texts may hold placeholders.
+    /// The arguments; their strings may contain placeholders.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub arguments: Value,
 }
 
-/// How an MCP server is reached.
+/// The address of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum McpServer {
-    /// A program that speaks MCP on its standard input and output.
+    /// A program that speaks MCP on standard input and output.
     Command {
         /// The program and its arguments.
         command: Vec<String>,
     },
     /// A server that speaks MCP over HTTP.
     Url {
-        /// Its address.
+        /// The URL of its MCP endpoint.
         url: String,
     },
 }
 
-/// How much one run may use; what is not said is the runner's default.
+/// The limits of one run; an unset limit has the runner's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Turns of the agent's loop.
+    /// The most turns of the agent's loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
-    /// Tool calls.
+    /// The most tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
-    /// Time from the first claim to the result.
+    /// The longest time from the first claim to the result, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u32>,
-    /// Tokens that one reply of the model may have.
+    /// The most tokens in one reply of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
 }
 
 impl Limits {
-    /// Whether nothing is said at all.
+    /// Returns whether no limit is set.
     pub fn is_empty(&self) -> bool {
         *self == Limits::default()
     }
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_left_out() {
+    fn unset_keys_are_omitted() {
         let blueprint: Blueprint =
             serde_json::from_value(json!({"name": "a", "output_schema": null})).unwrap();
         assert_eq!(
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_blueprint_survives_the_journey() {
+    fn full_blueprint_round_trips() {
         let full = json!({
             "name": "a", "title": "A", "description": "d", "type": "procedural", "command": ["./scan"],
             "parameters_as": "stdin", "system_prompt": "s", "parameters_schema": {"type": "object"}, "output_schema": {"type": "array"},

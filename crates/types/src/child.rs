@@ -1,4 +1,4 @@
-//! Agents that work for other agents.
+//! Child runs: agents that work for other agents.
 
 use std::fmt;
 
@@ -7,46 +7,46 @@ use serde_json::Value;
 
 use crate::{RunError, RunId, RunStatus, SessionId};
 
-/// What an agent is told of another one that it may delegate to.
+/// The description of an agent that another agent may delegate to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentCard {
-    /// Its name.
+    /// The agent's name.
     pub name: String,
-    /// What it is for.
+    /// The agent's purpose, as in its blueprint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What its parameters must satisfy; none where they are a prompt.
+    /// The JSON Schema of its parameters; `None` if they are a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_schema: Option<Value>,
-    /// Whether it has an output schema of its own, which nobody can replace.
+    /// Whether the agent has its own output schema, which callers cannot override.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_output_schema: bool,
 }
 
-/// How whoever starts a run learns of its end.
+/// The way in which the caller of a run learns of its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionMode {
-    /// It waits.
+    /// The caller waits for the end of the run.
     Sync,
-    /// It asks.
+    /// The caller polls the run's status.
     #[default]
     AsyncPoll,
-    /// Its session is resumed.
+    /// The end of the run resumes the caller's session.
     AsyncCallback,
 }
 
 impl ExecutionMode {
-    /// Every mode.
+    /// All modes.
     pub const ALL: [ExecutionMode; 3] =
         [ExecutionMode::Sync, ExecutionMode::AsyncPoll, ExecutionMode::AsyncCallback];
 
-    /// The mode of a name.
+    /// Returns the mode with this name; `None` for unknown names.
     pub fn named(name: &str) -> Option<ExecutionMode> {
         ExecutionMode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// The name in the journal and the API.
+    /// Returns the name in the journal and the API.
     pub fn name(self) -> &'static str {
         match self {
             ExecutionMode::Sync => "sync",
@@ -56,35 +56,35 @@ impl ExecutionMode {
     }
 }
 
-/// How a child's run ended.
+/// The end of a child run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildEnd {
-    /// The child.
+    /// The name of the child's agent.
     pub agent_name: String,
-    /// Its session.
+    /// The child's session.
     pub child_session_id: SessionId,
-    /// Its run.
+    /// The child's run.
     pub child_run_id: RunId,
-    /// How the run stands.
+    /// The final status of the child's run.
     pub status: RunStatus,
-    /// The text, for runs without a contract.
+    /// The result of a run without a contract; `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_text: Option<String>,
-    /// The JSON, for runs with one.
+    /// The result of a run with a contract; `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_data: Option<Value>,
-    /// What went wrong, if something did.
+    /// The error of a failed or stopped run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<RunError>>,
 }
 
 impl ChildEnd {
-    /// Whether there is a result.
+    /// Returns whether the child has a result.
     pub fn is_completed(&self) -> bool {
         self.status == RunStatus::Completed
     }
 
-    /// The result as its parent reads it: the JSON, else the text, else a word that there is none.
+    /// Returns the result in the form that the parent's model reads: the JSON, else the text, else a note.
     pub fn result(&self) -> String {
         match (&self.result_data, &self.result_text) {
             (Some(data), _) => serde_json::to_string_pretty(data).unwrap_or_else(|_| data.to_string()),
@@ -93,7 +93,7 @@ impl ChildEnd {
         }
     }
 
-    /// Why there is no result.
+    /// Returns the error in the form that the parent's model reads.
     pub fn failure(&self) -> String {
         match &self.error {
             Some(error) => {
@@ -104,7 +104,7 @@ impl ChildEnd {
         }
     }
 
-    /// The result, or why there is none. A universal response that reports an error is none, however well formed it is.
+    /// Returns the result or the error. A universal response that reports an error counts as an error.
     pub fn done(&self) -> Result<String, String> {
         if !self.is_completed() {
             return Err(self.failure());
@@ -113,20 +113,21 @@ impl ChildEnd {
         if data["response_type"] != "error" || data["status"] != "error" {
             return Ok(self.result());
         }
-        let told = data["error_details"]["error_message"].as_str().or(data["message"].as_str());
-        Err(format!("it reported an error: {}", told.unwrap_or("it did not say which")))
+        let message = data["error_details"]["error_message"].as_str().or(data["message"].as_str());
+        Err(format!("it reported an error: {}", message.unwrap_or("it did not say which")))
     }
 
     fn section(&self) -> String {
-        let section = match self.is_completed() {
-            true => format!("## Child Result\n\n{}", self.result()),
-            false => format!("## Error\n\n{}", self.failure()),
+        let section = if self.is_completed() {
+            format!("## Child Result\n\n{}", self.result())
+        } else {
+            format!("## Error\n\n{}", self.failure())
         };
-        // What a child says must not look like the end of its message.
+        // A child's text must not contain the tag that ends its message.
         section.replace("</agent-callback", "<\\/agent-callback")
     }
 
-    fn word(&self) -> &'static str {
+    fn status_name(&self) -> &'static str {
         match self.status {
             RunStatus::Completed => "completed",
             RunStatus::Stopped => "stopped",
@@ -135,24 +136,24 @@ impl ChildEnd {
     }
 }
 
-/// The message that resumes a parent when children have ended.
+/// The message that resumes a parent when its children have ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Callback<'a>(pub &'a [ChildEnd]);
 
 impl fmt::Display for Callback<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failed = self.0.iter().any(|end| !end.is_completed());
-        let please = match (failed, self.0.len()) {
+        let instruction = match (failed, self.0.len()) {
             (false, 1) => "Please continue with the orchestration based on this result.",
             (false, _) => "Please continue with the orchestration based on these results.",
             (true, 1) => "Please handle this failure and continue with the orchestration.",
             (true, _) => "Please handle the failures and continue with the orchestration.",
         };
         if let [end] = self.0 {
-            let (session, status) = (&end.child_session_id, end.word());
+            let (session, status) = (&end.child_session_id, end.status_name());
             return write!(
                 formatter,
-                "<agent-callback session=\"{session}\" status=\"{status}\">\n{}\n</agent-callback>\n\n{please}",
+                "<agent-callback session=\"{session}\" status=\"{status}\">\n{}\n</agent-callback>\n\n{instruction}",
                 end.section()
             );
         }
@@ -160,12 +161,17 @@ impl fmt::Display for Callback<'_> {
             .0
             .iter()
             .map(|end| {
-                format!("### Child: {} (status: {})\n\n{}", end.child_session_id, end.word(), end.section())
+                format!(
+                    "### Child: {} (status: {})\n\n{}",
+                    end.child_session_id,
+                    end.status_name(),
+                    end.section()
+                )
             })
             .collect();
         write!(
             formatter,
-            "<agent-callback type=\"aggregated\" count=\"{}\">\n{}\n</agent-callback>\n\n{please}",
+            "<agent-callback type=\"aggregated\" count=\"{}\">\n{}\n</agent-callback>\n\n{instruction}",
             self.0.len(),
             sections.join("\n\n---\n\n")
         )
@@ -192,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_reads_data_then_text_then_that_there_is_nothing() {
+    fn result_prefers_data_over_text_over_note() {
         let mut child = end(1, RunStatus::Completed);
         assert_eq!(child.result(), "(No result available)");
         child.result_text = Some("Done.".to_owned());
@@ -202,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn one_child_and_several_call_back_in_the_documented_words() {
+    fn callback_of_one_or_several_children_has_documented_text() {
         let mut good = end(1, RunStatus::Completed);
         good.result_text = Some("Done.".to_owned());
         assert_eq!(

@@ -1,40 +1,40 @@
-//! The contract of a run: the output schema that was resolved for it, with its source and options.
+//! The contract of a run: its resolved output schema, with source and options.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most retries that may be asked for. Every one is a model call that someone pays for; a contract
-/// that is not met after ten will not be met by an eleventh.
+/// The most retries that a caller may request. Each retry is a paid model call, and further ones rarely
+/// succeed.
 pub const RETRIES_MAX: u32 = 10;
 
-/// The retries for a contract that the blueprint owns, unless something else is said.
+/// The default number of retries for a contract from the blueprint's `output_schema`.
 pub const RETRIES_FOR_BLUEPRINT: u32 = 1;
 
-/// The retries for every other contract, unless something else is said.
+/// The default number of retries for all other contracts.
 pub const RETRIES_FOR_CALLER: u32 = 2;
 
-/// What the result of a run has to satisfy, resolved once and stored with the run.
+/// The contract that a run's result must satisfy, resolved once and stored with the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contract {
-    /// Where the schema came from.
+    /// The origin of the schema.
     pub source: ContractSource,
-    /// The schema's name in the registry, where it was asked for by name.
+    /// The schema's name in the registry; `None` if the caller did not request it by name.
     pub schema_name: Option<String>,
     /// The schema, in its own key order.
     pub schema: Value,
-    /// `sha256:` and the hash of the schema's text.
+    /// `sha256:` and the hash of the schema's compact JSON text.
     pub hash: String,
-    /// How the contract is enforced.
+    /// The enforcement options.
     pub options: ContractOptions,
-    /// A filled example that satisfies the schema, shown to the model.
+    /// An example result that satisfies the schema, shown to the model.
     pub example: Option<Value>,
 }
 
-/// Where a contract's schema came from.
+/// The origin of a contract's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContractSource {
-    /// The blueprint's `output_schema`, which no caller can replace.
+    /// The blueprint's `output_schema`, which no caller can override.
     Blueprint,
     /// The request's `output_schema`.
     Inline,
@@ -44,24 +44,24 @@ pub enum ContractSource {
     Default,
 }
 
-/// How a contract is enforced, with every question answered.
+/// The enforcement options of a contract, with all defaults applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContractOptions {
-    /// Further model calls after the first, on each rung; at most [`RETRIES_MAX`].
+    /// The most further model calls after the first on each rung; at most [`RETRIES_MAX`].
     pub max_retries: u32,
     /// Whether JSON may be found inside other text and repaired without loss.
     pub extract_json: bool,
-    /// Whether the whole reply must be one JSON document; wins over `extract_json`.
+    /// Whether the whole reply must be one JSON document; overrides `extract_json`.
     pub strict_json_only: bool,
     /// Whether lossy repair and coercion are allowed.
     pub validation_mode: ValidationMode,
-    /// How the model is asked.
+    /// The way in which the model is asked for JSON.
     pub strategy: Strategy,
-    /// What a retry asks for.
+    /// The part of the result that a retry requests.
     pub correction: Correction,
-    /// How the schema is shown to the model.
+    /// The form in which the model sees the schema.
     pub schema_form: SchemaForm,
-    /// Whether values that are only placeholders are refused.
+    /// Whether placeholder values are refused.
     pub reject_placeholders: bool,
 }
 
@@ -87,32 +87,32 @@ pub enum ValidationMode {
     /// Data is never altered.
     #[default]
     Strict,
-    /// Lossy repair and coercion are allowed, every change named in the receipt.
+    /// Lossy repair and coercion are allowed; the receipt lists every change.
     Lenient,
 }
 
-/// How the model is asked for a structured result.
+/// The way in which the model is asked for a structured result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// Whatever the backend does best.
+    /// Selected by the backend's capabilities.
     #[default]
     Auto,
-    /// The schema stands at the end of the user message.
+    /// The schema is at the end of the user message.
     Prompt,
-    /// The schema stands at the end of the system prompt.
+    /// The schema is at the end of the system prompt.
     SystemPrompt,
-    /// The result is submitted by a tool call.
+    /// The model submits the result by a tool call.
     Tool,
-    /// The backend's own structured output.
+    /// The backend's native structured output.
     Native,
 }
 
-/// What a retry asks the model for.
+/// The part of the result that a retry requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Correction {
-    /// Whichever is cheaper for the errors at hand.
+    /// The cheaper of the two, depending on the errors.
     #[default]
     Auto,
     /// The whole document again.
@@ -121,11 +121,11 @@ pub enum Correction {
     Patch,
 }
 
-/// How the schema is shown to the model.
+/// The form in which the model sees the schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaForm {
-    /// Whichever suits the schema and the model.
+    /// Selected by the schema and the model.
     #[default]
     Auto,
     /// As JSON Schema.
@@ -134,7 +134,7 @@ pub enum SchemaForm {
     Compact,
 }
 
-/// The options that someone has an opinion on: a request, a blueprint or the environment.
+/// The options that a request, a blueprint or the environment sets; unset options are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptionsPatch {
@@ -165,7 +165,7 @@ pub struct OptionsPatch {
 }
 
 impl OptionsPatch {
-    /// This patch, with `weaker` asked wherever it has no opinion.
+    /// Returns this patch, with unset options taken from `weaker`.
     #[must_use]
     pub fn merge(&self, weaker: &OptionsPatch) -> OptionsPatch {
         OptionsPatch {
@@ -180,7 +180,7 @@ impl OptionsPatch {
         }
     }
 
-    /// The options that come of it when `defaults` answer what is left open.
+    /// Returns complete options, with unset options taken from `defaults`.
     pub fn resolve(&self, defaults: &ContractOptions) -> ContractOptions {
         ContractOptions {
             max_retries: self.max_retries.unwrap_or(defaults.max_retries),
@@ -194,7 +194,7 @@ impl OptionsPatch {
         }
     }
 
-    /// Whether nothing is said at all.
+    /// Returns whether no option is set.
     pub fn is_empty(&self) -> bool {
         *self == OptionsPatch::default()
     }

@@ -1,18 +1,18 @@
-//! What can be wrong with a word of the vocabulary.
+//! The error for malformed values of this crate's types.
 
 use thiserror::Error;
 
-/// A text that is not what its type says.
+/// A text that is not a valid value of its type.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// A text that is not an id of its kind.
+    /// A text that is not an id of the expected kind.
     #[error("'{text}' is not a {kind} id; one looks like '{prefix}0123456789ab'")]
     Id {
-        /// What the id was meant to name.
+        /// The kind of object that the id identifies: `session` or `run`.
         kind: &'static str,
-        /// How ids of this kind begin.
+        /// The prefix of ids of this kind, such as `ses_`.
         prefix: &'static str,
-        /// The text as given, cut when it is long.
+        /// The text as given, shortened to 40 characters.
         text: String,
     },
 }

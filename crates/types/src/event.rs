@@ -1,4 +1,4 @@
-//! The journal: everything a run does is an event in its session's journal.
+//! The journal: every step of a run is an event in its session's journal.
 
 use std::sync::Arc;
 
@@ -13,42 +13,43 @@ use crate::{
 /// One event of a session's journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its place in the session's journal, from 1 without gaps.
+    /// The position in the session's journal: from 1, without gaps.
     pub seq: u64,
-    /// The session.
+    /// The session whose journal contains the event.
     pub session_id: SessionId,
-    /// The run.
+    /// The run that caused the event.
     pub run_id: RunId,
-    /// When it happened (RFC 3339, UTC).
+    /// The time of the event (RFC 3339, UTC).
     pub timestamp: String,
-    /// What happened.
+    /// The type and the data of the event.
     #[serde(flatten)]
     pub body: EventBody,
 }
 
-/// What happened.
+/// The type and the data of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event_type", rename_all = "snake_case")]
 pub enum EventBody {
-    /// A run was asked for.
+    /// A caller submitted a run.
     RunStart {
-        /// Whether it begins a session or goes on with one.
+        /// Whether the run starts or resumes a session.
         #[serde(rename = "type")]
         run_type: RunType,
-        /// The agent, as it was at that moment.
+        /// The agent's definition at the time of submission.
         blueprint: Arc<Blueprint>,
-        /// What the result has to satisfy, resolved.
+        /// The resolved contract; `None` if the result is text.
         contract: Option<Arc<Contract>>,
-        /// What the caller gave.
+        /// The parameters that the caller passed.
         parameters: Value,
-        /// The same as the text that the model gets.
+        /// The parameters rendered as the text that the model reads.
         input: String,
     },
-    /// A runner began to work on it. All that the engine may know of the outside world is here.
+    /// A runner started an attempt. The event contains everything that the engine may know about its
+    /// environment.
     AttemptStarted {
-        /// The escalation ladder: the first step and what follows when it fails. Empty where a program works.
+        /// The escalation ladder, first rung first. Empty for procedural agents.
         ladder: Vec<TierBackend>,
-        /// The agent with its placeholders filled in, where it has any.
+        /// The blueprint with its placeholders filled in; `None` if it has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blueprint: Option<Arc<Blueprint>>,
         /// The tools that the agent may call.
@@ -58,181 +59,181 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         agents: Vec<AgentCard>,
     },
-    /// The tools of the agent cannot be had.
+    /// The agent's tools are unavailable.
     ToolsFailed {
-        /// Why.
+        /// The reason.
         error: String,
     },
-    /// A model answered.
+    /// A model replied.
     Message {
-        /// Who said it.
+        /// The author of the message.
         role: Role,
-        /// What was said.
+        /// The text of the message.
         content: String,
-        /// Everything else about the reply.
+        /// The complete reply.
         reply: Box<Reply>,
-        /// How it was asked: strategy and form, for people.
+        /// The strategy and schema form of the request, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked: Option<String>,
     },
-    /// A model gave no answer.
+    /// A call to a model failed.
     CallFailed {
-        /// Why.
+        /// The reason.
         error: CallError,
     },
-    /// A tool is about to be called, or the program of a procedural agent to be run.
+    /// A runner is about to call a tool, or to run the program of a procedural agent.
     PreTool {
-        /// The call's id, of which the run has no other.
+        /// The id of the call, unique in the run.
         call_id: String,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// Its arguments.
+        /// The arguments of the call.
         tool_input: Value,
     },
-    /// A tool has answered.
+    /// A tool call ended.
     PostTool {
-        /// The call's id.
+        /// The id of the call, as in `PreTool`.
         call_id: String,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// Its result; null where it has none.
+        /// The result; null if the call failed.
         tool_output: Value,
-        /// Why it has none.
+        /// The reason for the failure; `None` on success.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// Another agent began to work for this one.
+    /// A child run was started.
     ChildStarted {
-        /// The call that asked for it.
+        /// The id of the tool call that started it.
         call_id: String,
-        /// The agent.
+        /// The name of the child's agent.
         agent_name: String,
-        /// Its session.
+        /// The child's session.
         child_session_id: SessionId,
-        /// Its run.
+        /// The child's run.
         child_run_id: RunId,
-        /// Whether this run waits for it.
+        /// Whether this run waits for the child.
         execution_mode: ExecutionMode,
     },
-    /// Another agent has ended its work for this one.
+    /// A child run ended.
     ChildCompleted(Box<ChildEnd>),
-    /// It was looked whether files and folders that a result names are in the project.
+    /// The runner checked whether the paths that a result names exist in the project.
     PathsChecked {
-        /// Those that are.
+        /// The paths that exist.
         present: Vec<String>,
-        /// Those that are not.
+        /// The paths that do not exist.
         missing: Vec<String>,
     },
-    /// A task was taken apart.
+    /// The orchestrator created a plan.
     PlanCreated {
-        /// Which plan of the run it is, from 1.
+        /// The number of the plan in this run, from 1.
         round: u32,
-        /// Why another one was needed.
+        /// The reason for a further plan; `None` for the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// What is to be done. What was done under an earlier plan stays done.
+        /// The planned subtasks. Subtasks finished under an earlier plan stay finished.
         subtasks: Vec<Subtask>,
     },
-    /// An answer was scored.
+    /// An answer was scored for clarity.
     ClarityScored {
-        /// Which answer of the rung it is, from 1.
+        /// The number of the answer on this rung, from 1.
         round: u32,
-        /// Its score, of 100.
+        /// The score, out of 100.
         score: u8,
-        /// The score from which on it would do.
+        /// The lowest score that counts as clear.
         threshold: u8,
-        /// What is asked of its author.
+        /// The questions to the answer's author.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         questions: Vec<String>,
-        /// What is done about it.
+        /// The next step, for people.
         consequence: String,
     },
     /// A reply did not satisfy the contract.
     ValidationFailed {
-        /// What is wrong with it, as `$.path: message`.
+        /// The violations, as `$.path: message`.
         errors: Vec<String>,
-        /// What is done about it.
+        /// The next step, for people.
         consequence: String,
-        /// The kind of failure that it would be without that.
+        /// The type of the run's error if no further step were possible.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<RunErrorType>,
     },
-    /// The next tier goes on.
+    /// The run continues on the next tier.
     Escalated {
         /// The tier that failed.
         from: String,
-        /// The tier that goes on.
+        /// The tier that continues.
         to: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// The kind of failure that it would be without that.
+        /// The type of the run's error if no further tier existed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<RunErrorType>,
     },
-    /// A runner was not heard of for too long: the run goes back to the queue.
+    /// A runner's lease expired, and the sweeper returned the run to the queue.
     LeaseExpired {
-        /// The attempt that was lost.
+        /// The number of the attempt whose lease expired.
         attempt: i64,
-        /// Attempts that were lost so far.
+        /// The number of attempts lost so far.
         losses: i64,
     },
-    /// The run's time is up.
+    /// The run reached its deadline.
     DeadlineReached {
-        /// What a model had written by then of a reply that was not waited for.
+        /// The part of a pending reply that the model had written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial: Option<String>,
     },
-    /// Someone wants the run to stop.
+    /// A caller requested that the run stops.
     StopRequested {
-        /// What a model had written by then of a reply that was not waited for.
+        /// The part of a pending reply that the model had written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial: Option<String>,
     },
-    /// There is a result.
+    /// The run has a result.
     Result {
-        /// The text, for runs without a contract.
+        /// The result of a run without a contract; `None` otherwise.
         result_text: Option<String>,
-        /// The JSON, for runs with one.
+        /// The result of a run with a contract; `None` otherwise.
         result_data: Option<Value>,
-        /// How it came about.
+        /// The record of how the result was reached.
         receipt: Box<Receipt>,
     },
-    /// The run has ended.
+    /// The run ended.
     RunCompleted {
-        /// How.
+        /// The final status.
         status: RunStatus,
-        /// What went wrong, if something did.
+        /// The error of a failed or stopped run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Box<RunError>>,
-        /// What can still be used of a failed run.
+        /// The partial results of a failed run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         salvage: Option<Box<Salvage>>,
-        /// What was tried, for runs without a result.
+        /// The record of what was tried, for runs without a result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<Box<Receipt>>,
     },
 }
 
-/// Whether a run begins a session or goes on with one.
+/// Whether a run starts or resumes a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunType {
-    /// It begins one.
+    /// The run starts a new session.
     StartSession,
-    /// It goes on with one.
+    /// The run continues an existing session.
     ResumeSession,
 }
 
 impl RunType {
-    /// Both.
+    /// All run types.
     pub const ALL: [RunType; 2] = [RunType::StartSession, RunType::ResumeSession];
 
-    /// The type of a name.
+    /// Returns the run type with this name; `None` for unknown names.
     pub fn named(name: &str) -> Option<RunType> {
         RunType::ALL.into_iter().find(|run_type| run_type.name() == name)
     }
 
-    /// The name in the journal and the API.
+    /// Returns the name in the journal and the API.
     pub fn name(self) -> &'static str {
         match self {
             RunType::StartSession => "start_session",
@@ -241,24 +242,24 @@ impl RunType {
     }
 }
 
-/// Why a model gave no answer.
+/// The reason why a call to a model failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
-    /// The kind, for the engine.
+    /// The kind of failure, from which the engine decides the next step.
     pub kind: CallErrorKind,
-    /// The server's status code, if it came to that.
+    /// The HTTP status code, if the server answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The same in words.
+    /// The message, for people.
     pub message: String,
 }
 
-/// The kinds of failed calls.
+/// The kind of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallErrorKind {
-    /// It cannot be reached, is overloaded, or broke off; asking again did not help.
+    /// The backend is unreachable, overloaded or closed the connection, also after retries.
     Unavailable,
-    /// It does not take this request.
+    /// The backend refuses this request.
     Rejected,
 }

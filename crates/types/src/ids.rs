@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Hexadecimal digits after the prefix.
+/// The number of hexadecimal digits after the prefix.
 const DIGITS: usize = 12;
 
-/// How much of a text that is not an id is repeated in the message; ids come from strangers, and a
-/// message has to stay readable.
+/// The most characters of an invalid id repeated in the message. Ids come from untrusted callers, and a
+/// message must stay readable.
 const QUOTED_CHARACTERS_MAX: usize = 40;
 
 macro_rules! id {
@@ -22,12 +22,12 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// The id made of six random bytes. Where they come from is the caller's business.
+            /// Creates an id from six random bytes, which the caller provides.
             pub fn from_random(bytes: [u8; DIGITS / 2]) -> $name {
                 $name(with_hex($prefix, &bytes))
             }
 
-            /// The id as text.
+            /// Returns the id as text, with its prefix.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -69,11 +69,11 @@ id! {
 }
 
 id! {
-    /// The id of a run, one piece of requested work in a session: `run_` and twelve hexadecimal digits.
+    /// The id of a run, one request in a session: `run_` and twelve hexadecimal digits.
     RunId, "run", "run_"
 }
 
-/// A prefix and bytes as hexadecimal digits: how ids and secrets are written.
+/// Returns a prefix followed by bytes as hexadecimal digits, the format of ids and secrets.
 pub fn with_hex(prefix: &str, bytes: &[u8]) -> String {
     bytes.iter().fold(String::from(prefix), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_their_text() {
+    fn id_round_trips_as_text() {
         let session = SessionId::from_random([0, 1, 0xab, 0xcd, 0xef, 0xff]);
         assert_eq!(session.to_string(), "ses_0001abcdefff");
         assert_eq!(session.as_str().parse(), Ok(session.clone()));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn malformed_id_is_refused() {
         for text in
             ["", "ses_", "run_0001abcdefff", "ses_0001ABCDEFFF", "ses_0001abcdeff", "ses_0001abcdefff0"]
         {

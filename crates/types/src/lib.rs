@@ -1,4 +1,17 @@
-//! Slipform's vocabulary: the words that all rooms share, with no behaviour of their own.
+//! Shared vocabulary of Slipform: plain data types that all crates use, without behaviour.
+//!
+//! Modules, in reading order:
+//!
+//! - `ids`, `time`, `error`: ids of sessions and runs, timestamps, and the error for malformed ids.
+//! - `blueprint`: the definition of an agent.
+//! - `contract`: the resolved output schema of a run, with its source and options.
+//! - `backend`, `model`: the properties of a backend; requests to a model and its replies.
+//! - `tool`: tool definitions as the journal stores them.
+//! - `event`: the events of a session's journal.
+//! - `child`, `orchestration`: delegation to other agents, plans and clarity scoring.
+//! - `outcome`, `receipt`: the result or failure of a run, and the record of how it was reached.
+//! - `universal`: the universal response as a type.
+//! - `project_dir`: rules for the working directory of a run.
 //!
 //! ```
 //! use slipform_types::Receipt;
@@ -8,7 +21,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! Not in here: anything that decides, talks or stores.
+//! Not in this crate: decisions (`slipform-engine`), IO, and storage (`slipform-store`).
 
 mod backend;
 mod blueprint;
@@ -41,12 +54,12 @@ pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice,
     Usage,
 };
-pub use orchestration::{Clarity, EVERYBODY, Subtask};
+pub use orchestration::{ALL_AGENTS, Clarity, Subtask};
 pub use outcome::{Failure, NOT_SUBMITTED, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use time::timestamp;
-pub use tool::{CHECKING_TOOL, OWN_TOOLS, ToolDefinition, WRITING_TOOLS};
+pub use tool::{BUILTIN_TOOL_PREFIXES, CHECKING_TOOL, ToolDefinition, WRITING_TOOLS};
 pub use universal::{
     AnswerData, Check, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     ResponseStatus, ResponseType, UniversalResponse, VerificationData,

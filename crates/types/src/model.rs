@@ -1,4 +1,4 @@
-//! What is asked of a model and what it answers, whatever the protocol in between.
+//! Requests to a model and its replies, independent of the backend's protocol.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,25 +11,25 @@ pub struct Request {
     pub system: Option<String>,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
-    /// The tools the model may call.
+    /// The tools that the model may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
-    /// Whether it has to.
+    /// Whether the model may, must or must not call tools.
     #[serde(default)]
     pub tool_choice: ToolChoice,
-    /// The form the backend is asked to give the answer.
+    /// The format that the backend is asked to enforce.
     #[serde(default)]
     pub format: Format,
-    /// The most tokens to write; the backend's own default when left out.
+    /// The most tokens in the reply; `None` for the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// The backend's setting when left out.
+    /// The sampling temperature; `None` for the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The backend's setting when left out.
+    /// The sampling seed; `None` for the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The contract's schema, for executors that have a way of their own to satisfy it.
+    /// The contract's schema, for command backends that enforce it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_hint: Option<Value>,
 }
@@ -37,30 +37,30 @@ pub struct Request {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who said it.
+    /// The author of the message.
     pub role: Role,
-    /// What was said.
+    /// The text of the message.
     pub content: String,
-    /// The calls an assistant made with it.
+    /// The tool calls that an assistant's message contains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The call that a tool's message answers.
+    /// The id of the call that a tool's message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
 }
 
 impl Message {
-    /// A user's message.
+    /// Creates a user's message.
     pub fn user(content: impl Into<String>) -> Message {
         Message { role: Role::User, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
     }
 
-    /// An assistant's message.
+    /// Creates an assistant's message.
     pub fn assistant(content: impl Into<String>, tool_calls: Vec<ToolCall>) -> Message {
         Message { role: Role::Assistant, content: content.into(), tool_calls, tool_call_id: None }
     }
 
-    /// The answer to a tool call.
+    /// Creates the answer to a tool call.
     pub fn tool(call: &str, content: impl Into<String>) -> Message {
         Message {
             role: Role::Tool,
@@ -71,7 +71,7 @@ impl Message {
     }
 }
 
-/// Who said something.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -79,60 +79,60 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
-    /// A tool, answering a call.
+    /// A tool that answers a call.
     Tool,
 }
 
-/// A tool as shown to the model.
+/// A tool in the form that the model sees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
+    /// The name that the model calls.
     pub name: String,
-    /// What it does.
+    /// The description that the model reads.
     pub description: String,
-    /// The schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub parameters: Value,
-    /// Whether the backend is asked to enforce that schema.
+    /// Whether the backend is asked to enforce `parameters`.
     #[serde(default)]
     pub strict: bool,
 }
 
-/// Whether the model has to call a tool.
+/// The tool calls that the model may or must make.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// It may.
+    /// The model may call tools.
     #[default]
     Auto,
-    /// It has to call one.
+    /// The model must call a tool.
     Required,
-    /// It has to call this one.
+    /// The model must call the tool with this name.
     Named(String),
-    /// It may not, though it may have before.
+    /// The model must not call tools, although the conversation may contain calls.
     None,
 }
 
-/// A call the model made.
+/// A tool call that the model made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The backend's id of the call.
+    /// The id that the backend gave the call.
     pub id: String,
-    /// The tool.
+    /// The name of the called tool.
     pub name: String,
     /// The arguments as the model wrote them; not necessarily JSON.
     pub arguments: String,
 }
 
-/// The form the backend is asked to give the answer.
+/// The format that the backend is asked to enforce.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Format {
-    /// No particular form.
+    /// Any text.
     #[default]
     Text,
-    /// Some JSON object; a few servers take a schema along with it.
+    /// Any JSON object; some servers also accept a schema.
     JsonObject {
-        /// The schema, for servers that take one here.
+        /// The schema, for servers that accept one here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         schema: Option<Value>,
     },
@@ -147,67 +147,67 @@ pub enum Format {
     },
 }
 
-/// What a model answered.
+/// The reply of a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The answer.
+    /// The answer, without reasoning.
     pub text: String,
-    /// What the model thought aloud, where the backend tells it apart.
+    /// The model's reasoning, if the backend separates it from the answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// The tools it called.
+    /// The tool calls in the reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// Why it stopped.
+    /// The reason for which the model stopped.
     pub stop: StopReason,
-    /// What the call consumed.
+    /// The tokens that the call consumed.
     #[serde(default)]
     pub usage: Usage,
-    /// The model that answered, as the backend names it.
+    /// The model that answered, as named by the backend.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Keywords of the schema that the backend says it did not enforce.
+    /// Schema keywords that the backend reports as not enforced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unenforced: Vec<String>,
-    /// What else the backend says of the answer, in the words of a receipt: `forced_close`, `bounded`.
+    /// Further properties for the receipt, such as `forced_close` or `bounded`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
 }
 
-/// What stands where a key stood.
+/// The replacement for a secret key that was removed from a text.
 pub const REDACTED: &str = "[redacted]";
 
-/// The flag of a reply whose calls are not what the model wrote, because a key was taken out of them.
+/// The flag of a reply whose tool calls were changed because a secret key was removed from them.
 pub const KEY_REMOVED: &str = "key_removed";
 
-/// Why a model stopped writing.
+/// The reason for which a model stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum StopReason {
-    /// It was done.
+    /// The reply is complete.
     #[default]
     Finished,
-    /// The token budget ran out: whatever was written is cut off.
+    /// The token budget was exhausted, so the reply is truncated.
     Length,
-    /// It called tools.
+    /// The model called tools.
     ToolCalls,
-    /// It declined.
+    /// The model declined.
     Refused {
-        /// Its words, if it gave any.
+        /// The model's explanation; empty if it gave none.
         message: String,
     },
-    /// A filter cut the answer off.
+    /// A content filter cut the reply off.
     Filtered,
 }
 
-/// Tokens consumed by one call.
+/// The number of tokens that one call consumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens read.
+    /// Tokens in the request.
     pub input: u64,
-    /// Tokens written.
+    /// Tokens in the reply.
     pub output: u64,
-    /// Whether the figures were estimated because the backend gave none.
+    /// Whether the numbers are estimates, because the backend reported none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }

@@ -1,45 +1,45 @@
-//! Work that is taken apart: plans, their subtasks, and how clear an answer has to be.
+//! Orchestration: plans, their subtasks, and clarity scoring.
 
 use serde::{Deserialize, Serialize};
 
-/// What stands for all agents of the project in an agent's list of others.
-pub const EVERYBODY: &str = "*";
+/// The entry in an agent's list of agents that allows all agents of the project.
+pub const ALL_AGENTS: &str = "*";
 
-/// A part of a task that one agent does.
+/// A part of a task that one agent performs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subtask {
-    /// What it is called by in its plan.
+    /// The id, unique inside its plan.
     pub id: String,
-    /// What is to be done, for an agent that knows nothing else of the task.
+    /// The instructions, complete for an agent that knows nothing else about the task.
     pub description: String,
-    /// The agent that does it.
+    /// The name of the agent that performs it.
     pub agent: String,
-    /// The subtasks that have to be done before, by their ids.
+    /// The ids of the subtasks that must be finished first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    /// Which of several that could begin begins first: the lower number.
+    /// The order among subtasks that are ready: lower numbers start first.
     pub priority: i64,
 }
 
-/// How clear an answer has to be before it is taken, and how often its author is asked.
+/// The clarity that answers must reach, and how often the author is asked again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clarity {
-    /// The score from which on it is clear, of 100.
+    /// The lowest score, out of 100, that counts as clear.
     #[serde(default = "Clarity::default_threshold")]
     pub threshold: u8,
-    /// The most answers that are scored before the next tier goes on, or the run fails.
+    /// The most answers scored on one rung. After the last one the run escalates to the next tier or fails.
     #[serde(default = "Clarity::default_rounds")]
     pub max_rounds: u8,
-    /// The agent that scores.
+    /// The name of the agent that scores.
     #[serde(default = "Clarity::default_agent")]
     pub agent: String,
 }
 
 impl Clarity {
-    /// The score that counts as clear where nothing is said.
+    /// The default threshold, out of 100.
     pub const THRESHOLD: u8 = 85;
 
-    /// The most rounds.
+    /// The default and highest number of rounds.
     pub const ROUNDS_MAX: u8 = 5;
 
     fn default_threshold() -> u8 {

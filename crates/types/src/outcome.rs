@@ -1,100 +1,100 @@
-//! How a run ends.
+//! The outcome and status of a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Receipt;
 
-/// What is said to be wrong with a reply that was to call `submit_result` and did not.
+/// The violation for a reply that should have called `submit_result` and did not.
 pub const NOT_SUBMITTED: &str = "$: no result was submitted";
 
-/// How a run ended: with a result or with a typed failure, never in between.
+/// The outcome of a run: a result or a typed failure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// There is a result, and it satisfies the contract.
+    /// The run has a result that satisfies its contract.
     Completed(Box<Success>),
-    /// There is none.
+    /// The run has no result.
     Failed(Box<Failure>),
 }
 
-/// A result.
+/// The result of a completed run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Success {
-    /// The text, for runs without a contract.
+    /// The result of a run without a contract; `None` otherwise.
     pub result_text: Option<String>,
-    /// The JSON, for runs with one.
+    /// The result of a run with a contract; `None` otherwise.
     pub result_data: Option<Value>,
-    /// How it came about.
+    /// The record of how the result was reached.
     pub receipt: Receipt,
 }
 
-/// A failure, with everything that was paid for.
+/// The failure of a run, with everything that was produced before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What went wrong.
+    /// The error that ended the run.
     pub error: RunError,
-    /// What can still be used.
+    /// The partial results that can still be used.
     pub salvage: Salvage,
-    /// What was tried.
+    /// The record of what was tried.
     pub receipt: Receipt,
 }
 
-/// What went wrong with a run.
+/// The error of a failed run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunError {
-    /// The kind, for programs.
+    /// The type of error, for programs.
     #[serde(rename = "type")]
     pub kind: RunErrorType,
-    /// The same in words.
+    /// The message, for people.
     pub message: String,
     /// Each violation of the contract as `$.path: message`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub validation_errors: Vec<String>,
-    /// The last reply as the model wrote it.
+    /// The last reply, as the model wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_output: Option<String>,
-    /// Requests made to models.
+    /// The number of requests to models.
     #[serde(default)]
     pub calls: u32,
-    /// Requests that repeat another because its answer would not do.
+    /// The number of requests that repeated another because its reply was rejected.
     #[serde(default)]
     pub retry_count: u32,
-    /// The same in the form that whoever reads results expects: a universal response where the contract is one, else
-    /// for callers of the action protocol an envelope with the error in `content`.
+    /// The error in the format that readers of the result expect. It is a universal response if the contract
+    /// is one. For callers of the action protocol it is an envelope with the error in `content`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
 
-/// The kinds of failure.
+/// The type of a run's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunErrorType {
-    /// Retries were spent and no reply satisfied the contract.
+    /// No reply satisfied the contract, and no retries are left.
     OutputSchemaValidationFailed,
     /// The model never called `submit_result`.
     ResultNotSubmitted,
-    /// Every reply was cut off by its token budget.
+    /// The token budget cut off every reply.
     OutputTruncated,
-    /// The model declined, or a filter stepped in.
+    /// The model declined, or a content filter intervened.
     Refused,
-    /// The backend cannot be reached, or is overloaded.
+    /// The backend is unreachable or overloaded.
     BackendUnavailable,
-    /// The backend does not take the request.
+    /// The backend refuses the request.
     BackendRejected,
-    /// A tool failed for good.
+    /// A tool failed permanently.
     ToolFailed,
-    /// A limit of the blueprint was reached.
+    /// The run reached a limit of its blueprint.
     LimitExceeded,
-    /// The run's time was up.
+    /// The run reached its deadline.
     Timeout,
     /// Its runners died too often.
     Lost,
-    /// Someone stopped it.
+    /// A caller stopped the run.
     Stopped,
 }
 
 impl RunErrorType {
-    /// Every kind.
+    /// All types, in the order of the documentation.
     pub const ALL: [RunErrorType; 11] = [
         RunErrorType::OutputSchemaValidationFailed,
         RunErrorType::ResultNotSubmitted,
@@ -109,7 +109,7 @@ impl RunErrorType {
         RunErrorType::Stopped,
     ];
 
-    /// The name in the journal and the API.
+    /// Returns the name in the journal and the API.
     pub fn name(self) -> &'static str {
         match self {
             RunErrorType::OutputSchemaValidationFailed => "output_schema_validation_failed",
@@ -126,7 +126,7 @@ impl RunErrorType {
         }
     }
 
-    /// What whoever asked can do about it.
+    /// Returns the recommended action for the caller.
     pub fn suggested_action(self) -> &'static str {
         match self {
             RunErrorType::OutputSchemaValidationFailed => {
@@ -158,43 +158,43 @@ impl RunErrorType {
     }
 }
 
-/// What a failed run leaves: nothing that was paid for is thrown away.
+/// The partial results of a failed run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Salvage {
-    /// Every reply as the models wrote it, oldest first.
+    /// Every reply, as the models wrote it, oldest first.
     pub replies: Vec<String>,
-    /// The document that came closest to the contract.
+    /// The document closest to the contract, if any reply contained one.
     pub best_candidate: Option<Value>,
-    /// What of it satisfies the contract, taken by itself.
+    /// The parts of `best_candidate` that satisfy their own subschemas.
     pub valid_parts: Option<Value>,
-    /// What is wrong with it.
+    /// The violations of `best_candidate`, as `$.path: message`.
     pub errors: Vec<String>,
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It waits for a runner.
+    /// The run waits in the queue for a runner.
     Pending,
-    /// A runner has it.
+    /// A runner has claimed the run and not started it yet.
     Claimed,
-    /// A runner works on it.
+    /// A runner executes the run.
     Running,
-    /// It waits for a child and holds no slot.
+    /// The run waits for a child and holds no slot.
     Waiting,
-    /// It was asked to stop.
+    /// A stop was requested and has not taken effect yet.
     Stopping,
-    /// It has a result.
+    /// The run ended with a result.
     Completed,
-    /// It has none.
+    /// The run ended with an error.
     Failed,
-    /// It was stopped.
+    /// The run ended because it was stopped.
     Stopped,
 }
 
 impl RunStatus {
-    /// Every status.
+    /// All statuses, in the order of a run's life.
     pub const ALL: [RunStatus; 8] = [
         RunStatus::Pending,
         RunStatus::Claimed,
@@ -206,17 +206,17 @@ impl RunStatus {
         RunStatus::Stopped,
     ];
 
-    /// The status of a name.
+    /// Returns the status with this name; `None` for unknown names.
     pub fn named(name: &str) -> Option<RunStatus> {
         RunStatus::ALL.into_iter().find(|status| status.name() == name)
     }
 
-    /// Whether nothing can follow.
+    /// Returns whether the run has ended.
     pub fn is_ended(self) -> bool {
         matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Stopped)
     }
 
-    /// The name in the journal and the API.
+    /// Returns the name in the journal and the API.
     pub fn name(self) -> &'static str {
         match self {
             RunStatus::Pending => "pending",

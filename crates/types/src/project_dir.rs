@@ -1,25 +1,25 @@
-//! Where a run may work: rules for `project_dir` that need no file system.
+//! Rules for `project_dir`, the working directory of a run, that need no file system access.
 
-/// Folders of a project that no run may work in and no tool may write to: whoever changes them decides which programs
-/// run, what results have to satisfy, and what history says.
+/// Folders of a project that no run may work in and no tool may write to. Changing them would change which
+/// programs run, which schemas apply, or the stored history.
 pub const PROTECTED_FOLDERS: [&str; 5] = [".git", ".slipform", ".kb", "agents", "schemas"];
 
-/// Folders that are protected at every depth: each repository and each project has its own.
+/// Folders that are protected at every depth, because every repository and project has its own.
 const PROTECTED_ANYWHERE: [&str; 2] = [".git", ".slipform"];
 
-/// What a `project_dir` says, before links are followed.
+/// The meaning of a `project_dir`, before symbolic links are resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectDir {
-    /// A folder inside the project, relative to its root, without `.` and `..`; empty for the root itself.
+    /// A folder inside the project, relative to its root, without `.` and `..`. Empty for the root.
     Inside(String),
-    /// An absolute path, or one that `..` leads out of the project.
+    /// An absolute path, or a path that leaves the project through `..`.
     Outside,
-    /// The folder is protected, or lies in this one.
+    /// A protected folder, or a folder inside this one.
     Protected(&'static str),
 }
 
 impl ProjectDir {
-    /// Reads a `project_dir` as a caller wrote it.
+    /// Parses a `project_dir` as given by a caller.
     pub fn read(given: &str) -> ProjectDir {
         if given.starts_with('/') {
             return ProjectDir::Outside;
@@ -40,8 +40,8 @@ impl ProjectDir {
     }
 }
 
-/// The protected folder that a path relative to a project's root is or lies in. Case is ignored, as some file systems
-/// do.
+/// Returns the protected folder that a path is or lies in. The path is relative to the project's root. Case
+/// is ignored, because some file systems ignore it.
 pub fn protected_folder(parts: &[&str]) -> Option<&'static str> {
     let named = |part: &str, folders: &[&'static str]| {
         folders.iter().copied().find(|folder| folder.eq_ignore_ascii_case(part))
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn project_dir_is_normalised_before_it_is_judged() {
+    fn project_dir_is_normalised_before_classification() {
         let inside = |path: &str| ProjectDir::Inside(path.to_owned());
         for (given, expected) in [
             ("", inside("")),

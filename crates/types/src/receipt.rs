@@ -1,68 +1,68 @@
-//! The record of how a result came to satisfy its contract.
+//! The receipt: the record of how a result was reached.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How a result came to satisfy its contract.
+/// The record of how a result was reached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// How the model was asked; null where no model was.
+    /// The strategy by which the model was asked; `None` if no model was asked.
     pub strategy: Option<String>,
-    /// Requests to a model.
+    /// The number of requests to models.
     pub calls: u32,
-    /// Requests that repeat another because its answer would not do.
+    /// The number of requests that repeated another because its reply was rejected.
     pub retries: u32,
-    /// Replies that were to call `submit_result` and did not.
-    #[serde(default, skip_serializing_if = "is_none")]
+    /// The number of replies that should have called `submit_result` and did not.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_submits: u32,
     /// Every change between the model's text and the result.
     pub repairs: Vec<Repair>,
     /// The tiers that were tried, in order.
     pub rungs: Vec<Rung>,
-    /// What the calls consumed.
+    /// The tokens that all calls consumed.
     pub tokens: Tokens,
-    /// The hash of the contract's schema; null without a contract.
+    /// The hash of the contract's schema; `None` without a contract.
     pub schema_hash: Option<String>,
-    /// Keywords that the backend could not enforce and that were checked afterwards.
+    /// Schema keywords that the backend could not enforce, so that validation checked them afterwards.
     pub unenforced: Vec<String>,
-    /// What else is worth knowing about the result.
+    /// Further properties of the result, such as `forced_close` or `placeholder`.
     pub flags: Vec<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references out")]
-fn is_none(count: &u32) -> bool {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
 /// One change between the text and the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Repair {
-    /// The name of the change.
+    /// The name of a `RepairKind` of `slipform-extract`.
     pub kind: String,
-    /// JSON Pointer of its place in the result.
+    /// JSON Pointer of the location in the result.
     pub pointer: String,
-    /// What stood there before.
+    /// The text or value before the change; null if not applicable.
     pub from: Value,
-    /// What stands there now.
+    /// The value after the change; null if not applicable.
     pub to: Value,
 }
 
-/// One step of an escalation ladder.
+/// One rung of an escalation ladder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rung {
-    /// The tier's name.
+    /// The tier's name; `default` if the agent names none.
     pub tier: String,
-    /// The backend it stands for.
+    /// The name of the backend that the tier maps to.
     pub backend: String,
-    /// Requests made there.
+    /// The number of requests on this rung.
     pub calls: u32,
 }
 
-/// Tokens consumed.
+/// The number of tokens consumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Tokens read by the model.
+    /// Tokens in requests.
     pub input: u64,
-    /// Tokens written by the model.
+    /// Tokens in replies.
     pub output: u64,
 }

@@ -1,7 +1,7 @@
-//! Moments, as people and programs read them.
+//! Timestamps in RFC 3339.
 
-/// A moment in RFC 3339, from milliseconds since 1970; what is before is 1970. Days are counted in eras of 400 years,
-/// after which the calendar repeats.
+/// Formats milliseconds since 1970 as RFC 3339 in UTC. Negative values become 1970. Days are counted in eras
+/// of 400 years, after which the calendar repeats.
 pub fn timestamp(milliseconds: i64) -> String {
     let milliseconds = u64::try_from(milliseconds).unwrap_or_default();
     let (seconds, milliseconds) = (milliseconds / 1_000, milliseconds % 1_000);
@@ -23,7 +23,7 @@ mod tests {
     use super::timestamp;
 
     #[test]
-    fn moments_are_written_as_everyone_reads_them() {
+    fn timestamp_is_formatted_as_rfc_3339() {
         assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(timestamp(-5), "1970-01-01T00:00:00.000Z");
         assert_eq!(timestamp(951_782_400_007), "2000-02-29T00:00:00.007Z");

@@ -1,4 +1,4 @@
-//! What an agent can call, as the journal keeps it.
+//! Tool definitions, as the journal stores them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,23 +6,24 @@ use serde_json::Value;
 /// A tool that an agent may call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
-    /// Its name: `fs:read`, or `server:tool` for the tool of an MCP server.
+    /// The name: `fs:read`, or `server:tool` for the tool of an MCP server.
     pub name: String,
-    /// What it does, in words for a model.
+    /// The description that the model reads.
     pub description: String,
-    /// The schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub parameters: Value,
-    /// The schema of its result, where it has one.
+    /// The JSON Schema of the result; `None` if the tool declares none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// `sha256:` and the hash of all of the above: a run that goes on elsewhere must find the same tool.
+    /// `sha256:` and the hash of the fields above. A run that continues on another runner must find the same
+    /// tool.
     pub hash: String,
 }
 
-/// What stands before the colon in the names of the tools that come with the program. They work on the project's files.
-pub const OWN_TOOLS: [&str; 4] = ["fs", "code", "mind", "check"];
+/// The prefixes, before the colon, of the built-in tools. They work on the project's files.
+pub const BUILTIN_TOOL_PREFIXES: [&str; 4] = ["fs", "code", "mind", "check"];
 
-/// The tools that write to the path they answer with.
+/// The tools that write to the path in their result.
 pub const WRITING_TOOLS: [&str; 2] = ["fs:write", "fs:edit"];
 
 /// The tool that decides criteria.

@@ -1,7 +1,8 @@
-//! The universal response: one form that all agents fill in, for servers that know one schema for everything.
+//! The universal response: one structure for all agents, for servers that enforce one schema for every
+//! request.
 //!
-//! The types ask for what the pairing rules ask for, which is more than the schema does: a response that satisfies
-//! both can be read into them.
+//! The types require what the pairing rules in `slipform-schema` require, which is more than the schema
+//! requires. A response that satisfies both deserializes into them.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,46 +10,46 @@ use serde_json::{Map, Number, Value};
 
 use crate::RunError;
 
-/// A response in the form that all agents share. The form has no members but these; its sections keep in `more` what
-/// they do not know.
+/// A response in the structure that all agents share. Unknown members are refused here; sections keep unknown
+/// members in `more`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UniversalResponse {
-    /// Who responds, or that something went wrong.
+    /// The type of the responding agent, or `error`.
     pub response_type: ResponseType,
-    /// How it went.
+    /// The status of the response.
     pub status: ResponseStatus,
     /// The answer, explanation or summary, for people.
     pub message: String,
-    /// A plan.
+    /// The section of planning agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planning_data: Option<PlanningData>,
-    /// What was checked.
+    /// The section of verifying agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification_data: Option<VerificationData>,
-    /// How clear a reply is.
+    /// The section of scoring agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clarity_data: Option<ClarityData>,
-    /// What was found.
+    /// The section of researching agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub research_data: Option<ResearchData>,
-    /// What an answer rests on.
+    /// The section of answering agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_data: Option<AnswerData>,
-    /// Whatever an agent of one's own has to say.
+    /// The members of custom agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_fields: Option<Map<String, Value>>,
-    /// What went wrong.
+    /// The details of an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_details: Option<ErrorDetails>,
 }
 
 impl UniversalResponse {
-    /// The response for whoever reads nothing else: a run that failed.
+    /// Creates the response for a failed run.
     pub fn of_error(error: &RunError) -> UniversalResponse {
-        let mut told = error.message.clone();
+        let mut message = error.message.clone();
         if !error.validation_errors.is_empty() {
-            told = format!("{told}: {}", error.validation_errors.join("; "));
+            message = format!("{message}: {}", error.validation_errors.join("; "));
         }
         UniversalResponse {
             response_type: ResponseType::Error,
@@ -62,7 +63,7 @@ impl UniversalResponse {
             custom_fields: None,
             error_details: Some(ErrorDetails {
                 error_code: Some(error.kind.name().to_owned()),
-                error_message: Some(told),
+                error_message: Some(message),
                 suggested_action: Some(error.kind.suggested_action().to_owned()),
                 more: Map::new(),
             }),
@@ -70,28 +71,28 @@ impl UniversalResponse {
     }
 }
 
-/// Who responds.
+/// The type of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseType {
-    /// An agent that plans.
+    /// A response of a planning agent.
     Planning,
-    /// An agent that answers questions.
+    /// A response of an agent that answers questions.
     Answer,
-    /// An agent that checks criteria.
+    /// A response of an agent that verifies criteria.
     Verification,
-    /// An agent that scores replies.
+    /// A response of an agent that scores replies.
     Clarity,
-    /// An agent that looks things up.
+    /// A response of a researching agent.
     Research,
-    /// An agent of one's own.
+    /// A response of a custom agent.
     Custom,
-    /// Any agent that could not do its work.
+    /// An error of any agent.
     Error,
 }
 
 impl ResponseType {
-    /// The name in a response.
+    /// Returns the name in a response.
     pub fn name(self) -> &'static str {
         match self {
             ResponseType::Planning => "planning",
@@ -105,25 +106,25 @@ impl ResponseType {
     }
 }
 
-/// How it went.
+/// The status of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResponseStatus {
     /// The work is done.
     #[serde(rename = "success")]
     Success,
-    /// Something has to be said first.
+    /// The agent needs further information.
     #[serde(rename = "needs_clarification")]
     NeedsClarification,
-    /// The work could not be done.
+    /// The agent could not do its work.
     #[serde(rename = "error")]
     Error,
-    /// All that was checked holds.
+    /// Every check passed.
     #[serde(rename = "PASS")]
     Pass,
-    /// What was checked does not hold.
+    /// At least one check failed.
     #[serde(rename = "FAIL")]
     Fail,
-    /// Some of what was checked holds.
+    /// Some checks passed.
     #[serde(rename = "PARTIAL")]
     Partial,
 }
@@ -131,14 +132,14 @@ pub enum ResponseStatus {
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanningData {
-    /// The plan in short.
+    /// A summary of the plan.
     pub summary: String,
-    /// What is to be done, in order.
+    /// The steps, in order.
     pub steps: Vec<PlanStep>,
-    /// What has to be there first.
+    /// The prerequisites of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<Vec<String>>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -146,144 +147,144 @@ pub struct PlanningData {
 /// A step of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
-    /// Its number.
+    /// The number of the step, from 1.
     #[serde(deserialize_with = "whole")]
     pub step_number: i64,
-    /// What is to be done.
+    /// The action to perform.
     pub action: String,
-    /// How.
+    /// Instructions for the action.
     pub details: String,
-    /// How long it takes.
+    /// The estimated duration, in minutes.
     #[serde(default, deserialize_with = "maybe_whole", skip_serializing_if = "Option::is_none")]
     pub estimated_minutes: Option<i64>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// What was checked.
+/// The checks of a verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerificationData {
-    /// Each criterion, and whether it is met.
+    /// Each criterion and its result.
     pub checks: Vec<Check>,
-    /// What could be done about those that are not.
+    /// Suggestions for failed criteria.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<Vec<String>>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// One criterion.
+/// One checked criterion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What was asked for.
+    /// The criterion, as requested.
     pub criterion: String,
-    /// Whether it is met.
+    /// Whether the criterion is met.
     pub passed: bool,
-    /// What was seen.
+    /// The observation that led to the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// How clear a reply is: scores from 0 to 100.
+/// The clarity of a reply, as scores from 0 to 100.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClarityData {
-    /// Whether everything was said.
+    /// The score for completeness.
     #[serde(default, deserialize_with = "maybe_whole", skip_serializing_if = "Option::is_none")]
     pub completeness_score: Option<u8>,
-    /// Whether it can be understood.
+    /// The score for understandability.
     #[serde(default, deserialize_with = "maybe_whole", skip_serializing_if = "Option::is_none")]
     pub clarity_score: Option<u8>,
-    /// Whether it is right.
+    /// The score for correctness.
     #[serde(default, deserialize_with = "maybe_whole", skip_serializing_if = "Option::is_none")]
     pub accuracy_score: Option<u8>,
-    /// All in all.
+    /// The total score.
     #[serde(default, deserialize_with = "maybe_whole", skip_serializing_if = "Option::is_none")]
     pub total_score: Option<u8>,
-    /// What is to be asked of whoever replied.
+    /// Questions to the author of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_up_questions: Option<Vec<String>>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// What was found.
+/// The findings of a research.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResearchData {
-    /// One after the other.
+    /// The individual findings.
     pub findings: Vec<Finding>,
-    /// Where it was looked.
+    /// The sources that were consulted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<String>>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// Something that was found.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is about.
+    /// The topic of the finding.
     pub topic: String,
-    /// What it is.
+    /// The finding itself.
     pub description: String,
-    /// The file or folder that it was found in.
+    /// The file or folder that contains the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_file: Option<String>,
-    /// How much it matters.
+    /// The importance of the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relevance: Option<Level>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// What an answer rests on. The answer itself is the response's message.
+/// The basis of an answer. The answer itself is the response's message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AnswerData {
-    /// How sure the agent is.
+    /// The agent's confidence in the answer.
     pub confidence: Level,
-    /// Where it was looked.
+    /// The sources that were consulted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<String>>,
-    /// Whether there is more to be asked.
+    /// Whether further questions are necessary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_up_needed: Option<bool>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// How much of something.
+/// A level of confidence or relevance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Much.
+    /// Highest level.
     High,
-    /// Some.
+    /// Medium level.
     Medium,
-    /// Little.
+    /// Lowest level.
     Low,
 }
 
-/// What went wrong.
+/// The details of an error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorDetails {
-    /// A name for programs.
+    /// The type of error, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// What it was, for people.
+    /// The message, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// What can be done about it.
+    /// The recommended action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggested_action: Option<String>,
-    /// Everything else.
+    /// Members that the type does not name.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -291,16 +292,16 @@ pub struct ErrorDetails {
 /// Integers below this are exact as doubles.
 const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
-/// A whole number. To JSON Schema 3.0 is one as well, to serde it is not.
+/// Deserializes a whole number. JSON Schema accepts `3.0` as an integer; serde does not.
 fn whole<'de, D: Deserializer<'de>, N: TryFrom<i64>>(deserializer: D) -> Result<N, D::Error> {
     let number = Number::deserialize(deserializer)?;
-    let exact = |it: &f64| it.fract() == 0.0 && it.abs() < EXACT_BELOW;
-    let of_double = || number.as_f64().filter(exact).map(|it| it as i64);
-    let found = number.as_i64().or_else(of_double).and_then(|it| N::try_from(it).ok());
+    let is_exact = |float: &f64| float.fract() == 0.0 && float.abs() < EXACT_BELOW;
+    let from_double = || number.as_f64().filter(is_exact).map(|float| float as i64);
+    let found = number.as_i64().or_else(from_double).and_then(|integer| N::try_from(integer).ok());
     found.ok_or_else(|| D::Error::custom(format!("{number} is not a whole number that can be used here")))
 }
 
-/// The same for a member that may be left out.
+/// Deserializes a whole number that may be missing.
 fn maybe_whole<'de, D: Deserializer<'de>, N: TryFrom<i64>>(deserializer: D) -> Result<Option<N>, D::Error> {
     whole(deserializer).map(Some)
 }

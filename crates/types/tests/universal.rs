@@ -1,4 +1,4 @@
-//! The universal response as a type, held against the examples of its specification, read in place.
+//! The universal response as a type, checked against the examples of its specification.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ fn read(value: Value) -> UniversalResponse {
 }
 
 #[test]
-fn every_example_is_read_and_written_without_loss() {
+fn specification_examples_round_trip() {
     for example in universal_examples().into_iter().flatten() {
         let response = read(example.clone());
         assert_eq!(response.response_type.name(), example["response_type"]);
@@ -22,7 +22,7 @@ fn every_example_is_read_and_written_without_loss() {
 }
 
 #[test]
-fn sections_keep_what_they_do_not_know_and_the_form_has_nothing_else() {
+fn unknown_members_are_kept_in_sections_and_refused_at_root() {
     let open = json!({
         "response_type": "answer", "status": "success", "message": "Yes.",
         "answer_data": {"confidence": "low", "asked": ["Ada"]}, "error_details": {"line": 3},
@@ -37,7 +37,7 @@ fn sections_keep_what_they_do_not_know_and_the_form_has_nothing_else() {
 }
 
 #[test]
-fn whole_numbers_are_whole_however_they_are_written() {
+fn whole_number_with_decimal_point_is_accepted() {
     let scored = |score: Value| {
         serde_json::from_value::<UniversalResponse>(json!({
             "response_type": "clarity", "status": "needs_clarification", "message": "Vague.",
@@ -62,7 +62,7 @@ fn error(kind: RunErrorType, validation_errors: &[&str]) -> RunError {
 }
 
 #[test]
-fn every_failure_is_a_response_that_says_what_to_do() {
+fn response_of_every_error_type_suggests_an_action() {
     let mut actions = HashSet::new();
     for kind in RunErrorType::ALL {
         let response = UniversalResponse::of_error(&error(kind, &[]));
@@ -81,7 +81,7 @@ fn every_failure_is_a_response_that_says_what_to_do() {
 }
 
 #[test]
-fn what_is_wrong_with_a_result_is_in_the_response() {
+fn response_of_error_lists_validation_errors() {
     let error = error(RunErrorType::OutputSchemaValidationFailed, &["$.a: is bad", "$.b: is worse"]);
     let details = UniversalResponse::of_error(&error).error_details.unwrap();
     assert_eq!(details.error_message.unwrap(), "It failed: $.a: is bad; $.b: is worse");

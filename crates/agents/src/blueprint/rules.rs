@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 use slipform_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
-use slipform_types::{AgentType, CHECKING_TOOL, EVERYBODY, OWN_TOOLS};
+use slipform_types::{ALL_AGENTS, AgentType, BUILTIN_TOOL_PREFIXES, CHECKING_TOOL};
 
 use super::Findings;
 use crate::names::{self, is_name};
@@ -37,7 +37,7 @@ fn names(definition: &Definition, findings: &mut Findings) {
     }
     for (index, agent) in strings(definition, "agents").enumerate() {
         let path = format!("$.agents[{index}]");
-        if !agent.is_empty() && !is_name(agent) && agent != EVERYBODY {
+        if !agent.is_empty() && !is_name(agent) && agent != ALL_AGENTS {
             findings.problem(path, format!("'{agent}' cannot be an agent's name; {}", names::RULE));
         } else if Some(agent) == name {
             findings.warning(path, "an agent cannot delegate to itself; remove it");
@@ -62,7 +62,7 @@ fn servers(definition: &Definition, findings: &mut Findings) {
     let names = definition.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
     for (name, _) in names {
         let path = json_path(&["mcp_servers", name].map(|key| Segment::Key(key.to_owned())));
-        if OWN_TOOLS.contains(&name.as_str()) {
+        if BUILTIN_TOOL_PREFIXES.contains(&name.as_str()) {
             findings.problem(
                 path,
                 format!("'{name}:' stands before the program's own tools; choose another name"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use slipform_agents::{Checked, load_one};
-use slipform_types::{Blueprint, EVERYBODY};
+use slipform_types::{ALL_AGENTS, Blueprint};
 
 use crate::agents;
 
@@ -38,7 +38,7 @@ pub(super) fn check_family(project: &Path, root: &Blueprint) -> Result<()> {
         let scorer = blueprint.clarity.as_ref().map(|clarity| ("clarity.agent".to_owned(), &clarity.agent));
         let others = blueprint.agents.iter().enumerate();
         let others = others.map(|(index, name)| (format!("agents[{index}]"), name));
-        for (place, name) in others.filter(|(_, name)| *name != EVERYBODY).chain(scorer) {
+        for (place, name) in others.filter(|(_, name)| *name != ALL_AGENTS).chain(scorer) {
             if seen.insert(name.clone()) {
                 let (_, other) = find(project, name)
                     .with_context(|| format!("the agent '{}', {place}", blueprint.name))?;

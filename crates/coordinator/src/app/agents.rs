@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use slipform_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
 use slipform_api::{AgentView, Code, Error, Verdict};
 use slipform_store::{Named, RegistryKind};
-use slipform_types::{AgentCard, AgentType, Blueprint, EVERYBODY, McpServer, timestamp};
+use slipform_types::{ALL_AGENTS, AgentCard, AgentType, Blueprint, McpServer, timestamp};
 
 use super::{App, errors, is_verb};
 
@@ -110,7 +110,7 @@ impl App {
     async fn team(&self, blueprint: &Blueprint) -> Result<Vec<String>, Error> {
         let mut team: Vec<String> = Vec::new();
         for name in &blueprint.agents {
-            if name != EVERYBODY {
+            if name != ALL_AGENTS {
                 team.push(name.clone());
                 continue;
             }
