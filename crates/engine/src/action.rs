@@ -1,101 +1,104 @@
-//! What a runner is told to do next.
+//! The actions that the engine asks a runner to perform.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use slipform_types::{EventBody, ExecutionMode, Outcome, Request, SessionId};
 
-/// One step. The runner performs it and appends what happened to the journal.
+/// The next action of a run. The runner performs it and appends the resulting events to the
+/// journal.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Append this event; it records a decision that follows from the journal so far.
+    /// Append this event. It records a decision that follows from the journal so far.
     Note(Box<EventBody>),
-    /// Ask a model, and append its reply as `message` or its failure as `call_failed`.
+    /// Call a model, then append its reply as `message` or its failure as `call_failed`.
     Call(Box<ModelCall>),
-    /// Call these tools, all at the same time if they allow it, and append `pre_tool` and `post_tool` for each.
+    /// Call these tools, concurrently where they allow it, and append `pre_tool` and `post_tool`
+    /// for each.
     Tools(Vec<ToolRun>),
-    /// Run this program, and append `pre_tool` and `post_tool` for it.
+    /// Run this program and append `pre_tool` and `post_tool` for it.
     Execute(Box<Execution>),
-    /// Look whether these files and folders are in the project, and append `paths_checked`.
-    Look(Vec<String>),
-    /// Start or resume another agent, and append `child_started`, or `post_tool` with an error where it is refused.
+    /// Check which of these files and folders exist in the project and append `paths_checked`.
+    VerifyPaths(Vec<String>),
+    /// Start or resume a child and append `child_started`, or `post_tool` with an error if it is
+    /// refused.
     Delegate(Box<Child>),
-    /// Let go of the run until `child_completed` is appended.
+    /// Release the run until `child_completed` is appended.
     Park,
     /// Append `result` and `run_completed`.
     Finish(Box<Outcome>),
 }
 
-/// A request to a model.
+/// A request to a model, with the data for progress lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCall {
-    /// The backend's name.
+    /// The name of the backend in `slipform.toml`.
     pub backend: String,
-    /// Which call of how many on this rung, or which step of the agent's loop, for people.
+    /// The number of this call on its rung, or of this step in the tool loop. Starts at 1.
     pub number: u32,
-    /// The most calls on this rung, or the most steps.
+    /// The largest value that `number` can reach: calls per rung, or steps.
     pub of: u32,
-    /// How it is asked, in a few words.
+    /// A short description of the output mode and the kind of request, such as `prompt, json form`.
     pub asked: String,
-    /// What is asked.
+    /// The request to send, shared with the state.
     pub request: Arc<Request>,
 }
 
-/// A tool to call, with arguments that satisfy its schema.
+/// A tool call whose arguments satisfy the schema of the tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRun {
-    /// The call's id, of which the run has no other.
+    /// Unique among the calls of the session.
     pub call_id: String,
-    /// The tool.
+    /// The name of the tool as the agent lists it, such as `fs:read`.
     pub name: String,
-    /// Its arguments.
+    /// An object that satisfies the parameter schema of the tool.
     pub arguments: Value,
 }
 
-/// The program of a procedural agent, to be run once.
+/// The program of a procedural agent. It runs once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
-    /// The call's id.
+    /// Always the same value: a procedural agent makes one call.
     pub call_id: String,
-    /// The program and its arguments.
+    /// The program, followed by its arguments.
     pub argv: Vec<String>,
-    /// What it reads.
+    /// The parameters as JSON if the agent takes them on standard input, otherwise empty.
     pub stdin: String,
 }
 
-/// Another agent that is to work for this one.
+/// A child session to start or resume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
-    /// The call that asks for it.
+    /// The tool call that requested the child.
     pub call_id: String,
-    /// The tool that the call is of.
+    /// The tool that was called. For internal children, `create_execution_plan` or `clarity`.
     pub tool_name: String,
-    /// The agent.
+    /// The agent that runs in the child session.
     pub agent_name: String,
-    /// What it is asked to do.
+    /// The parameters of a new session, or the prompt for an existing one.
     pub task: ChildTask,
-    /// Whether this run waits for it.
+    /// `Sync` if this run parks until the child ends.
     pub execution_mode: ExecutionMode,
-    /// What the result has to satisfy, where the parent says so.
+    /// The schema of the child's result, if the parent gives one inline.
     pub output_schema: Option<Value>,
-    /// The same by name.
+    /// The name of a registered schema for the child's result, if the parent gives one.
     pub output_schema_name: Option<String>,
 }
 
-/// What another agent is asked to do.
+/// The task of a child session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChildTask {
-    /// A session of its own.
+    /// Start a new session.
     Start {
-        /// Its parameters.
+        /// The parameters of its first run.
         parameters: Value,
     },
-    /// To go on with one.
+    /// Resume an existing session.
     Resume {
-        /// Which one.
+        /// A session that this session started earlier.
         session_id: SessionId,
-        /// What is said.
+        /// The prompt of the new run.
         prompt: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a model may call: the tools of a run and the agents it may delegate to, by the names models know them by.
+//! The tools and agents that a model may call, under the names that backends accept.
 
 use std::collections::HashSet;
 
@@ -10,36 +10,36 @@ use slipform_types::{AgentCard, Tool, ToolDefinition};
 use crate::contract::COMPILED;
 use crate::delegation;
 use crate::error::Error;
-use crate::judge::{LEAVING_OUT, SUBMIT};
+use crate::judge::{DISCARDING_REPAIRS, SUBMIT};
 
-/// The longest tool name that every backend takes.
+/// The longest tool name that every backend accepts.
 const WIRE_BYTES_MAX: usize = 64;
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A tool is called.
+pub(crate) enum CallableKind {
+    /// Calls a tool.
     Tool,
-    /// Another agent is started.
+    /// Starts an agent.
     Start,
-    /// Another agent goes on.
+    /// Resumes an agent.
     Resume,
 }
 
-/// Something a model may call.
+/// A tool or delegation tool that a model may call.
 #[derive(Debug, Clone)]
 pub(crate) struct Callable {
-    /// The name that people know.
+    /// The name in blueprints and journals, such as `fs:read`.
     pub(crate) name: String,
-    /// The name that every backend takes.
+    /// The name in requests, such as `fs_read`. Every backend accepts it.
     pub(crate) wire: String,
     pub(crate) description: String,
     pub(crate) parameters: Value,
-    pub(crate) kind: Kind,
+    pub(crate) kind: CallableKind,
     schema: Schema,
 }
 
-/// Everything a model may call.
+/// All callables of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Callables {
     pub(crate) list: Vec<Callable>,
@@ -50,17 +50,19 @@ pub(crate) struct Callables {
 impl Callables {
     pub(crate) fn of(tools: &[ToolDefinition], agents: &[AgentCard]) -> Result<Callables, Error> {
         let delegated = delegation::tools(agents);
-        // Our own names are ours, whatever servers call their tools.
+        // The names of built-in tools are reserved, whatever tool names MCP servers use.
         let own = delegated.iter().map(|(_, name, ..)| name.clone());
         let mut taken: HashSet<String> = own.chain([SUBMIT.to_owned()]).collect();
         let mut list = Vec::new();
         let all = tools
             .iter()
-            .map(|tool| (Kind::Tool, tool.name.clone(), tool.description.clone(), tool.parameters.clone()))
+            .map(|tool| {
+                (CallableKind::Tool, tool.name.clone(), tool.description.clone(), tool.parameters.clone())
+            })
             .chain(delegated);
         for (kind, name, description, parameters) in all {
             let schema = COMPILED.compile(&parameters)?;
-            let wire = if kind == Kind::Tool { wire(&name, &mut taken) } else { name.clone() };
+            let wire = if kind == CallableKind::Tool { wire_name(&name, &mut taken) } else { name.clone() };
             list.push(Callable { name, wire, description, parameters, kind, schema });
         }
         let hashes = tools.iter().map(|tool| (tool.name.clone(), tool.hash.clone())).collect();
@@ -71,19 +73,19 @@ impl Callables {
         self.list.is_empty()
     }
 
-    /// By the name that people know, or the one that backends take.
+    /// Finds a callable by either of its names.
     pub(crate) fn find(&self, name: &str) -> Option<&Callable> {
         let name = name.trim();
         self.list.iter().find(|callable| callable.name == name || callable.wire == name)
     }
 
-    /// The tool whose definition is not what it was when the run began.
+    /// Returns the name of a tool whose definition changed since the run began.
     pub(crate) fn changed(&self, tools: &[ToolDefinition]) -> Option<String> {
         let now = |name: &str| tools.iter().find(|tool| tool.name == name).map(|tool| tool.hash.as_str());
         self.hashes.iter().find(|(name, hash)| now(name) != Some(hash)).map(|(name, _)| name.clone())
     }
 
-    /// What a model hears that calls what there is not.
+    /// Returns the message for a call of an unknown tool.
     pub(crate) fn unknown(&self, name: &str, wire: bool, has_contract: bool) -> String {
         if !wire && name == SUBMIT {
             return "There is no tool for the result: end with the action NORMAL_RESPONSE.".to_owned();
@@ -94,14 +96,15 @@ impl Callables {
             .map(|callable| if wire { callable.wire.as_str() } else { callable.name.as_str() })
             .chain((wire && has_contract).then_some(SUBMIT))
             .collect();
-        match known.is_empty() {
-            true => format!("There is no tool '{name}', nor any other. Answer without tools."),
-            false => format!("There is no tool '{name}'. The tools are: {}.", known.join(", ")),
+        if known.is_empty() {
+            format!("There is no tool '{name}', nor any other. Answer without tools.")
+        } else {
+            format!("There is no tool '{name}'. The tools are: {}.", known.join(", "))
         }
     }
 
-    /// The tools as a request shows them.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = Tool> {
+    /// Returns the tools for a request.
+    pub(crate) fn request_tools(&self) -> impl Iterator<Item = Tool> {
         self.list.iter().map(|callable| Tool {
             name: callable.wire.clone(),
             description: callable.description.clone(),
@@ -112,19 +115,20 @@ impl Callables {
 }
 
 impl Callable {
-    /// The arguments as the model meant them, where they satisfy the tool's schema.
+    /// Parses arguments. Returns an error message if they do not satisfy the schema of the tool.
     pub(crate) fn read(&self, arguments: &str) -> Result<Value, String> {
-        // A tool that takes nothing is called with nothing, by some servers in so many words.
+        // Some servers send an empty text or null as the arguments of a tool without parameters.
         let text = if matches!(arguments.trim(), "" | "null") { "{}" } else { arguments };
         let errors = match extract(text, Some(&self.schema), &slipform_extract::Options::default()) {
-            // A call is made of one document: which of several was meant, or what else was said, is not guessed.
-            Outcome::Valid(extraction) if leaves_out(&extraction) => {
+            // A call must be a single document. The engine does not guess which of several
+            // documents was meant.
+            Outcome::Valid(extraction) if discards_text(&extraction) => {
                 vec!["$: there is more than one JSON document, or text around it".to_owned()]
             }
             Outcome::Valid(extraction) => return Ok(extraction.value),
             Outcome::Invalid { candidate, violations } => {
                 let mut value = candidate.value;
-                // Models that know no optional arguments say null for "left out".
+                // Models without optional arguments write null for an omitted one.
                 let restored = !restore(self.schema.source(), &mut value).is_empty();
                 let violations = if restored { self.schema.violations(&value) } else { violations };
                 if violations.is_empty() {
@@ -148,12 +152,12 @@ impl Callable {
     }
 }
 
-fn leaves_out(extraction: &Extraction) -> bool {
-    extraction.repairs.iter().any(|repair| LEAVING_OUT.contains(&repair.kind))
+fn discards_text(extraction: &Extraction) -> bool {
+    extraction.repairs.iter().any(|repair| DISCARDING_REPAIRS.contains(&repair.kind))
 }
 
-/// A name of letters, digits, `_` and `-` that no other tool has.
-fn wire(name: &str, taken: &mut HashSet<String>) -> String {
+/// Returns an unused name of letters, digits, `_` and `-`.
+fn wire_name(name: &str, taken: &mut HashSet<String>) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
     let plain: String =
         name.chars().map(|character| if is_plain(character) { character } else { '_' }).collect();
@@ -173,13 +177,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_on_the_wire_are_plain_short_and_different() {
+    fn wire_names_are_plain_short_and_unique() {
         let mut taken = HashSet::from([SUBMIT.to_owned()]);
-        assert_eq!(wire("fs:read", &mut taken), "fs_read");
-        assert_eq!(wire("fs_read", &mut taken), "fs_read_2");
-        assert_eq!(wire("submit_result", &mut taken), "submit_result_2");
+        assert_eq!(wire_name("fs:read", &mut taken), "fs_read");
+        assert_eq!(wire_name("fs_read", &mut taken), "fs_read_2");
+        assert_eq!(wire_name("submit_result", &mut taken), "submit_result_2");
         let long = "x".repeat(100);
-        assert_eq!(wire(&long, &mut taken), "x".repeat(64));
-        assert_eq!(wire(&long, &mut taken), "x".repeat(62) + "_2");
+        assert_eq!(wire_name(&long, &mut taken), "x".repeat(64));
+        assert_eq!(wire_name(&long, &mut taken), "x".repeat(62) + "_2");
     }
 }

@@ -1,35 +1,37 @@
-//! Answers that have to be clear: another agent scores them, and what it asks goes back to their author.
+//! Clarity: another agent scores answers, and its follow-up questions go back to the model that
+//! answered.
 
 use serde_json::{Value, json};
 use slipform_schema::{Violations, universal};
 use slipform_types::{ChildEnd, Clarity, EventBody, Reply, RunErrorType};
 
-use crate::conversation::Past;
+use crate::conversation::PastRun;
 use crate::decide::Rejection;
-use crate::internal_children::{HIRED_MAX, no_more};
-use crate::judge::Accepted;
-use crate::plan::{Ask, Plan};
-use crate::prompt::{self, Why};
+use crate::internal_children::{INTERNAL_CHILDREN_MAX, children_limit_message};
+use crate::judge::AcceptedResult;
+use crate::plan::{Plan, RequestKind};
+use crate::prompt::{self, RetryReason};
 use crate::state::State;
 use crate::verify_paths::violation;
 
-/// How often scoring one answer is tried.
+/// How often scoring of one answer is tried.
 const TRIES_MAX: u32 = 2;
 
-/// The most questions that go back at once.
+/// The maximum number of follow-up questions per round.
 const QUESTIONS_MAX: usize = 10;
 
-/// How clear the answers were so far.
+/// The clarity rounds of a run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Clearing {
-    /// Answers of this rung that were scored.
+pub(crate) struct ClarityState {
+    /// Scored answers on this rung.
     pub(crate) round: u32,
-    /// Whoever was asked to score, in the whole run.
-    asked: u32,
-    /// How often this answer was given to someone to score.
+    /// Scoring calls in the whole run, used for their ids.
+    scoring_calls: u32,
+    /// Scoring calls for the current answer.
     tries: u32,
-    /// What was asked at first, and the turns of the session before that, once the author was asked back.
-    begun: Option<(String, usize)>,
+    /// The original input and the number of past runs before it. `None` until a follow-up question
+    /// is asked.
+    original_question: Option<(String, usize)>,
     scoring: Option<Box<Scoring>>,
 }
 
@@ -42,15 +44,15 @@ struct Scoring {
     reply: Reply,
 }
 
-/// An answer that satisfies everything else.
+/// An answer that passed all other checks.
 #[derive(Debug, Clone)]
 pub(crate) enum Candidate {
-    Data(Accepted),
+    Data(AcceptedResult),
     Text(String),
 }
 
 impl Candidate {
-    /// The answer as people read it.
+    /// Returns the answer as text.
     fn text(&self) -> String {
         match self {
             Candidate::Data(accepted) => serde_json::to_string_pretty(&accepted.value).unwrap_or_default(),
@@ -58,7 +60,7 @@ impl Candidate {
         }
     }
 
-    /// Whether it reports an error: there is nothing in it to be asked about.
+    /// Returns whether the answer reports an error. Error reports are not scored.
     fn is_error(&self) -> bool {
         matches!(self, Candidate::Data(accepted) if universal::reports_error(&accepted.value))
     }
@@ -71,50 +73,53 @@ impl Candidate {
     }
 }
 
-impl Clearing {
-    /// Whether this call asks for a score.
-    pub(crate) fn is_scored_by(&self, call_id: &str) -> bool {
+impl ClarityState {
+    /// Returns whether this call requests the pending score.
+    pub(crate) fn is_scoring_call(&self, call_id: &str) -> bool {
         self.scoring.as_ref().is_some_and(|scoring| scoring.call_id == call_id)
     }
 }
 
 impl State {
-    /// Ends the run with an answer, once it is as clear as the agent wants it.
-    pub(crate) fn clear_or_finish(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {
-        self.clearing.tries = 0;
-        match self.wanted_clarity().filter(|_| !candidate.is_error()) {
+    /// Completes the run with an answer, or has it scored first if the agent requires clarity.
+    pub(crate) fn score_or_finish(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {
+        self.clarity_state.tries = 0;
+        match self.required_clarity().filter(|_| !candidate.is_error()) {
             None => self.conclude(plan, candidate, reply),
             Some(wanted) => self.ask_for_score(&wanted, plan, candidate, reply.clone()),
         }
     }
 
-    fn wanted_clarity(&self) -> Option<Clarity> {
+    fn required_clarity(&self) -> Option<Clarity> {
         self.task.as_ref()?.blueprint.clarity.clone()
     }
 
     fn ask_for_score(&mut self, wanted: &Clarity, plan: Plan, candidate: Candidate, reply: Reply) {
-        if self.hires >= HIRED_MAX {
-            self.keep_unclear(&candidate, &no_more());
-            return self
-                .end(RunErrorType::LimitExceeded, format!("the answer could not be scored: {}", no_more()));
+        if self.internal_children_started >= INTERNAL_CHILDREN_MAX {
+            self.keep_unclear_candidate(&candidate, &children_limit_message());
+            return self.end(
+                RunErrorType::LimitExceeded,
+                format!("the answer could not be scored: {}", children_limit_message()),
+            );
         }
-        let question = match (&self.orchestra, &self.clearing.begun, &self.task) {
-            (Some(orchestra), ..) => orchestra.input().clone(),
+        let question = match (&self.orchestration, &self.clarity_state.original_question, &self.task) {
+            (Some(orchestration), ..) => orchestration.input().clone(),
             (None, Some((question, _)), _) => question.clone(),
             (None, None, task) => task.as_ref().map(|task| task.input.clone()).unwrap_or_default(),
         };
         let question = if question.trim().is_empty() { "(nothing)".to_owned() } else { question };
-        self.clearing.asked += 1;
-        self.clearing.tries += 1;
-        let call_id = format!("clarity-{}", self.clearing.asked);
+        self.clarity_state.scoring_calls += 1;
+        self.clarity_state.tries += 1;
+        let call_id = format!("clarity-{}", self.clarity_state.scoring_calls);
         let parameters = json!({"question": question, "reply": candidate.text()});
-        self.hire(call_id.clone(), "clarity", &wanted.agent, parameters);
-        self.clearing.scoring = Some(Box::new(Scoring { call_id, plan, candidate, reply }));
+        self.start_internal_child(call_id.clone(), "clarity", &wanted.agent, parameters);
+        self.clarity_state.scoring = Some(Box::new(Scoring { call_id, plan, candidate, reply }));
     }
 
-    /// Somebody has scored the answer, or could not.
-    pub(crate) fn scored(&mut self, end: Result<&ChildEnd, String>) {
-        let (Some(scoring), Some(wanted)) = (self.clearing.scoring.take(), self.wanted_clarity()) else {
+    /// Handles the end of a scoring call.
+    pub(crate) fn handle_score(&mut self, end: Result<&ChildEnd, String>) {
+        let (Some(scoring), Some(wanted)) = (self.clarity_state.scoring.take(), self.required_clarity())
+        else {
             return;
         };
         let Scoring { plan, candidate, reply, .. } = *scoring;
@@ -128,78 +133,87 @@ impl State {
         });
         let (score, questions) = match score {
             Ok(scored) => scored,
-            Err(_) if self.clearing.tries < TRIES_MAX => {
+            Err(_) if self.clarity_state.tries < TRIES_MAX => {
                 return self.ask_for_score(&wanted, plan, candidate, reply);
             }
             Err(reason) => {
-                self.keep_unclear(&candidate, &reason);
+                self.keep_unclear_candidate(&candidate, &reason);
                 return self
                     .end(RunErrorType::ToolFailed, format!("the answer could not be scored: {reason}"));
             }
         };
-        self.clearing.round += 1;
+        self.clarity_state.round += 1;
         let Clarity { threshold, max_rounds, .. } = wanted;
-        let (round, is_clear) = (self.clearing.round, score >= threshold);
+        let (round, is_clear) = (self.clarity_state.round, score >= threshold);
         let is_over = round >= u32::from(max_rounds);
         let consequence = match (is_clear, is_over) {
             (true, _) => "it is clear",
             (false, false) => "its author is asked",
             (false, true) => "no round is left",
         };
-        let (asked, consequence) = (questions.clone(), consequence.to_owned());
+        let (follow_ups, consequence) = (questions.clone(), consequence.to_owned());
         self.notes.push_back(EventBody::ClarityScored { round, score, threshold, questions, consequence });
         if is_clear {
             return self.conclude(plan, candidate, &reply);
         }
         let reason = format!("$: a score of {score} is below {threshold}");
-        self.keep_unclear(&candidate, &reason);
+        self.keep_unclear_candidate(&candidate, &reason);
         if is_over {
             let message = format!(
                 "the answer was not clear after {round} rounds: its score is {score}, and {threshold} is wanted"
             );
             let kind = RunErrorType::LimitExceeded;
-            let errors: Vec<String> = asked.into_iter().map(|question| format!("$: {question}")).collect();
-            let has_more = self.rung.index + 1 < self.ladder.len();
-            return match has_more {
-                true => self.give_up(Rejection { kind, why: Why::Mismatch, errors: vec![reason], message }),
-                false => self.fail(kind, message, errors),
-            };
+            let errors: Vec<String> =
+                follow_ups.into_iter().map(|question| format!("$: {question}")).collect();
+            let has_next_rung = self.rung.index + 1 < self.ladder.len();
+            if has_next_rung {
+                let (retry_reason, errors) = (RetryReason::Mismatch, vec![reason]);
+                self.escalate_or_fail(Rejection { kind, retry_reason, errors, message });
+            } else {
+                self.fail(kind, message, errors);
+            }
+            return;
         }
-        self.ask_back(plan, &asked, &candidate);
+        self.ask_follow_up(plan, &follow_ups, &candidate);
     }
 
-    /// Asks the author: what was said so far is a turn of the conversation, and the questions are the next one.
-    fn ask_back(&mut self, plan: Plan, questions: &[String], answer: &Candidate) {
-        // Whoever is asked something new has not failed at what was asked before.
-        (self.rung.retries, self.rung.patched, self.rung.reminded) = (0, false, false);
+    /// Asks follow-up questions: the exchange so far becomes a past run, and the questions become
+    /// the next input.
+    fn ask_follow_up(&mut self, plan: Plan, questions: &[String], answer: &Candidate) {
+        // The follow-up is a new request, with its own retries.
+        (self.rung.retries, self.rung.has_tried_patch, self.rung.has_reminded) = (0, false, false);
         let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
         let Some(task) = &mut self.task else { return };
         let input = std::mem::replace(&mut task.input, prompt::clarify(questions));
         let turns = std::mem::take(&mut self.tools.turns);
-        self.clearing.begun.get_or_insert_with(|| (input.clone(), self.past.len()));
-        self.past.push(Past { input, turns, answer: answer.text() });
-        self.plan = Some(Plan { ask: Ask::First, narrow: None, is_retry: false, budget, ..plan }.into());
+        self.clarity_state.original_question.get_or_insert_with(|| (input.clone(), self.past_runs.len()));
+        self.past_runs.push(PastRun { input, turns, answer: answer.text() });
+        self.plan = Some(
+            Plan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan }.into(),
+        );
     }
 
-    /// Lets another model begin with the question, and not with what was asked back.
-    pub(crate) fn forget_clearing(&mut self) {
-        self.clearing.round = 0;
-        if let (Some((input, turns)), Some(task)) = (self.clearing.begun.take(), &mut self.task) {
+    /// Restores the original input for the next rung, without the follow-up questions.
+    pub(crate) fn reset_clarity(&mut self) {
+        self.clarity_state.round = 0;
+        if let (Some((input, turns)), Some(task)) =
+            (self.clarity_state.original_question.take(), &mut self.task)
+        {
             task.input = input;
-            self.past.truncate(turns);
+            self.past_runs.truncate(turns);
         }
     }
 
-    /// An answer that was not clear may be all that there is in the end.
-    fn keep_unclear(&mut self, candidate: &Candidate, reason: &str) {
+    /// Keeps an unclear answer as a candidate for the salvage.
+    fn keep_unclear_candidate(&mut self, candidate: &Candidate, reason: &str) {
         let wrong = violation("$", reason.trim_start_matches("$: ").to_owned());
-        self.usage.failed(&candidate.value(), &Violations { list: vec![wrong], more: 0 });
+        self.usage.record_invalid_candidate(&candidate.value(), &Violations { list: vec![wrong], more: 0 });
     }
 
     fn conclude(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {
         match candidate {
             Candidate::Data(accepted) => self.finish(plan, accepted, reply),
-            Candidate::Text(text) => self.succeed_with_text(text),
+            Candidate::Text(text) => self.finish_with_text(text),
         }
     }
 }

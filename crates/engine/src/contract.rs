@@ -1,4 +1,4 @@
-//! A contract, compiled: what a result is held to and the forms in which it is asked for.
+//! Compiled contracts: the schema of a result, its wrapped form, and the rules beyond the schema.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,50 +11,56 @@ use crate::error::Error;
 use crate::judge::SUBMIT;
 use crate::orchestrator::{CREATE_PLAN, subtasks};
 
-/// The longest schema name that OpenAI takes.
+/// The longest schema name that OpenAI accepts.
 const NAME_CHARACTERS_MAX: usize = 64;
 
-/// Compiled contracts. Folding is pure; this only saves doing the same work for every run of an agent.
+/// A cache of compiled schemas. It does not affect the result of folding; it only saves recompiling
+/// the schema of an agent for every run.
 pub(crate) static COMPILED: LazyLock<Cache> = LazyLock::new(Cache::default);
 
-/// The contract in force.
+/// A contract with its compiled schema.
 #[derive(Debug, Clone)]
-pub(crate) struct Enforced {
-    pub(crate) contract: Arc<Contract>,
+pub(crate) struct CompiledContract {
+    pub(crate) definition: Arc<Contract>,
     pub(crate) schema: Schema,
-    /// The schema inside `{"result": …}`, for backends that only know objects; none where the root is an
-    /// object already.
+    /// The schema inside `{"result": …}`, for backends that only accept objects. `None` if the root
+    /// is already an object.
     pub(crate) wrapped: Option<Schema>,
-    /// The tool that a result is handed in with.
+    /// The tool that submits a result.
     pub(crate) tool: &'static str,
     extra_rules: ExtraRules,
 }
 
-/// What has to hold extra_rules the schema.
+/// Rules that apply in addition to the schema.
 #[derive(Debug, Clone)]
 enum ExtraRules {
     Nothing,
-    /// The rules of the universal response, with the kind of the agent's own where it has one.
+    /// The rules of the universal response, with the response type of the agent if it declares one.
     Universal(Option<ResponseType>),
-    /// The rules of plans, with the subtasks that are done already.
+    /// The rules of plans, with the subtasks that are already done.
     Plan(Vec<Subtask>),
 }
 
-impl Enforced {
-    pub(crate) fn compile(contract: &Arc<Contract>, own: Option<ResponseType>) -> Result<Enforced, Error> {
+impl CompiledContract {
+    pub(crate) fn compile(
+        contract: &Arc<Contract>,
+        own: Option<ResponseType>,
+    ) -> Result<CompiledContract, Error> {
         let schema = COMPILED.compile_known(&contract.hash, &contract.schema)?;
         let wrapped = needs_wrapping(&contract.schema)
             .then(|| COMPILED.compile(&wrap_root(&contract.schema)))
             .transpose()?;
-        let extra_rules = match universal::is_universal(&schema) {
-            true => ExtraRules::Universal(own),
-            false => ExtraRules::Nothing,
-        };
-        Ok(Enforced { contract: contract.clone(), schema, wrapped, tool: SUBMIT, extra_rules })
+        let extra_rules =
+            if universal::is_universal(&schema) { ExtraRules::Universal(own) } else { ExtraRules::Nothing };
+        Ok(CompiledContract { definition: contract.clone(), schema, wrapped, tool: SUBMIT, extra_rules })
     }
 
-    /// A contract of the engine's own, for what a run needs on its mode.
-    pub(crate) fn ours(name: &str, schema: Value, options: ContractOptions) -> Result<Enforced, Error> {
+    /// Creates a contract that the engine itself needs during a run.
+    pub(crate) fn internal(
+        name: &str,
+        schema: Value,
+        options: ContractOptions,
+    ) -> Result<CompiledContract, Error> {
         let contract = Contract {
             source: ContractSource::Blueprint,
             schema_name: Some(name.to_owned()),
@@ -63,22 +69,22 @@ impl Enforced {
             options,
             example: None,
         };
-        Enforced::compile(&Arc::new(contract), None)
+        CompiledContract::compile(&Arc::new(contract), None)
     }
 
-    /// The contract of a plan, beside what is done already.
-    pub(crate) fn plan(schema: Value, done: Vec<Subtask>) -> Result<Enforced, Error> {
-        let enforced = Enforced::ours(CREATE_PLAN, schema, ContractOptions::default())?;
-        Ok(Enforced { tool: CREATE_PLAN, extra_rules: ExtraRules::Plan(done), ..enforced })
+    /// Creates the contract of a plan, given the subtasks that are already done.
+    pub(crate) fn plan(schema: Value, done: Vec<Subtask>) -> Result<CompiledContract, Error> {
+        let compiled = CompiledContract::internal(CREATE_PLAN, schema, ContractOptions::default())?;
+        Ok(CompiledContract { tool: CREATE_PLAN, extra_rules: ExtraRules::Plan(done), ..compiled })
     }
 
-    /// Everything that is wrong with a value.
+    /// Returns all violations of the schema and, if there are none, of the extra rules.
     pub(crate) fn violations(&self, value: &Value) -> Violations {
         let violations = self.schema.violations(value);
         if violations.is_empty() { self.extra_violations(value) } else { violations }
     }
 
-    /// What is wrong with a value that satisfies the schema.
+    /// Returns the violations of the extra rules by a value that satisfies the schema.
     pub(crate) fn extra_violations(&self, value: &Value) -> Violations {
         match &self.extra_rules {
             ExtraRules::Nothing => Violations::default(),
@@ -87,13 +93,13 @@ impl Enforced {
         }
     }
 
-    /// Whether what is wanted is a universal response.
+    /// Returns whether the result is a universal response.
     pub(crate) fn is_universal(&self) -> bool {
         matches!(self.extra_rules, ExtraRules::Universal(_))
     }
 
-    /// The kind of the agent's own universal responses, where the contract is theirs.
-    pub(crate) fn own_response(&self) -> Option<ResponseType> {
+    /// Returns the response type that the agent declares for its universal responses.
+    pub(crate) fn own_response_type(&self) -> Option<ResponseType> {
         match self.extra_rules {
             ExtraRules::Universal(own) => own,
             _ => None,
@@ -101,10 +107,10 @@ impl Enforced {
     }
 
     pub(crate) fn options(&self) -> &ContractOptions {
-        &self.contract.options
+        &self.definition.options
     }
 
-    /// What extraction may do under this contract.
+    /// Returns the extraction options that this contract allows.
     pub(crate) fn extraction(&self) -> Options {
         let options = self.options();
         Options {
@@ -118,9 +124,9 @@ impl Enforced {
         }
     }
 
-    /// A name for the schema that every backend takes.
+    /// Returns a schema name that every backend accepts.
     pub(crate) fn name(&self, agent: &str) -> String {
-        let name = self.contract.schema_name.as_deref().unwrap_or(agent);
+        let name = self.definition.schema_name.as_deref().unwrap_or(agent);
         let is_plain = |character: char| character.is_ascii_alphanumeric() || character == '-';
         let clean: String = name
             .chars()

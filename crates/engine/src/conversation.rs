@@ -1,44 +1,45 @@
-//! The conversation so far as a request shows it: earlier runs of the session, and the steps of this one.
+//! Writes the conversation as messages: earlier runs of the session and the steps of this run.
 
 use serde_json::Value;
 use slipform_types::{BackendInfo, Message, Protocol, ToolCall};
 
 use crate::callable::Callables;
 use crate::envelope;
-use crate::tool_state::{Answered, Turn};
+use crate::tool_state::{AnsweredCall, Turn};
 
-/// A run of the session that is over.
+/// A finished run of the session.
 #[derive(Debug, Clone)]
-pub(crate) struct Past {
+pub(crate) struct PastRun {
     pub(crate) input: String,
     pub(crate) turns: Vec<Turn>,
     pub(crate) answer: String,
 }
 
-/// How much of what tools answered a request shows, in characters: of each answer, and of all together. What is over
-/// is left out, the oldest first, and the model is told so.
-struct Room {
-    each: usize,
-    all: usize,
+/// How many characters of tool answers a request shows: per answer and in total. The oldest answers
+/// are dropped first, with a note to the model.
+struct CharacterBudget {
+    per_answer: usize,
+    total: usize,
 }
 
-impl Room {
-    fn of(backend: &BackendInfo) -> Room {
-        match backend.small {
+impl CharacterBudget {
+    fn of(backend: &BackendInfo) -> CharacterBudget {
+        if backend.small {
             // A context of 4,096 tokens has to hold the prompt, the tools, the schema and the answer too.
-            true => Room { each: 1_500, all: 3_000 },
-            false => Room { each: 60_000, all: 300_000 },
+            CharacterBudget { per_answer: 1_500, total: 3_000 }
+        } else {
+            CharacterBudget { per_answer: 60_000, total: 300_000 }
         }
     }
 }
 
-/// Less of an answer than this says nothing.
+/// An answer is dropped rather than cut to fewer characters than this.
 const CHARACTERS_MIN: usize = 80;
 
-/// The shortest cut of a text inside an answer.
+/// The smallest length to which a text inside an answer is cut.
 const TEXT_CHARACTERS_MIN: usize = 16;
 
-/// Writes turns as messages.
+/// Writes turns as messages for one backend and protocol.
 pub(crate) struct ConversationWriter<'a> {
     pub(crate) callables: &'a Callables,
     pub(crate) protocol: Protocol,
@@ -46,17 +47,18 @@ pub(crate) struct ConversationWriter<'a> {
 }
 
 impl ConversationWriter<'_> {
-    /// The earlier runs, and this one's steps up to now.
-    pub(crate) fn write(&self, past: &[Past], first: Message, turns: &[Turn]) -> Vec<Message> {
-        let mut room = Room::of(self.backend);
-        // The newest answers are kept first: they are what the model goes on from.
-        let mut now: Vec<Vec<Message>> = turns.iter().rev().map(|turn| self.turn(turn, &mut room)).collect();
+    /// Writes the earlier runs, the input of this run and its steps.
+    pub(crate) fn write(&self, past_runs: &[PastRun], first: Message, turns: &[Turn]) -> Vec<Message> {
+        let mut budget = CharacterBudget::of(self.backend);
+        // The newest answers get the budget first, because the model continues from them.
+        let mut now: Vec<Vec<Message>> =
+            turns.iter().rev().map(|turn| self.turn(turn, &mut budget)).collect();
         now.reverse();
         let mut before: Vec<Vec<Message>> = Vec::new();
-        for run in past.iter().rev() {
+        for run in past_runs.iter().rev() {
             let mut messages = vec![Message::user(&run.input)];
             let mut steps: Vec<Vec<Message>> =
-                run.turns.iter().rev().map(|turn| self.turn(turn, &mut room)).collect();
+                run.turns.iter().rev().map(|turn| self.turn(turn, &mut budget)).collect();
             steps.reverse();
             messages.extend(steps.into_iter().flatten());
             messages.push(Message::assistant(&run.answer, Vec::new()));
@@ -66,9 +68,9 @@ impl ConversationWriter<'_> {
         before.into_iter().flatten().chain([first]).chain(now.into_iter().flatten()).collect()
     }
 
-    fn turn(&self, turn: &Turn, room: &mut Room) -> Vec<Message> {
+    fn turn(&self, turn: &Turn, budget: &mut CharacterBudget) -> Vec<Message> {
         let mut answers: Vec<String> =
-            turn.calls.iter().rev().map(|call| shown(&call.answer, room)).collect();
+            turn.calls.iter().rev().map(|call| fit_answer(&call.answer, budget)).collect();
         answers.reverse();
         match self.protocol {
             Protocol::Tools => self.as_calls(turn, &answers),
@@ -77,66 +79,70 @@ impl ConversationWriter<'_> {
     }
 
     fn as_calls(&self, turn: &Turn, answers: &[String]) -> Vec<Message> {
-        let wire = |call: &Answered| {
+        let wire = |call: &AnsweredCall| {
             self.callables.find(&call.name).map_or_else(|| call.name.clone(), |known| known.wire.clone())
         };
         let calls = turn.calls.iter().map(|call| ToolCall {
             id: call.id.clone(),
             name: wire(call),
-            arguments: written(&call.arguments, self.backend),
+            arguments: fit_arguments(&call.arguments, self.backend),
         });
-        // What was said in an envelope is in its call already.
-        let said = if turn.protocol == Protocol::Tools { turn.said.as_str() } else { "" };
-        let mut messages = vec![Message::assistant(said, calls.collect())];
+        // The text of an envelope is already in its call.
+        let assistant_text = if turn.protocol == Protocol::Tools { turn.assistant_text.as_str() } else { "" };
+        let mut messages = vec![Message::assistant(assistant_text, calls.collect())];
         messages.extend(turn.calls.iter().zip(answers).map(|(call, answer)| Message::tool(&call.id, answer)));
         messages
     }
 }
 
 fn as_actions(turn: &Turn, answers: &[String]) -> Vec<Message> {
-    let one = |(call, answer): (&Answered, &String)| {
-        let said = match turn.protocol {
-            Protocol::Actions if !turn.is_opening => turn.said.clone(),
-            _ => envelope::written(call).to_string(),
+    let messages_of = |(call, answer): (&AnsweredCall, &String)| {
+        let assistant_text = match turn.protocol {
+            Protocol::Actions if !turn.is_opening => turn.assistant_text.clone(),
+            _ => envelope::call_as_action(call).to_string(),
         };
-        [Message::assistant(said, Vec::new()), Message::user(envelope::returned(call, answer).to_string())]
+        [
+            Message::assistant(assistant_text, Vec::new()),
+            Message::user(envelope::return_action(call, answer).to_string()),
+        ]
     };
-    turn.calls.iter().zip(answers).flat_map(one).collect()
+    turn.calls.iter().zip(answers).flat_map(messages_of).collect()
 }
 
-/// Arguments as they were written; the longest texts of very long ones are cut, as the tool has had them.
-fn written(arguments: &str, backend: &BackendInfo) -> String {
-    let most = Room::of(backend).each;
+/// Returns the arguments, with the longest texts cut if they are very long. The tool received them
+/// in full.
+fn fit_arguments(arguments: &str, backend: &BackendInfo) -> String {
+    let most = CharacterBudget::of(backend).per_answer;
     if arguments.chars().count() <= most {
         return arguments.to_owned();
     }
     match serde_json::from_str(arguments) {
-        Ok(value @ Value::Object(_)) => fitting(&value, most).unwrap_or_else(|| "{}".to_owned()),
+        Ok(value @ Value::Object(_)) => cut_to_fit(&value, most).unwrap_or_else(|| "{}".to_owned()),
         _ => "{}".to_owned(),
     }
 }
 
-/// A value with its longest texts cut until it fits, if that is possible.
-fn fitting(value: &Value, most: usize) -> Option<String> {
+/// Returns a value with its longest texts cut until it fits, or `None` if it cannot fit.
+fn cut_to_fit(value: &Value, most: usize) -> Option<String> {
     let cuts = std::iter::successors(Some(most / 2), |cut| (*cut > TEXT_CHARACTERS_MIN).then_some(cut / 2));
     cuts.map(|cut| with_short_texts(value, cut).to_string()).find(|text| text.chars().count() <= most)
 }
 
-/// An answer as far as there is room for it. Of a structured one the longest texts are cut first, so that all of its
-/// parts can be seen.
-fn shown(answer: &str, room: &mut Room) -> String {
-    let most = room.each.min(room.all);
+/// Returns an answer within the budget. In structured answers the longest texts are cut first, so
+/// that all parts stay visible.
+fn fit_answer(answer: &str, budget: &mut CharacterBudget) -> String {
+    let most = budget.per_answer.min(budget.total);
     let length = answer.chars().count();
     if length <= most {
-        room.all -= length;
+        budget.total -= length;
         return answer.to_owned();
     }
     if most < CHARACTERS_MIN {
         return format!("(left out to save room: {length} characters)");
     }
-    room.all -= most;
+    budget.total -= most;
     if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(answer)
-        && let Some(text) = fitting(&value, most)
+        && let Some(text) = cut_to_fit(&value, most)
     {
         return text;
     }
@@ -144,9 +150,9 @@ fn shown(answer: &str, room: &mut Room) -> String {
     format!("{kept}\n… ({} more characters were left out)", length - most)
 }
 
-/// A text as far as this many characters go.
-pub(crate) fn fit(text: &str, characters: usize) -> String {
-    shown(text, &mut Room { each: characters, all: characters })
+/// Cuts a text to this number of characters.
+pub(crate) fn fit_text(text: &str, characters: usize) -> String {
+    fit_answer(text, &mut CharacterBudget { per_answer: characters, total: characters })
 }
 
 fn with_short_texts(value: &Value, most: usize) -> Value {
@@ -170,15 +176,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_answers_keep_their_parts_and_short_ones_their_words() {
-        let mut room = Room { each: 200, all: 300 };
-        assert_eq!(shown("short", &mut room), "short");
+    fn long_answers_are_cut_within_budget_and_short_ones_kept() {
+        let mut budget = CharacterBudget { per_answer: 200, total: 300 };
+        assert_eq!(fit_answer("short", &mut budget), "short");
         let long =
             json!([{"path": "a.rs", "text": "x".repeat(400)}, {"path": "b.rs", "text": "y".repeat(400)}]);
-        let text = shown(&long.to_string(), &mut room);
+        let text = fit_answer(&long.to_string(), &mut budget);
         assert!(text.contains("a.rs") && text.contains("b.rs") && text.contains('…'), "{text}");
         assert!(text.chars().count() <= 200, "{text}");
-        assert!(shown(&"z".repeat(500), &mut room).ends_with("more characters were left out)"));
-        assert_eq!(shown(&"z".repeat(500), &mut room), "(left out to save room: 500 characters)");
+        assert!(fit_answer(&"z".repeat(500), &mut budget).ends_with("more characters were left out)"));
+        assert_eq!(fit_answer(&"z".repeat(500), &mut budget), "(left out to save room: 500 characters)");
     }
 }

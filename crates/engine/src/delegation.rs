@@ -1,26 +1,27 @@
-//! Delegation: the tools that start and resume other agents, and what a model asks of them.
+//! Delegation: the tools that start and resume other agents, and the children that their calls
+//! request.
 
 use serde_json::{Map, Value, json};
 use slipform_types::{AgentCard, ExecutionMode, SessionId};
 
 use crate::action::{Child, ChildTask};
-use crate::callable::Kind;
+use crate::callable::CallableKind;
 
-/// The tool that starts another agent.
+/// The tool that starts an agent.
 pub(crate) const START: &str = "start_agent_session";
 
-/// The tool that goes on with one.
+/// The tool that resumes a child session.
 pub(crate) const RESUME: &str = "resume_agent_session";
 
 /// A child that this session has started.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Known {
+pub(crate) struct KnownChild {
     pub(crate) session_id: SessionId,
     pub(crate) agent_name: String,
 }
 
-/// The tools that an agent with these others at hand has.
-pub(crate) fn tools(agents: &[AgentCard]) -> Vec<(Kind, String, String, Value)> {
+/// Returns the delegation tools for an agent that may delegate to these agents.
+pub(crate) fn tools(agents: &[AgentCard]) -> Vec<(CallableKind, String, String, Value)> {
     if agents.is_empty() {
         return Vec::new();
     }
@@ -59,13 +60,13 @@ pub(crate) fn tools(agents: &[AgentCard]) -> Vec<(Kind, String, String, Value)> 
     });
     vec![
         (
-            Kind::Start,
+            CallableKind::Start,
             START.to_owned(),
             format!("Gives a task to another agent.\n{}", list.join("\n")),
             start,
         ),
         (
-            Kind::Resume,
+            CallableKind::Resume,
             RESUME.to_owned(),
             "Says something more to an agent that was started before.".to_owned(),
             resume,
@@ -89,14 +90,19 @@ fn describe(agent: &AgentCard) -> String {
     text
 }
 
-/// What a call of one of these tools asks for, or what is wrong with it.
-pub(crate) fn child(call_id: &str, kind: Kind, input: &Value, known: &[Known]) -> Result<Child, String> {
+/// Returns the child that a call requests, or the message of what is wrong with the call.
+pub(crate) fn child(
+    call_id: &str,
+    kind: CallableKind,
+    input: &Value,
+    known: &[KnownChild],
+) -> Result<Child, String> {
     let text = |name: &str| input[name].as_str().map(str::to_owned);
     let execution_mode = match input["mode"].as_str() {
         Some("callback") => ExecutionMode::AsyncCallback,
         _ => ExecutionMode::Sync,
     };
-    let (agent_name, task) = if kind == Kind::Start {
+    let (agent_name, task) = if kind == CallableKind::Start {
         let mut parameters = input["parameters"].as_object().cloned().unwrap_or_else(Map::new);
         if let Some(prompt) = text("prompt") {
             match parameters.get("prompt") {
@@ -108,13 +114,13 @@ pub(crate) fn child(call_id: &str, kind: Kind, input: &Value, known: &[Known]) -
         }
         (text("agent_name").unwrap_or_default(), ChildTask::Start { parameters: Value::Object(parameters) })
     } else {
-        let child = which(input, known)?;
+        let child = find_child(input, known)?;
         let prompt = text("prompt").unwrap_or_default();
         (child.agent_name.clone(), ChildTask::Resume { session_id: child.session_id.clone(), prompt })
     };
     Ok(Child {
         call_id: call_id.to_owned(),
-        tool_name: if kind == Kind::Start { START } else { RESUME }.to_owned(),
+        tool_name: if kind == CallableKind::Start { START } else { RESUME }.to_owned(),
         agent_name,
         task,
         execution_mode,
@@ -123,9 +129,9 @@ pub(crate) fn child(call_id: &str, kind: Kind, input: &Value, known: &[Known]) -
     })
 }
 
-fn which<'k>(input: &Value, known: &'k [Known]) -> Result<&'k Known, String> {
+fn find_child<'k>(input: &Value, known: &'k [KnownChild]) -> Result<&'k KnownChild, String> {
     let (session, agent) = (input["session_id"].as_str(), input["agent_name"].as_str());
-    let fits = |child: &&Known| {
+    let fits = |child: &&KnownChild| {
         session.is_none_or(|session| child.session_id.as_str() == session)
             && agent.is_none_or(|agent| child.agent_name == agent)
     };
@@ -135,9 +141,10 @@ fn which<'k>(input: &Value, known: &'k [Known]) -> Result<&'k Known, String> {
     known.iter().rev().find(fits).ok_or_else(|| {
         let list: Vec<String> =
             known.iter().map(|child| format!("{} ({})", child.session_id, child.agent_name)).collect();
-        match list.is_empty() {
-            true => format!("No agent was started yet. Start one with {START}."),
-            false => format!("No session fits. There are: {}.", list.join(", ")),
+        if list.is_empty() {
+            format!("No agent was started yet. Start one with {START}.")
+        } else {
+            format!("No session fits. There are: {}.", list.join(", "))
         }
     })
 }

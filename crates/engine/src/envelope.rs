@@ -1,46 +1,50 @@
-//! The action protocol: tools and delegation for models that know neither, in one JSON object a turn.
+//! The action protocol: tools and delegation for models without tool calls, as one JSON object per
+//! turn.
 
 use serde_json::{Map, Value, json};
 use slipform_schema::compact;
 use slipform_types::{AgentCard, ContractOptions, ToolCall};
 
 use crate::callable::Callables;
-use crate::contract::Enforced;
+use crate::contract::CompiledContract;
 use crate::delegation::START;
 use crate::error::Error;
 use crate::prompt::Form;
-use crate::tool_state::Answered;
+use crate::tool_state::AnsweredCall;
 
 /// Ends the run with `content`.
 const NORMAL: &str = "NORMAL_RESPONSE";
-/// Ends it too, after an earlier answer.
+/// Ends the run like `NORMAL`, improving an earlier answer.
 const REFINEMENT: &str = "REFINEMENT_RESPONSE";
 /// Calls a tool.
 const USE_TOOL: &str = "USE_TOOL";
-/// Gives `content` to another agent as its task.
+/// Delegates `content` to another agent.
 const AGENT_CALL: &str = "AGENT_CALL";
-/// What a tool answers. Only we write it.
+/// The result of a tool. Models must not write it.
 const TOOL_RETURN: &str = "TOOL_RETURN";
-/// What another agent answers. Only we write it.
+/// The answer of another agent. Models must not write it.
 const AGENT_RETURN: &str = "AGENT_RETURN";
 
-/// What a model wants, taken out of its envelope.
+/// The action in an envelope.
 pub(crate) enum EnvelopeAction {
-    /// A tool or an agent.
+    /// A call of a tool or an agent.
     Call(ToolCall),
-    /// The end, with the result as text and perhaps as an object.
+    /// The last action, with the result as text and optionally as an object.
     Answer { content: String, parameters: Option<Value> },
 }
 
-/// The envelope of a run as the contract that every reply is held to.
-pub(crate) fn enforced(callables: &Callables, contract: Option<&Enforced>) -> Result<Enforced, Error> {
-    let schema = strict(callables);
+/// Compiles the envelope of a run to the contract of every reply.
+pub(crate) fn compile(
+    callables: &Callables,
+    contract: Option<&CompiledContract>,
+) -> Result<CompiledContract, Error> {
+    let schema = envelope_schema(callables);
     let options = contract.map_or_else(ContractOptions::default, |contract| contract.options().clone());
-    Enforced::ours("action", schema, options)
+    CompiledContract::internal("action", schema, options)
 }
 
-/// The seed's envelope with what each action needs.
-fn strict(callables: &Callables) -> Value {
+/// Returns the schema of the envelope, with the members that each action requires.
+fn envelope_schema(callables: &Callables) -> Value {
     let mut actions = vec![NORMAL];
     if !callables.is_empty() {
         actions.push(USE_TOOL);
@@ -70,20 +74,20 @@ fn strict(callables: &Callables) -> Value {
     })
 }
 
-/// What can be done in a step.
+/// The actions that are allowed in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum May {
-    /// Everything.
+pub(crate) enum AllowedActions {
+    /// All actions.
     Anything,
-    /// Only calling.
+    /// Only calls.
     Call,
-    /// Only ending.
+    /// Only the last action.
     End,
 }
 
-/// The envelope for backends that enforce schemas: one form for each thing that can be done, with each tool's
-/// parameters and the contract in their places.
-pub(crate) fn forms(callables: &Callables, result: Option<&Value>, may: May) -> Value {
+/// Returns the envelope for backends that enforce schemas: one form per action, with the parameters
+/// of each tool and the contract filled in.
+pub(crate) fn action_schema(callables: &Callables, result: Option<&Value>, allowed: AllowedActions) -> Value {
     let form = |action: &str, more: Value| {
         let mut properties = Map::new();
         properties.insert("action".to_owned(), json!({"const": action}));
@@ -94,31 +98,31 @@ pub(crate) fn forms(callables: &Callables, result: Option<&Value>, may: May) -> 
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     };
     let mut forms = Vec::new();
-    let tools = if may == May::End { [].as_slice() } else { &callables.list };
-    let agents = if may == May::End { [].as_slice() } else { &callables.agents };
+    let tools = if allowed == AllowedActions::End { [].as_slice() } else { &callables.list };
+    let agents = if allowed == AllowedActions::End { [].as_slice() } else { &callables.agents };
     for (index, callable) in tools.iter().enumerate() {
-        let parameters = standing_alone(&callable.parameters, &format!("tool-{index}"));
+        let parameters = with_own_id(&callable.parameters, &format!("tool-{index}"));
         forms.push(form(USE_TOOL, json!({"tool": {"const": callable.name}, "parameters": parameters})));
     }
     for (index, agent) in agents.iter().enumerate() {
         let mut more = json!({"target_agent": {"const": agent.name}});
         if let Some(schema) = &agent.parameters_schema {
-            more["parameters"] = standing_alone(schema, &format!("agent-{index}"));
+            more["parameters"] = with_own_id(schema, &format!("agent-{index}"));
         }
         forms.push(form(AGENT_CALL, more));
     }
     let last = match result {
-        Some(schema) => json!({"parameters": standing_alone(schema, "result")}),
+        Some(schema) => json!({"parameters": with_own_id(schema, "result")}),
         None => json!({}),
     };
-    if may != May::Call {
+    if allowed != AllowedActions::Call {
         forms.push(form(NORMAL, last));
     }
     json!({"anyOf": forms})
 }
 
-/// A schema that can stand inside another: its references keep meaning its own parts.
-fn standing_alone(schema: &Value, name: &str) -> Value {
+/// Returns a schema that can be nested in another one: an `$id` keeps its references local.
+fn with_own_id(schema: &Value, name: &str) -> Value {
     let mut schema = schema.clone();
     let text = schema.to_string();
     let refers = ["\"$ref\"", "\"$dynamicRef\"", "\"$recursiveRef\""].iter().any(|word| text.contains(word));
@@ -131,8 +135,8 @@ fn standing_alone(schema: &Value, name: &str) -> Value {
     schema
 }
 
-/// What a valid envelope wants.
-pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> EnvelopeAction {
+/// Returns the action of a valid envelope.
+pub(crate) fn parse_action(envelope: &Value, agents: &[AgentCard]) -> EnvelopeAction {
     let text = |name: &str| envelope[name].as_str().unwrap_or_default().to_owned();
     let parameters = envelope.get("parameters").and_then(Value::as_object);
     match envelope["action"].as_str() {
@@ -145,7 +149,7 @@ pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> EnvelopeAction {
             let target = text("target_agent");
             let card = agents.iter().find(|agent| agent.name == target.trim());
             let schema = card.and_then(|card| card.parameters_schema.as_ref());
-            let arguments = start(target.trim(), &text("content"), parameters, schema);
+            let arguments = delegation_arguments(target.trim(), &text("content"), parameters, schema);
             EnvelopeAction::Call(ToolCall {
                 id: "act".to_owned(),
                 name: START.to_owned(),
@@ -159,9 +163,10 @@ pub(crate) fn wanted(envelope: &Value, agents: &[AgentCard]) -> EnvelopeAction {
     }
 }
 
-/// What is asked of another agent. One with parameters of its own gets them as they are, and the content as its prompt
-/// where it takes one; for any other the content is the prompt, and parameters say how it is to be started.
-fn start(
+/// Returns the arguments that start an agent. An agent with a parameter schema receives the
+/// parameters unchanged, and the content as its prompt if it takes one. For any other agent the
+/// content is the prompt, and the parameters are start options.
+fn delegation_arguments(
     target: &str,
     content: &str,
     parameters: Option<&Map<String, Value>>,
@@ -180,26 +185,26 @@ fn start(
     json!({"agent_name": target, "parameters": given})
 }
 
-/// Whether a model has written what only we write: the answer to its own call.
-pub(crate) fn invents(text: &str) -> bool {
+/// Returns whether a model wrote the answer to its own call.
+pub(crate) fn contains_return_action(text: &str) -> bool {
     text.contains(TOOL_RETURN) || text.contains(AGENT_RETURN)
 }
 
-/// The result in what there is of a last action.
-pub(crate) fn result(mut envelope: Value) -> Option<Value> {
+/// Returns the result in a truncated last action.
+pub(crate) fn partial_result(mut envelope: Value) -> Option<Value> {
     let is_last = matches!(envelope["action"].as_str(), Some(NORMAL | REFINEMENT));
     let result = is_last.then(|| envelope.get_mut("parameters").map(Value::take)).flatten();
     result.filter(Value::is_object)
 }
 
-/// A call as the model would have written it, for models that see a conversation in another protocol.
-pub(crate) fn written(call: &Answered) -> Value {
+/// Writes a call as an action, for a conversation that began under the other protocol.
+pub(crate) fn call_as_action(call: &AnsweredCall) -> Value {
     let parameters: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
     json!({"action": USE_TOOL, "reasoning": "", "content": "", "tool": call.name, "parameters": parameters})
 }
 
-/// The answer to a call in the envelope's form.
-pub(crate) fn returned(call: &Answered, answer: &str) -> Value {
+/// Writes the answer to a call as an action.
+pub(crate) fn return_action(call: &AnsweredCall, answer: &str) -> Value {
     match &call.child {
         Some((agent, session)) => {
             let mut envelope = json!({
@@ -218,7 +223,7 @@ pub(crate) fn returned(call: &Answered, answer: &str) -> Value {
     }
 }
 
-/// A failure in the envelope's form.
+/// Writes a failure as an action.
 pub(crate) fn failure(message: &str) -> Value {
     json!({
         "action": NORMAL,
@@ -227,8 +232,8 @@ pub(crate) fn failure(message: &str) -> Value {
     })
 }
 
-/// The protocol in words.
-pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> String {
+/// Returns the section that explains the protocol.
+pub(crate) fn protocol_section(callables: &Callables, has_contract: bool, form: Form) -> String {
     let mut text = "## Actions\n\nEvery response is ONE JSON object with `action`, `reasoning` (why) and `content`. The \
                     actions are:\n"
         .to_owned();
@@ -244,12 +249,14 @@ pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> 
              {AGENT_RETURN}."
         ));
     }
-    text.push_str(&match has_contract {
-        true => format!(
+    let last_action = if has_contract {
+        format!(
             "\n- {NORMAL}: the end. `parameters` holds the result as an object, `content` a one-line summary."
-        ),
-        false => format!("\n- {NORMAL}: the end. `content` holds the answer."),
-    });
+        )
+    } else {
+        format!("\n- {NORMAL}: the end. `content` holds the answer.")
+    };
+    text.push_str(&last_action);
     text.push_str(&format!("\n- {REFINEMENT}: the same, when it improves an earlier answer."));
     if !callables.is_empty() {
         text.push_str("\n\n### Tools\n");
@@ -271,7 +278,7 @@ pub(crate) fn section(callables: &Callables, has_contract: bool, form: Form) -> 
     text.trim_end().to_owned()
 }
 
-/// The schema of parameters on one line, or as a skeleton.
+/// Returns a parameter schema on one line, or as a skeleton.
 fn shown(schema: &Value, form: Form) -> String {
     match form {
         Form::Json => schema.to_string(),

@@ -1,12 +1,12 @@
-//! What can be wrong with a journal.
+//! Errors of folding a journal.
 
-/// A journal that no runner of ours would have written.
+/// A journal that the engine cannot fold. Runners never write such a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The stored contract does not compile.
-    #[error("the contract's schema cannot be used")]
+    /// The schema of the stored contract does not compile.
+    #[error("the contract's schema does not compile")]
     Schema(#[from] slipform_schema::Error),
-    /// An event stands where it cannot.
-    #[error("the journal is broken: {0}")]
+    /// An event does not fit the events before it; the text names the mismatch.
+    #[error("the journal is invalid: {0}")]
     Journal(&'static str),
 }

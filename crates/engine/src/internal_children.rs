@@ -1,4 +1,5 @@
-//! Agents that the engine itself has work for: specialists for subtasks, and someone who says how clear an answer is.
+//! Children that the engine starts itself: specialists for subtasks, and the agent that scores
+//! answers.
 
 use serde_json::Value;
 use slipform_types::{ChildEnd, ExecutionMode, SessionId};
@@ -6,25 +7,31 @@ use slipform_types::{ChildEnd, ExecutionMode, SessionId};
 use crate::action::{Child, ChildTask};
 use crate::state::State;
 
-/// The most agents of one run. No coordinator starts more for one.
-pub(crate) const HIRED_MAX: u32 = 16;
+/// The maximum number of internal children per run. The coordinator refuses to start more.
+pub(crate) const INTERNAL_CHILDREN_MAX: u32 = 16;
 
-/// Why there is no other.
-pub(crate) fn no_more() -> String {
-    format!("one run may start no more than {HIRED_MAX} agents")
+/// Returns the error message for a run that reached the limit.
+pub(crate) fn children_limit_message() -> String {
+    format!("one run may start no more than {INTERNAL_CHILDREN_MAX} agents")
 }
 
-/// An agent that is to start, or that works.
+/// An internal child that is running or not started yet.
 #[derive(Debug, Clone)]
-pub(crate) struct Hired {
+pub(crate) struct InternalChild {
     pub(crate) child: Child,
-    /// Its session, once it works.
+    /// `None` until the child has started.
     pub(crate) session_id: Option<SessionId>,
 }
 
 impl State {
-    /// Has an agent do something. The run waits for it.
-    pub(crate) fn hire(&mut self, call_id: String, tool_name: &str, agent_name: &str, parameters: Value) {
+    /// Queues an internal child. The run waits for its end.
+    pub(crate) fn start_internal_child(
+        &mut self,
+        call_id: String,
+        tool_name: &str,
+        agent_name: &str,
+        parameters: Value,
+    ) {
         let child = Child {
             call_id,
             tool_name: tool_name.to_owned(),
@@ -34,21 +41,29 @@ impl State {
             output_schema: None,
             output_schema_name: None,
         };
-        self.hires += 1;
-        self.hired.push(Hired { child, session_id: None });
+        self.internal_children_started += 1;
+        self.internal_children.push(InternalChild { child, session_id: None });
     }
 
-    /// The agent of this description, which has no work any more.
-    pub(crate) fn dismiss(&mut self, is_it: impl Fn(&Hired) -> bool) -> Option<Hired> {
-        let index = self.hired.iter().position(is_it)?;
-        Some(self.hired.remove(index))
+    /// Removes and returns the first matching child.
+    pub(crate) fn take_internal_child(
+        &mut self,
+        matches: impl Fn(&InternalChild) -> bool,
+    ) -> Option<InternalChild> {
+        let index = self.internal_children.iter().position(matches)?;
+        Some(self.internal_children.remove(index))
     }
 
-    /// An agent has done its work, or could not.
-    pub(crate) fn hired_ended(&mut self, hired: &Hired, end: Result<&ChildEnd, String>) {
-        match self.clearing.is_scored_by(&hired.child.call_id) {
-            true => self.scored(end),
-            false => self.subtask_ended(&hired.child.call_id, end),
+    /// Passes the end of an internal child to the part of the engine that started it.
+    pub(crate) fn handle_internal_child_end(
+        &mut self,
+        internal_child: &InternalChild,
+        end: Result<&ChildEnd, String>,
+    ) {
+        if self.clarity_state.is_scoring_call(&internal_child.child.call_id) {
+            self.handle_score(end);
+        } else {
+            self.handle_subtask_end(&internal_child.child.call_id, end);
         }
     }
 }

@@ -1,63 +1,66 @@
-//! What a reply is worth: the one place where a model's text becomes a result or a list of errors.
+//! Judges replies: the only module in which the text of a model becomes a result or a list of
+//! errors.
 //!
-//! Every strategy ends here, native ones too: whatever a backend promised, the value is validated in full.
+//! Every output mode ends here, including native ones: the value is validated in full even if the
+//! backend claims to enforce the schema.
 
 use serde_json::{Value, json};
 use slipform_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
 use slipform_schema::{Schema, Violations, escape_pointer, restore};
 use slipform_types::{Repair, Reply, StopReason};
 
-use crate::contract::Enforced;
+use crate::contract::CompiledContract;
 use crate::output_mode::OutputMode;
 use crate::patch::{Parts, below};
 
-/// The name of the tool that a result is submitted with, unless it is a plan.
+/// The tool that submits a result, unless the result is a plan.
 pub(crate) const SUBMIT: &str = "submit_result";
 
-/// The repairs that leave out something that was said: harmless around an answer, not around a call.
-pub(crate) const LEAVING_OUT: [RepairKind; 2] = [RepairKind::TextRemoved, RepairKind::DocumentChosen];
+/// The repairs that discard text of the model. They are harmless in an answer, but not in the
+/// arguments of a call.
+pub(crate) const DISCARDING_REPAIRS: [RepairKind; 2] = [RepairKind::TextRemoved, RepairKind::DocumentChosen];
 
-/// What a reply is worth.
+/// The judgment of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
-    /// It satisfies the contract.
-    Valid(Accepted),
-    /// There is a document, and this is wrong with it.
-    Invalid(Flawed),
-    /// There is no JSON in it.
+    /// The value satisfies the contract.
+    Valid(AcceptedResult),
+    /// The reply holds a document that violates the contract.
+    Invalid(InvalidResult),
+    /// The reply holds no JSON.
     NoJson {
-        /// Why not.
+        /// Why extraction found none.
         reason: String,
     },
-    /// The universal response that was to carry the result carries none.
+    /// The universal response that should carry the result carries none.
     Withheld {
-        /// What it has instead, as `$.path: message`.
+        /// The error it reports instead, as `$.path: message`.
         error: String,
     },
-    /// The tool was not called.
+    /// The model did not call the tool.
     NotSubmitted,
     /// The token budget ran out.
     Truncated {
-        /// What had been written by then, closed, if that can be told.
+        /// The document as far as it was written, closed. `None` if nothing can be recovered.
         candidate: Option<Value>,
-        /// The changes that this took.
+        /// The repairs that closing it took.
         repairs: Vec<Repair>,
     },
-    /// There is nothing.
+    /// The reply has no text.
     Empty {
-        /// The model thought, but did not answer.
-        reasoned: bool,
+        /// Whether the model wrote reasoning without an answer.
+        has_reasoning: bool,
     },
-    /// The model declined or was stopped by a filter.
+    /// The model declined, or a content filter stopped the reply.
     Refused {
-        /// In its words.
+        /// The explanation of the model or of the filter.
         message: String,
     },
 }
 
-/// A value that satisfies the contract, and how it was got out of the reply.
+/// A value that satisfies the contract, with the repairs and flags of its extraction.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedResult {
     pub(crate) value: Value,
     pub(crate) repairs: Vec<Repair>,
     pub(crate) flags: Vec<&'static str>,
@@ -65,36 +68,37 @@ pub(crate) struct Accepted {
 
 /// A value that does not satisfy the contract.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Flawed {
+pub(crate) struct InvalidResult {
     pub(crate) candidate: Value,
     pub(crate) violations: Violations,
     pub(crate) repairs: Vec<Repair>,
 }
 
-/// How the reply was asked for.
-pub(crate) struct JudgedReply<'a> {
+/// The request settings that affect how a reply is judged.
+pub(crate) struct JudgeContext<'a> {
     pub(crate) mode: OutputMode,
-    /// Under `auto` a result found in the text counts even where a tool call was asked for.
+    /// Whether a result in the text is accepted although a tool call was requested. True for
+    /// strategy `auto`.
     pub(crate) text_counts: bool,
-    /// The parts that were asked for, when it was a correction.
+    /// The requested parts, if the request was a patch correction.
     pub(crate) parts: Option<&'a Parts>,
 }
 
-/// Judges a reply that has to satisfy a contract.
-pub(crate) fn judge(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply) -> Verdict {
+/// Judges a reply against a contract.
+pub(crate) fn judge(contract: &CompiledContract, context: &JudgeContext<'_>, reply: &Reply) -> Verdict {
     if let Some(message) = refusal(&reply.stop) {
         return Verdict::Refused { message };
     }
     if reply.stop == StopReason::Length {
-        let (candidate, repairs) = partial(enforced, asked, reply).unzip();
+        let (candidate, repairs) = partial_value(contract, context, reply).unzip();
         return Verdict::Truncated { candidate, repairs: repairs.unwrap_or_default() };
     }
-    if asked.mode == OutputMode::Tool {
-        let submitted = submitted(enforced, asked, reply);
-        if submitted != Verdict::NotSubmitted || !asked.text_counts {
+    if context.mode == OutputMode::Tool {
+        let submitted = judge_submission(contract, context, reply);
+        if submitted != Verdict::NotSubmitted || !context.text_counts {
             return submitted;
         }
-        let mut found = judge_text(enforced, asked, &reply.text);
+        let mut found = judge_text(contract, context, &reply.text);
         return match &mut found {
             Verdict::Valid(accepted) => {
                 accepted.flags.push("extracted_from_text");
@@ -104,12 +108,12 @@ pub(crate) fn judge(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply)
         };
     }
     if reply.text.trim().is_empty() {
-        return Verdict::Empty { reasoned: !reply.reasoning.trim().is_empty() };
+        return Verdict::Empty { has_reasoning: !reply.reasoning.trim().is_empty() };
     }
-    judge_text(enforced, asked, &reply.text)
+    judge_text(contract, context, &reply.text)
 }
 
-/// Why there is no answer, where the model declined or a filter stepped in.
+/// Returns the reason for a refusal, if the model declined or a content filter stopped the reply.
 pub(crate) fn refusal(stop: &StopReason) -> Option<String> {
     match stop {
         StopReason::Refused { message } if message.trim().is_empty() => {
@@ -121,13 +125,14 @@ pub(crate) fn refusal(stop: &StopReason) -> Option<String> {
     }
 }
 
-/// The first valid submission wins; without one, the last is the one to correct.
-fn submitted(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply) -> Verdict {
-    let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == enforced.tool).collect();
+/// Judges the submissions of a reply. The first valid one wins; otherwise the last one is
+/// corrected.
+fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, reply: &Reply) -> Verdict {
+    let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == contract.tool).collect();
     let mut last = Verdict::NotSubmitted;
     for call in &calls {
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-        last = judge_text(enforced, asked, arguments);
+        last = judge_text(contract, context, arguments);
         if let Verdict::Valid(accepted) = &mut last {
             if calls.len() > 1 {
                 accepted.flags.push("submitted_twice");
@@ -138,28 +143,26 @@ fn submitted(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply) -> Ver
     last
 }
 
-/// Judges a text, whatever it was asked for: by the schema first, and then by what goes beyond it.
-pub(crate) fn judge_text(enforced: &Enforced, asked: &JudgedReply<'_>, text: &str) -> Verdict {
-    let accepted = match by_schema(enforced, asked, text) {
+/// Judges a text by the schema first, then by the extra rules of the contract.
+pub(crate) fn judge_text(contract: &CompiledContract, context: &JudgeContext<'_>, text: &str) -> Verdict {
+    let accepted = match judge_by_schema(contract, context, text) {
         Verdict::Valid(accepted) => accepted,
         other => return other,
     };
-    let violations = enforced.extra_violations(&accepted.value);
-    match violations.is_empty() {
-        true => Verdict::Valid(accepted),
-        false => {
-            let Accepted { value: candidate, repairs, .. } = accepted;
-            Verdict::Invalid(Flawed { candidate, violations, repairs })
-        }
+    let violations = contract.extra_violations(&accepted.value);
+    if violations.is_empty() {
+        return Verdict::Valid(accepted);
     }
+    let AcceptedResult { value: candidate, repairs, .. } = accepted;
+    Verdict::Invalid(InvalidResult { candidate, violations, repairs })
 }
 
-fn by_schema(enforced: &Enforced, asked: &JudgedReply<'_>, text: &str) -> Verdict {
-    let options = enforced.extraction();
-    if let Some(parts) = asked.parts
-        && let Some((merged, mut repairs)) = parts.read(text, &options, &enforced.schema)
+fn judge_by_schema(contract: &CompiledContract, context: &JudgeContext<'_>, text: &str) -> Verdict {
+    let options = contract.extraction();
+    if let Some(parts) = context.parts
+        && let Some((merged, mut repairs)) = parts.read(text, &options, &contract.schema)
     {
-        let mut verdict = whole(enforced, asked.mode, &merged.to_string(), &options);
+        let mut verdict = judge_whole(contract, context.mode, &merged.to_string(), &options);
         if let Verdict::Valid(accepted) = &mut verdict {
             repairs.append(&mut accepted.repairs);
             accepted.repairs = repairs;
@@ -167,24 +170,24 @@ fn by_schema(enforced: &Enforced, asked: &JudgedReply<'_>, text: &str) -> Verdic
         }
         return verdict;
     }
-    if asked.mode == OutputMode::Universal {
-        return universal(enforced, text, &options);
+    if context.mode == OutputMode::Universal {
+        return judge_universal(contract, text, &options);
     }
-    if let (true, Some(wrapped)) = (asked.mode.wants_object(), &enforced.wrapped) {
-        return unwrapped(enforced, wrapped, asked.mode, text, &options);
+    if let (true, Some(wrapped)) = (context.mode.wants_object(), &contract.wrapped) {
+        return judge_wrapped(contract, wrapped, context.mode, text, &options);
     }
-    whole(enforced, asked.mode, text, &options)
+    judge_whole(contract, context.mode, text, &options)
 }
 
-fn whole(enforced: &Enforced, mode: OutputMode, text: &str, options: &Options) -> Verdict {
-    match extract(text, Some(&enforced.schema), options) {
-        Outcome::Valid(extraction) => Verdict::Valid(Accepted {
+fn judge_whole(contract: &CompiledContract, mode: OutputMode, text: &str, options: &Options) -> Verdict {
+    match extract(text, Some(&contract.schema), options) {
+        Outcome::Valid(extraction) => Verdict::Valid(AcceptedResult {
             value: extraction.value,
             repairs: extraction.repairs.into_iter().map(repair).collect(),
             flags: Vec::new(),
         }),
         Outcome::Invalid { candidate, violations } => {
-            without_nulls(&enforced.schema, mode, candidate, violations, options)
+            without_nulls(&contract.schema, mode, candidate, violations, options)
         }
         Outcome::NotFound { reason } => Verdict::NoJson { reason },
         Outcome::TooLong { bytes, limit } => Verdict::NoJson {
@@ -193,9 +196,11 @@ fn whole(enforced: &Enforced, mode: OutputMode, text: &str, options: &Options) -
     }
 }
 
-/// Backends that know no optional properties are sent nullable ones, and say null for "left out". There a
-/// null where the contract allows leaving out and does not allow null can only mean that. Everywhere else
-/// it is the model's own word, and taking it away is for lenient mode, which does so by itself.
+/// Removes nulls that stand for omitted properties.
+///
+/// Backends without optional properties receive nullable ones and return null for an omitted value.
+/// There, a null that the contract forbids at an optional property can only mean an omission. In
+/// other modes the model wrote the null itself, and only lenient mode removes it.
 fn without_nulls(
     schema: &Schema,
     mode: OutputMode,
@@ -203,11 +208,12 @@ fn without_nulls(
     violations: Violations,
     options: &Options,
 ) -> Verdict {
-    let sure = options.mode == Mode::Lenient || candidate.repairs.iter().all(|it| it.kind.is_lossless());
+    let is_unambiguous =
+        options.mode == Mode::Lenient || candidate.repairs.iter().all(|it| it.kind.is_lossless());
     let mut repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
     let mut value = candidate.value;
-    if !(sure && (mode.is_native() || mode == OutputMode::Tool)) {
-        return Verdict::Invalid(Flawed { candidate: value, violations, repairs });
+    if !(is_unambiguous && (mode.is_native() || mode == OutputMode::Tool)) {
+        return Verdict::Invalid(InvalidResult { candidate: value, violations, repairs });
     }
     let removed = restore(schema.source(), &mut value);
     let violations = if removed.is_empty() { violations } else { schema.violations(&value) };
@@ -218,14 +224,14 @@ fn without_nulls(
         to: Value::Null,
     }));
     if violations.is_empty() {
-        return Verdict::Valid(Accepted { value, repairs, flags: Vec::new() });
+        return Verdict::Valid(AcceptedResult { value, repairs, flags: Vec::new() });
     }
-    Verdict::Invalid(Flawed { candidate: value, violations, repairs })
+    Verdict::Invalid(InvalidResult { candidate: value, violations, repairs })
 }
 
-/// A result that travels as `{"result": …}`.
-fn unwrapped(
-    enforced: &Enforced,
+/// Judges a result that is wrapped as `{"result": …}`.
+fn judge_wrapped(
+    contract: &CompiledContract,
     wrapped: &Schema,
     mode: OutputMode,
     text: &str,
@@ -235,31 +241,31 @@ fn unwrapped(
         |value: &Value| value.as_object().is_some_and(|it| it.len() == 1) && value.get("result").is_some();
     match extract(text, Some(wrapped), options) {
         Outcome::Valid(extraction) => {
-            let Extraction { value, repairs } = inside(extraction, "result");
+            let Extraction { value, repairs } = extracted_member(extraction, "result");
             let repairs = repairs.into_iter().map(repair).collect();
-            Verdict::Valid(Accepted { value, repairs, flags: vec!["wrapped_root"] })
+            Verdict::Valid(AcceptedResult { value, repairs, flags: vec!["wrapped_root"] })
         }
-        // What is wrong with the content is told at the contract's own places.
+        // Violations of the content are reported at their paths in the contract.
         Outcome::Invalid { candidate, mut violations } if is_wrapping(&candidate.value) => {
             for violation in &mut violations.list {
                 if let Some(below) = violation.path.strip_prefix("$.result") {
                     violation.path = format!("${below}");
                 }
             }
-            let inner = inside(candidate, "result");
-            let mut verdict = without_nulls(&enforced.schema, mode, inner, violations, options);
+            let inner = extracted_member(candidate, "result");
+            let mut verdict = without_nulls(&contract.schema, mode, inner, violations, options);
             if let Verdict::Valid(accepted) = &mut verdict {
                 accepted.flags.push("wrapped_root");
             }
             verdict
         }
-        // The model may as well have left the wrapping out.
-        _ => whole(enforced, mode, text, options),
+        // The model may have omitted the wrapper.
+        _ => judge_whole(contract, mode, text, options),
     }
 }
 
-/// One member of what was extracted, with the changes at its own places.
-fn inside(mut extraction: Extraction, member: &str) -> Extraction {
+/// Returns one member of an extraction, with its repairs relocated to the member.
+fn extracted_member(mut extraction: Extraction, member: &str) -> Extraction {
     let above = format!("/{member}");
     for repair in &mut extraction.repairs {
         if let Some(rest) = below(&above, &repair.pointer) {
@@ -270,25 +276,28 @@ fn inside(mut extraction: Extraction, member: &str) -> Extraction {
     extraction
 }
 
-/// A result that travels in the `custom_fields` of the universal response, or is that response.
-fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
-    let direct = whole(enforced, OutputMode::Universal, text, options);
-    if enforced.is_universal() {
+/// Judges a result in the `custom_fields` of a universal response, or one that is a universal
+/// response.
+fn judge_universal(contract: &CompiledContract, text: &str, options: &Options) -> Verdict {
+    let direct = judge_whole(contract, OutputMode::Universal, text, options);
+    if contract.is_universal() {
         return direct;
     }
-    let carried = carried(text, options);
-    // An undemanding contract is satisfied by the carrier itself; only where the contract knows its
-    // members can that be meant.
-    let knows = |member: &str| enforced.contract.schema["properties"].get(member).is_some();
-    let is_meant = knows("custom_fields") && (carried.is_none() || knows("response_type"));
+    let carrier_value = universal_response_in(text, options);
+    // The carrier itself satisfies a permissive contract. It counts as the result only if the
+    // contract declares its members.
+    let knows = |member: &str| contract.definition.schema["properties"].get(member).is_some();
+    let is_meant = knows("custom_fields") && (carrier_value.is_none() || knows("response_type"));
     if is_meant && matches!(direct, Verdict::Valid(_)) {
         return direct;
     }
     let withheld = |error: String| Verdict::Withheld { error: format!("$: {error}") };
-    if let Some(error) = carried.as_ref().map_or_else(|| nearly_reported(text, options), reported_error) {
+    if let Some(error) =
+        carrier_value.as_ref().map_or_else(|| reported_error_in_text(text, options), reported_error)
+    {
         return withheld(error);
     }
-    if carried.is_some_and(|carrier| carrier.get("custom_fields").is_none()) {
+    if carrier_value.is_some_and(|carrier| carrier.get("custom_fields").is_none()) {
         let error = "$.custom_fields: required property is missing; the result belongs there".to_owned();
         return Verdict::Withheld { error };
     }
@@ -302,11 +311,11 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     if let Some(error) = reported_error(&extraction.value) {
         return withheld(error);
     }
-    let Extraction { value, repairs } = inside(extraction, "custom_fields");
+    let Extraction { value, repairs } = extracted_member(extraction, "custom_fields");
     let fields = value.to_string();
-    let mut inner = match &enforced.wrapped {
-        Some(wrapped) => unwrapped(enforced, wrapped, OutputMode::Universal, &fields, options),
-        None => whole(enforced, OutputMode::Universal, &fields, options),
+    let mut inner = match &contract.wrapped {
+        Some(wrapped) => judge_wrapped(contract, wrapped, OutputMode::Universal, &fields, options),
+        None => judge_whole(contract, OutputMode::Universal, &fields, options),
     };
     if let Verdict::Valid(accepted) = &mut inner {
         accepted.repairs.splice(0..0, repairs.into_iter().map(repair));
@@ -315,8 +324,8 @@ fn universal(enforced: &Enforced, text: &str, options: &Options) -> Verdict {
     inner
 }
 
-/// The universal response in a text, if there is one as it stands.
-fn carried(text: &str, options: &Options) -> Option<Value> {
+/// Returns the universal response in a text, if the text holds a valid one.
+fn universal_response_in(text: &str, options: &Options) -> Option<Value> {
     let options = Options { mode: Mode::Strict, ..*options };
     match extract(text, slipform_schema::universal::schema(), &options) {
         Outcome::Valid(extraction) => Some(extraction.value),
@@ -324,52 +333,59 @@ fn carried(text: &str, options: &Options) -> Option<Value> {
     }
 }
 
-/// The error that a universal response reports instead of a result.
+/// Returns the error that a universal response reports instead of a result.
 fn reported_error(response: &Value) -> Option<String> {
     if response["status"] != "error" && response["response_type"] != "error" {
         return None;
     }
-    let said = |text: &Value| text.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
-    let details = said(&response["error_details"]["error_message"]).or_else(|| said(&response["message"]));
+    let non_empty = |text: &Value| text.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    let details =
+        non_empty(&response["error_details"]["error_message"]).or_else(|| non_empty(&response["message"]));
     let details = details.unwrap_or_else(|| "it did not say which".to_owned());
     Some(format!("the model reported an error: {details}"))
 }
 
-/// The same of a document that says which kind of response it is, and is not quite one.
-fn nearly_reported(text: &str, options: &Options) -> Option<String> {
+/// Returns the error of a document that declares a response type but is not a valid universal
+/// response.
+fn reported_error_in_text(text: &str, options: &Options) -> Option<String> {
     let Outcome::Valid(Extraction { value, .. }) = extract(text, None, options) else { return None };
     value.get("response_type").and_then(|_| reported_error(&value))
 }
 
-/// The answer to a plain question, from a server that forces the universal response on every reply: its message. A text
-/// that is no such response is the answer as it stands.
-pub(crate) fn message(text: &str) -> Result<String, String> {
-    let Some(response) = carried(text, &Options::default()) else { return Ok(text.to_owned()) };
+/// Returns the answer of a server that forces the universal response on every reply: its message.
+/// Any other text is the answer itself.
+pub(crate) fn message_text(text: &str) -> Result<String, String> {
+    let Some(response) = universal_response_in(text, &Options::default()) else { return Ok(text.to_owned()) };
     match reported_error(&response) {
         Some(error) => Err(error),
         None => Ok(response["message"].as_str().unwrap_or_default().to_owned()),
     }
 }
 
-/// What had been written of a document when it was cut off, as far as that can be told.
-fn partial(enforced: &Enforced, asked: &JudgedReply<'_>, reply: &Reply) -> Option<(Value, Vec<Repair>)> {
-    let text = match reply.tool_calls.iter().rfind(|call| call.name == enforced.tool) {
+/// Returns the value of a truncated document, as far as it can be recovered.
+fn partial_value(
+    contract: &CompiledContract,
+    context: &JudgeContext<'_>,
+    reply: &Reply,
+) -> Option<(Value, Vec<Repair>)> {
+    let text = match reply.tool_calls.iter().rfind(|call| call.name == contract.tool) {
         Some(call) => &call.arguments,
         None => &reply.text,
     };
-    let wrapped = asked.mode.wants_object() && enforced.wrapped.is_some();
-    if asked.parts.is_some() || wrapped || asked.mode == OutputMode::Universal {
+    let wrapped = context.mode.wants_object() && contract.wrapped.is_some();
+    if context.parts.is_some() || wrapped || context.mode == OutputMode::Universal {
         return None;
     }
-    let options = Options { mode: Mode::Lenient, ..enforced.extraction() };
-    let strict = enforced.extraction().mode == Mode::Strict;
-    // Without a schema nothing is coerced, which strict contracts do not allow.
-    let extraction = match extract(text, (!strict).then_some(&enforced.schema), &options) {
+    let options = Options { mode: Mode::Lenient, ..contract.extraction() };
+    let strict = contract.extraction().mode == Mode::Strict;
+    // Without a schema nothing is coerced; strict contracts do not allow coercion.
+    let extraction = match extract(text, (!strict).then_some(&contract.schema), &options) {
         Outcome::Valid(extraction) => extraction,
         Outcome::Invalid { candidate, .. } => candidate,
         Outcome::NotFound { .. } | Outcome::TooLong { .. } => return None,
     };
-    // What was cut off is closed here and asked for again; any other guess would be kept.
+    // The truncated member is closed here and requested again. Any other lossy repair would remain
+    // in the result.
     let mut kept = extraction.repairs;
     kept.retain(|repair| repair.kind != RepairKind::Completed);
     if let Some(last) = extraction.value.as_object().and_then(|members| members.keys().next_back()) {

@@ -1,18 +1,37 @@
-//! The engine: a run's journal in, the next action out. It does no IO.
+//! Decides the next action of a run from its journal. The engine is a pure function and performs no
+//! IO.
 //!
-//! A [`State`] is folded from the events of a journal; [`next`] says what to do. Runners do it and append
-//! what happened. The same journal always gives the same next action, so that a run can be continued by
-//! anyone, anywhere, from its last event.
+//! [`State::fold`] applies one event; [`next`] returns the next [`Action`]. The runner performs the
+//! action and appends the resulting event. The same journal always gives the same action, so any
+//! runner can continue a run from its last event.
 //!
-//! - `state` folds, `decide` draws the consequences of a reply, `plan` turns them into the next request.
-//! - `mode` knows the strategies and which to try on a backend; `prompt` has the words.
-//! - `judge` is the one place where text becomes a result: every strategy ends in its validation.
-//! - `act` runs the agent's loop: `tools` is what it knows, `callable` what it may call, `envelope` the action protocol,
-//!   `delegation` other agents, `cite` and `look` files that results name, `conversation` what the model sees of it all, `program` agents without a model.
-//! - `orchestra` takes a task apart, has others do the parts and sums up; `clarity` asks back until an answer is clear;
-//!   `hire` starts the agents that both of them need.
-//! - `patch` asks only for what is wrong; `placeholder` notices answers that are none.
-//! - `usage` keeps what receipts and salvage are made of.
+//! Modules, in reading order:
+//!
+//! - `action`: the actions that a runner performs.
+//! - `state`: folds events into the state of a run and returns the next action.
+//! - `decide`: decides what follows from a reply: a result, a retry, the next rung or a failure.
+//! - `plan`: builds the next request; `plan::actions` builds it for the action protocol.
+//! - `output_mode`: the modes of asking for structured output, and which ones to try on a backend.
+//! - `contract`: a compiled contract and the rules that apply beyond its schema.
+//! - `judge`: turns the text of a reply into a validated result or a list of errors. Every mode
+//!   ends here.
+//! - `prompt`: the texts that models read.
+//! - `patch`: corrections that ask only for the invalid parts of a document.
+//! - `placeholder`: detects results whose content was replaced by placeholders.
+//! - `tool_loop`: handles replies that call tools or agents; `tool_state` is the state of that
+//!   loop.
+//! - `callable`: the tools and agents that a model may call; `delegation` defines the tools for
+//!   agents.
+//! - `envelope`: the action protocol, for models without tool calling.
+//! - `conversation`: writes earlier runs and steps as messages, within a character budget.
+//! - `verify_paths`: accepts a result only if the files it names exist or were changed; `cite`
+//!   finds these paths.
+//! - `criteria`: records decided criteria and finds results that contradict them.
+//! - `program`: procedural agents, which run a program in place of a model.
+//! - `orchestrator`: plans subtasks, delegates them and asks for the summary.
+//! - `clarity`: has answers scored by another agent and asks follow-up questions.
+//! - `internal_children`: starts the agents that `orchestrator` and `clarity` need.
+//! - `usage`: collects the data of receipts and salvage.
 //!
 //! ```
 //! use slipform_engine::{Action, State, next};
@@ -28,12 +47,13 @@
 //!     parameters: json!({"prompt": "Hello"}),
 //!     input: "Hello".into(),
 //! })?;
-//! // Nothing can be done before an attempt tells which backends there are.
+//! // The engine has no action before `attempt_started` names the available backends.
 //! assert_eq!(next(&state), None);
 //! # Ok::<(), slipform_engine::Error>(())
 //! ```
 //!
-//! Not in here: clocks, randomness, sockets, files, threads. Time reaches the engine as events.
+//! Not in this crate: clocks, randomness, sockets, files and threads. Time reaches the engine as
+//! events.
 
 mod action;
 mod callable;

@@ -1,30 +1,30 @@
-//! The ways to ask for a structured result, and which of them to try on a backend, best first.
+//! The modes of asking for structured output, and which ones to try on a backend, best first.
 
 use slipform_types::{BackendInfo, BackendKind, Protocol, Strategy, StructuredOutput, Support};
 
-/// One mode to ask.
+/// A mode of asking for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputMode {
-    /// No contract: text is wanted.
+    /// No contract: the answer is text.
     Plain,
-    /// The schema at the end of the user message.
+    /// The schema is at the end of the user message.
     Prompt,
-    /// The schema at the end of the system prompt.
+    /// The schema is at the end of the system prompt.
     SystemPrompt,
-    /// A forced call of `submit_result`.
+    /// The model must call `submit_result`.
     Tool,
     /// `response_format: json_schema`.
     JsonSchema,
-    /// `response_format: json_object`, with the schema along for servers that take it.
+    /// `response_format: json_object`, with the schema for servers that accept one.
     JsonObject,
-    /// The schema as a grammar under which every token is chosen.
+    /// The schema is compiled to a grammar that constrains every token.
     Grammar,
-    /// Inside the one schema that the server forces on every reply.
+    /// The result is inside the one schema that the server forces on every reply.
     Universal,
 }
 
 impl OutputMode {
-    /// The strategy's name in receipts.
+    /// Returns the name of the strategy in receipts.
     pub(crate) fn strategy(self) -> Option<&'static str> {
         match self {
             OutputMode::Plain => None,
@@ -35,12 +35,12 @@ impl OutputMode {
         }
     }
 
-    /// Whether the backend itself is asked to keep to the schema.
+    /// Returns whether the backend itself is asked to enforce the schema.
     pub(crate) fn is_native(self) -> bool {
         matches!(self, OutputMode::JsonSchema | OutputMode::JsonObject | OutputMode::Grammar)
     }
 
-    /// Whether only objects can be asked for this mode.
+    /// Returns whether this mode can only return objects.
     pub(crate) fn wants_object(self) -> bool {
         matches!(
             self,
@@ -49,53 +49,58 @@ impl OutputMode {
     }
 }
 
-/// A mode to ask, and how the model calls tools meanwhile.
+/// An output mode with the protocol for tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) mode: OutputMode,
     pub(crate) protocol: Protocol,
 }
 
-/// The routes to try on a backend, in order. Never empty.
+/// Returns the routes to try on a backend, in order. The list is never empty.
 ///
-/// - `strategy` is the contract's, none without one.
-/// - `protocol` is the agent's, none where it has nothing to call.
+/// - `strategy` is the strategy of the contract, `None` without a contract.
+/// - `protocol` is the protocol of the agent, `None` if it has nothing to call.
 pub(crate) fn routes(
     strategy: Option<Strategy>,
     protocol: Option<Protocol>,
     backend: &BackendInfo,
 ) -> Vec<Route> {
-    let ways = strategy.map_or_else(|| vec![OutputMode::Plain], |strategy| ways(strategy, backend));
-    let calling = |mode: OutputMode| Route { mode, protocol: Protocol::Tools };
-    let tools = |mode: OutputMode| Route { mode, protocol: Protocol::Actions };
+    let modes = strategy.map_or_else(|| vec![OutputMode::Plain], |strategy| modes(strategy, backend));
+    let with_tools = |mode: OutputMode| Route { mode, protocol: Protocol::Tools };
+    let with_actions = |mode: OutputMode| Route { mode, protocol: Protocol::Actions };
     match protocol {
-        None => ways.into_iter().map(calling).collect(),
+        None => modes.into_iter().map(with_tools).collect(),
         Some(Protocol::Tools) if calls_tools(backend) => {
-            let asked = strategy.unwrap_or_default() != Strategy::Auto;
+            let is_explicit = strategy.unwrap_or_default() != Strategy::Auto;
             let submits =
                 matches!(backend.structured_output, StructuredOutput::Auto | StructuredOutput::Tool);
             let first = match strategy {
                 Some(Strategy::Auto) if submits && backend.kind != BackendKind::Embedded => OutputMode::Tool,
-                _ => ways[0],
+                _ => modes[0],
             };
-            // Whoever names a strategy gets that one; else tools in words are what is left when calling fails.
-            let words = if asked { Vec::new() } else { envelope_ways(Strategy::Auto, backend) };
-            [calling(first)].into_iter().chain(words.into_iter().map(tools)).collect()
+            // An explicit strategy has no fallback. Otherwise the action protocol is tried when
+            // tool calls fail.
+            let fallback = if is_explicit { Vec::new() } else { envelope_modes(Strategy::Auto, backend) };
+            [with_tools(first)].into_iter().chain(fallback.into_iter().map(with_actions)).collect()
         }
-        Some(_) => envelope_ways(strategy.unwrap_or_default(), backend).into_iter().map(tools).collect(),
+        Some(_) => {
+            envelope_modes(strategy.unwrap_or_default(), backend).into_iter().map(with_actions).collect()
+        }
     }
 }
 
-/// The routes to try for a plan: a call wherever there is calling, and what else the backend does after that.
+/// Returns the routes to try for a plan: a tool call where the backend supports it, then its other
+/// modes.
 pub(crate) fn planning_routes(backend: &BackendInfo) -> Vec<Route> {
     let may_call = matches!(backend.structured_output, StructuredOutput::Auto | StructuredOutput::Tool);
     let calls = calls_tools(backend) && may_call && backend.kind != BackendKind::Embedded;
-    let others = ways(Strategy::Auto, backend).into_iter().filter(|mode| !calls || *mode != OutputMode::Tool);
-    let ways = calls.then_some(OutputMode::Tool).into_iter().chain(others);
-    ways.map(|mode| Route { mode, protocol: Protocol::Tools }).collect()
+    let others =
+        modes(Strategy::Auto, backend).into_iter().filter(|mode| !calls || *mode != OutputMode::Tool);
+    let modes = calls.then_some(OutputMode::Tool).into_iter().chain(others);
+    modes.map(|mode| Route { mode, protocol: Protocol::Tools }).collect()
 }
 
-/// Whether a backend has tool calling, as far as is known.
+/// Returns whether a backend supports tool calls, as far as its capabilities are known.
 fn calls_tools(backend: &BackendInfo) -> bool {
     let can = !matches!(backend.kind, BackendKind::Completions | BackendKind::Command);
     let does = !matches!(backend.capabilities.tools, Support::Refused | Support::Ignored);
@@ -103,30 +108,31 @@ fn calls_tools(backend: &BackendInfo) -> bool {
     can && (does || backend.kind == BackendKind::Embedded) && may
 }
 
-/// The ways to ask for the action envelope. A backend that enforces schemas may stumble over this one: there are many
-/// forms in it, and some take no union.
-fn envelope_ways(strategy: Strategy, backend: &BackendInfo) -> Vec<OutputMode> {
-    let first = envelope_way(strategy, backend);
-    let words = (strategy == Strategy::Auto && first.is_native()).then_some(OutputMode::SystemPrompt);
-    [first].into_iter().chain(words).collect()
+/// Returns the modes to try for the action envelope. A backend that enforces schemas may still
+/// reject this one: it is a union of many forms.
+fn envelope_modes(strategy: Strategy, backend: &BackendInfo) -> Vec<OutputMode> {
+    let first = envelope_mode(strategy, backend);
+    let fallback = (strategy == Strategy::Auto && first.is_native()).then_some(OutputMode::SystemPrompt);
+    [first].into_iter().chain(fallback).collect()
 }
 
-/// How the action envelope is asked for: in words, unless the backend is known to enforce schemas.
-fn envelope_way(strategy: Strategy, backend: &BackendInfo) -> OutputMode {
+/// Returns the first mode for the action envelope: the system prompt, unless the backend is known
+/// to enforce schemas.
+fn envelope_mode(strategy: Strategy, backend: &BackendInfo) -> OutputMode {
     match strategy {
         _ if backend.structured_output == StructuredOutput::Universal => OutputMode::Universal,
         Strategy::Prompt => OutputMode::Prompt,
-        Strategy::Native => native(backend),
+        Strategy::Native => native_mode(backend),
         _ if backend.kind == BackendKind::Embedded => OutputMode::Grammar,
         Strategy::Auto if backend.capabilities.json_schema == Support::Enforced => OutputMode::JsonSchema,
         Strategy::Auto | Strategy::SystemPrompt | Strategy::Tool => OutputMode::SystemPrompt,
     }
 }
 
-/// The ways to try on a backend, in order. Never empty.
-fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<OutputMode> {
+/// Returns the modes to try on a backend, in order. The list is never empty.
+fn modes(strategy: Strategy, backend: &BackendInfo) -> Vec<OutputMode> {
     match strategy {
-        // Whatever is asked for, such a server answers in its one form.
+        // Such a server returns its one form for every request.
         _ if backend.structured_output == StructuredOutput::Universal
             && backend.kind != BackendKind::Embedded =>
         {
@@ -135,25 +141,26 @@ fn ways(strategy: Strategy, backend: &BackendInfo) -> Vec<OutputMode> {
         Strategy::Prompt => vec![OutputMode::Prompt],
         Strategy::SystemPrompt => vec![OutputMode::SystemPrompt],
         Strategy::Tool => vec![OutputMode::Tool],
-        Strategy::Native => vec![native(backend)],
+        Strategy::Native => vec![native_mode(backend)],
         Strategy::Auto => match backend.structured_output {
             StructuredOutput::JsonSchema | StructuredOutput::JsonObject
                 if backend.kind == BackendKind::Embedded =>
             {
-                by_knowledge(backend)
+                modes_from_capabilities(backend)
             }
             StructuredOutput::Universal => vec![OutputMode::Universal],
             StructuredOutput::Prompt => vec![OutputMode::Prompt],
             StructuredOutput::JsonSchema => vec![OutputMode::JsonSchema, OutputMode::Prompt],
             StructuredOutput::JsonObject => vec![OutputMode::JsonObject, OutputMode::Prompt],
             StructuredOutput::Tool => vec![OutputMode::Tool, OutputMode::Prompt],
-            StructuredOutput::Auto => by_knowledge(backend),
+            StructuredOutput::Auto => modes_from_capabilities(backend),
         },
     }
 }
 
-/// What "native" means on a backend: the form that it was found to enforce, else the common one.
-fn native(backend: &BackendInfo) -> OutputMode {
+/// Returns the native mode of a backend: the form that it is known to enforce, otherwise
+/// `json_schema`.
+fn native_mode(backend: &BackendInfo) -> OutputMode {
     if backend.kind == BackendKind::Embedded {
         return OutputMode::Grammar;
     }
@@ -166,8 +173,8 @@ fn native(backend: &BackendInfo) -> OutputMode {
     }
 }
 
-/// Native or tool where that is known to be real, words otherwise; words are the last resort always.
-fn by_knowledge(backend: &BackendInfo) -> Vec<OutputMode> {
+/// Returns the best mode that the capabilities support, followed by `Prompt` as the last resort.
+fn modes_from_capabilities(backend: &BackendInfo) -> Vec<OutputMode> {
     let found = &backend.capabilities;
     let first = match backend.kind {
         BackendKind::Embedded => Some(OutputMode::Grammar),
@@ -180,7 +187,7 @@ fn by_knowledge(backend: &BackendInfo) -> Vec<OutputMode> {
         _ if found.json_schema == Support::Accepted => Some(OutputMode::JsonSchema),
         _ if found.forced_tools == Support::Accepted => Some(OutputMode::Tool),
         _ if found.json_schema != Support::Unknown => None,
-        // Never probed: what servers of this kind usually have.
+        // The backend was never probed: assume the usual support of its kind.
         BackendKind::Anthropic => Some(OutputMode::Tool),
         BackendKind::OpenAi | BackendKind::Replay => Some(OutputMode::JsonSchema),
     };
@@ -207,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn auto_takes_what_is_real_and_ends_in_words() {
-        let auto = |kind, capabilities| ways(Strategy::Auto, &backend(kind, capabilities));
+    fn auto_uses_supported_mode_and_falls_back_to_prompt() {
+        let auto = |kind, capabilities| modes(Strategy::Auto, &backend(kind, capabilities));
         let unknown = Capabilities::default();
         assert_eq!(auto(BackendKind::OpenAi, unknown), [OutputMode::JsonSchema, OutputMode::Prompt]);
         assert_eq!(auto(BackendKind::Anthropic, unknown), [OutputMode::Tool, OutputMode::Prompt]);
@@ -224,6 +231,6 @@ mod tests {
         assert_eq!(auto(BackendKind::OpenAi, forced), [OutputMode::Tool, OutputMode::Prompt]);
         let object = Capabilities { json_object: Support::Enforced, ..forced };
         assert_eq!(auto(BackendKind::OpenAi, object), [OutputMode::JsonObject, OutputMode::Prompt]);
-        assert_eq!(ways(Strategy::Native, &backend(BackendKind::OpenAi, object)), [OutputMode::JsonObject]);
+        assert_eq!(modes(Strategy::Native, &backend(BackendKind::OpenAi, object)), [OutputMode::JsonObject]);
     }
 }

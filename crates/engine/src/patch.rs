@@ -1,4 +1,4 @@
-//! Corrections that ask only for what is wrong: the failing parts of a document that is nearly right.
+//! Patch corrections: requests for only the invalid parts of a nearly valid document.
 
 use serde_json::{Map, Value, json};
 use slipform_extract::{Extraction, Mode, Options, Outcome, extract};
@@ -9,46 +9,47 @@ use slipform_types::Repair;
 
 use crate::judge::repair;
 
-/// The most parts that are asked for at once; beyond it the document is not nearly right.
+/// The maximum number of parts per correction. A document with more invalid parts is requested in
+/// full.
 const PARTS_MAX: usize = 8;
 
-/// Keywords of a schema document that its references may need and that belong to its root.
+/// Keywords that belong to the root of a schema document and that references may need.
 const ROOT_KEYWORDS: [&str; 3] = ["$schema", "$defs", "definitions"];
 
-/// The parts of a document that have to be given anew.
+/// The parts of a document that are requested again.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
-    /// The document without them, or with their old values.
+    /// The document without the parts, or with their old values.
     base: Value,
     pub(crate) list: Vec<PatchPart>,
-    /// An object with one member a part, named by its pointer.
+    /// The schema of the reply: an object with one member per part, named by its pointer.
     pub(crate) schema: Schema,
-    /// The changes that led to the document.
+    /// The repairs of the document outside the parts.
     repairs: Vec<Repair>,
 }
 
-/// One part.
+/// A part of a document.
 #[derive(Debug, Clone)]
 pub(crate) struct PatchPart {
     segments: Vec<Segment>,
     pub(crate) pointer: String,
-    /// What stands there now, if anything does.
+    /// The current value, if there is one.
     pub(crate) current: Option<Value>,
-    /// What has to stand there.
+    /// The schema of the part.
     schema: Value,
-    /// Whether it may be left out.
-    optional: bool,
+    /// Whether the reply may omit it.
+    is_optional: bool,
 }
 
 impl Parts {
-    /// The parts to ask for, if the document is right but for a few places.
+    /// Returns the parts to request, if the document is valid except for a few paths.
     pub(crate) fn of(schema: &Schema, candidate: &Value, violations: &Violations) -> Option<Parts> {
         if violations.more > 0 || violations.is_empty() {
             return None;
         }
         let places = violations.list.iter().map(|violation| {
             let mut place = parse_json_path(&violation.path)?;
-            // A property that must not be there is corrected by giving its object anew.
+            // An unexpected property is corrected by requesting its object again.
             let is_extra = ["additionalProperties", "unevaluatedProperties", "propertyNames"]
                 .iter()
                 .any(|keyword| violation.schema_path.ends_with(keyword));
@@ -60,7 +61,7 @@ impl Parts {
         Parts::at_places(schema, candidate.clone(), places.collect::<Option<Vec<_>>>()?)
     }
 
-    /// The rest of a document that was cut off: what is missing, and the member it was cut in.
+    /// Returns the rest of a truncated document: the missing members and the member that was cut.
     pub(crate) fn rest(schema: &Schema, candidate: &Value) -> Option<Parts> {
         let (last, _) = candidate.as_object()?.iter().next_back()?;
         let mut places = vec![vec![Segment::Key(last.clone())]];
@@ -74,21 +75,21 @@ impl Parts {
             return None;
         }
         let mut parts = Parts::at_places(schema, candidate.clone(), places)?;
-        parts.offer_optional(schema);
+        parts.add_optional_parts(schema);
         parts.schema = Schema::compile(&document(&parts.list)).ok()?;
         Some(parts)
     }
 
-    /// Offers what the model had no room to come to: optional members are not missed by any schema, and
-    /// would be lost without a word.
-    fn offer_optional(&mut self, schema: &Schema) {
+    /// Adds the optional members that are missing. Validation does not report them, so they would
+    /// be lost.
+    fn add_optional_parts(&mut self, schema: &Schema) {
         let source = schema.source();
         for name in source["properties"].as_object().into_iter().flat_map(Map::keys) {
             let place = [Segment::Key(name.clone())];
             let is_known = self.list.iter().any(|part| part.segments == place);
             if self.base.get(name).is_none() && !is_known {
                 let part = PatchPart::at(source, &self.base, &place);
-                self.list.extend(part.map(|part| PatchPart { optional: true, ..part }));
+                self.list.extend(part.map(|part| PatchPart { is_optional: true, ..part }));
             }
         }
     }
@@ -97,7 +98,7 @@ impl Parts {
         let mut list: Vec<PatchPart> = Vec::new();
         for mut place in places {
             let part = loop {
-                // Giving the root anew is not a correction any more.
+                // Requesting the root again is not a patch.
                 if place.is_empty() {
                     return None;
                 }
@@ -119,7 +120,7 @@ impl Parts {
         Some(Parts { base, list, schema, repairs: Vec::new() })
     }
 
-    /// The same parts of a document that these changes led to. Changes inside the parts go with them.
+    /// Keeps the repairs of the document that are outside the parts.
     pub(crate) fn after(mut self, repairs: Vec<Repair>) -> Parts {
         let is_kept =
             |repair: &Repair| !self.list.iter().any(|part| below(&part.pointer, &repair.pointer).is_some());
@@ -127,34 +128,36 @@ impl Parts {
         self
     }
 
-    /// How much of the document they are, in characters.
+    /// Returns the size of the parts, in characters.
     pub(crate) fn size(&self) -> usize {
         self.list.iter().map(|part| part.current.as_ref().map_or(40, |value| value.to_string().len())).sum()
     }
 
-    /// The document with the parts that a reply gives, if it gives any. A reply may be the object that was
-    /// asked for, a JSON Patch, or the bare value where only one part was asked for.
-    /// With it come the changes that led to it. What satisfies the `whole` schema is not a part.
+    /// Returns the document merged with the parts of a reply, and the repairs of both.
+    ///
+    /// A reply may be the requested object, a JSON Patch, or the bare value if only one part was
+    /// requested. Returns `None` if the reply holds no part. A value that satisfies the `whole`
+    /// schema is not a part.
     pub(crate) fn read(&self, text: &str, options: &Options, whole: &Schema) -> Option<(Value, Vec<Repair>)> {
-        let (merged, made) = match self.asked_for(text, options, whole) {
+        let (merged, made) = match self.read_requested_object(text, options, whole) {
             Some(found) => (self.with_members(found.value.as_object()?)?, found.repairs),
             None => {
                 let Outcome::Valid(found) = extract(text, None, options) else { return None };
                 let merged = match &found.value {
                     Value::Array(operations) if is_json_patch(operations) => self.with_operations(operations),
-                    Value::Object(members) if self.names_a_part(members) => self.with_members(members),
+                    Value::Object(members) if self.has_parts(members) => self.with_members(members),
                     value => self.with_bare_value(value, whole),
                 };
                 (merged?, found.repairs)
             }
         };
-        let made = made.into_iter().map(|made| self.in_the_document(repair(made)));
+        let made = made.into_iter().map(|made| self.relocate_to_document(repair(made)));
         Some((merged, self.repairs.iter().cloned().chain(made).collect()))
     }
 
-    /// The object that was asked for. Coercion could make one of nearly anything, so that it has to wait
-    /// until the reply is known not to be the whole document.
-    fn asked_for(&self, text: &str, options: &Options, whole: &Schema) -> Option<Extraction> {
+    /// Reads the requested object. Coercion can turn nearly any text into one, so it applies only
+    /// if the reply is not the whole document.
+    fn read_requested_object(&self, text: &str, options: &Options, whole: &Schema) -> Option<Extraction> {
         let as_it_stands = Options { mode: Mode::Strict, ..*options };
         let read = |options: &Options| match extract(text, Some(&self.schema), options) {
             Outcome::Valid(found) => Some(found),
@@ -164,8 +167,8 @@ impl Parts {
         read(&as_it_stands).or_else(|| read(options).filter(|_| !is_document()))
     }
 
-    /// A change in a reply, at its place in the document.
-    fn in_the_document(&self, mut repair: Repair) -> Repair {
+    /// Relocates a repair of the reply to its path in the document.
+    fn relocate_to_document(&self, mut repair: Repair) -> Repair {
         let place = self.list.iter().find_map(|part| {
             let rest = below(&format!("/{}", escape_pointer(&part.pointer)), &repair.pointer)?;
             Some(format!("{}{rest}", part.pointer))
@@ -174,8 +177,9 @@ impl Parts {
         repair
     }
 
-    /// Whether an object gives parts: by their pointers, or by nothing but other names for them.
-    fn names_a_part(&self, members: &Map<String, Value>) -> bool {
+    /// Returns whether an object holds parts: one under its pointer, or all members under other
+    /// names of parts.
+    fn has_parts(&self, members: &Map<String, Value>) -> bool {
         let is_pointed_at = |part: &PatchPart| members.contains_key(&part.pointer);
         let is_known = |name: &String| self.list.iter().any(|part| part.names().contains(name));
         self.list.iter().any(is_pointed_at) || !members.is_empty() && members.keys().all(is_known)
@@ -207,7 +211,7 @@ impl Parts {
 
     fn with_bare_value(&self, value: &Value, whole: &Schema) -> Option<Value> {
         let [part] = &self.list[..] else { return None };
-        // An object could as well be the whole document, which is judged elsewhere; so could a list.
+        // An object or a list may also be the whole document, which is judged elsewhere.
         if value.is_object() || whole.is_valid(value) || !Schema::compile(&part.schema).ok()?.is_valid(value)
         {
             return None;
@@ -219,7 +223,8 @@ impl Parts {
 }
 
 impl PatchPart {
-    /// What models call a part: its pointer, the pointer without its slash, its path.
+    /// Returns the names that models use for a part: its pointer, the pointer without the leading
+    /// slash, and its path.
     fn names(&self) -> [String; 3] {
         [self.pointer.clone(), self.pointer.trim_start_matches('/').to_owned(), json_path(&self.segments)]
     }
@@ -233,12 +238,12 @@ impl PatchPart {
             current: at(base, place).cloned(),
             segments: place.to_vec(),
             schema,
-            optional: false,
+            is_optional: false,
         })
     }
 }
 
-/// The schema of the reply: one member a part.
+/// Returns the schema of the reply: one member per part.
 fn document(parts: &[PatchPart]) -> Value {
     let mut root = Map::new();
     let mut properties = Map::new();
@@ -254,7 +259,7 @@ fn document(parts: &[PatchPart]) -> Value {
         properties.insert(part.pointer.clone(), schema);
     }
     let required: Vec<&String> =
-        parts.iter().filter(|part| !part.optional).map(|part| &part.pointer).collect();
+        parts.iter().filter(|part| !part.is_optional).map(|part| &part.pointer).collect();
     let required = json!(required);
     root.insert("type".to_owned(), json!("object"));
     root.insert("properties".to_owned(), Value::Object(properties));
@@ -298,7 +303,7 @@ fn put(document: &mut Value, place: &[Segment], value: Value) -> Option<()> {
     Some(())
 }
 
-/// Puts a value at a place; in a list, before what stands there.
+/// Sets a value at a path. In a list, inserts before the existing item.
 fn add(document: &mut Value, place: &[Segment], value: Value) -> Option<()> {
     if let Some((Segment::Index(index), holder)) = place.split_last()
         && let Some(Value::Array(items)) = at_mut(document, holder)
@@ -310,12 +315,12 @@ fn add(document: &mut Value, place: &[Segment], value: Value) -> Option<()> {
     put(document, place, value)
 }
 
-/// What a pointer has beyond another that leads to the same place or above it.
+/// Returns the rest of a pointer below `above`, or `None` if it is outside.
 pub(crate) fn below<'p>(above: &str, pointer: &'p str) -> Option<&'p str> {
     pointer.strip_prefix(above).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Removes what stands at a place.
+/// Removes the value at a path.
 pub(crate) fn remove(document: &mut Value, place: &[Segment]) -> Option<()> {
     let (last, holder) = place.split_last()?;
     match (at_mut(document, holder)?, last) {
@@ -328,7 +333,7 @@ pub(crate) fn remove(document: &mut Value, place: &[Segment]) -> Option<()> {
     }
 }
 
-/// The segments of a JSON Pointer; what is an index depends on the document.
+/// Returns the segments of a JSON Pointer. The document decides whether a token is an index.
 fn resolve(document: &Value, pointer: &str) -> Option<Vec<Segment>> {
     let mut segments = Vec::new();
     for token in pointer.strip_prefix('/')?.split('/') {

@@ -1,9 +1,10 @@
-//! Results that are suddenly trivial: "test" under the pressure of a retry is not an answer.
+//! Detects placeholders: content of an earlier attempt that a retry replaced by words such as
+//! "test".
 
 use serde_json::Value;
 
-/// What models write when they want to get past a validator.
-const WORDS: [&str; 14] = [
+/// Words that models write to satisfy a validator without content.
+const PLACEHOLDER_WORDS: [&str; 14] = [
     "test",
     "placeholder",
     "todo",
@@ -20,12 +21,12 @@ const WORDS: [&str; 14] = [
     "sample",
 ];
 
-/// One place whose content is gone.
+/// A path whose content was replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placeholder {
-    /// JSONPath of the place.
+    /// The JSONPath.
     pub(crate) path: String,
-    /// What stands there.
+    /// The value at the path, as JSON.
     pub(crate) found: String,
 }
 
@@ -35,7 +36,7 @@ impl std::fmt::Display for Placeholder {
     }
 }
 
-/// The places where an earlier attempt had content and the result has none.
+/// Returns the paths where an earlier candidate had content and the result has none.
 pub(crate) fn placeholders(earlier: &[Value], result: &Value) -> Vec<Placeholder> {
     let mut found = Vec::new();
     if !earlier.is_empty() {
@@ -80,7 +81,7 @@ fn is_trivial(value: &Value) -> bool {
     match value {
         Value::String(text) => {
             let text = text.trim().trim_end_matches('.').to_lowercase();
-            text.is_empty() || WORDS.contains(&text.as_str())
+            text.is_empty() || PLACEHOLDER_WORDS.contains(&text.as_str())
         }
         Value::Array(items) => items.is_empty(),
         _ => false,
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_vanished_is_found() {
+    fn content_replaced_by_placeholder_is_found() {
         let earlier = [json!({"summary": "Two bugs found", "issues": [{"file": "a.rs"}], "note": "test"})];
         assert_eq!(
             paths(&earlier, &json!({"summary": "Test.", "issues": [], "note": "test"})),
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_was_never_there_is_not_missed() {
+    fn missing_content_without_earlier_content_is_ignored() {
         assert!(paths(&[], &json!({"summary": "test"})).is_empty());
         assert!(paths(&[json!({"issues": []})], &json!({"issues": [], "summary": "test"})).is_empty());
         assert!(paths(&[json!({"summary": "x y"})], &json!({"summary": "a real answer"})).is_empty());

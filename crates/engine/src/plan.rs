@@ -1,4 +1,4 @@
-//! What the next call asks for, and the request that comes of it.
+//! Plans the next model call and builds its request.
 
 mod actions;
 
@@ -12,98 +12,98 @@ use slipform_types::{
 };
 
 use crate::cite;
-use crate::contract::Enforced;
-use crate::conversation::{ConversationWriter, Past};
+use crate::contract::CompiledContract;
+use crate::conversation::{ConversationWriter, PastRun};
 use crate::criteria;
 use crate::judge::SUBMIT;
 use crate::orchestrator::CREATE_PLAN;
 use crate::output_mode::{OutputMode, Route};
 use crate::patch::Parts;
-use crate::prompt::{self, Form, Why};
+use crate::prompt::{self, Form, RetryReason};
 use crate::state::Task;
 use crate::tool_state::ToolState;
 
-/// What the next call asks for.
+/// The plan of the next model call.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) mode: OutputMode,
-    /// How the model calls tools meanwhile.
+    /// How the model calls tools during the call.
     pub(crate) protocol: Protocol,
     pub(crate) form: Form,
-    pub(crate) ask: Ask,
-    /// The most tokens to write; the backend's default when none.
+    pub(crate) request_kind: RequestKind,
+    /// The maximum number of output tokens. `None` uses the default of the backend.
     pub(crate) budget: Option<u32>,
-    /// The most characters the answer may have, for backends that enforce the schema they are sent.
+    /// The maximum number of characters of the answer, for backends that enforce the schema.
     pub(crate) narrow: Option<usize>,
-    /// Whether it repeats a call whose answer would not do.
+    /// Whether the call repeats one whose answer was rejected.
     pub(crate) is_retry: bool,
 }
 
-/// All that a request is made of, beside its plan.
+/// The inputs of a request, apart from its plan.
 pub(crate) struct RequestContext<'a> {
     pub(crate) task: &'a Task,
     pub(crate) tools: &'a ToolState,
-    pub(crate) past: &'a [Past],
+    pub(crate) past_runs: &'a [PastRun],
     pub(crate) backend: &'a BackendInfo,
 }
 
-/// A plan whose request is made once, when it is first needed.
+/// A plan whose request is built once, on first use.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedCall {
     pub(crate) plan: Plan,
-    prepared: OnceLock<Arc<Prepared>>,
+    prepared: OnceLock<Arc<PreparedRequest>>,
 }
 
-impl From<Plan> for Planned {
-    fn from(plan: Plan) -> Planned {
-        Planned { plan, prepared: OnceLock::new() }
+impl From<Plan> for PlannedCall {
+    fn from(plan: Plan) -> PlannedCall {
+        PlannedCall { plan, prepared: OnceLock::new() }
     }
 }
 
-impl Planned {
+impl PlannedCall {
     /// Has the request built again: it was made of a blueprint without the values of variables.
     pub(crate) fn forget_request(&mut self) {
         self.prepared = OnceLock::new();
     }
 
-    pub(crate) fn prepared(&self, context: &RequestContext<'_>) -> Arc<Prepared> {
+    pub(crate) fn prepared(&self, context: &RequestContext<'_>) -> Arc<PreparedRequest> {
         self.prepared.get_or_init(|| Arc::new(prepare(context, &self.plan))).clone()
     }
 }
 
-/// The kind of message.
+/// The kind of request.
 #[derive(Debug, Clone)]
-pub(crate) enum Ask {
-    /// The question.
+pub(crate) enum RequestKind {
+    /// The input of the run.
     First,
     /// The whole document again.
-    Full { why: Why, errors: Vec<String>, previous: String },
-    /// Only the parts that are wrong.
-    Patch { why: Why, errors: Vec<String>, parts: Box<Parts> },
-    /// The errors as the answer to a tool call.
-    ToolResult { why: Why, errors: Vec<String>, content: String, calls: Vec<ToolCall> },
-    /// A word to a model whose call was cut off.
+    Full { retry_reason: RetryReason, errors: Vec<String>, previous: String },
+    /// Only the invalid parts.
+    Patch { retry_reason: RetryReason, errors: Vec<String>, parts: Box<Parts> },
+    /// The errors, as the answer to a tool call.
+    ToolResult { retry_reason: RetryReason, errors: Vec<String>, content: String, calls: Vec<ToolCall> },
+    /// The call again, because it was truncated.
     CallAgain,
-    /// A word to a model that did not call the tool.
+    /// A reminder to call the tool.
     Reminder { content: String },
-    /// A word to a model that did not answer a plain question.
+    /// The answer again, for a run without a contract.
     Plain { reason: String },
 }
 
 impl Plan {
     pub(crate) fn parts(&self) -> Option<&Parts> {
-        match &self.ask {
-            Ask::Patch { parts, .. } => Some(parts),
+        match &self.request_kind {
+            RequestKind::Patch { parts, .. } => Some(parts),
             _ => None,
         }
     }
 
-    /// The same on another route.
+    /// Returns the plan on another route.
     pub(crate) fn on(self, route: Route) -> Plan {
         Plan { mode: route.mode, protocol: route.protocol, ..self }
     }
 
-    /// The plan in a few words, for the journal and the progress line.
+    /// Describes the plan for the journal and the progress line.
     pub(crate) fn describe(&self) -> String {
         let mode = match self.mode {
             OutputMode::Plain => "plain",
@@ -115,11 +115,14 @@ impl Plan {
             OutputMode::Grammar => "native grammar",
             OutputMode::Universal => "universal",
         };
-        let ask = match self.ask {
-            Ask::First => "",
-            Ask::Full { .. } | Ask::ToolResult { .. } | Ask::Plain { .. } | Ask::CallAgain => ", correction",
-            Ask::Patch { .. } => ", patch correction",
-            Ask::Reminder { .. } => ", reminder",
+        let request_kind = match self.request_kind {
+            RequestKind::First => "",
+            RequestKind::Full { .. }
+            | RequestKind::ToolResult { .. }
+            | RequestKind::Plain { .. }
+            | RequestKind::CallAgain => ", correction",
+            RequestKind::Patch { .. } => ", patch correction",
+            RequestKind::Reminder { .. } => ", reminder",
         };
         let form = if self.mode == OutputMode::Plain {
             String::new()
@@ -127,34 +130,34 @@ impl Plan {
             format!(", {} form", self.form.name())
         };
         let actions = if self.protocol == Protocol::Actions { "actions, " } else { "" };
-        format!("{actions}{mode}{form}{ask}")
+        format!("{actions}{mode}{form}{request_kind}")
     }
 }
 
-/// A request, and the keywords that the backend was not asked to enforce.
+/// A request, with the keywords that the backend is not asked to enforce.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRequest {
     pub(crate) request: Arc<Request>,
     pub(crate) unenforced: Vec<String>,
 }
 
-/// The request for a plan.
-fn prepare(context: &RequestContext<'_>, plan: &Plan) -> Prepared {
+/// Builds the request of a plan.
+fn prepare(context: &RequestContext<'_>, plan: &Plan) -> PreparedRequest {
     if plan.protocol == Protocol::Actions
         && let Some(envelope) = &context.tools.envelope
     {
         return actions::prepare(context, plan, envelope);
     }
     let blueprint = &*context.task.blueprint;
-    let Some(enforced) = &context.task.contract else { return plain(context, plan) };
-    let whole = match (&enforced.wrapped, plan.mode.wants_object()) {
+    let Some(contract) = &context.task.contract else { return prepare_plain(context, plan) };
+    let whole = match (&contract.wrapped, plan.mode.wants_object()) {
         (Some(wrapped), true) => wrapped.source(),
-        _ => enforced.schema.source(),
+        _ => contract.schema.source(),
     };
     let shown = plan.parts().map_or(whole, |parts| parts.schema.source());
-    // A model that needs a grammar copies what it is shown, and has the form without that.
+    // Small models copy examples, and the grammar already enforces the form.
     let is_shown = plan.parts().is_none() && plan.mode != OutputMode::Grammar;
-    let example = enforced.contract.example.as_ref().filter(|_| is_shown);
+    let example = contract.definition.example.as_ref().filter(|_| is_shown);
     let mut request = request(context, plan);
     if plan.mode == OutputMode::Prompt {
         request.system = blueprint.system_prompt.clone();
@@ -162,46 +165,46 @@ fn prepare(context: &RequestContext<'_>, plan: &Plan) -> Prepared {
         let base = blueprint.system_prompt.as_deref();
         request.system = Some(prompt::system(
             base,
-            (worded(enforced, plan.mode), enforced.tool),
+            (prompt_mode(contract, plan.mode), contract.tool),
             plan.form,
             shown,
             example,
         ));
     }
-    request.messages = messages(context, plan, worded(enforced, plan.mode), shown, example);
-    request.tools = context.tools.callables.shown().collect();
-    let offered = offered(context, plan, shown);
-    let shown = offered.as_ref().unwrap_or(shown);
-    let target = Target { name: enforced.name(&blueprint.name), tool: enforced.tool, shown };
+    request.messages = messages(context, plan, prompt_mode(contract, plan.mode), shown, example);
+    request.tools = context.tools.callables.request_tools().collect();
+    let restricted_schema = restricted_schema(context, plan, shown);
+    let shown = restricted_schema.as_ref().unwrap_or(shown);
+    let target = Target { name: contract.name(&blueprint.name), tool: contract.tool, shown };
     let unenforced = constrain(&mut request, &target, context.backend, plan);
-    choose(&mut request, context, plan);
-    Prepared { request: Arc::new(request), unenforced }
+    set_tool_choice(&mut request, context, plan);
+    PreparedRequest { request: Arc::new(request), unenforced }
 }
 
-/// How a result is asked for in words. Where the contract is the one schema that the server forces, nothing has to
-/// travel inside it.
-fn worded(enforced: &Enforced, mode: OutputMode) -> OutputMode {
-    if mode == OutputMode::Universal && enforced.is_universal() { OutputMode::SystemPrompt } else { mode }
+/// Returns the mode that the prompt describes. If the contract is the schema that the server
+/// forces, the result is not nested in `custom_fields`.
+fn prompt_mode(contract: &CompiledContract, mode: OutputMode) -> OutputMode {
+    if mode == OutputMode::Universal && contract.is_universal() { OutputMode::SystemPrompt } else { mode }
 }
 
-/// What every request has.
+/// Returns a request with the fields that all modes share.
 fn request(context: &RequestContext<'_>, plan: &Plan) -> Request {
     let contract = context.task.contract.as_ref();
-    // Only programs read it.
+    // Only command backends read the hint.
     let hint = contract.filter(|_| context.backend.kind == BackendKind::Command);
     Request {
         max_tokens: plan.budget,
-        schema_hint: hint.map(|enforced| enforced.contract.schema.clone()),
+        schema_hint: hint.map(|contract| contract.definition.schema.clone()),
         ..Request::default()
     }
 }
 
-fn plain(context: &RequestContext<'_>, plan: &Plan) -> Prepared {
+fn prepare_plain(context: &RequestContext<'_>, plan: &Plan) -> PreparedRequest {
     let first = Message::user(&context.task.input);
-    let mut messages = written(context, plan, first);
-    match &plan.ask {
-        Ask::Plain { reason } => messages.push(Message::user(prompt::plain_retry(reason))),
-        Ask::CallAgain => messages.push(Message::user(prompt::call_again())),
+    let mut messages = conversation(context, plan, first);
+    match &plan.request_kind {
+        RequestKind::Plain { reason } => messages.push(Message::user(prompt::plain_retry(reason))),
+        RequestKind::CallAgain => messages.push(Message::user(prompt::call_again())),
         _ => {}
     }
     messages.extend(reminder(context, plan));
@@ -212,40 +215,41 @@ fn plain(context: &RequestContext<'_>, plan: &Plan) -> Prepared {
     let mut request = Request {
         system,
         messages,
-        tools: context.tools.callables.shown().collect(),
+        tools: context.tools.callables.request_tools().collect(),
         ..request(context, plan)
     };
-    choose(&mut request, context, plan);
-    Prepared { request: Arc::new(request), unenforced: Vec::new() }
+    set_tool_choice(&mut request, context, plan);
+    PreparedRequest { request: Arc::new(request), unenforced: Vec::new() }
 }
 
-/// Whether the model has to call a tool, and which.
-fn choose(request: &mut Request, context: &RequestContext<'_>, plan: &Plan) {
+/// Sets whether the model must call a tool, and which one.
+fn set_tool_choice(request: &mut Request, context: &RequestContext<'_>, plan: &Plan) {
     if context.tools.callables.is_empty() {
         return;
     }
     let is_last = context.tools.is_last();
     match plan.mode {
         OutputMode::Tool => {
-            let forces =
+            let can_force =
                 !matches!(context.backend.capabilities.forced_tools, Support::Refused | Support::Ignored);
-            let has_to_submit = is_last || matches!(plan.ask, Ask::Reminder { .. });
-            request.tool_choice = match has_to_submit && forces {
-                true => ToolChoice::Named(SUBMIT.to_owned()),
-                false => ToolChoice::Auto,
+            let has_to_submit = is_last || matches!(plan.request_kind, RequestKind::Reminder { .. });
+            request.tool_choice = if has_to_submit && can_force {
+                ToolChoice::Named(SUBMIT.to_owned())
+            } else {
+                ToolChoice::Auto
             };
         }
-        // Under a grammar what is not offered cannot be called.
+        // Under a grammar, the model can only call tools that are offered.
         OutputMode::Grammar if is_last => request.tools.clear(),
-        OutputMode::Grammar if has_to_look(context, plan) => request.tool_choice = ToolChoice::Required,
+        OutputMode::Grammar if must_call_first(context, plan) => request.tool_choice = ToolChoice::Required,
         _ if is_last => request.tool_choice = ToolChoice::None,
         _ => {}
     }
 }
 
-/// Whether the model has to look before it answers: whoever cites has to have seen something, and small models answer
-/// at once.
-fn has_to_look(context: &RequestContext<'_>, plan: &Plan) -> bool {
+/// Returns whether the model must call a tool before it answers. Citations need paths that tools
+/// have shown, and small models answer at once.
+fn must_call_first(context: &RequestContext<'_>, plan: &Plan) -> bool {
     plan.mode == OutputMode::Grammar
         && !context.task.blueprint.cites.is_empty()
         && context.tools.seen.is_empty()
@@ -253,38 +257,35 @@ fn has_to_look(context: &RequestContext<'_>, plan: &Plan) -> bool {
         && !context.tools.callables.is_empty()
 }
 
-/// The schema with only known files in the places that cite them, for a grammar: there nothing else can be written.
-fn offered(context: &RequestContext<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
+/// Returns a schema for grammars that only allows known files where the result cites files.
+fn restricted_schema(context: &RequestContext<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
     if plan.mode != OutputMode::Grammar || plan.parts().is_some() {
         return None;
     }
     let Blueprint { cites, changes, .. } = &*context.task.blueprint;
     let exact = context.task.under_grammar.clone().or_else(|| {
-        let own = context.task.contract.as_ref()?.own_response()?;
-        universal::exact_schema(
-            own.name(),
-            &criteria::criteria(&context.tools.decided, &context.tools.undecided),
-        )
+        let own = context.task.contract.as_ref()?.own_response_type()?;
+        universal::exact_schema(own.name(), &criteria::criteria(&context.tools.decided, &context.tools.undecided))
     });
     if exact.is_none() && cites.is_empty() && changes.is_empty() {
         return None;
     }
     let mut narrowed = exact.unwrap_or_else(|| shown.clone());
-    cite::offer(&mut narrowed, shown, cites, &context.tools.seen);
-    cite::offer(&mut narrowed, shown, changes, &context.tools.written);
+    cite::restrict_to_known_paths(&mut narrowed, shown, cites, &context.tools.seen);
+    cite::restrict_to_known_paths(&mut narrowed, shown, changes, &context.tools.written);
     Some(narrowed)
 }
 
-/// The conversation so far, with the question in its place.
-fn written(context: &RequestContext<'_>, plan: &Plan, first: Message) -> Vec<Message> {
-    let RequestContext { tools, past, backend, .. } = context;
+/// Returns the conversation, with the input of this run in its place.
+fn conversation(context: &RequestContext<'_>, plan: &Plan, first: Message) -> Vec<Message> {
+    let RequestContext { tools, past_runs, backend, .. } = context;
     let writer = ConversationWriter { callables: &tools.callables, protocol: plan.protocol, backend };
-    writer.write(past, first, &tools.turns)
+    writer.write(past_runs, first, &tools.turns)
 }
 
-/// A word about how much is left, to whoever goes on.
+/// Returns the reminder of how many steps are left, if one is due.
 fn reminder(context: &RequestContext<'_>, plan: &Plan) -> Option<Message> {
-    let reminder = context.tools.reminder().filter(|_| matches!(plan.ask, Ask::First))?;
+    let reminder = context.tools.reminder().filter(|_| matches!(plan.request_kind, RequestKind::First))?;
     let how = match (plan.protocol, plan.mode) {
         (Protocol::Actions, _) => "with the action NORMAL_RESPONSE".to_owned(),
         (_, OutputMode::Tool) => format!("by calling {SUBMIT}"),
@@ -293,7 +294,8 @@ fn reminder(context: &RequestContext<'_>, plan: &Plan) -> Option<Message> {
     Some(Message::user(prompt::steps_left(reminder, &how)))
 }
 
-/// The conversation. Retries do not make it grow: a correction stands for all that went before it in its step.
+/// Returns the messages of the request. Retries do not grow the conversation: a correction replaces
+/// the earlier corrections of its step.
 fn messages(
     context: &RequestContext<'_>,
     plan: &Plan,
@@ -304,28 +306,34 @@ fn messages(
     let input = &context.task.input;
     let tool = context.task.contract.as_ref().map_or(SUBMIT, |contract| contract.tool);
     // A correction shows the schema itself.
-    let corrects = matches!(plan.ask, Ask::Full { .. } | Ask::Patch { .. });
+    let corrects = matches!(plan.request_kind, RequestKind::Full { .. } | RequestKind::Patch { .. });
     let first = match plan.mode {
         OutputMode::Prompt if !corrects => Message::user(prompt::user(input, plan.form, shown, example)),
         _ => Message::user(input),
     };
-    let mut list = written(context, plan, first);
-    match &plan.ask {
-        Ask::First | Ask::Plain { .. } => list.extend(reminder(context, plan)),
-        Ask::CallAgain => list.push(Message::user(prompt::call_again())),
-        Ask::Full { why, errors, previous } => list.push(Message::user(match plan.mode {
-            OutputMode::Tool => prompt::tool_retry(*why, errors, tool),
-            _ => prompt::full_retry(*why, errors, previous, (mode, plan.form), shown),
+    let mut list = conversation(context, plan, first);
+    match &plan.request_kind {
+        RequestKind::First | RequestKind::Plain { .. } => list.extend(reminder(context, plan)),
+        RequestKind::CallAgain => list.push(Message::user(prompt::call_again())),
+        RequestKind::Full { retry_reason, errors, previous } => list.push(Message::user(match plan.mode {
+            OutputMode::Tool => prompt::tool_retry(*retry_reason, errors, tool),
+            _ => prompt::full_retry(*retry_reason, errors, previous, (mode, plan.form), shown),
         })),
-        Ask::Patch { why, errors, parts } => {
-            list.push(Message::user(prompt::patch_retry(*why, errors, parts, plan.form, (plan.mode, tool))));
+        RequestKind::Patch { retry_reason, errors, parts } => {
+            list.push(Message::user(prompt::patch_retry(
+                *retry_reason,
+                errors,
+                parts,
+                plan.form,
+                (plan.mode, tool),
+            )));
         }
-        Ask::ToolResult { why, errors, content, calls } => {
+        RequestKind::ToolResult { retry_reason, errors, content, calls } => {
             list.push(Message::assistant(content.clone(), calls.clone()));
-            let answer = prompt::tool_retry(*why, errors, tool);
+            let answer = prompt::tool_retry(*retry_reason, errors, tool);
             list.extend(calls.iter().map(|call| Message::tool(&call.id, answer.clone())));
         }
-        Ask::Reminder { content } => {
+        RequestKind::Reminder { content } => {
             if !content.trim().is_empty() {
                 list.push(Message::assistant(content.clone(), Vec::new()));
             }
@@ -335,14 +343,15 @@ fn messages(
     list
 }
 
-/// What a backend is asked to keep to.
+/// The schema to enforce, with its name and tool.
 struct Target<'a> {
     name: String,
     tool: &'static str,
     shown: &'a Value,
 }
 
-/// Asks the backend itself to keep to the schema, where the plan says so, and tells what it cannot keep.
+/// Asks the backend to enforce the schema, if the mode supports it. Returns the keywords that it
+/// does not enforce.
 fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, plan: &Plan) -> Vec<String> {
     if !plan.mode.is_native() && plan.mode != OutputMode::Tool {
         return Vec::new();
@@ -351,7 +360,7 @@ fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, 
     let narrowed = plan.narrow.map(|characters| narrow(target.shown, characters));
     let schema = narrowed.as_ref().unwrap_or(target.shown);
     let lowered = match backend.kind {
-        // It takes any schema, and says itself what it could not express.
+        // The embedded backend accepts any schema and reports the keywords that it cannot express.
         BackendKind::Embedded => {
             Lowered { schema: schema.clone(), strict: true, lost: Vec::new(), needs_restore: false }
         }
@@ -375,7 +384,7 @@ fn submit_tool(
     dialect: Dialect,
     backend: &BackendInfo,
 ) -> Vec<String> {
-    // A schema is only worth lowering where the backend enforces what is left of it.
+    // Lowering the schema only helps if the backend enforces the result.
     let strict = lowered.strict && dialect == Dialect::OpenAi;
     let enforces = strict || backend.capabilities.forced_tools == Support::Enforced;
     let (parameters, lost) =

@@ -1,4 +1,4 @@
-//! The words that models get: where the schema stands, and what a retry says.
+//! The texts that models read: the sections that show the schema, and the messages of retries.
 
 use serde_json::Value;
 use slipform_schema::{compact, compact_within};
@@ -8,27 +8,27 @@ use crate::output_mode::OutputMode;
 use crate::patch::Parts;
 use crate::tool_state::Reminder;
 
-/// The longest previous response that a retry repeats, in characters. A model that wrote more than that
-/// is not helped by reading it again.
+/// The longest previous response that a retry repeats, in characters. Repeating a longer one does
+/// not help the model.
 const PREVIOUS_CHARACTERS_MAX: usize = 24_000;
 
-/// The longest skeleton for a model that is held to the schema by a grammar, in characters: it only has to
-/// know what is meant, and its context is short.
+/// The longest schema skeleton for a model under a grammar, in characters. The grammar enforces the
+/// form, and the context of such a model is short.
 const GRAMMAR_SKELETON_CHARACTERS_MAX: usize = 4_000;
 
-/// The longest previous response that a retry repeats to such a model.
+/// The longest previous response that a retry repeats to a model under a grammar, in characters.
 const GRAMMAR_PREVIOUS_CHARACTERS_MAX: usize = 1_500;
 
-/// What a model hears that is asked a plain question by mode of a server that forces the universal response.
+/// Instructions for a run without a contract on a server that forces the universal response.
 pub(crate) const MESSAGE_ALONE: &str = "## Required Output Format\n\nYour response is a universal agent response. Set \
      `response_type` to \"custom\", `status` to \"success\" and `message` to your whole answer; nothing else is read.";
 
-/// How the schema is shown; [`SchemaForm`] with the question of `auto` settled.
+/// How the schema is shown: [`SchemaForm`] with `auto` resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As JSON Schema.
+    /// JSON Schema.
     Json,
-    /// As a typed skeleton.
+    /// A typed skeleton.
     Compact,
 }
 
@@ -49,7 +49,7 @@ impl Form {
         }
     }
 
-    /// The schema as this form shows it.
+    /// Returns the schema in this form.
     pub(crate) fn show(self, mode: OutputMode, schema: &Value) -> String {
         match self {
             Form::Json => format!("```json\n{}\n```", pretty(schema)),
@@ -65,7 +65,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-/// The system prompt with the section that ends it.
+/// Returns the system prompt, ending with the output section.
 pub(crate) fn system(
     base: Option<&str>,
     (mode, tool): (OutputMode, &str),
@@ -105,7 +105,7 @@ pub(crate) fn system(
     text
 }
 
-/// The user message with the section that ends it (strategy `prompt`).
+/// Returns the user message, ending with the output section (strategy `prompt`).
 pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Value>) -> String {
     let mut text = input.trim_end().to_owned();
     if let Some(example) = example {
@@ -125,7 +125,7 @@ pub(crate) fn user(input: &str, form: Form, schema: &Value, example: Option<&Val
     text
 }
 
-/// Adds a section after an empty line.
+/// Appends a section after an empty line.
 pub(crate) fn add(text: &mut String, section: &str) {
     if !text.is_empty() {
         text.push_str("\n\n");
@@ -133,48 +133,48 @@ pub(crate) fn add(text: &mut String, section: &str) {
     text.push_str(section);
 }
 
-/// Why a reply is asked for again.
+/// The reason for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// It violates the schema.
+pub(crate) enum RetryReason {
+    /// The reply violates the schema.
     Mismatch,
-    /// There was no usable answer at all.
+    /// The reply has no usable answer.
     NoAnswer,
-    /// It was cut off.
+    /// The reply was truncated.
     CutOff,
-    /// Its values are placeholders.
+    /// The result holds placeholders.
     Placeholder,
-    /// It does not keep to the action protocol.
+    /// The reply does not follow the action protocol.
     Envelope,
-    /// It cites what is not there.
+    /// The result names files that do not exist or were not changed.
     Citation,
-    /// It contradicts what was checked.
+    /// The result contradicts decided criteria.
     Contradiction,
 }
 
-impl Why {
+impl RetryReason {
     fn headline(self) -> &'static str {
         match self {
-            Why::Mismatch => "Your output did not match the required schema.",
-            Why::NoAnswer => "Your output could not be used.",
-            Why::CutOff => "Your output was cut off before it was complete. Answer more briefly.",
-            Why::Envelope => "Your response is not one valid action.",
-            Why::Citation => {
+            RetryReason::Mismatch => "Your output did not match the required schema.",
+            RetryReason::NoAnswer => "Your output could not be used.",
+            RetryReason::CutOff => "Your output was cut off before it was complete. Answer more briefly.",
+            RetryReason::Envelope => "Your response is not one valid action.",
+            RetryReason::Citation => {
                 "Your output names files that are not in the project, or that were not changed. Name only files that you have seen or changed."
             }
-            Why::Contradiction => {
+            RetryReason::Contradiction => {
                 "Your output contradicts what was checked. Report every criterion as it was found, and conclude from that."
             }
-            Why::Placeholder => {
+            RetryReason::Placeholder => {
                 "Your output matches the schema, but holds placeholders instead of content. Give the real content."
             }
         }
     }
 }
 
-/// The full form of a retry: errors, previous response, schema.
+/// Returns the full form of a retry: errors, previous response and schema.
 pub(crate) fn full_retry(
-    why: Why,
+    retry_reason: RetryReason,
     errors: &[String],
     previous: &str,
     shown: (OutputMode, Form),
@@ -186,12 +186,12 @@ pub(crate) fn full_retry(
         }
         _ => "Please provide a corrected response that matches the schema exactly.",
     };
-    retry(opening(why, errors), previous, shown, schema, please)
+    retry(opening(retry_reason, errors), previous, shown, schema, please)
 }
 
-/// The retry of a result that stands inside an action.
+/// Returns the retry of a result inside an action.
 pub(crate) fn answer_retry(
-    why: Why,
+    retry_reason: RetryReason,
     errors: &[String],
     previous: &str,
     shown: (OutputMode, Form),
@@ -199,7 +199,7 @@ pub(crate) fn answer_retry(
 ) -> String {
     let please = "Please answer again with the action NORMAL_RESPONSE; its `parameters` hold the corrected result as an \
                   object that matches the schema exactly.";
-    retry(opening(why, errors), previous, shown, schema, please)
+    retry(opening(retry_reason, errors), previous, shown, schema, please)
 }
 
 fn retry(
@@ -213,7 +213,7 @@ fn retry(
         let previous = shortened(previous.trim(), previous_characters(mode));
         text.push_str(&format!("\n\n## Your Previous Response\n{previous}"));
     }
-    // Under a grammar the system prompt, which shows the schema, is already most of the context.
+    // Under a grammar the system prompt already shows the schema and fills most of the context.
     if mode != OutputMode::Grammar {
         text.push_str(&format!("\n\n## Required Schema\n{}", form.show(mode, schema)));
     }
@@ -223,7 +223,7 @@ fn retry(
     text
 }
 
-/// How much is left of the agent's loop.
+/// Returns the reminder of how many steps are left.
 pub(crate) fn steps_left(reminder: Reminder, how: &str) -> String {
     match reminder {
         Reminder::Half { used, of } => format!(
@@ -239,15 +239,15 @@ fn previous_characters(mode: OutputMode) -> usize {
     if mode == OutputMode::Grammar { GRAMMAR_PREVIOUS_CHARACTERS_MAX } else { PREVIOUS_CHARACTERS_MAX }
 }
 
-/// The patch form of a retry: only the parts that are wrong.
+/// Returns the patch form of a retry: only the invalid parts.
 pub(crate) fn patch_retry(
-    why: Why,
+    retry_reason: RetryReason,
     errors: &[String],
     parts: &Parts,
     form: Form,
     (mode, tool): (OutputMode, &str),
 ) -> String {
-    let mut text = opening(why, errors);
+    let mut text = opening(retry_reason, errors);
     let now: Vec<String> = parts
         .list
         .iter()
@@ -256,10 +256,10 @@ pub(crate) fn patch_retry(
             Some(format!("- {}: {current}", part.pointer))
         })
         .collect();
-    if !now.is_empty() && why != Why::CutOff {
+    if !now.is_empty() && retry_reason != RetryReason::CutOff {
         text.push_str(&format!("\n\n## Current Values\n{}", now.join("\n")));
     }
-    // Under the tool nothing but a call is read, so that asking for bare JSON would ask for a failure.
+    // In tool mode only a call is read, so the retry must not ask for bare JSON.
     let last = match mode {
         OutputMode::Tool => format!("Please call {tool} with that object as its arguments."),
         _ => "Output ONLY the valid JSON, no additional text.".to_owned(),
@@ -272,15 +272,15 @@ pub(crate) fn patch_retry(
     text
 }
 
-/// The answer to a tool call whose arguments were wrong.
-pub(crate) fn tool_retry(why: Why, errors: &[String], tool: &str) -> String {
+/// Returns the answer to a tool call with invalid arguments.
+pub(crate) fn tool_retry(retry_reason: RetryReason, errors: &[String], tool: &str) -> String {
     format!(
         "{}\n\nPlease call {tool} again with arguments that match its schema exactly.\n</output-validation-error>",
-        opening(why, errors)
+        opening(retry_reason, errors)
     )
 }
 
-/// What a model hears that did not call the tool.
+/// Returns the reminder for a model that did not call the tool.
 pub(crate) fn reminder(tool: &str) -> String {
     format!(
         "<output-validation-error>\nYou did not call {tool}.\n\n## Validation Errors\n- $: no result was submitted\n\n\
@@ -288,26 +288,27 @@ pub(crate) fn reminder(tool: &str) -> String {
     )
 }
 
-/// What a model hears whose call was cut off.
+/// Returns the retry for a model whose call was truncated.
 pub(crate) fn call_again() -> String {
     "<output-validation-error>\nYour tool call was cut off by the token limit and was not made. Make it again, with less \
      at once: several short calls instead of a long one.\n</output-validation-error>"
         .to_owned()
 }
 
-/// What a model hears that gave no answer to a plain question.
+/// Returns the retry for a model that gave no text.
 pub(crate) fn plain_retry(reason: &str) -> String {
     format!(
         "<output-validation-error>\nYour output could not be used: {reason}. Please answer.\n</output-validation-error>"
     )
 }
 
-/// What an author hears whose answer is not clear.
+/// Returns the follow-up questions about an unclear answer.
 pub(crate) fn clarify(questions: &[String]) -> String {
     let asked: Vec<String> = questions.iter().map(|question| format!("- {question}")).collect();
-    let asked = match asked.is_empty() {
-        true => "- Can you make it more complete, clearer and more exact?".to_owned(),
-        false => asked.join("\n"),
+    let asked = if asked.is_empty() {
+        "- Can you make it more complete, clearer and more exact?".to_owned()
+    } else {
+        asked.join("\n")
     };
     format!(
         "<clarification-needed>\nYour answer is not clear enough yet.\n\n## Questions\n{asked}\n\n\
@@ -315,9 +316,13 @@ pub(crate) fn clarify(questions: &[String]) -> String {
     )
 }
 
-fn opening(why: Why, errors: &[String]) -> String {
+fn opening(retry_reason: RetryReason, errors: &[String]) -> String {
     let lines: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
-    format!("<output-validation-error>\n{}\n\n## Validation Errors\n{}", why.headline(), lines.join("\n"))
+    format!(
+        "<output-validation-error>\n{}\n\n## Validation Errors\n{}",
+        retry_reason.headline(),
+        lines.join("\n")
+    )
 }
 
 fn shortened(text: &str, characters: usize) -> String {

@@ -1,4 +1,4 @@
-//! What follows from a reply that acts: tools are called, agents are started, and the loop goes on or ends.
+//! Handles replies that call tools or agents, and their results, until the loop continues or ends.
 
 use serde_json::{Map, Value, json};
 use slipform_types::{
@@ -9,41 +9,42 @@ use slipform_types::{
 use crate::cite;
 use crate::criteria;
 use crate::decide::Rejection;
-use crate::delegation::Known;
-use crate::envelope::{self, EnvelopeAction, wanted};
+use crate::delegation::KnownChild;
+use crate::envelope::{self, EnvelopeAction, parse_action};
 use crate::error::Error;
-use crate::judge::{Accepted, JudgedReply, LEAVING_OUT, Verdict, judge, judge_text};
+use crate::judge::{AcceptedResult, DISCARDING_REPAIRS, JudgeContext, Verdict, judge, judge_text};
 use crate::output_mode::OutputMode;
 use crate::patch::below;
-use crate::plan::{Ask, Plan};
+use crate::plan::{Plan, RequestKind};
 use crate::program;
-use crate::prompt::Why;
+use crate::prompt::RetryReason;
 use crate::state::State;
-use crate::tool_state::{CALLS_A_REPLY_MAX, Pending, PendingStep, Step, answer};
-use crate::usage::words;
+use crate::tool_state::{CALLS_A_REPLY_MAX, PendingCall, PendingWork, Step, answer_text};
+use crate::usage::reply_text;
 
-/// What is wrong with a reply that is no action.
+/// The error of a reply that is not a valid action.
 const NO_ACTION: &str = "Output did not follow the action protocol";
 
 impl State {
-    /// The calls that a reply makes, other than submitting its result; none where it makes none.
-    pub(crate) fn calls_of(&self, reply: &Reply) -> Option<Vec<ToolCall>> {
+    /// Returns the calls of a reply other than submissions, or `None` if there are none.
+    pub(crate) fn tool_calls_in(&self, reply: &Reply) -> Option<Vec<ToolCall>> {
         let calls: Vec<ToolCall> =
-            reply.tool_calls.iter().filter(|call| !self.submits(call)).cloned().collect();
+            reply.tool_calls.iter().filter(|call| !self.is_submission(call)).cloned().collect();
         (!calls.is_empty()).then_some(calls)
     }
 
-    /// Whether a call submits the result.
-    fn submits(&self, call: &ToolCall) -> bool {
+    /// Returns whether a call submits the result.
+    fn is_submission(&self, call: &ToolCall) -> bool {
         self.contract().is_some_and(|contract| call.name == contract.tool)
     }
 
-    /// The model has called: what is wrong is answered at once, everything else is to be done.
+    /// Begins a step with the calls of a reply. Invalid calls are answered at once; the others
+    /// become pending.
     pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<ToolCall>, reply: &Reply) {
-        // In an action it is the name of a tool that there is not.
-        let is_submit = |call: &&ToolCall| !reply.tool_calls.is_empty() && self.submits(call);
+        // Under the action protocol `submit_result` is not a tool.
+        let is_submit = |call: &&ToolCall| !reply.tool_calls.is_empty() && self.is_submission(call);
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
-        let named = self.tools.named_apart(&[calls, submits].concat(), &self.past);
+        let named = self.tools.with_unique_ids(&[calls, submits].concat(), &self.past_runs);
         let (submits, calls): (Vec<_>, Vec<_>) = named.into_iter().partition(|call| is_submit(&call));
         let submission = (!submits.is_empty()).then(|| Reply {
             text: String::new(),
@@ -52,7 +53,7 @@ impl State {
             ..reply.clone()
         });
         let left = self.tools.calls_left();
-        if let Some(message) = self.tools.over_limit(calls.len()).filter(|_| submission.is_none()) {
+        if let Some(message) = self.tools.exceeded_limit(calls.len()).filter(|_| submission.is_none()) {
             return self.end(RunErrorType::LimitExceeded, message);
         }
         let mut list = Vec::new();
@@ -68,29 +69,30 @@ impl State {
                 _ => None,
             };
             let (mut pending, mut wrong) =
-                self.tools.check(call, &self.children, plan.protocol, has_contract);
+                self.tools.check_call(call, &self.children, plan.protocol, has_contract);
             match not_made {
                 Some(reason) => {
-                    pending.work = PendingStep::Nothing;
+                    pending.work = PendingWork::Nothing;
                     wrong = Some(format!("This call was not made: {reason}."));
                 }
                 None => self.tools.tool_calls += 1,
             }
-            self.note_wrong(&pending, wrong);
+            self.note_rejected_call(&pending, wrong);
             list.push(pending);
         }
-        // Under actions all that was said is the call, in whichever form it came.
-        let said = match plan.protocol {
-            Protocol::Actions if reply.text.is_empty() => words(reply),
+        // Under the action protocol the call is the whole text, in whichever form it came.
+        let assistant_text = match plan.protocol {
+            Protocol::Actions if reply.text.is_empty() => reply_text(reply),
             _ => reply.text.clone(),
         };
-        self.tools.step = Some(Box::new(Step { plan, said, calls: list, submission, is_opening: false }));
+        self.tools.step =
+            Some(Box::new(Step { plan, assistant_text, calls: list, submission, is_opening: false }));
     }
 
-    /// Calls what the blueprint wants called before the model is asked.
-    pub(crate) fn open(&mut self) {
+    /// Makes the opening calls of the blueprint before the first model call.
+    pub(crate) fn begin_opening_calls(&mut self) {
         let opening = self.task.as_ref().map(|task| task.blueprint.opening.clone()).unwrap_or_default();
-        if opening.is_empty() || !self.past.is_empty() {
+        if opening.is_empty() || !self.past_runs.is_empty() {
             return;
         }
         let Some(planned) = self.plan.take() else { return };
@@ -99,18 +101,22 @@ impl State {
             let id = format!("opening-{}", index + 1);
             let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments };
             let called = ToolCall { id, name: call.tool, arguments: arguments.to_string() };
-            let (pending, wrong) =
-                self.tools.check(called, &self.children, planned.plan.protocol, self.contract().is_some());
-            self.note_wrong(&pending, wrong);
+            let (pending, wrong) = self.tools.check_call(
+                called,
+                &self.children,
+                planned.plan.protocol,
+                self.contract().is_some(),
+            );
+            self.note_rejected_call(&pending, wrong);
             list.push(pending);
         }
-        let (plan, said) = (planned.plan, String::new());
+        let (plan, assistant_text) = (planned.plan, String::new());
         self.tools.step =
-            Some(Box::new(Step { plan, said, calls: list, submission: None, is_opening: true }));
+            Some(Box::new(Step { plan, assistant_text, calls: list, submission: None, is_opening: true }));
     }
 
     /// Answers a call that is not made.
-    fn note_wrong(&mut self, pending: &Pending, wrong: Option<String>) {
+    fn note_rejected_call(&mut self, pending: &PendingCall, wrong: Option<String>) {
         if let Some(message) = wrong {
             self.notes.push_back(EventBody::PostTool {
                 call_id: pending.id.clone(),
@@ -121,62 +127,73 @@ impl State {
         }
     }
 
-    /// A tool, or the program of a procedural agent, has answered.
-    pub(crate) fn tool_answered(
+    /// Handles the result of a tool, or of the program of a procedural agent.
+    pub(crate) fn handle_tool_result(
         &mut self,
         call_id: &str,
         tool: &str,
         output: &Value,
         error: Option<&str>,
     ) -> Result<(), Error> {
-        if self.was_cut_short() {
+        if self.is_interrupted() {
             return Ok(());
         }
         if self.program.is_some() && call_id == program::CALL_ID {
-            self.program_ended(output, error);
+            self.handle_program_end(output, error);
             return Ok(());
         }
-        if let Some(hired) = self.dismiss(|hired| hired.child.call_id == call_id) {
-            // Nothing but a refusal is told this mode.
-            self.hired_ended(&hired, Err(error.unwrap_or("it could not be started").to_owned()));
+        if let Some(internal_child) =
+            self.take_internal_child(|internal_child| internal_child.child.call_id == call_id)
+        {
+            // Internal children receive `post_tool` only when they are refused.
+            self.handle_internal_child_end(
+                &internal_child,
+                Err(error.unwrap_or("it could not be started").to_owned()),
+            );
             return Ok(());
         }
-        let step = self.tools.step.as_mut().ok_or(Error::Journal("a tool answered that was never called"))?;
+        let step =
+            self.tools.step.as_mut().ok_or(Error::Journal("`post_tool` without a pending tool call"))?;
         let is_opening = step.is_opening;
-        let call = step.waiting(call_id).ok_or(Error::Journal("a tool answered that was never called"))?;
-        call.answer = Some(answer(output, error));
-        if let (PendingStep::Tool(input), CHECKING_TOOL) = (&call.work, tool) {
-            criteria::decide(&mut self.tools.decided, input, output, is_opening);
-            criteria::leave_open(&mut self.tools.undecided, output);
+        let call =
+            step.unanswered_call(call_id).ok_or(Error::Journal("`post_tool` without a pending tool call"))?;
+        call.answer = Some(answer_text(output, error));
+        if let (PendingWork::Tool(input), CHECKING_TOOL) = (&call.work, tool) {
+            criteria::record_decisions(&mut self.tools.decided, input, output, is_opening);
+            criteria::record_undecided(&mut self.tools.undecided, output);
         }
-        cite::see(&mut self.tools.seen, tool, output);
-        cite::write(&mut self.tools.written, tool, output);
+        cite::record_seen_paths(&mut self.tools.seen, tool, output);
+        cite::record_written_path(&mut self.tools.written, tool, output);
         self.end_step_if_over();
         Ok(())
     }
 
-    pub(crate) fn child_started(
+    pub(crate) fn handle_child_started(
         &mut self,
         call_id: &str,
         agent_name: &str,
         session_id: &SessionId,
         mode: ExecutionMode,
     ) -> Result<(), Error> {
-        if self.was_cut_short() {
+        if self.is_interrupted() {
             return Ok(());
         }
-        if let Some(hired) = self.hired.iter_mut().find(|hired| hired.child.call_id == call_id) {
-            hired.session_id = Some(session_id.clone());
+        if let Some(internal_child) =
+            self.internal_children.iter_mut().find(|internal_child| internal_child.child.call_id == call_id)
+        {
+            internal_child.session_id = Some(session_id.clone());
             return Ok(());
         }
         let step =
-            self.tools.step.as_mut().ok_or(Error::Journal("an agent was started that nobody called"))?;
-        let call = step.waiting(call_id).ok_or(Error::Journal("an agent was started that nobody called"))?;
-        // The latest that was spoken to stands last.
+            self.tools.step.as_mut().ok_or(Error::Journal("`child_started` without a pending delegation"))?;
+        let call = step
+            .unanswered_call(call_id)
+            .ok_or(Error::Journal("`child_started` without a pending delegation"))?;
+        // The child that was addressed last is at the end of the list.
         self.children.retain(|child| child.session_id != *session_id);
-        self.children.push(Known { session_id: session_id.clone(), agent_name: agent_name.to_owned() });
+        self.children.push(KnownChild { session_id: session_id.clone(), agent_name: agent_name.to_owned() });
         let is_awaited = mode == ExecutionMode::Sync;
-        call.work = PendingStep::Working {
+        call.work = PendingWork::Working {
             agent_name: agent_name.to_owned(),
             session_id: session_id.clone(),
             is_awaited,
@@ -191,57 +208,72 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn child_completed(&mut self, end: &ChildEnd) -> Result<(), Error> {
-        if self.was_cut_short() {
+    pub(crate) fn handle_child_completed(&mut self, end: &ChildEnd) -> Result<(), Error> {
+        if self.is_interrupted() {
             return Ok(());
         }
-        if let Some(hired) = self.dismiss(|hired| hired.session_id.as_ref() == Some(&end.child_session_id)) {
-            self.hired_ended(&hired, Ok(end));
+        if let Some(internal_child) = self.take_internal_child(|internal_child| {
+            internal_child.session_id.as_ref() == Some(&end.child_session_id)
+        }) {
+            self.handle_internal_child_end(&internal_child, Ok(end));
             return Ok(());
         }
-        let step = self.tools.step.as_mut().ok_or(Error::Journal("an agent ended that nobody waits for"))?;
-        let call = step.waiting_for(end).ok_or(Error::Journal("an agent ended that nobody waits for"))?;
-        call.answer = Some(match end.is_completed() {
-            true => end.result(),
-            false => format!("Error: the agent {} failed: {}", end.agent_name, end.failure()),
+        let step = self
+            .tools
+            .step
+            .as_mut()
+            .ok_or(Error::Journal("`child_completed` for a child that the run does not wait for"))?;
+        let call = step
+            .unanswered_child_call(end)
+            .ok_or(Error::Journal("`child_completed` for a child that the run does not wait for"))?;
+        call.answer = Some(if end.is_completed() {
+            end.result()
+        } else {
+            format!("Error: the agent {} failed: {}", end.agent_name, end.failure())
         });
         self.end_step_if_over();
         Ok(())
     }
 
-    /// Everything that was called has answered: the model hears of it, or what it submitted beside is judged.
+    /// Ends the step once every call is answered: plans the next model call, or judges the
+    /// submission of the step.
     fn end_step_if_over(&mut self) {
         let Some(step) = self.tools.step.take_if(|step| step.is_over()) else { return };
         self.tools.turns.push(step.turn());
         let Step { plan, submission, .. } = *step;
-        // Whoever goes on has got somewhere. Whoever submits has not, whatever was called beside it.
+        // A step without a submission is progress and resets the retries. A failed submission is
+        // not, even beside other calls.
         if submission.is_none() {
             self.rung.retries = 0;
-            self.rung.patched = false;
+            self.rung.has_tried_patch = false;
         }
         let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
-        let plan = Plan { ask: Ask::First, narrow: None, is_retry: false, budget, ..plan };
+        let plan = Plan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan };
         match submission {
             Some(reply) => self.decide_on_reply(plan, &reply),
             None => self.plan = Some(plan.into()),
         }
     }
 
-    /// A reply under the action protocol.
+    /// Handles a reply under the action protocol.
     pub(crate) fn decide_on_envelope(&mut self, plan: Plan, reply: &Reply) {
         let Some(envelope) = self.tools.envelope.clone() else { return };
-        let asked = JudgedReply { mode: plan.mode, text_counts: false, parts: None };
-        match judge(&envelope, &asked, reply) {
-            Verdict::Valid(accepted) => match wanted(&accepted.value, &self.tools.callables.agents) {
-                // What a model says it would do, or thinks of doing, is not done.
-                EnvelopeAction::Call(_) if !is_last_word(&reply.text) => {
+        let judge_context = JudgeContext { mode: plan.mode, text_counts: false, parts: None };
+        match judge(&envelope, &judge_context, reply) {
+            Verdict::Valid(accepted) => match parse_action(&accepted.value, &self.tools.callables.agents) {
+                // An action that is only mentioned or considered in the text is not performed.
+                EnvelopeAction::Call(_) if !ends_with_json(&reply.text) => {
                     let errors = vec!["$: an action has to be the last thing in a response".to_owned()];
-                    self.correct_envelope(plan, reply, Rejection::unmet(Why::Envelope, errors, NO_ACTION));
+                    self.correct_envelope(
+                        plan,
+                        reply,
+                        Rejection::unmet(RetryReason::Envelope, errors, NO_ACTION),
+                    );
                 }
-                EnvelopeAction::Call(call) if envelope::invents(&reply.text) => {
-                    // What it made up of the answer must not stand beside the answer.
-                    let said = Reply { text: accepted.value.to_string(), ..reply.clone() };
-                    self.begin_step(plan, vec![call], &said);
+                EnvelopeAction::Call(call) if envelope::contains_return_action(&reply.text) => {
+                    // The invented result of the call must not appear in the conversation.
+                    let call_only = Reply { text: accepted.value.to_string(), ..reply.clone() };
+                    self.begin_step(plan, vec![call], &call_only);
                 }
                 EnvelopeAction::Call(call) => self.begin_step(plan, vec![call], reply),
                 EnvelopeAction::Answer { content, parameters } => {
@@ -251,28 +283,32 @@ impl State {
             },
             Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
             other => {
-                if let Some(accepted) = self.outright(&plan, reply) {
+                if let Some(accepted) = self.direct_result(&plan, reply) {
                     return self.accept(plan, accepted, reply);
                 }
-                let trouble = match &other {
-                    Verdict::Invalid(flawed) => {
-                        Rejection::unmet(Why::Envelope, flawed.violations.lines(), NO_ACTION)
+                let rejection = match &other {
+                    Verdict::Invalid(invalid_result) => {
+                        Rejection::unmet(RetryReason::Envelope, invalid_result.violations.lines(), NO_ACTION)
                     }
-                    other => Rejection { why: Why::Envelope, ..self.no_answer(other, envelope.tool) },
+                    other => Rejection {
+                        retry_reason: RetryReason::Envelope,
+                        ..self.no_answer(other, envelope.tool)
+                    },
                 };
-                self.correct_envelope(plan, reply, trouble);
+                self.correct_envelope(plan, reply, rejection);
             }
         }
     }
 
-    /// A result in the form that the server forces on every reply: it needs no action to carry it.
-    fn outright(&self, plan: &Plan, reply: &Reply) -> Option<Accepted> {
+    /// Returns a result in the form that the server forces on every reply. It needs no action
+    /// around it.
+    fn direct_result(&self, plan: &Plan, reply: &Reply) -> Option<AcceptedResult> {
         let contract = self
             .contract()
             .filter(|contract| contract.is_universal() && plan.mode == OutputMode::Universal)?;
-        let asked = JudgedReply { mode: plan.mode, text_counts: false, parts: None };
-        match judge(contract, &asked, reply) {
-            // What was meant as an action is not the result of an agent of one's own.
+        let judge_context = JudgeContext { mode: plan.mode, text_counts: false, parts: None };
+        match judge(contract, &judge_context, reply) {
+            // A value with an action is an incomplete action, not a custom result.
             Verdict::Valid(accepted) if accepted.value["custom_fields"].get("action").is_none() => {
                 Some(accepted)
             }
@@ -280,36 +316,36 @@ impl State {
         }
     }
 
-    /// The last action: its content, or its parameters, have to satisfy the contract.
+    /// Handles the last action: its content or its parameters must satisfy the contract.
     fn decide_on_answer(&mut self, plan: Plan, answer: Answer, reply: &Reply) {
         let Answer { content, parameters, repairs } = answer;
         let Some(contract) = self.contract() else {
             if !content.trim().is_empty() {
-                return self.take_text(plan, content, reply);
+                return self.proceed_with_text(plan, content, reply);
             }
             let errors = vec!["$.content: the answer is empty".to_owned()];
-            let trouble = Rejection::unmet(Why::Envelope, errors, "The model gave no answer");
-            return self.correct_envelope(plan, reply, trouble);
+            let rejection = Rejection::unmet(RetryReason::Envelope, errors, "The model gave no answer");
+            return self.correct_envelope(plan, reply, rejection);
         };
         let text_counts = contract.options().strategy == Strategy::Auto;
-        let by = |mode: OutputMode, text: &str| {
-            judge_text(contract, &JudgedReply { mode, text_counts, parts: None }, text)
+        let judge_as = |mode: OutputMode, text: &str| {
+            judge_text(contract, &JudgeContext { mode, text_counts, parts: None }, text)
         };
-        let said = match by(OutputMode::SystemPrompt, &content) {
-            Verdict::Valid(accepted) if !is_whole(&accepted) => {
+        let in_content = match judge_as(OutputMode::SystemPrompt, &content) {
+            Verdict::Valid(accepted) if !is_only_document(&accepted) => {
                 Verdict::NoJson { reason: "the content is not JSON alone".to_owned() }
             }
             other => other,
         };
-        // Parameters that say nothing stand for none where the content says something.
-        let says_nothing = parameters.as_ref().and_then(Value::as_object).is_some_and(Map::is_empty);
-        let parameters = parameters.filter(|_| !(says_nothing && matches!(said, Verdict::Valid(_))));
-        // Parameters are an object, so that other results come wrapped, as they do in a tool call.
+        // Empty parameters are ignored if the content holds a valid result.
+        let is_empty = parameters.as_ref().and_then(Value::as_object).is_some_and(Map::is_empty);
+        let parameters = parameters.filter(|_| !(is_empty && matches!(in_content, Verdict::Valid(_))));
+        // Parameters are an object, so other results are wrapped, as in a tool call.
         let in_parameters =
-            parameters.as_ref().map(|parameters| by(OutputMode::Tool, &parameters.to_string()));
+            parameters.as_ref().map(|parameters| judge_as(OutputMode::Tool, &parameters.to_string()));
         let verdict = match in_parameters {
             Some(valid @ Verdict::Valid(_)) => valid,
-            other => match (said, other) {
+            other => match (in_content, other) {
                 (valid @ Verdict::Valid(_), _) | (valid, None) => valid,
                 (_, Some(invalid)) => invalid,
             },
@@ -317,60 +353,68 @@ impl State {
         match verdict {
             Verdict::Valid(mut accepted) => {
                 self.usage.flag("actions");
-                // What was changed in the envelope is a change of what it holds.
-                accepted.repairs.splice(0..0, repairs.into_iter().map(in_result));
+                // Repairs of the envelope are also repairs of the result inside it.
+                accepted.repairs.splice(0..0, repairs.into_iter().map(relocate_to_result));
                 self.accept(plan, accepted, reply);
             }
-            Verdict::Invalid(flawed) => {
-                self.usage.failed(&flawed.candidate, &flawed.violations);
-                let trouble =
-                    Rejection::unmet(Why::Mismatch, flawed.violations.lines(), "Output did not match schema");
-                self.correct_envelope(plan, reply, trouble);
+            Verdict::Invalid(invalid_result) => {
+                self.usage.record_invalid_candidate(&invalid_result.candidate, &invalid_result.violations);
+                let rejection = Rejection::unmet(
+                    RetryReason::Mismatch,
+                    invalid_result.violations.lines(),
+                    "Output did not match schema",
+                );
+                self.correct_envelope(plan, reply, rejection);
             }
             other => {
                 let tool = contract.tool;
-                let trouble = self.no_answer(&other, tool);
-                self.correct_envelope(plan, reply, trouble);
+                let rejection = self.no_answer(&other, tool);
+                self.correct_envelope(plan, reply, rejection);
             }
         }
     }
 
-    /// Asks for the envelope again, or for the result inside it.
-    pub(crate) fn correct_envelope(&mut self, plan: Plan, reply: &Reply, trouble: Rejection) {
+    /// Asks again for the envelope, or for the result inside it.
+    pub(crate) fn correct_envelope(&mut self, plan: Plan, reply: &Reply, rejection: Rejection) {
         let mut plan = plan;
-        if trouble.why == Why::Envelope
+        if rejection.retry_reason == RetryReason::Envelope
             && plan.mode.is_native()
             && let Some(route) = self.next_route(&plan)
         {
             plan = plan.on(route);
         }
-        let ask = Ask::Full { why: trouble.why, errors: trouble.errors.clone(), previous: words(reply) };
-        self.retry(trouble, Plan { ask, ..plan });
+        let request_kind = RequestKind::Full {
+            retry_reason: rejection.retry_reason,
+            errors: rejection.errors.clone(),
+            previous: reply_text(reply),
+        };
+        self.retry(rejection, Plan { request_kind, ..plan });
     }
 }
 
-/// Whether a text ends with its JSON, and has not thought it only.
-fn is_last_word(text: &str) -> bool {
-    let said = text.rsplit("</think>").next().unwrap_or_default();
-    let is_thought = said.contains("<think>");
-    let end = said.trim_end().trim_end_matches('`').trim_end();
+/// Returns whether a text ends with JSON outside of its reasoning.
+fn ends_with_json(text: &str) -> bool {
+    let answer = text.rsplit("</think>").next().unwrap_or_default();
+    let is_thought = answer.contains("<think>");
+    let end = answer.trim_end().trim_end_matches('`').trim_end();
     !is_thought && end.ends_with('}')
 }
 
-/// Whether a result was written as one document, with nothing around it: an example in prose is no result.
-fn is_whole(accepted: &Accepted) -> bool {
-    !accepted.repairs.iter().any(|repair| LEAVING_OUT.iter().any(|kind| kind.name() == repair.kind))
+/// Returns whether the result was the only document in its text. An example in prose is not a
+/// result.
+fn is_only_document(accepted: &AcceptedResult) -> bool {
+    !accepted.repairs.iter().any(|repair| DISCARDING_REPAIRS.iter().any(|kind| kind.name() == repair.kind))
 }
 
-/// The last action of a model, with what it took to read it.
+/// The last action of a model, with the repairs of its envelope.
 struct Answer {
     content: String,
     parameters: Option<Value>,
     repairs: Vec<Repair>,
 }
 
-/// A repair of an envelope at its place in the result.
-fn in_result(repair: Repair) -> Repair {
+/// Relocates a repair of the envelope to its path in the result.
+fn relocate_to_result(repair: Repair) -> Repair {
     match below("/parameters", &repair.pointer) {
         Some(rest) => Repair { pointer: rest.to_owned(), ..repair },
         None => repair,

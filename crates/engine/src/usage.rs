@@ -1,43 +1,43 @@
-//! What a run has used and gathered so far: the stuff of receipts and salvage.
+//! Usage data and rejected candidates of a run, from which receipts and salvage are built.
 
 use serde_json::Value;
 use slipform_schema::{Violations, parse_json_path};
 use slipform_types::{Receipt, Repair, Reply, Rung, Salvage, Tokens};
 
-use crate::contract::Enforced;
+use crate::contract::CompiledContract;
 use crate::patch::remove;
 
-/// The account of one run.
+/// The usage of one run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UsageLog {
     pub(crate) calls: u32,
     pub(crate) retries: u32,
-    /// Replies that were to call `submit_result` and did not.
+    /// Replies that should have called `submit_result` and did not.
     pub(crate) missing_submits: u32,
     pub(crate) tokens: Tokens,
-    /// How the latest call asked; none before the first.
+    /// The strategy of the latest call; `None` before the first call.
     pub(crate) strategy: Option<&'static str>,
     pub(crate) rungs: Vec<Rung>,
-    /// Every reply as it was written.
+    /// The text of every reply, unchanged.
     pub(crate) replies: Vec<String>,
-    /// Documents that did not pass, in the order in which they came.
+    /// Documents that failed validation, oldest first.
     pub(crate) candidates: Vec<Value>,
-    best: Option<Best>,
+    best: Option<BestCandidate>,
     flags: Vec<String>,
-    /// What the backends said of their answers so far.
-    said: Vec<String>,
+    /// The flags that backends set on replies so far.
+    backend_flags: Vec<String>,
     unenforced: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-struct Best {
+struct BestCandidate {
     candidate: Value,
     violations: Violations,
 }
 
 impl UsageLog {
-    /// A request was made on the current rung, whatever came of it.
-    pub(crate) fn called(&mut self, is_retry: bool) {
+    /// Counts a call on the current rung, whether it succeeds or not.
+    pub(crate) fn record_call(&mut self, is_retry: bool) {
         self.calls += 1;
         self.retries += u32::from(is_retry);
         if let Some(rung) = self.rungs.last_mut() {
@@ -45,39 +45,41 @@ impl UsageLog {
         }
     }
 
-    pub(crate) fn replied(&mut self, reply: &Reply) {
+    pub(crate) fn record_reply(&mut self, reply: &Reply) {
         self.tokens.input += reply.usage.input;
         self.tokens.output += reply.usage.output;
-        // What the engine could not ask for and what the backend could not do are the same to a reader.
+        // The receipt does not distinguish between keywords that were not sent and keywords that
+        // the backend dropped.
         for keyword in &reply.unenforced {
             if !self.unenforced.contains(keyword) {
                 self.unenforced.push(keyword.clone());
             }
         }
-        self.said.extend(reply.flags.iter().cloned());
-        let said = words(reply);
-        // A model that only thought has written something all the same.
-        self.replies.push(if said.is_empty() { reply.reasoning.clone() } else { said });
+        self.backend_flags.extend(reply.flags.iter().cloned());
+        let text = reply_text(reply);
+        // A reply that holds only reasoning is kept as well.
+        self.replies.push(if text.is_empty() { reply.reasoning.clone() } else { text });
     }
 
-    /// Keeps a document that did not pass.
-    pub(crate) fn failed(&mut self, candidate: &Value, violations: &Violations) {
+    /// Keeps a document that failed validation.
+    pub(crate) fn record_invalid_candidate(&mut self, candidate: &Value, violations: &Violations) {
         self.candidates.push(candidate.clone());
         if self.best.as_ref().is_none_or(|best| violations.total() <= best.violations.total()) {
-            self.best = Some(Best { candidate: candidate.clone(), violations: violations.clone() });
+            self.best = Some(BestCandidate { candidate: candidate.clone(), violations: violations.clone() });
         }
     }
 
-    /// Lets go of documents that were about something else.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Discards candidates of an earlier task, such as invalid plans.
+    pub(crate) fn clear_candidates(&mut self) {
         self.candidates.clear();
         self.best = None;
     }
 
-    /// What a backend said of the answer that is accepted; of all answers where it was put together of several.
-    pub(crate) fn flag_as_said(&mut self, reply: &Reply, together: bool) {
-        let said = if together { std::mem::take(&mut self.said) } else { reply.flags.clone() };
-        said.iter().for_each(|flag| self.flag(flag));
+    /// Adds the backend flags of the accepted reply, or of all replies if the result was merged
+    /// from several.
+    pub(crate) fn add_backend_flags(&mut self, reply: &Reply, is_merged: bool) {
+        let flags = if is_merged { std::mem::take(&mut self.backend_flags) } else { reply.flags.clone() };
+        flags.iter().for_each(|flag| self.flag(flag));
     }
 
     pub(crate) fn flag(&mut self, flag: &str) {
@@ -86,15 +88,15 @@ impl UsageLog {
         }
     }
 
-    /// What the backend could not be asked to enforce in the latest call.
-    pub(crate) fn unenforced(&mut self, keywords: Vec<String>) {
+    /// Sets the keywords that the backend was not asked to enforce in the latest call.
+    pub(crate) fn set_unenforced(&mut self, keywords: Vec<String>) {
         self.unenforced = keywords;
     }
 
     pub(crate) fn receipt(
         &self,
         strategy: Option<&str>,
-        contract: Option<&Enforced>,
+        contract: Option<&CompiledContract>,
         repairs: Vec<Repair>,
     ) -> Receipt {
         Receipt {
@@ -105,14 +107,14 @@ impl UsageLog {
             repairs,
             rungs: self.rungs.clone(),
             tokens: self.tokens,
-            schema_hash: contract.map(|enforced| enforced.contract.hash.clone()),
+            schema_hash: contract.map(|contract| contract.definition.hash.clone()),
             unenforced: self.unenforced.clone(),
             flags: self.flags.clone(),
         }
     }
 
-    /// Everything a failed run leaves.
-    pub(crate) fn salvage(&self, contract: Option<&Enforced>) -> Salvage {
+    /// Returns the data that a failed run leaves behind.
+    pub(crate) fn salvage(&self, contract: Option<&CompiledContract>) -> Salvage {
         let best = self.best.as_ref();
         Salvage {
             replies: self.replies.clone(),
@@ -123,8 +125,8 @@ impl UsageLog {
     }
 }
 
-/// What a reply said, with the arguments of its tool calls.
-pub(crate) fn words(reply: &Reply) -> String {
+/// Returns the text of a reply, followed by the arguments of its tool calls.
+pub(crate) fn reply_text(reply: &Reply) -> String {
     let mut parts: Vec<&str> = Vec::new();
     if !reply.text.trim().is_empty() {
         parts.push(&reply.text);
@@ -133,11 +135,12 @@ pub(crate) fn words(reply: &Reply) -> String {
     parts.join("\n")
 }
 
-/// How often parts are taken away before giving up: taking one away can only uncover a few others.
+/// How often invalid parts are removed before giving up. Removing one part can only expose a few
+/// others.
 const ROUNDS_MAX: usize = 8;
 
-/// What is left of a document when everything wrong is taken away. Missing parts stay missing.
-fn valid_parts(contract: &Enforced, best: &Best) -> Option<Value> {
+/// Returns a document without its invalid parts. Missing parts stay missing.
+fn valid_parts(contract: &CompiledContract, best: &BestCandidate) -> Option<Value> {
     let mut value = best.candidate.clone();
     let mut violations = best.violations.clone();
     for _ in 0..ROUNDS_MAX {
@@ -154,7 +157,8 @@ fn valid_parts(contract: &Enforced, best: &Best) -> Option<Value> {
     (!wrong_root).then_some(value)
 }
 
-/// Places in an order in which removing a later one does not move an earlier one.
+/// Returns a sort key for paths. Removing paths in descending order does not move those that
+/// remain.
 fn order(place: &[slipform_schema::Segment]) -> Vec<(String, usize)> {
     place
         .iter()

@@ -1,49 +1,51 @@
-//! Results that say what can be looked at: the files that they name have to be there, or to have been changed, and
-//! criteria have to be as they were found, before they are taken.
+//! Verifies results against facts: files they name must exist or must have been changed, and
+//! criteria must be reported as decided.
 
 use serde_json::Value;
 use slipform_schema::{Violation, Violations};
 use slipform_types::{Blueprint, Protocol, Reply};
 
-use crate::cite::{CITED_MAX, Cited, cited};
+use crate::cite::{CITED_MAX, CitedPath, cited_paths};
 use crate::criteria::contradictions;
 use crate::decide::Rejection;
 use crate::error::Error;
-use crate::judge::Accepted;
+use crate::judge::AcceptedResult;
 use crate::plan::Plan;
-use crate::prompt::Why;
+use crate::prompt::RetryReason;
 use crate::state::State;
 
-/// What is wrong with a result that names the wrong files.
-const WRONG_FILES: (Why, &str) = (Why::Citation, "Output named files that do not exist or were not changed");
+/// The rejection of a result that names the wrong files.
+const WRONG_FILES: (RetryReason, &str) =
+    (RetryReason::Citation, "Output named files that do not exist or were not changed");
 
-/// What is wrong with a result that says something else of a criterion than was found.
-const CONTRADICTED: (Why, &str) = (Why::Contradiction, "Output contradicted what was checked");
+/// The rejection of a result that contradicts a decided criterion.
+const CONTRADICTED: (RetryReason, &str) =
+    (RetryReason::Contradiction, "Output contradicted what was checked");
 
-/// A result that satisfies its contract and names files that nobody has seen.
+/// A valid result that waits for the runner to check the files it names.
 #[derive(Debug, Clone)]
-pub(crate) struct Looking {
+pub(crate) struct PathCheck {
     plan: Plan,
-    accepted: Accepted,
+    accepted: AcceptedResult,
     reply: Reply,
-    cited: Vec<Cited>,
-    /// The files that are to be looked for.
+    cited: Vec<CitedPath>,
+    /// The files to check, sorted, without duplicates.
     pub(crate) paths: Vec<String>,
 }
 
 impl State {
-    /// Takes a result, unless it contradicts what was checked, or names files that are not there or that were not
-    /// changed. Files that nobody has seen are looked for first.
-    pub(crate) fn look_or_finish(&mut self, plan: Plan, accepted: Accepted, reply: &Reply) {
+    /// Continues with a result, unless it contradicts a criterion or names files that were not
+    /// changed. Files that no tool has shown are checked by the runner first.
+    pub(crate) fn verify_paths_or_finish(&mut self, plan: Plan, accepted: AcceptedResult, reply: &Reply) {
         let Some(Blueprint { cites, changes, checks, .. }) = self.task.as_ref().map(|task| &*task.blueprint)
         else {
-            return self.take(plan, accepted, reply);
+            return self.proceed_with_result(plan, accepted, reply);
         };
         let contradicted = contradictions(checks, &accepted.value, &self.tools.decided);
         if !contradicted.is_empty() {
-            return self.refuse(plan, accepted.value, reply, contradicted, CONTRADICTED);
+            return self.reject_result(plan, accepted.value, reply, contradicted, CONTRADICTED);
         }
-        let (cited, changed) = (cited(cites, &accepted.value), cited(changes, &accepted.value));
+        let (cited, changed) = (cited_paths(cites, &accepted.value), cited_paths(changes, &accepted.value));
         let mut wrong: Vec<Violation> = Vec::new();
         if cited.len() > CITED_MAX || changed.len() > CITED_MAX {
             wrong.push(violation("$", format!("names more than {CITED_MAX} files; name those that matter")));
@@ -53,57 +55,58 @@ impl State {
             wrong.push(violation(&it.place, message));
         }
         if !wrong.is_empty() {
-            return self.refuse(plan, accepted.value, reply, wrong, WRONG_FILES);
+            return self.reject_result(plan, accepted.value, reply, wrong, WRONG_FILES);
         }
         let mut paths: Vec<String> = cited.iter().map(|it| it.path.clone()).collect();
         paths.retain(|path| !self.tools.seen.contains(path));
         paths.sort();
         paths.dedup();
         if paths.is_empty() {
-            return self.take(plan, accepted, reply);
+            return self.proceed_with_result(plan, accepted, reply);
         }
-        self.looking = Some(Box::new(Looking { plan, accepted, reply: reply.clone(), cited, paths }));
+        self.path_check = Some(Box::new(PathCheck { plan, accepted, reply: reply.clone(), cited, paths }));
     }
 
-    /// It is known now which of the files that a result names are there.
-    pub(crate) fn looked(&mut self, missing: &[String]) -> Result<(), Error> {
-        let looking = self.looking.take();
-        if self.was_cut_short() {
+    /// Continues with the result once the runner has checked its files.
+    pub(crate) fn handle_paths_checked(&mut self, missing: &[String]) -> Result<(), Error> {
+        let path_check = self.path_check.take();
+        if self.is_interrupted() {
             return Ok(());
         }
-        let looking = looking.ok_or(Error::Journal("files were looked for that nobody named"))?;
-        let Looking { plan, accepted, reply, cited, .. } = *looking;
+        let path_check = path_check.ok_or(Error::Journal("`paths_checked` without a pending path check"))?;
+        let PathCheck { plan, accepted, reply, cited, .. } = *path_check;
         let wrong: Vec<Violation> = cited
             .iter()
             .filter(|it| missing.contains(&it.path))
             .map(|it| violation(&it.place, format!("'{}' is not a file or folder of the project", it.path)))
             .collect();
-        match wrong.is_empty() {
-            true => self.take(plan, accepted, &reply),
-            false => self.refuse(plan, accepted.value, &reply, wrong, WRONG_FILES),
+        if wrong.is_empty() {
+            self.proceed_with_result(plan, accepted, &reply);
+        } else {
+            self.reject_result(plan, accepted.value, &reply, wrong, WRONG_FILES);
         }
         Ok(())
     }
 
-    /// Asks again for a result that says what is not so.
-    fn refuse(
+    /// Records a result that contradicts the facts and asks again.
+    fn reject_result(
         &mut self,
         plan: Plan,
         value: Value,
         reply: &Reply,
         list: Vec<Violation>,
-        (why, summary): (Why, &'static str),
+        (retry_reason, summary): (RetryReason, &'static str),
     ) {
         let violations = Violations::capped(list);
-        self.usage.failed(&value, &violations);
-        self.correct(plan, reply, Rejection::unmet(why, violations.lines(), summary));
+        self.usage.record_invalid_candidate(&value, &violations);
+        self.correct(plan, reply, Rejection::unmet(retry_reason, violations.lines(), summary));
     }
 
-    /// Asks for a result again that satisfies the schema and will not do all the same.
-    pub(crate) fn correct(&mut self, plan: Plan, reply: &Reply, trouble: Rejection) {
+    /// Asks again for a result that satisfies the schema but failed another check.
+    pub(crate) fn correct(&mut self, plan: Plan, reply: &Reply, rejection: Rejection) {
         match plan.protocol {
-            Protocol::Actions => self.correct_envelope(plan, reply, trouble),
-            Protocol::Tools => self.ask_again(plan, reply, trouble, None),
+            Protocol::Actions => self.correct_envelope(plan, reply, rejection),
+            Protocol::Tools => self.ask_again(plan, reply, rejection, None),
         }
     }
 }

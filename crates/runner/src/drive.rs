@@ -209,7 +209,7 @@ impl Drive<'_> {
             }
             Action::Tools(calls) => self.call_tools(calls, stop).await,
             Action::Execute(execution) => self.execute(&execution, stop).await,
-            Action::Look(paths) => self.look(paths, stop).await,
+            Action::VerifyPaths(paths) => self.look(paths, stop).await,
             Action::Delegate(child) => {
                 let asked = self.coordinator.delegate(self.context, &child);
                 let accepted = match self.unless_interrupted(stop, asked).await {

@@ -1,25 +1,25 @@
-//! The words of an orchestration: to whoever plans, to whoever does a part, and to whoever sums up.
+//! The prompts of an orchestration: for planning, for subtasks and for the summary.
 
 use slipform_types::AgentCard;
 
 use super::CREATE_PLAN;
-use super::subtasks::{Stand, SubtaskState};
-use crate::conversation::fit;
+use super::subtasks::{SubtaskState, SubtaskStatus};
+use crate::conversation::fit_text;
 
-/// The longest result that others are shown, in characters.
+/// The longest result of a subtask in another prompt, in characters.
 const RESULT_CHARACTERS_MAX: usize = 20_000;
 
-/// The longest of all results together.
+/// The longest total of all results, in characters.
 const RESULTS_CHARACTERS_MAX: usize = 100_000;
 
-/// The same for a small model.
+/// The longest total of all results for a small model, in characters.
 const SMALL_CHARACTERS_MAX: usize = 3_000;
 
-/// The longest reason of a failure.
+/// The longest reason of a failure, in characters.
 const REASON_CHARACTERS_MAX: usize = 2_000;
 
-/// The question to whoever plans.
-pub(super) fn planning(task: &str, team: &[AgentCard], parts: &[SubtaskState]) -> String {
+/// Returns the prompt for planning.
+pub(super) fn planning(task: &str, team: &[AgentCard], subtask_states: &[SubtaskState]) -> String {
     let agents: Vec<String> = team
         .iter()
         .map(|agent| match agent.description.trim() {
@@ -34,10 +34,10 @@ pub(super) fn planning(task: &str, team: &[AgentCard], parts: &[SubtaskState]) -
         task.trim_end(),
         agents.join("\n")
     );
-    if parts.is_empty() {
+    if subtask_states.is_empty() {
         return text;
     }
-    let states: Vec<String> = parts.iter().map(standing).collect();
+    let states: Vec<String> = subtask_states.iter().map(describe_status).collect();
     text.push_str(&format!(
         "\n\n# What Happened So Far\n\n{}\n\nWhat is done stays done: do not plan it again, depend on it by its id where its result is \
          needed. Plan what is left in another way, so that what failed is not needed or is done differently.",
@@ -46,47 +46,51 @@ pub(super) fn planning(task: &str, team: &[AgentCard], parts: &[SubtaskState]) -
     text
 }
 
-fn standing(part: &SubtaskState) -> String {
-    let (id, agent) = (&part.subtask.id, &part.subtask.agent);
-    match &part.stand {
-        Stand::Done(result) => {
-            format!("## {id} ({agent}) is done\n\n{}", fit(result, RESULT_CHARACTERS_MAX / 10))
+fn describe_status(subtask_state: &SubtaskState) -> String {
+    let (id, agent) = (&subtask_state.subtask.id, &subtask_state.subtask.agent);
+    match &subtask_state.status {
+        SubtaskStatus::Done(result) => {
+            format!("## {id} ({agent}) is done\n\n{}", fit_text(result, RESULT_CHARACTERS_MAX / 10))
         }
-        Stand::Failed(reason) => {
-            let reason = fit(reason, REASON_CHARACTERS_MAX);
-            format!("## {id} ({agent}) failed\n\n{reason}\n\nIt was: {}", part.subtask.description)
+        SubtaskStatus::Failed(reason) => {
+            let reason = fit_text(reason, REASON_CHARACTERS_MAX);
+            format!("## {id} ({agent}) failed\n\n{reason}\n\nIt was: {}", subtask_state.subtask.description)
         }
-        Stand::Waiting(_) | Stand::Working(_) => format!("## {id} ({agent}) was not begun"),
+        SubtaskStatus::Waiting(_) | SubtaskStatus::Working(_) => format!("## {id} ({agent}) was not begun"),
     }
 }
 
-/// The task of whoever does a part.
-pub(super) fn subtask(task: &str, parts: &[SubtaskState], index: usize) -> String {
-    let part = &parts[index];
-    let mut text = part.subtask.description.clone();
-    text.push_str(&format!("\n\n# What It Is Part Of\n\n{}", fit(task.trim_end(), RESULT_CHARACTERS_MAX)));
-    let needed = parts.iter().filter(|other| part.subtask.dependencies.contains(&other.subtask.id));
+/// Returns the prompt for a subtask.
+pub(super) fn subtask(task: &str, subtask_states: &[SubtaskState], index: usize) -> String {
+    let subtask_state = &subtask_states[index];
+    let mut text = subtask_state.subtask.description.clone();
+    text.push_str(&format!(
+        "\n\n# What It Is Part Of\n\n{}",
+        fit_text(task.trim_end(), RESULT_CHARACTERS_MAX)
+    ));
+    let needed =
+        subtask_states.iter().filter(|other| subtask_state.subtask.dependencies.contains(&other.subtask.id));
     let results: Vec<String> = needed.filter_map(|other| result(other, RESULT_CHARACTERS_MAX)).collect();
     if !results.is_empty() {
         text.push_str(&format!("\n\n# Results To Build On\n\n{}", results.join("\n\n")));
     }
-    if let Stand::Waiting(Some(reason)) = &part.stand {
-        let reason = fit(reason, REASON_CHARACTERS_MAX);
+    if let SubtaskStatus::Waiting(Some(reason)) = &subtask_state.status {
+        let reason = fit_text(reason, REASON_CHARACTERS_MAX);
         text.push_str(&format!("\n\n# An Earlier Attempt Failed\n\n{reason}"));
     }
     text
 }
 
-/// The question to whoever sums up.
-pub(super) fn summary(task: &str, parts: &[SubtaskState], is_text: bool, is_small: bool) -> String {
+/// Returns the prompt for the summary.
+pub(super) fn summary(task: &str, subtask_states: &[SubtaskState], is_text: bool, is_small: bool) -> String {
     let all = if is_small { SMALL_CHARACTERS_MAX } else { RESULTS_CHARACTERS_MAX };
-    let each = (all / parts.len().max(1)).min(RESULT_CHARACTERS_MAX);
-    let results: Vec<String> = parts.iter().filter_map(|part| result(part, each)).collect();
-    let cite = match is_text {
-        true => {
-            " Behind each statement name the subtask that it comes from, by its id in brackets, such as [t1]."
-        }
-        false => "",
+    let each = (all / subtask_states.len().max(1)).min(RESULT_CHARACTERS_MAX);
+    let results: Vec<String> =
+        subtask_states.iter().filter_map(|subtask_state| result(subtask_state, each)).collect();
+    let cite = if is_text {
+        " Behind each statement name the subtask that it comes from, by its id in brackets, such as [t1]."
+    } else {
+        ""
     };
     format!(
         "# Task\n\n{}\n\n# Results Of The Subtasks\n\n{}\n\n# What To Do\n\nAll subtasks are done. Answer the task for the person who \
@@ -96,13 +100,14 @@ pub(super) fn summary(task: &str, parts: &[SubtaskState], is_text: bool, is_smal
     )
 }
 
-fn result(part: &SubtaskState, characters: usize) -> Option<String> {
-    let Stand::Done(result) = &part.stand else { return None };
-    let (id, agent, description) = (&part.subtask.id, &part.subtask.agent, &part.subtask.description);
-    Some(format!("## [{id}] {agent}: {description}\n\n{}", fit(result, characters)))
+fn result(subtask_state: &SubtaskState, characters: usize) -> Option<String> {
+    let SubtaskStatus::Done(result) = &subtask_state.status else { return None };
+    let (id, agent, description) =
+        (&subtask_state.subtask.id, &subtask_state.subtask.agent, &subtask_state.subtask.description);
+    Some(format!("## [{id}] {agent}: {description}\n\n{}", fit_text(result, characters)))
 }
 
-/// What is wrong with a summary's citations, if something is.
+/// Returns the error if a summary does not cite its subtasks correctly.
 pub(super) fn citations(text: &str, ids: &[&str]) -> Option<String> {
     let cited: Vec<&str> = bracketed(text).collect();
     if !cited.iter().any(|cited| ids.iter().any(|id| id.eq_ignore_ascii_case(cited))) {
@@ -116,15 +121,15 @@ pub(super) fn citations(text: &str, ids: &[&str]) -> Option<String> {
     Some(format!("it names [{made_up}], and there is no such subtask"))
 }
 
-/// Whether something in brackets is meant as a subtask that there is not. A number may be anything; what looks like the
-/// name of a subtask is meant as one.
+/// Returns whether bracketed text looks like a subtask id but is not one. It must share the prefix
+/// of an id: a bare number may mean anything.
 fn is_made_up(cited: &str, ids: &[&str]) -> bool {
     let own = stem(cited);
     let looks_meant = !own.is_empty() && own.len() < cited.len() && ids.iter().any(|id| stem(id) == own);
     looks_meant && !ids.iter().any(|id| id.eq_ignore_ascii_case(cited))
 }
 
-/// A summary without the names of subtasks that there are not.
+/// Returns a summary without ids of unknown subtasks.
 pub(super) fn without_made_up(text: &str, ids: &[&str]) -> String {
     let made_up: Vec<&str> = bracketed(text).filter(|cited| is_made_up(cited, ids)).collect();
     made_up.iter().fold(text.to_owned(), |text, cited| {
@@ -132,21 +137,27 @@ pub(super) fn without_made_up(text: &str, ids: &[&str]) -> String {
     })
 }
 
-/// A name without its number.
+/// Returns an id without its trailing number.
 fn stem(id: &str) -> &str {
     id.trim_end_matches(|letter: char| letter.is_ascii_digit())
 }
 
-/// What stands in brackets, several names in one pair apart.
+/// Returns the ids in brackets. One pair may hold several.
 fn bracketed(text: &str) -> impl Iterator<Item = &str> {
-    let parts = text.split('[').skip(1).filter_map(|part| part.split_once(']').map(|(inner, _)| inner));
-    parts.flat_map(|inner| inner.split([',', ';'])).map(str::trim)
+    let brackets =
+        text.split('[').skip(1).filter_map(|segment| segment.split_once(']').map(|(inner, _)| inner));
+    brackets.flat_map(|inner| inner.split([',', ';'])).map(str::trim)
 }
 
-/// The subtasks, for below a summary that does not name them.
+/// Returns the list of subtasks to append to a summary.
 pub(super) fn sources<'p>(done: impl Iterator<Item = &'p SubtaskState>) -> String {
     let list: Vec<String> = done
-        .map(|part| format!("[{}] {}: {}", part.subtask.id, part.subtask.agent, part.subtask.description))
+        .map(|subtask_state| {
+            format!(
+                "[{}] {}: {}",
+                subtask_state.subtask.id, subtask_state.subtask.agent, subtask_state.subtask.description
+            )
+        })
         .collect();
     format!("Sources:\n{}", list.join("\n"))
 }

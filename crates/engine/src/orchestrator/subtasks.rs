@@ -1,4 +1,4 @@
-//! Plans: what they look like, what has to hold between their subtasks, and which can begin.
+//! Plans: their schema, the rules between subtasks, and which subtasks are ready.
 
 use serde_json::{Value, json};
 use slipform_schema::Violations;
@@ -6,50 +6,53 @@ use slipform_types::{AgentCard, Subtask};
 
 use crate::verify_paths::violation;
 
-/// The most subtasks of a plan. There has to be room for those that are tried again.
+/// The maximum number of subtasks per plan. It leaves room under the child limit for retries.
 const SUBTASKS_MAX: usize = 10;
 
-/// The most that a small model is allowed: it repeats itself, and every one takes a while.
+/// The maximum number of subtasks under a grammar. Small models repeat themselves, and every
+/// subtask takes time.
 const SUBTASKS_UNDER_GRAMMAR: usize = 3;
 
-/// The longest description of a subtask under a grammar.
+/// The longest description of a subtask under a grammar, in characters.
 const DESCRIPTION_UNDER_GRAMMAR: usize = 240;
 
-/// What a subtask without a priority has, and one of middling priority.
+/// The priority `medium`, also the default.
 const MEDIUM: i64 = 5;
 
-/// A subtask and how it stands.
+/// A subtask and its status.
 #[derive(Debug, Clone)]
 pub(crate) struct SubtaskState {
     pub(crate) subtask: Subtask,
     pub(crate) tries: u32,
-    pub(crate) stand: Stand,
+    pub(crate) status: SubtaskStatus,
 }
 
-/// How a subtask stands.
+/// The status of a subtask.
 #[derive(Debug, Clone)]
-pub(crate) enum Stand {
-    /// It has not begun; or it has to begin again, for this reason.
+pub(crate) enum SubtaskStatus {
+    /// Not started, or to be retried for this reason.
     Waiting(Option<String>),
-    /// This call works on it.
+    /// Running under this call id.
     Working(String),
-    /// This is its result.
+    /// Finished with this result.
     Done(String),
-    /// It was tried often enough, and this went wrong last.
+    /// Failed on its last try, for this reason.
     Failed(String),
 }
 
 impl SubtaskState {
     pub(crate) fn new(subtask: Subtask) -> SubtaskState {
-        SubtaskState { subtask, tries: 0, stand: Stand::Waiting(None) }
+        SubtaskState { subtask, tries: 0, status: SubtaskStatus::Waiting(None) }
     }
 
-    /// The subtask with what came of it, for people.
+    /// Returns the subtask with its status and result, for the salvage.
     pub(crate) fn report(&self) -> Value {
-        let (status, name, text) = match &self.stand {
-            Stand::Done(result) => ("completed", "result", result.as_str()),
-            Stand::Failed(reason) => ("failed", "error", reason.as_str()),
-            Stand::Waiting(_) | Stand::Working(_) => ("not_begun", "error", "a subtask before it failed"),
+        let (status, name, text) = match &self.status {
+            SubtaskStatus::Done(result) => ("completed", "result", result.as_str()),
+            SubtaskStatus::Failed(reason) => ("failed", "error", reason.as_str()),
+            SubtaskStatus::Waiting(_) | SubtaskStatus::Working(_) => {
+                ("not_begun", "error", "a subtask before it failed")
+            }
         };
         let text = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
         let Subtask { id, agent, description, .. } = &self.subtask;
@@ -57,7 +60,7 @@ impl SubtaskState {
     }
 }
 
-/// What a plan has to satisfy.
+/// Returns the schema of a plan.
 pub(crate) fn schema(team: &[AgentCard]) -> Value {
     let names: Vec<&str> = team.iter().map(|agent| agent.name.as_str()).collect();
     json!({
@@ -87,7 +90,7 @@ pub(crate) fn schema(team: &[AgentCard]) -> Value {
     })
 }
 
-/// The same for a model that can write nothing else: names and dependencies leave nothing to get wrong.
+/// Returns a stricter plan schema for grammars, in which ids and dependencies are always valid.
 pub(crate) fn under_grammar(team: &[AgentCard], done: &[Subtask], known: usize) -> Value {
     let names: Vec<&str> = team.iter().map(|agent| agent.name.as_str()).collect();
     let mut before: Vec<String> = done.iter().map(|subtask| subtask.id.clone()).collect();
@@ -95,9 +98,10 @@ pub(crate) fn under_grammar(team: &[AgentCard], done: &[Subtask], known: usize) 
     for number in (known + 1..).take(SUBTASKS_UNDER_GRAMMAR) {
         let id = (number..).map(|number| format!("t{number}")).find(|id| !before.contains(id));
         let id = id.unwrap_or_default();
-        let dependencies = match before.is_empty() {
-            true => json!({"type": "array", "maxItems": 0}),
-            false => json!({"type": "array", "maxItems": 1, "items": {"enum": before}}),
+        let dependencies = if before.is_empty() {
+            json!({"type": "array", "maxItems": 0})
+        } else {
+            json!({"type": "array", "maxItems": 1, "items": {"enum": before}})
         };
         items.push(json!({
             "type": "object",
@@ -123,7 +127,7 @@ pub(crate) fn under_grammar(team: &[AgentCard], done: &[Subtask], known: usize) 
     })
 }
 
-/// What is wrong with a plan that satisfies the schema, beside what is done already.
+/// Returns the violations of a plan that satisfies the schema, given the subtasks that are done.
 pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
     let subtasks = read(plan);
     let mut list = Vec::new();
@@ -137,7 +141,7 @@ pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
                 format!("'{id}' is the id of $.subtasks[{first}] already; give each subtask its own"),
             );
         }
-        // The same once more is what is done; another's work cannot have its name.
+        // Repeating a finished subtask is allowed; reusing its id for another agent is not.
         if done.iter().any(|other| other.id == *id && other.agent != subtask.agent) {
             wrong(
                 format!("{at}.id"),
@@ -159,13 +163,13 @@ pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
         }
     }
     if list.is_empty()
-        && let Some(circle) = circle(&subtasks)
+        && let Some(cycle) = find_cycle(&subtasks)
     {
-        let index = subtasks.iter().position(|subtask| subtask.id == circle[0]).unwrap_or_default();
-        let mode: Vec<&str> = circle.iter().chain(circle.first()).map(String::as_str).collect();
+        let index = subtasks.iter().position(|subtask| subtask.id == cycle[0]).unwrap_or_default();
+        let chain: Vec<&str> = cycle.iter().chain(cycle.first()).map(String::as_str).collect();
         let message = format!(
             "these subtasks wait for each other and could never begin: {}; remove one dependency",
-            mode.join(" → ")
+            chain.join(" → ")
         );
         let path = format!("$.subtasks[{index}].dependencies");
         list.push(violation(&path, message));
@@ -173,36 +177,36 @@ pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
     Violations { list, more: 0 }
 }
 
-/// Subtasks that wait for each other, each for the next.
-fn circle(subtasks: &[Subtask]) -> Option<Vec<String>> {
-    // Whoever waits for nobody who is left can begin; what is left in the end waits in a circle.
+/// Returns subtasks that depend on each other in a cycle.
+fn find_cycle(subtasks: &[Subtask]) -> Option<Vec<String>> {
+    // Subtasks without remaining dependencies can start. What remains in the end forms a cycle.
     let mut left: Vec<&Subtask> = subtasks.iter().collect();
     loop {
         let still: Vec<&Subtask> =
-            left.iter().copied().filter(|subtask| awaited(&left, subtask).is_some()).collect();
+            left.iter().copied().filter(|subtask| first_dependency(&left, subtask).is_some()).collect();
         if still.len() == left.len() {
             break;
         }
         left = still;
     }
-    let mut mode = vec![left.first()?.id.clone()];
+    let mut path = vec![left.first()?.id.clone()];
     loop {
-        let last = left.iter().find(|subtask| Some(&subtask.id) == mode.last())?;
-        let needed = awaited(&left, last)?;
-        if let Some(begin) = mode.iter().position(|id| *id == needed) {
-            return Some(mode.split_off(begin));
+        let last = left.iter().find(|subtask| Some(&subtask.id) == path.last())?;
+        let needed = first_dependency(&left, last)?;
+        if let Some(begin) = path.iter().position(|id| *id == needed) {
+            return Some(path.split_off(begin));
         }
-        mode.push(needed);
+        path.push(needed);
     }
 }
 
-/// The first of these that a subtask waits for.
-fn awaited(left: &[&Subtask], subtask: &Subtask) -> Option<String> {
+/// Returns the first dependency of a subtask that is in this list.
+fn first_dependency(left: &[&Subtask], subtask: &Subtask) -> Option<String> {
     let is_left = |needed: &&String| left.iter().any(|other| other.id == **needed);
     subtask.dependencies.iter().find(is_left).cloned()
 }
 
-/// The subtasks of a plan that satisfies the schema.
+/// Reads the subtasks of a plan that satisfies the schema.
 pub(crate) fn read(plan: &Value) -> Vec<Subtask> {
     let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
     let subtasks = plan["subtasks"].as_array().into_iter().flatten();
@@ -230,11 +234,14 @@ pub(crate) fn read(plan: &Value) -> Vec<Subtask> {
         .collect()
 }
 
-/// Whether a subtask can begin.
-pub(crate) fn is_ready(parts: &[SubtaskState], index: usize) -> bool {
-    let part = &parts[index];
+/// Returns whether a subtask can start.
+pub(crate) fn is_ready(subtask_states: &[SubtaskState], index: usize) -> bool {
+    let subtask_state = &subtask_states[index];
     let is_done = |id: &String| {
-        parts.iter().any(|other| other.subtask.id == *id && matches!(other.stand, Stand::Done(_)))
+        subtask_states
+            .iter()
+            .any(|other| other.subtask.id == *id && matches!(other.status, SubtaskStatus::Done(_)))
     };
-    matches!(part.stand, Stand::Waiting(_)) && part.subtask.dependencies.iter().all(is_done)
+    matches!(subtask_state.status, SubtaskStatus::Waiting(_))
+        && subtask_state.subtask.dependencies.iter().all(is_done)
 }

@@ -1,4 +1,4 @@
-//! Requests under the action protocol: one envelope a turn, asked for like any contract.
+//! Requests under the action protocol: one envelope per turn, requested like any other contract.
 
 use std::sync::Arc;
 
@@ -6,25 +6,32 @@ use serde_json::Value;
 use slipform_types::Message;
 
 use super::{
-    Ask, Plan, Prepared, RequestContext, Target, constrain, has_to_look, offered, reminder, request, written,
+    Plan, PreparedRequest, RequestContext, RequestKind, Target, constrain, conversation, must_call_first,
+    reminder, request, restricted_schema,
 };
-use crate::contract::Enforced;
-use crate::envelope::{self, May};
+use crate::contract::CompiledContract;
+use crate::envelope::{self, AllowedActions};
 use crate::output_mode::OutputMode;
-use crate::prompt::{self, Why};
+use crate::prompt::{self, RetryReason};
 
-/// What a model hears whose result is in the form that its server forces on every reply.
-const OUTRIGHT: &str = "Instead of that last action your response may be that object itself, without an action in its `custom_fields`.";
+/// Instructions for a contract that is the form that the server forces on every reply.
+const DIRECT_RESULT: &str = "Instead of that last action your response may be that object itself, without an action in its `custom_fields`.";
 
-pub(super) fn prepare(context: &RequestContext<'_>, plan: &Plan, envelope: &Enforced) -> Prepared {
+/// Builds a request under the action protocol.
+pub(super) fn prepare(
+    context: &RequestContext<'_>,
+    plan: &Plan,
+    envelope: &CompiledContract,
+) -> PreparedRequest {
     let contract = context.task.contract.as_ref();
     let strict = envelope.schema.source();
     let result = contract.map(|contract| contract.wrapped.as_ref().unwrap_or(&contract.schema).source());
     let mut system =
         context.task.blueprint.system_prompt.as_deref().unwrap_or_default().trim_end().to_owned();
-    prompt::add(&mut system, &envelope::section(&context.tools.callables, contract.is_some(), plan.form));
+    let callables = &context.tools.callables;
+    prompt::add(&mut system, &envelope::protocol_section(callables, contract.is_some(), plan.form));
     let example = contract.filter(|_| plan.mode != OutputMode::Grammar);
-    let example = example.and_then(|contract| contract.contract.example.as_ref());
+    let example = example.and_then(|contract| contract.definition.example.as_ref());
     if let Some(example) = example {
         let example = serde_json::to_string_pretty(example).unwrap_or_default();
         prompt::add(&mut system, &format!("## Example Result\n\n```json\n{example}\n```"));
@@ -34,10 +41,10 @@ pub(super) fn prepare(context: &RequestContext<'_>, plan: &Plan, envelope: &Enfo
     match plan.mode {
         OutputMode::Universal => {
             if let Some(result) = result {
-                prompt::add(&mut system, &format!("## Required Result\n\n{}", last(plan, result)));
+                prompt::add(&mut system, &format!("## Required Result\n\n{}", last_action(plan, result)));
             }
-            if contract.is_some_and(Enforced::is_universal) {
-                prompt::add(&mut system, OUTRIGHT);
+            if contract.is_some_and(CompiledContract::is_universal) {
+                prompt::add(&mut system, DIRECT_RESULT);
             }
             system = prompt::system(
                 Some(&system),
@@ -48,45 +55,46 @@ pub(super) fn prepare(context: &RequestContext<'_>, plan: &Plan, envelope: &Enfo
             );
         }
         OutputMode::Prompt => {
-            let section = format(plan, strict, result);
+            let section = output_section(plan, strict, result);
             prompt::add(&mut input, &format!("## Output Format (REQUIRED)\n\n{section}"));
         }
         _ => {
-            let section = format(plan, strict, result);
+            let section = output_section(plan, strict, result);
             prompt::add(&mut system, &format!("## Required Output Format\n\n{section}"));
         }
     }
     request.system = Some(system);
-    request.messages = written(context, plan, Message::user(input));
-    match &plan.ask {
-        Ask::Full { why, errors, previous } => {
-            let errors = (*why, errors.as_slice(), previous.as_str());
+    request.messages = conversation(context, plan, Message::user(input));
+    match &plan.request_kind {
+        RequestKind::Full { retry_reason, errors, previous } => {
+            let errors = (*retry_reason, errors.as_slice(), previous.as_str());
             request.messages.push(Message::user(correction(plan, errors, strict, result)));
         }
-        // Executors with sessions of their own are told the last message alone: the answer has to be in it.
+        // Executors with their own sessions receive only the last message, so the reminder is
+        // appended to it.
         _ => {
             if let (Some(last), Some(reminder)) = (request.messages.last_mut(), reminder(context, plan)) {
                 prompt::add(&mut last.content, &reminder.content);
             }
         }
     }
-    let may = match (context.tools.is_last(), has_to_look(context, plan)) {
-        (true, _) => May::End,
-        (false, true) => May::Call,
-        (false, false) => May::Anything,
+    let allowed = match (context.tools.is_last(), must_call_first(context, plan)) {
+        (true, _) => AllowedActions::End,
+        (false, true) => AllowedActions::Call,
+        (false, false) => AllowedActions::Anything,
     };
-    let offered = result.and_then(|result| offered(context, plan, result));
-    let shown = envelope::forms(&context.tools.callables, offered.as_ref().or(result), may);
+    let restricted_schema = result.and_then(|result| restricted_schema(context, plan, result));
+    let shown = envelope::action_schema(callables, restricted_schema.as_ref().or(result), allowed);
     let target = Target { name: "action".to_owned(), tool: envelope.tool, shown: &shown };
     let unenforced = constrain(&mut request, &target, context.backend, plan);
-    Prepared { request: Arc::new(request), unenforced }
+    PreparedRequest { request: Arc::new(request), unenforced }
 }
 
-/// The last section: the contract where there is one, else the envelope.
-fn format(plan: &Plan, strict: &Value, result: Option<&Value>) -> String {
+/// Returns the last section of the prompt: the contract if there is one, otherwise the envelope.
+fn output_section(plan: &Plan, strict: &Value, result: Option<&Value>) -> String {
     match result {
         Some(schema) => {
-            let last = last(plan, schema);
+            let last = last_action(plan, schema);
             format!("{last}\n\nOutput ONLY the JSON object of your next action, no additional text.")
         }
         None => format!(
@@ -97,8 +105,8 @@ fn format(plan: &Plan, strict: &Value, result: Option<&Value>) -> String {
     }
 }
 
-/// What the last action has to hold.
-fn last(plan: &Plan, schema: &Value) -> String {
+/// Returns the instructions for the last action.
+fn last_action(plan: &Plan, schema: &Value) -> String {
     format!(
         "The `parameters` of your last action, NORMAL_RESPONSE, MUST be an object conforming to this schema:\n\n{}",
         plan.form.show(plan.mode, schema)
@@ -107,15 +115,15 @@ fn last(plan: &Plan, schema: &Value) -> String {
 
 fn correction(
     plan: &Plan,
-    (why, errors, previous): (Why, &[String], &str),
+    (retry_reason, errors, previous): (RetryReason, &[String], &str),
     strict: &Value,
     result: Option<&Value>,
 ) -> String {
     let shown = (plan.mode, plan.form);
-    match (why, result) {
-        (Why::Envelope | Why::CutOff, _) | (_, None) => {
-            prompt::full_retry(why, errors, previous, shown, strict)
+    match (retry_reason, result) {
+        (RetryReason::Envelope | RetryReason::CutOff, _) | (_, None) => {
+            prompt::full_retry(retry_reason, errors, previous, shown, strict)
         }
-        (_, Some(result)) => prompt::answer_retry(why, errors, previous, shown, result),
+        (_, Some(result)) => prompt::answer_retry(retry_reason, errors, previous, shown, result),
     }
 }

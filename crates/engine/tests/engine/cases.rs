@@ -1,15 +1,19 @@
-//! Cases as data: each file in `cases/` has `schemas` and a list of runs, with what has to come of each.
+//! Cases as data: each file in `cases/` has `schemas` and a list of runs with their expectations.
 //!
-//! A case has a `name`, bits of a `blueprint`, an `input`, a `contract` (`schema`, by name or in full or shipped,
-//! `options`, `example`), a `ladder` of bits of backends, `tools` and `agents` with their `answers`, and `replies` in order: a text, an object with
-//! the members of a reply, `{"call_error": …}` or `{"event": "stop_requested"}`, with what was written by then as `partial`. What `expect` says has
-//! to hold: `status`, `result_data`, `result_text`; `error`, `receipt` and `salvage` as far as they are
-//! given; `noted`, parts of what was noted, in order; and `calls`, one for each request.
+//! A case has a `name`, members of a `blueprint`, an `input` and a `contract` (`schema` by name,
+//! inline or shipped; `options`; `example`). Its `ladder` lists members of backends, and `tools`
+//! and `agents` have their `answers`. The `replies` are given in order. Each is a text, an object
+//! with the members of a reply, `{"call_error": …}` or `{"event": "stop_requested"}`, with the text
+//! received so far as `partial`.
+//!
+//! `expect` compares `status`, `result_data` and `result_text`. It compares the given members of
+//! `error`, `receipt` and `salvage`. `noted` lists parts of the decision events in order, and
+//! `calls` has one entry per model call.
 
 use std::fs;
 use std::path::Path;
 
-use crate::script::{Case, Played};
+use crate::script::{Case, RunRecord};
 use slipform_engine::{State, next};
 use slipform_types::{Event, EventBody, RunId, SessionId};
 
@@ -26,8 +30,8 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Holds every case against a check, and tells of all that fail.
-fn hold(check: impl Fn(&Case) -> Result<(), String>) {
+/// Runs a check on every case and reports all failures.
+fn check_all(check: impl Fn(&Case) -> Result<(), String>) {
     let cases = cases();
     assert!(cases.len() > 100, "only {} cases were found", cases.len());
     let failures: Vec<String> = cases
@@ -44,26 +48,27 @@ fn hold(check: impl Fn(&Case) -> Result<(), String>) {
 }
 
 #[test]
-fn every_case_holds() {
-    hold(|case| {
-        let played = crate::script::play(case)?;
-        crate::expect::always(case, &played)?;
-        crate::expect::check(&case.expect, &played)
+fn every_case_meets_its_expectations() {
+    check_all(|case| {
+        let record = crate::script::run_case(case)?;
+        crate::expect::check_invariants(case, &record)?;
+        crate::expect::check_expectations(&case.expect, &record)
     });
 }
 
 #[test]
-fn a_run_can_be_continued_from_every_event() {
-    hold(|case| {
-        let whole = crate::script::play(case)?;
+fn run_continues_from_every_event_with_same_outcome() {
+    check_all(|case| {
+        let whole = crate::script::run_case(case)?;
         (0..=whole.bodies.len()).try_for_each(|cut| {
-            continues(case, &whole, cut).map_err(|problem| format!("cut after {cut} events: {problem}"))
+            check_continuation(case, &whole, cut)
+                .map_err(|problem| format!("cut after {cut} events: {problem}"))
         })
     });
 }
 
-/// Someone else reads the journal up to the cut and goes on.
-fn continues(case: &Case, whole: &Played, cut: usize) -> Result<(), String> {
+/// Folds the journal up to the cut and continues the run, like another runner.
+fn check_continuation(case: &Case, whole: &RunRecord, cut: usize) -> Result<(), String> {
     let stored = whole.bodies[..cut].iter().enumerate().map(|(index, body)| stored(index, body));
     let events: Vec<Event> = stored.collect::<Result<_, _>>()?;
     let mut state = State::from_journal(&events).map_err(|error| error.to_string())?;
@@ -73,23 +78,26 @@ fn continues(case: &Case, whole: &Played, cut: usize) -> Result<(), String> {
     }
     let ends = action.is_none() && cut > 1;
     if cut >= 2 && !ends {
-        // Whoever goes on says so first, and that must change nothing.
+        // A second `attempt_started` must not change the state.
         state.fold(&whole.bodies[1]).map_err(|error| error.to_string())?;
         if next(&state) != action {
-            return Err("a second attempt changes what comes next".to_owned());
+            return Err("a second attempt changes the next action".to_owned());
         }
     }
-    let rest = crate::script::go_on(case, state, &whole.bodies[..cut])?;
+    let rest = crate::script::continue_run(case, state, &whole.bodies[..cut])?;
     if rest.outcome != whole.outcome {
-        return Err(format!("it ends in {:?}, uncut in {:?}", rest.outcome, whole.outcome));
+        return Err(format!(
+            "the continued run ends in {:?}, the uncut run in {:?}",
+            rest.outcome, whole.outcome
+        ));
     }
     if rest.bodies != whole.bodies[cut..] {
-        return Err("it goes on with other events".to_owned());
+        return Err("the continued run appends different events".to_owned());
     }
     Ok(())
 }
 
-/// The event as it comes back from storage.
+/// Returns the event after a round trip through its stored form.
 fn stored(index: usize, body: &EventBody) -> Result<Event, String> {
     let event = Event {
         seq: index as u64 + 1,

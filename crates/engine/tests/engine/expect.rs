@@ -1,4 +1,4 @@
-//! What a case expects of its run.
+//! The expectations of a case.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use slipform_engine::{ModelCall, State};
 use slipform_schema::{Schema, universal};
 use slipform_types::{EventBody, NOT_SUBMITTED, Outcome, Role, RunErrorType};
 
-use crate::script::{Case, Played};
+use crate::script::{Case, RunRecord};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +18,7 @@ pub(crate) struct Expect {
     receipt: Option<Value>,
     salvage: Option<Value>,
     noted: Option<Vec<String>>,
-    /// What was called, run or started: each as it is, in order.
+    /// The tools, programs and children that the run started, in order.
     ran: Option<Vec<Value>>,
     calls: Option<Vec<ExpectCall>>,
 }
@@ -39,28 +39,28 @@ struct ExpectCall {
     last_contains: Vec<String>,
     last_lacks: Vec<String>,
     last_ends_with: Option<String>,
-    /// 0 where none is asked for.
+    /// 0 if the request sets no limit.
     max_tokens: Option<Value>,
     format: Option<String>,
-    /// Members of the whole request, by JSON Pointer.
+    /// Members of the request, by JSON Pointer.
     request: std::collections::BTreeMap<String, Value>,
 }
 
-/// What holds for every run, whatever its case says.
-pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
-    let receipt = match &played.outcome {
+/// Checks the invariants of every run.
+pub(crate) fn check_invariants(case: &Case, record: &RunRecord) -> Result<(), String> {
+    let receipt = match &record.outcome {
         Outcome::Completed(success) => {
             match (&case.contract, &success.result_data, &success.result_text) {
                 (Some(contract), Some(data), None) => {
                     let schema = Schema::compile(&contract.schema).map_err(|error| error.to_string())?;
-                    same("a result's violations", &json!([]), &json!(schema.violations(data).lines()))?;
+                    check_equal(
+                        "a result's violations",
+                        &json!([]),
+                        &json!(schema.violations(data).lines()),
+                    )?;
                     if universal::is_universal(&schema) {
                         let own = case.blueprint["response_type"].as_str();
-                        same(
-                            "unpaired",
-                            &json!([]),
-                            &json!(universal::pairing_violations(data, own).lines()),
-                        )?;
+                        check_equal("unpaired", &json!([]), &json!(universal::pairing_violations(data, own).lines()))?;
                     }
                 }
                 (None, None, Some(_)) => {}
@@ -69,8 +69,8 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
             &success.receipt
         }
         Outcome::Failed(failure) => {
-            // What a program writes is kept like what a model says.
-            let is_said = |body: &&EventBody| match body {
+            // The output of a program is kept like a reply.
+            let is_reply = |body: &&EventBody| match body {
                 EventBody::Message { .. } => true,
                 EventBody::StopRequested { partial } | EventBody::DeadlineReached { partial } => {
                     partial.is_some()
@@ -78,37 +78,38 @@ pub(crate) fn always(case: &Case, played: &Played) -> Result<(), String> {
                 EventBody::PostTool { tool_output, .. } => tool_output.get("stdout").is_some(),
                 _ => false,
             };
-            let messages = played.bodies.iter().filter(is_said);
-            same("replies kept", &json!(messages.count()), &json!(failure.salvage.replies.len()))?;
-            same("calls in the error", &json!(failure.receipt.calls), &json!(failure.error.calls))?;
-            ready(case, failure.error.response.as_ref())?;
+            let messages = record.bodies.iter().filter(is_reply);
+            check_equal("replies kept", &json!(messages.count()), &json!(failure.salvage.replies.len()))?;
+            check_equal("calls in the error", &json!(failure.receipt.calls), &json!(failure.error.calls))?;
+            check_failure_response(case, failure.error.response.as_ref())?;
             &failure.receipt
         }
     };
-    let calls = played.bodies.iter().filter(|body| ends_call(body)).count();
-    same("calls in the receipt", &json!(calls), &json!(receipt.calls))?;
+    let calls = record.bodies.iter().filter(|body| ends_call(body)).count();
+    check_equal("calls in the receipt", &json!(calls), &json!(receipt.calls))?;
     let on_rungs: u32 = receipt.rungs.iter().map(|rung| rung.calls).sum();
-    same("calls on the rungs", &json!(calls), &json!(on_rungs))?;
-    same("retries", &json!(retried(&played.bodies)), &json!(receipt.retries))?;
-    same("missing submits", &json!(unsubmitted(played)), &json!(receipt.missing_submits))?;
-    let beyond = played.calls.iter().find(|call| call.number > call.of);
-    beyond.map_or(Ok(()), |call| Err(format!("call {} of {}", call.number, call.of)))
+    check_equal("calls on the rungs", &json!(calls), &json!(on_rungs))?;
+    check_equal("retries", &json!(count_retries(&record.bodies)), &json!(receipt.retries))?;
+    check_equal("missing submits", &json!(unsubmitted(record)), &json!(receipt.missing_submits))?;
+    let excess_call = record.calls.iter().find(|call| call.number > call.of);
+    excess_call.map_or(Ok(()), |call| Err(format!("call {} of {}", call.number, call.of)))
 }
 
-/// Where the contract is the universal response, a failure comes with one that satisfies it.
-fn ready(case: &Case, response: Option<&Value>) -> Result<(), String> {
+/// Checks that a failure under the universal response contract has a response that satisfies it.
+fn check_failure_response(case: &Case, response: Option<&Value>) -> Result<(), String> {
     let Some(contract) = &case.contract else { return Ok(()) };
     let schema = Schema::compile(&contract.schema).map_err(|error| error.to_string())?;
     if !universal::is_universal(&schema) {
         return Ok(());
     }
     let response = response.ok_or("a universal contract's failure without a response")?;
-    same("a response's violations", &json!([]), &json!(schema.violations(response).lines()))?;
+    check_equal("a response's violations", &json!([]), &json!(schema.violations(response).lines()))?;
     let own = case.blueprint["response_type"].as_str();
-    same("an unpaired response", &json!([]), &json!(universal::pairing_violations(response, own).lines()))
+    check_equal("an unpaired response", &json!([]), &json!(universal::pairing_violations(response, own).lines()))
 }
 
-/// Whether it tells what came of a call, be it only the beginning of a reply.
+/// Returns whether an event ends a model call, even if only the beginning of the reply was
+/// received.
 fn ends_call(body: &EventBody) -> bool {
     use EventBody::{CallFailed, DeadlineReached, Message, StopRequested};
     matches!(
@@ -120,8 +121,8 @@ fn ends_call(body: &EventBody) -> bool {
     )
 }
 
-/// The calls that were made because another's answer would not do.
-fn retried(bodies: &[EventBody]) -> usize {
+/// Counts the calls that repeat a rejected one.
+fn count_retries(bodies: &[EventBody]) -> usize {
     let mut is_noted = false;
     let mut count = 0;
     for body in bodies {
@@ -137,24 +138,25 @@ fn retried(bodies: &[EventBody]) -> usize {
     count
 }
 
-/// The replies that were to submit a result and did not, as the journal tells of them.
-fn unsubmitted(played: &Played) -> usize {
-    let is_told = |body: &&EventBody| match body {
+/// Counts the replies in the journal that should have submitted a result and did not.
+fn unsubmitted(record: &RunRecord) -> usize {
+    let is_missing_submit = |body: &&EventBody| match body {
         EventBody::ValidationFailed { errors, .. } => errors.iter().any(|error| error == NOT_SUBMITTED),
         EventBody::Escalated { reason, .. } => reason == NOT_SUBMITTED,
         _ => false,
     };
-    let was_last = matches!(&played.outcome, Outcome::Failed(failure) if failure.error.kind == RunErrorType::ResultNotSubmitted);
-    played.bodies.iter().filter(is_told).count() + usize::from(was_last)
+    let was_last = matches!(&record.outcome, Outcome::Failed(failure) if failure.error.kind == RunErrorType::ResultNotSubmitted);
+    record.bodies.iter().filter(is_missing_submit).count() + usize::from(was_last)
 }
 
-pub(crate) fn check(expect: &Expect, played: &Played) -> Result<(), String> {
-    let status = json!(State::status(&played.outcome));
-    let given = match &played.outcome {
+pub(crate) fn check_expectations(expect: &Expect, record: &RunRecord) -> Result<(), String> {
+    let status = json!(State::status(&record.outcome));
+    let given = match &record.outcome {
         Outcome::Completed(success) => json!(success),
         Outcome::Failed(failure) => json!(failure),
     };
-    same("status", &json!(expect.status), &status).map_err(|problem| format!("{problem} ({given})"))?;
+    check_equal("status", &json!(expect.status), &status)
+        .map_err(|problem| format!("{problem} ({given})"))?;
     for (what, expected) in [
         ("result_data", &expect.result_data),
         ("error", &expect.error),
@@ -162,27 +164,27 @@ pub(crate) fn check(expect: &Expect, played: &Played) -> Result<(), String> {
         ("salvage", &expect.salvage),
     ] {
         if let Some(expected) = expected {
-            covers(what, expected, &given[what])?;
+            check_members(what, expected, &given[what])?;
         }
     }
     if let Some(data) = &expect.result_data {
-        same("result_data", data, &given["result_data"])?;
+        check_equal("result_data", data, &given["result_data"])?;
     }
     if let Some(text) = &expect.result_text {
-        same("result_text", &json!(text), &given["result_text"])?;
+        check_equal("result_text", &json!(text), &given["result_text"])?;
     }
     if let Some(ran) = &expect.ran {
-        same("ran", &json!(ran), &json!(played.ran))?;
+        check_equal("ran", &json!(ran), &json!(record.ran))?;
     }
     if let Some(noted) = &expect.noted {
-        check_notes(noted, &played.bodies)?;
+        check_notes(noted, &record.bodies)?;
     }
     let Some(calls) = &expect.calls else { return Ok(()) };
-    let asked: Vec<&str> = played.calls.iter().map(|call| call.asked.as_str()).collect();
+    let asked: Vec<&str> = record.calls.iter().map(|call| call.asked.as_str()).collect();
     if calls.len() != asked.len() {
         return Err(format!("{} calls are expected, and these were made: {asked:?}", calls.len()));
     }
-    for (number, (expected, call)) in calls.iter().zip(&played.calls).enumerate() {
+    for (number, (expected, call)) in calls.iter().zip(&record.calls).enumerate() {
         check_call(expected, call).map_err(|problem| format!("call {}: {problem}", number + 1))?;
     }
     Ok(())
@@ -223,35 +225,35 @@ fn check_call(expected: &ExpectCall, call: &ModelCall) -> Result<(), String> {
         ("max_tokens", expected.max_tokens.clone(), json!(call.request.max_tokens.unwrap_or(0))),
     ] {
         if let Some(wanted) = wanted {
-            same(what, &wanted, &given)?;
+            check_equal(what, &wanted, &given)?;
         }
     }
     for (pointer, wanted) in &expected.request {
-        same(pointer, wanted, request.pointer(pointer).unwrap_or(&Value::Null))?;
+        check_equal(pointer, wanted, request.pointer(pointer).unwrap_or(&Value::Null))?;
     }
     let text = |message: Option<&slipform_types::Message>| {
         message.map(|message| message.content.clone()).unwrap_or_default()
     };
     let system = call.request.system.clone().unwrap_or_default();
     let (first, last) = (text(call.request.messages.first()), text(call.request.messages.last()));
-    says(
+    check_text(
         "system",
         &system,
         &expected.system_contains,
         &expected.system_lacks,
         expected.system_ends_with.as_ref(),
     )?;
-    says(
+    check_text(
         "first",
         &first,
         &expected.first_contains,
         &expected.first_lacks,
         expected.first_ends_with.as_ref(),
     )?;
-    says("last", &last, &expected.last_contains, &expected.last_lacks, expected.last_ends_with.as_ref())
+    check_text("last", &last, &expected.last_contains, &expected.last_lacks, expected.last_ends_with.as_ref())
 }
 
-fn says(
+fn check_text(
     what: &str,
     text: &str,
     contains: &[String],
@@ -271,19 +273,19 @@ fn says(
     }
 }
 
-fn same(what: &str, expected: &Value, given: &Value) -> Result<(), String> {
+fn check_equal(what: &str, expected: &Value, given: &Value) -> Result<(), String> {
     if expected == given { Ok(()) } else { Err(format!("{what}: expected {expected}\n  given {given}")) }
 }
 
-/// Objects may have more members than expected; lists are compared item by item.
-fn covers(what: &str, expected: &Value, given: &Value) -> Result<(), String> {
+/// Compares the expected members of objects. Lists are compared item by item.
+fn check_members(what: &str, expected: &Value, given: &Value) -> Result<(), String> {
     match (expected, given) {
-        (Value::Object(members), Value::Object(_)) => {
-            members.iter().try_for_each(|(key, member)| covers(&format!("{what}.{key}"), member, &given[key]))
-        }
+        (Value::Object(members), Value::Object(_)) => members
+            .iter()
+            .try_for_each(|(key, member)| check_members(&format!("{what}.{key}"), member, &given[key])),
         (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
-            items.iter().zip(others).try_for_each(|(item, other)| covers(what, item, other))
+            items.iter().zip(others).try_for_each(|(item, other)| check_members(what, item, other))
         }
-        _ => same(what, expected, given),
+        _ => check_equal(what, expected, given),
     }
 }

@@ -1,13 +1,13 @@
-//! Journals in orders that the engine did not ask for: some are told apart, none may panic.
+//! Journals in arbitrary event order: invalid events are refused, and none may panic.
 
 use serde_json::{Value, json};
 use slipform_engine::{Action, State, next};
 use slipform_types::{EventBody, Outcome, RunErrorType};
 
-/// Sequences that are tried; each is different and every run tries the same ones.
+/// The number of generated sequences. Every test run generates the same ones.
 const SEQUENCES: u64 = 3_000;
 
-/// The longest sequence.
+/// The maximum length of a sequence.
 const EVENTS_MAX: u64 = 24;
 
 fn body(value: &Value) -> EventBody {
@@ -45,8 +45,8 @@ fn attempt(structured_output: &str, rungs: usize) -> EventBody {
     body(&json!({"event_type": "attempt_started", "ladder": vec![rung; rungs]}))
 }
 
-/// The same with something to call.
-fn acting(structured_output: &str, kind: &str) -> EventBody {
+/// Returns an attempt with a tool and an agent to call.
+fn attempt_with_tools(structured_output: &str, kind: &str) -> EventBody {
     let rung = json!({"tier": "t", "backend": {
         "name": "b", "kind": kind, "model": "m", "dialect": "openai", "structured_output": structured_output,
     }});
@@ -73,10 +73,10 @@ fn called(text: &str, stop: &str, calls: &[Value]) -> EventBody {
     }))
 }
 
-/// The figures of Knuth's MMIX: plenty for choosing events.
-struct Dice(u64);
+/// The linear congruential generator of MMIX, sufficient for choosing events.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
@@ -109,39 +109,39 @@ const TEXTS: [&str; 19] = [
     "{\"type\": \"object\", \"properties\": {}}",
 ];
 
-fn random(dice: &mut Dice) -> EventBody {
-    match dice.roll(18) {
+fn random_event(random: &mut Random) -> EventBody {
+    match random.roll(18) {
         12 => body(&json!({"event_type": "tools_failed", "error": "none"})),
         13 => body(&json!({"event_type": "paths_checked", "present": [], "missing": ["a"]})),
         14 | 15 => {
-            let id = dice.pick(&["c", "act", "act-1-1", "opening-1", "program", "x"]);
-            let error = (dice.roll(2) == 0).then_some("failed");
-            let output = json!({"stdout": dice.pick(&TEXTS), "path": "a"});
+            let id = random.pick(&["c", "act", "act-1-1", "opening-1", "program", "x"]);
+            let error = (random.roll(2) == 0).then_some("failed");
+            let output = json!({"stdout": random.pick(&TEXTS), "path": "a"});
             body(&json!({
                 "event_type": "post_tool", "call_id": id, "tool_name": "fs:t", "tool_output": output, "error": error,
             }))
         }
         16 => body(&json!({
-            "event_type": "child_started", "call_id": dice.pick(&["c", "act"]), "agent_name": "other",
+            "event_type": "child_started", "call_id": random.pick(&["c", "act"]), "agent_name": "other",
             "child_session_id": "ses_000000000001", "child_run_id": "run_000000000001",
-            "execution_mode": dice.pick(&["sync", "async_callback"]),
+            "execution_mode": random.pick(&["sync", "async_callback"]),
         })),
         17 => body(&json!({
             "event_type": "child_completed", "agent_name": "other", "child_session_id": "ses_000000000001",
-            "child_run_id": "run_000000000001", "status": dice.pick(&["completed", "failed"]),
+            "child_run_id": "run_000000000001", "status": random.pick(&["completed", "failed"]),
         })),
         0 => body(&json!({"event_type": "stop_requested"})),
         1 => body(&json!({"event_type": "deadline_reached"})),
-        2 => attempt(dice.pick(&["auto", "prompt", "tool"]), dice.roll(3) as usize),
+        2 => attempt(random.pick(&["auto", "prompt", "tool"]), random.roll(3) as usize),
         3 => body(&json!({"event_type": "validation_failed", "errors": ["$: x"], "consequence": "y"})),
         4 => {
-            let (kind, status) = (dice.pick(&["unavailable", "rejected"]), dice.roll(600));
+            let (kind, status) = (random.pick(&["unavailable", "rejected"]), random.roll(600));
             body(
                 &json!({"event_type": "call_failed", "error": {"kind": kind, "status": status, "message": "m"}}),
             )
         }
         _ => {
-            let stop = dice.pick(&[
+            let stop = random.pick(&[
                 "finished",
                 "finished",
                 "finished",
@@ -150,19 +150,19 @@ fn random(dice: &mut Dice) -> EventBody {
                 "refused",
                 "filtered",
             ]);
-            let arguments = dice.pick(&TEXTS);
+            let arguments = random.pick(&TEXTS);
             let names =
                 ["submit_result", "fs_t", "fs:t", "start_agent_session", "resume_agent_session", "nothing"];
-            let calls: Vec<Value> = (0..dice.roll(4))
-                .map(|_| json!({"id": dice.pick(&["c", "d", ""]), "name": dice.pick(&names), "arguments": arguments}))
+            let calls: Vec<Value> = (0..random.roll(4))
+                .map(|_| json!({"id": random.pick(&["c", "d", ""]), "name": random.pick(&names), "arguments": arguments}))
                 .collect();
-            called(dice.pick(&TEXTS), stop, &calls)
+            called(random.pick(&TEXTS), stop, &calls)
         }
     }
 }
 
 #[test]
-fn no_order_of_events_panics() {
+fn arbitrary_event_order_does_not_panic() {
     let object = json!({
         "type": "object", "required": ["a", "b"],
         "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
@@ -170,50 +170,53 @@ fn no_order_of_events_panics() {
     let schemas =
         [object.clone(), json!({"type": "array", "items": object}), json!(true), json!({"not": {}})];
     for seed in 0..SEQUENCES {
-        let dice = &mut Dice(seed);
+        let random = &mut Random(seed);
         let mut state = State::default();
-        let strategy = dice.pick(&["auto", "prompt", "system_prompt", "tool", "native"]);
-        let correction = dice.pick(&["auto", "patch", "full"]);
-        let schema = &schemas[dice.roll(schemas.len() as u64) as usize];
-        let first = start(strategy, correction, dice.pick(&["strict", "lenient"]), schema);
+        let strategy = random.pick(&["auto", "prompt", "system_prompt", "tool", "native"]);
+        let correction = random.pick(&["auto", "patch", "full"]);
+        let schema = &schemas[random.roll(schemas.len() as u64) as usize];
+        let first = start(strategy, correction, random.pick(&["strict", "lenient"]), schema);
         let ladder =
-            attempt(dice.pick(&["auto", "tool", "universal", "json_object"]), 1 + dice.roll(2) as usize);
+            attempt(random.pick(&["auto", "tool", "universal", "json_object"]), 1 + random.roll(2) as usize);
         let mut events = vec![first, ladder];
-        if dice.roll(2) == 0 {
+        if random.roll(2) == 0 {
             let blueprint = json!({
-                "name": "agent", "protocol": dice.pick(&["tools", "actions"]), "cites": ["$.a"],
-                "limits": {"max_steps": 1 + dice.roll(5), "max_tool_calls": 1 + dice.roll(5)},
-                "opening": if dice.roll(2) == 0 { json!([{"tool": "fs:t"}]) } else { json!([]) },
+                "name": "agent", "protocol": random.pick(&["tools", "actions"]), "cites": ["$.a"],
+                "limits": {"max_steps": 1 + random.roll(5), "max_tool_calls": 1 + random.roll(5)},
+                "opening": if random.roll(2) == 0 { json!([{"tool": "fs:t"}]) } else { json!([]) },
             });
             let how = (strategy, correction, "strict");
-            let kind = dice.pick(&["openai", "completions", "embedded", "command"]);
-            events =
-                vec![start_as(&blueprint, how, schema), acting(dice.pick(&["auto", "prompt", "tool"]), kind)];
+            let kind = random.pick(&["openai", "completions", "embedded", "command"]);
+            events = vec![
+                start_as(&blueprint, how, schema),
+                attempt_with_tools(random.pick(&["auto", "prompt", "tool"]), kind),
+            ];
         }
         let mut accepted: Vec<EventBody> = Vec::new();
-        for _ in 0..dice.roll(EVENTS_MAX) {
-            // A wild event now and then; mostly what a runner would append, so that runs get somewhere.
-            let wild = dice.roll(4) == 0;
+        for _ in 0..random.roll(EVENTS_MAX) {
+            // Mostly the event that a runner would append, so that runs make progress; sometimes an
+            // arbitrary one.
+            let wild = random.roll(4) == 0;
             events.push(match next(&state) {
                 Some(Action::Note(note)) if !wild => *note,
                 Some(Action::Tools(calls)) if !wild => body(&json!({
                     "event_type": "post_tool", "call_id": calls[0].call_id, "tool_name": calls[0].name,
                     "tool_output": {"path": "x"},
                 })),
-                Some(Action::Look(paths)) if !wild => {
+                Some(Action::VerifyPaths(paths)) if !wild => {
                     body(&json!({"event_type": "paths_checked", "present": paths, "missing": []}))
                 }
-                _ => random(dice),
+                _ => random_event(random),
             });
             for event in events.drain(..) {
-                // Refused events leave the run where it was, and the next one is tried.
+                // A refused event leaves the state unchanged.
                 if state.fold(&event).is_ok() {
                     accepted.push(event);
                 }
             }
         }
         assert_eq!(
-            next(&folded(&accepted)),
+            next(&fold_all(&accepted)),
             next(&state),
             "sequence {seed}: the same journal, another action"
         );
@@ -224,7 +227,7 @@ fn no_order_of_events_panics() {
     }
 }
 
-fn folded(bodies: &[EventBody]) -> State {
+fn fold_all(bodies: &[EventBody]) -> State {
     let mut state = State::default();
     for body in bodies {
         state.fold(body).unwrap();
@@ -232,17 +235,17 @@ fn folded(bodies: &[EventBody]) -> State {
     state
 }
 
-fn begun() -> Vec<EventBody> {
+fn started_journal() -> Vec<EventBody> {
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
     vec![start("prompt", "full", "strict", &schema), attempt("prompt", 1)]
 }
 
 #[test]
-fn a_reply_that_was_under_way_at_the_stop_is_kept() {
-    let mut journal = begun();
+fn reply_received_after_stop_is_kept() {
+    let mut journal = started_journal();
     journal.push(body(&json!({"event_type": "stop_requested"})));
     journal.push(message("{\"a\": 1}", "finished", None));
-    let state = folded(&journal);
+    let state = fold_all(&journal);
     let Some(Outcome::Failed(failure)) = state.outcome() else { unreachable!("the run was stopped") };
     assert_eq!(failure.error.kind, RunErrorType::Stopped);
     assert_eq!(failure.salvage.replies, ["{\"a\": 1}"]);
@@ -250,40 +253,43 @@ fn a_reply_that_was_under_way_at_the_stop_is_kept() {
 }
 
 #[test]
-fn a_decision_that_was_under_way_at_the_stop_does_not_break_the_journal() {
-    let mut journal = begun();
+fn decision_appended_after_stop_is_accepted() {
+    let mut journal = started_journal();
     journal.push(message("no", "finished", None));
-    let Some(Action::Note(note)) = next(&folded(&journal)) else { unreachable!("a retry is noted") };
+    let Some(Action::Note(note)) = next(&fold_all(&journal)) else { unreachable!("a retry is noted") };
     journal.push(body(&json!({"event_type": "stop_requested"})));
     journal.push(*note);
-    let state = folded(&journal);
+    let state = fold_all(&journal);
     assert!(matches!(next(&state), Some(Action::Finish(_))));
     assert_eq!(state.calls(), 1);
 }
 
 #[test]
-fn what_was_decided_before_the_stop_stands() {
+fn outcome_before_stop_or_deadline_is_kept() {
     for late in ["stop_requested", "deadline_reached"] {
-        let mut journal = begun();
+        let mut journal = started_journal();
         journal.push(message("{\"a\": 1}", "finished", None));
         journal.push(body(&json!({"event_type": late})));
-        assert!(matches!(folded(&journal).outcome(), Some(Outcome::Completed(_))), "{late}");
+        assert!(matches!(fold_all(&journal).outcome(), Some(Outcome::Completed(_))), "{late}");
     }
 }
 
 #[test]
-fn broken_journals_are_told_apart() {
+fn invalid_journal_is_refused_with_its_reason() {
     let reply = message("x", "finished", None);
     let done = body(&json!({"event_type": "run_completed", "status": "failed"}));
     let cases = [
-        (vec![reply.clone()], "a reply came to no question"),
-        (vec![begun().remove(1)], "an attempt has no run or no backend"),
-        (vec![begun().remove(0), begun().remove(0)], "a run starts twice"),
-        ([begun(), vec![done, reply]].concat(), "an event follows run_completed"),
+        (vec![reply.clone()], "`message` without a pending model call"),
+        (vec![started_journal().remove(1)], "`attempt_started` without `run_start` or without a backend"),
+        (
+            vec![started_journal().remove(0), started_journal().remove(0)],
+            "a second `run_start` in the same run",
+        ),
+        ([started_journal(), vec![done, reply]].concat(), "an event follows run_completed"),
     ];
     for (journal, expected) in cases {
         let mut state = State::default();
         let error = journal.iter().find_map(|body| state.fold(body).err()).unwrap();
-        assert_eq!(error.to_string(), format!("the journal is broken: {expected}"));
+        assert_eq!(error.to_string(), format!("the journal is invalid: {expected}"));
     }
 }

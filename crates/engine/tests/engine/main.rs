@@ -1,4 +1,4 @@
-//! The engine as a function over journals: cases as data, and journals in orders that it did not ask for.
+//! The engine as a function over journals: cases as data, and journals in arbitrary event order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod cases;

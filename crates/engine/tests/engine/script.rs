@@ -1,4 +1,4 @@
-//! A case, and the run that comes of it.
+//! Reads cases and runs them against the engine.
 
 use std::collections::BTreeMap;
 
@@ -29,16 +29,16 @@ pub(crate) struct Case {
     pub(crate) blueprint: Value,
     #[serde(default)]
     input: String,
-    pub(crate) contract: Option<Asked>,
+    pub(crate) contract: Option<ContractCase>,
     #[serde(default)]
     ladder: Vec<Value>,
-    /// The tools there are: a name, or bits of a definition.
+    /// The available tools: a name, or members of a definition.
     #[serde(default)]
     tools: Vec<Value>,
-    /// The agents there are: a name, or bits of a card.
+    /// The available agents: a name, or members of a card.
     #[serde(default)]
     agents: Vec<Value>,
-    /// What tools answer, by name, and agents, by `agent NAME`; `{"error": …}` where they fail.
+    /// The answers of tools by name and of agents by `agent NAME`; `{"error": …}` for a failure.
     #[serde(default)]
     answers: BTreeMap<String, Value>,
     #[serde(default)]
@@ -48,7 +48,7 @@ pub(crate) struct Case {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct ContractCase {
     pub(crate) schema: Value,
     #[serde(default)]
     options: OptionsPatch,
@@ -57,14 +57,14 @@ pub(crate) struct Asked {
     example: Option<Value>,
 }
 
-/// What happened in a run, or in the rest of one.
-pub(crate) struct Played {
+/// The record of a run, or of the rest of one.
+pub(crate) struct RunRecord {
     /// The journal.
     pub(crate) bodies: Vec<EventBody>,
-    /// What the engine said before each event and after the last.
+    /// The next action before each event and after the last.
     pub(crate) actions: Vec<Option<Action>>,
     pub(crate) calls: Vec<ModelCall>,
-    /// What was called, run or started, in order.
+    /// The tools, programs and children that the run started, in order.
     pub(crate) ran: Vec<Value>,
     pub(crate) outcome: Outcome,
 }
@@ -83,21 +83,21 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Case>, String> {
     Ok(file.cases)
 }
 
-/// The run, from its first event to its last.
-pub(crate) fn play(case: &Case) -> Result<Played, String> {
-    go_on(case, State::default(), &[])
+/// Runs a case from its first event to its last.
+pub(crate) fn run_case(case: &Case) -> Result<RunRecord, String> {
+    continue_run(case, State::default(), &[])
 }
 
-/// The rest of the run whose journal so far is `before`.
-pub(crate) fn go_on(case: &Case, mut state: State, before: &[EventBody]) -> Result<Played, String> {
-    let told = |body: &&EventBody| {
+/// Continues the run whose journal so far is `before`.
+pub(crate) fn continue_run(case: &Case, mut state: State, before: &[EventBody]) -> Result<RunRecord, String> {
+    let consumes_reply = |body: &&EventBody| {
         use EventBody::{CallFailed, DeadlineReached, Message, StopRequested};
         matches!(body, Message { .. } | CallFailed { .. } | DeadlineReached { .. } | StopRequested { .. })
     };
-    let mut replies = case.replies.iter().skip(before.iter().filter(told).count());
+    let mut replies = case.replies.iter().skip(before.iter().filter(consumes_reply).count());
     let mut ran = Vec::new();
-    let mut played = (Vec::new(), Vec::new(), Vec::new());
-    let (bodies, actions, calls) = (&mut played.0, &mut played.1, &mut played.2);
+    let mut record = (Vec::new(), Vec::new(), Vec::new());
+    let (bodies, actions, calls) = (&mut record.0, &mut record.1, &mut record.2);
     loop {
         let action = next(&state);
         actions.push(action.clone());
@@ -117,7 +117,7 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[EventBody]) -> Resu
                 ran.push(json!([run.name, run.arguments]));
                 case.tool_answer(&run.call_id, &run.name)
             }
-            Some(Action::Look(paths)) => {
+            Some(Action::VerifyPaths(paths)) => {
                 ran.push(json!(["look", paths]));
                 let (present, missing) = paths
                     .into_iter()
@@ -135,8 +135,8 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[EventBody]) -> Resu
             Some(Action::Park) => case.child_end(before.iter().chain(&*bodies))?,
             Some(Action::Finish(outcome)) => {
                 let last = bodies.last().or(before.last());
-                let is_told = matches!(last, Some(EventBody::Result { .. }));
-                ending(&outcome, is_told)
+                let has_result = matches!(last, Some(EventBody::Result { .. }));
+                ending(&outcome, has_result)
             }
             Some(other) => return Err(format!("an unknown action: {other:?}")),
         };
@@ -144,16 +144,16 @@ pub(crate) fn go_on(case: &Case, mut state: State, before: &[EventBody]) -> Resu
         bodies.push(body);
     }
     if let Some(reply) = replies.next() {
-        return Err(format!("nobody asked for the reply {reply}"));
+        return Err(format!("the engine did not request the reply {reply}"));
     }
     let outcome = state.outcome().cloned().ok_or("the run has no outcome")?;
-    Ok(Played { bodies: played.0, actions: played.1, calls: played.2, ran, outcome })
+    Ok(RunRecord { bodies: record.0, actions: record.1, calls: record.2, ran, outcome })
 }
 
-/// The events that end a run, one after the other.
-fn ending(outcome: &Outcome, is_told: bool) -> EventBody {
+/// Returns the next event that ends a run.
+fn ending(outcome: &Outcome, has_result: bool) -> EventBody {
     match outcome {
-        Outcome::Completed(success) if !is_told => EventBody::Result {
+        Outcome::Completed(success) if !has_result => EventBody::Result {
             result_text: success.result_text.clone(),
             result_data: success.result_data.clone(),
             receipt: Box::new(success.receipt.clone()),
@@ -174,7 +174,7 @@ fn ending(outcome: &Outcome, is_told: bool) -> EventBody {
 }
 
 fn start(case: &Case) -> Result<EventBody, String> {
-    let blueprint = with(json!({"name": "agent"}), &case.blueprint);
+    let blueprint = merge(json!({"name": "agent"}), &case.blueprint);
     let blueprint: Blueprint = serde_json::from_value(blueprint).map_err(|error| error.to_string())?;
     let contract = case.contract.as_ref().map(|asked| Contract {
         source: asked.source.unwrap_or(ContractSource::Inline),
@@ -195,11 +195,12 @@ fn start(case: &Case) -> Result<EventBody, String> {
 
 impl Case {
     fn attempt(&self) -> Result<EventBody, String> {
-        let tool = |bits: &Value| {
+        let tool = |overrides: &Value| {
             let schema =
                 json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-            let bits = if bits.is_string() { json!({"name": bits}) } else { bits.clone() };
-            with(json!({"description": "A tool.", "parameters": schema, "hash": "sha256:0"}), &bits)
+            let overrides =
+                if overrides.is_string() { json!({"name": overrides}) } else { overrides.clone() };
+            merge(json!({"description": "A tool.", "parameters": schema, "hash": "sha256:0"}), &overrides)
         };
         let tools: Vec<Value> = self.tools.iter().map(tool).collect();
         let agents: Vec<Value> = self
@@ -244,7 +245,7 @@ impl Case {
         }
     }
 
-    /// The end of the first child that has not ended.
+    /// Returns the end of the first running child.
     fn child_end<'b>(
         &self,
         bodies: impl Iterator<Item = &'b EventBody> + Clone,
@@ -262,13 +263,13 @@ impl Case {
             }
             _ => None,
         });
-        let (agent_name, session, run) = open.ok_or("the run parks and waits for nobody")?;
+        let (agent_name, session, run) = open.ok_or("the run parks without a running child")?;
         let before = bodies
             .clone()
             .filter(|body| matches!(body, EventBody::ChildCompleted(end) if end.agent_name == agent_name))
             .count();
-        // A list is what it says one time after the other.
-        let bits = self.answers.get(&format!("agent {agent_name}")).map(|said| match said {
+        // A list holds the results of successive runs.
+        let overrides = self.answers.get(&format!("agent {agent_name}")).map(|said| match said {
             Value::Array(list) => list.get(before).or(list.last()).cloned().unwrap_or_default(),
             same => same.clone(),
         });
@@ -276,16 +277,16 @@ impl Case {
             "event_type": "child_completed", "agent_name": agent_name, "child_session_id": session,
             "child_run_id": run, "status": "completed",
         });
-        let whole = with(whole, &bits.unwrap_or_else(|| json!({"result_text": "Done."})));
+        let whole = merge(whole, &overrides.unwrap_or_else(|| json!({"result_text": "Done."})));
         serde_json::from_value(whole).map_err(|error| error.to_string())
     }
 
     fn ladder(&self) -> Result<Vec<TierBackend>, String> {
         let one = [json!({})];
         let list = if self.ladder.is_empty() { &one[..] } else { &self.ladder };
-        let rung = |bits: &Value| {
+        let rung = |overrides: &Value| {
             let backend = json!({"name": "b", "kind": "openai", "model": "m", "dialect": "generic"});
-            let mut backend = with(backend, bits);
+            let mut backend = merge(backend, overrides);
             let tier = backend.as_object_mut().and_then(|members| members.remove("tier"));
             json!({"tier": tier.unwrap_or(json!("default")), "backend": backend})
         };
@@ -294,14 +295,14 @@ impl Case {
     }
 }
 
-fn with(mut base: Value, bits: &Value) -> Value {
-    for (key, value) in bits.as_object().into_iter().flatten() {
+fn merge(mut base: Value, overrides: &Value) -> Value {
+    for (key, value) in overrides.as_object().into_iter().flatten() {
         base[key] = value.clone();
     }
     base
 }
 
-/// What a case says is answered, as the event that a runner would append.
+/// Returns the event that a runner would append for a reply of the case.
 fn answer(reply: &Value, call: &ModelCall) -> Result<EventBody, String> {
     if let Some(error) = reply.get("call_error") {
         let error: CallError = serde_json::from_value(error.clone()).map_err(|error| error.to_string())?;
@@ -309,11 +310,11 @@ fn answer(reply: &Value, call: &ModelCall) -> Result<EventBody, String> {
     }
     if let Some(event) = reply.get("event") {
         let partial = reply.get("partial").map(|partial| json!({"partial": partial})).unwrap_or_default();
-        let whole = with(json!({"event_type": event}), &partial);
+        let whole = merge(json!({"event_type": event}), &partial);
         return serde_json::from_value(whole).map_err(|error| error.to_string());
     }
     let text = if reply.is_string() { json!({"text": reply}) } else { reply.clone() };
-    let whole = with(json!({"text": "", "stop": {"reason": "finished"}}), &text);
+    let whole = merge(json!({"text": "", "stop": {"reason": "finished"}}), &text);
     let mut reply: Reply = serde_json::from_value(whole).map_err(|error| format!("{error} in {text}"))?;
     Ok(EventBody::Message {
         role: Role::Assistant,
