@@ -1,4 +1,4 @@
-//! From a value to a blueprint that can be used, or everything that is wrong with it.
+//! Checks a value and converts it to a blueprint, or reports everything that is wrong with it.
 
 mod rules;
 
@@ -12,25 +12,25 @@ use crate::names::suggestion;
 use crate::problem::PROBLEMS_MAX;
 use crate::{Problem, Problems, kb};
 
-/// The JSON Schema of a blueprint, for editors and for whoever writes agents by program. Names and the
-/// schemas inside a blueprint are checked beyond it.
+/// The JSON Schema of a blueprint, for editors and generators of agent files. [`check`] also
+/// validates names and the nested schemas.
 pub const BLUEPRINT_SCHEMA: &str = include_str!("blueprint.schema.json");
 
-/// A blueprint that can be used, and what looks wrong in it all the same.
+/// A valid blueprint with its warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
-    /// The blueprint.
+    /// A blueprint whose schemas compile and whose keys are consistent.
     pub blueprint: Blueprint,
-    /// What probably does not mean what was meant.
+    /// Parts that are valid but probably not intended.
     pub warnings: Vec<Problem>,
 }
 
-/// What was found on the way.
+/// The problems and warnings found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
-    /// Problems that were found and not kept.
+    /// The number of problems dropped beyond [`PROBLEMS_MAX`].
     pub(crate) more: usize,
 }
 
@@ -58,11 +58,11 @@ impl Findings {
     }
 }
 
-/// Checks an agent's definition, whether a blueprint or a `kb.agent/1` document. `fallback_name` is the
-/// name of an agent that does not say its own.
+/// Checks the definition of an agent, either a blueprint or a `kb.agent/1` document.
+/// `fallback_name` is used if the definition has no name.
 ///
 /// # Errors
-/// Everything that is wrong with it, each with its path.
+/// Returns every problem of the definition with its path.
 pub fn check(value: &Value, fallback_name: Option<&str>) -> Result<Checked, Problems> {
     let mut findings = Findings::default();
     let blueprint = match value {
@@ -83,14 +83,14 @@ pub fn check(value: &Value, fallback_name: Option<&str>) -> Result<Checked, Prob
     }
 }
 
-/// Checks a blueprint in its own keys.
+/// Checks a definition in the keys of a blueprint.
 pub(crate) fn examine(
     mut definition: Map<String, Value>,
     fallback_name: Option<&str>,
     findings: &mut Findings,
 ) -> Option<Blueprint> {
     normalise(&mut definition);
-    take_shipped(&mut definition, findings);
+    inline_shipped_schemas(&mut definition, findings);
     if let Some(name) = fallback_name.filter(|_| !definition.contains_key("name")) {
         definition.insert("name".to_owned(), name.into());
     }
@@ -105,15 +105,15 @@ pub(crate) fn examine(
     match serde_json::from_value(value) {
         Ok(blueprint) => Some(blueprint),
         Err(error) => {
-            // The shape admits nothing that serde does not; a test compares their keys.
+            // The schema accepts only values that deserialize; a test compares their keys.
             findings.problem("$", format!("cannot be read as a blueprint: {error}"));
             None
         }
     }
 }
 
-/// Leaves out optional keys that say nothing (`output_schema: null` is no output schema) and writes
-/// whole numbers as such (`3.0` is an integer to JSON Schema).
+/// Removes null values of optional keys and writes whole floats as integers (`3.0` is an integer in
+/// JSON Schema).
 fn normalise(definition: &mut Map<String, Value>) {
     definition.retain(|_, value| !value.is_null());
     for key in ["limits", "default_output_schema_options"] {
@@ -129,8 +129,8 @@ fn normalise(definition: &mut Map<String, Value>) {
     }
 }
 
-/// Puts the schemas that come with the program in the place of their names.
-fn take_shipped(definition: &mut Map<String, Value>, findings: &mut Findings) {
+/// Replaces the names of shipped schemas by the schemas.
+fn inline_shipped_schemas(definition: &mut Map<String, Value>, findings: &mut Findings) {
     for key in ["output_schema", "default_output_schema"] {
         let Some(Value::String(name)) = definition.get(key) else { continue };
         if let Some(known) = shipped().iter().find(|known| known.name == name) {
@@ -138,7 +138,7 @@ fn take_shipped(definition: &mut Map<String, Value>, findings: &mut Findings) {
         } else {
             let known: Vec<&str> = shipped().iter().map(|known| known.name).collect();
             let message = format!(
-                "no schema '{name}' comes with the program; write the schema itself, or one of: {}",
+                "unknown built-in schema '{name}'; write the schema inline, or use one of: {}",
                 known.join(", ")
             );
             findings.problem(format!("$.{key}"), message);
@@ -165,8 +165,8 @@ fn check_shape(value: &mut Value, findings: &mut Findings) {
     findings.more += violations.more;
 }
 
-/// Reports keys that a closed object of the schema does not have, there and in the objects below it, with
-/// what was probably meant. They are removed, so that the schema does not report them a second time.
+/// Reports unknown keys in the closed objects of the schema, with a suggestion. Removes them, so
+/// that validation does not report them again.
 fn remove_unknown(value: &mut Value, schema: &Value, place: &mut Vec<Segment>, findings: &mut Findings) {
     let (Value::Object(object), Some(known)) = (value, schema.get("properties").and_then(Value::as_object))
     else {
@@ -191,7 +191,7 @@ fn remove_unknown(value: &mut Value, schema: &Value, place: &mut Vec<Segment>, f
     });
 }
 
-/// The message for a key that nobody knows.
+/// Returns the message for an unknown key.
 fn unknown_key<'c>(key: &str, known: impl Iterator<Item = &'c str> + Clone) -> String {
     match suggestion(key, known.clone()) {
         Some(meant) => format!("unknown key '{key}'; did you mean '{meant}'?"),
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_knows_the_keys_of_the_type() {
+    fn blueprint_schema_has_the_keys_of_the_type() {
         let options = json!({
             "max_retries": 1, "extract_json": true, "strict_json_only": true, "validation_mode": "lenient",
             "strategy": "tool", "correction": "full", "schema_form": "json", "reject_placeholders": true,

@@ -1,4 +1,4 @@
-//! Which schema a run's result has to satisfy, and how that is enforced.
+//! Resolves the contract of a run: its output schema and how it is enforced.
 
 use serde_json::Value;
 use slipform_schema::Cache;
@@ -9,37 +9,38 @@ use slipform_types::{
 
 use crate::Error;
 
-/// The variable that sets the retries of contracts that say nothing about them.
+/// The environment variable for the default number of retries.
 pub const MAX_RETRIES_VARIABLE: &str = "SCHEMA_ENFORCEMENT_MAX_RETRIES";
 
-/// The variable that says whether JSON may be found inside other text, where a contract does not.
+/// The environment variable for the default of `extract_json`: whether JSON may be extracted from
+/// other text.
 pub const EXTRACT_JSON_VARIABLE: &str = "SCHEMA_ENFORCEMENT_EXTRACT_JSON";
 
-/// What a request says about the result it wants.
+/// The members of a request that affect the contract.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContractRequest {
-    /// `output_schema`.
+    /// The inline schema, from `output_schema`.
     pub schema: Option<Value>,
-    /// `output_schema_name`, with the schema that the registry has under it.
+    /// The name from `output_schema_name`, with the registered schema.
     pub named: Option<(String, Value)>,
-    /// `output_schema_options`.
+    /// The options from `output_schema_options`.
     pub options: OptionsPatch,
 }
 
-/// What the environment says about contracts.
+/// Defaults of contracts from the environment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EnvironmentDefaults {
-    /// From [`MAX_RETRIES_VARIABLE`].
+    /// From [`MAX_RETRIES_VARIABLE`]; `None` if unset.
     pub max_retries: Option<u32>,
-    /// From [`EXTRACT_JSON_VARIABLE`].
+    /// From [`EXTRACT_JSON_VARIABLE`]; `None` if unset.
     pub extract_json: Option<bool>,
 }
 
 impl EnvironmentDefaults {
-    /// Reads the variables through `lookup`. An empty one is as good as none.
+    /// Reads the variables through `lookup`. An empty value counts as unset.
     ///
     /// # Errors
-    /// When a variable has a value that it cannot have.
+    /// Returns an error if a variable has an invalid value.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<EnvironmentDefaults, Error> {
         let read = |name| lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let refused = |name, value: String, expected: String| Error::Environment { name, value, expected };
@@ -73,16 +74,17 @@ impl EnvironmentDefaults {
     }
 }
 
-/// The contract of a run of this agent; none when neither the agent nor the request has a schema.
+/// Resolves the contract of a run. Returns `None` if neither the agent nor the request has a
+/// schema.
 ///
-/// The blueprint's `output_schema` is authoritative: a request may repeat it, not replace it. Otherwise
-/// the request's schema is taken, inline or named, and last the blueprint's `default_output_schema`.
-/// Options are merged key by key: request, blueprint, environment, default. The blueprint's example goes
-/// with the blueprint's schemas only.
+/// The `output_schema` of the blueprint is authoritative: a request may repeat it, but not replace
+/// it. Otherwise the schema of the request applies, inline or named, and last the
+/// `default_output_schema` of the blueprint. Options are merged per key: request, blueprint,
+/// environment, default. The example of the blueprint applies only to its own schemas.
 ///
 /// # Errors
-/// When the request brings two schemas, or another one than the blueprint's own; when a schema cannot be
-/// used; when more retries are asked for than there may be.
+/// Returns an error if the request has two schemas or contradicts the `output_schema` of the
+/// blueprint, if a schema does not compile, or if `max_retries` is too large.
 pub fn resolve(
     blueprint: &Blueprint,
     request: &ContractRequest,
@@ -91,10 +93,10 @@ pub fn resolve(
     resolve_with(&Cache::default(), blueprint, request, defaults)
 }
 
-/// The same for whoever resolves often: schemas are compiled once.
+/// Like [`resolve`], with a cache of compiled schemas.
 ///
 /// # Errors
-/// As [`resolve`].
+/// See [`resolve`].
 pub fn resolve_with(
     cache: &Cache,
     blueprint: &Blueprint,
@@ -102,7 +104,7 @@ pub fn resolve_with(
     defaults: &EnvironmentDefaults,
 ) -> Result<Option<Contract>, Error> {
     let patch = options(blueprint, request, *defaults)?;
-    let Some(Chosen { source, name, schema }) = choose(blueprint, request)? else { return Ok(None) };
+    let Some(ChosenSchema { source, name, schema }) = choose(blueprint, request)? else { return Ok(None) };
     let compiled = cache
         .compile(schema)
         .map_err(|error| Error::Schema { origin: origin(blueprint, source, name), source: error })?;
@@ -121,32 +123,39 @@ pub fn resolve_with(
     }))
 }
 
-struct Chosen<'a> {
+struct ChosenSchema<'a> {
     source: ContractSource,
     name: Option<&'a str>,
     schema: &'a Value,
 }
 
-fn choose<'a>(blueprint: &'a Blueprint, request: &'a ContractRequest) -> Result<Option<Chosen<'a>>, Error> {
-    let asked = match (&request.schema, &request.named) {
+fn choose<'a>(
+    blueprint: &'a Blueprint,
+    request: &'a ContractRequest,
+) -> Result<Option<ChosenSchema<'a>>, Error> {
+    let requested = match (&request.schema, &request.named) {
         (Some(_), Some((name, _))) => return Err(Error::TwoSchemas { name: name.clone() }),
-        (Some(schema), None) => Some(Chosen { source: ContractSource::Inline, name: None, schema }),
+        (Some(schema), None) => Some(ChosenSchema { source: ContractSource::Inline, name: None, schema }),
         (None, Some((name, schema))) => {
-            Some(Chosen { source: ContractSource::Named, name: Some(name), schema })
+            Some(ChosenSchema { source: ContractSource::Named, name: Some(name), schema })
         }
         (None, None) => None,
     };
     if let Some(own) = &blueprint.output_schema {
-        let name = match asked {
-            Some(asked) if asked.schema != own => {
+        let name = match requested {
+            Some(requested) if requested.schema != own => {
                 return Err(Error::OutputSchemaConflict { agent: blueprint.name.clone() });
             }
-            asked => asked.and_then(|asked| asked.name),
+            requested => requested.and_then(|requested| requested.name),
         };
-        return Ok(Some(Chosen { source: ContractSource::Blueprint, name, schema: own }));
+        return Ok(Some(ChosenSchema { source: ContractSource::Blueprint, name, schema: own }));
     }
     let default = blueprint.default_output_schema.as_ref();
-    Ok(asked.or(default.map(|schema| Chosen { source: ContractSource::Default, name: None, schema })))
+    Ok(requested.or(default.map(|schema| ChosenSchema {
+        source: ContractSource::Default,
+        name: None,
+        schema,
+    })))
 }
 
 fn options(
@@ -155,11 +164,11 @@ fn options(
     defaults: EnvironmentDefaults,
 ) -> Result<OptionsPatch, Error> {
     let own = &blueprint.default_output_schema_options;
-    let asks = [
+    let sources = [
         (&request.options, "output_schema_options".to_owned()),
         (own, format!("the agent '{}'", blueprint.name)),
     ];
-    for (patch, origin) in asks {
+    for (patch, origin) in sources {
         if let Some(given) = patch.max_retries.filter(|retries| *retries > RETRIES_MAX) {
             return Err(Error::Retries { origin, given });
         }

@@ -1,4 +1,4 @@
-//! A text as a JSON value, with the lines of its parts where the format tells them.
+//! Parses a text to a JSON value and, for YAML, keeps the line of every part.
 
 mod json;
 mod scalar;
@@ -11,17 +11,17 @@ use slipform_schema::{Segment, json_path};
 
 use crate::Problem;
 
-/// The formats of agent files.
+/// The format of an agent file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// YAML 1.2: `yes`, `no`, `on` and `off` are text.
     Yaml,
-    /// JSON.
+    /// JSON. Duplicate keys are refused.
     Json,
 }
 
 impl Format {
-    /// The format that a file's name says, if it is one of ours.
+    /// Returns the format for the extension of a file, or `None` if it is not supported.
     pub fn of(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
             "yaml" | "yml" => Some(Format::Yaml),
@@ -31,14 +31,14 @@ impl Format {
     }
 }
 
-/// A text that could be read.
+/// A parsed text.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) value: Value,
     lines: Option<Lines>,
 }
 
-/// The line of a part and of everything in it, in the order of the value.
+/// The line of a value and of its children, in the order of the value.
 #[derive(Debug, Clone)]
 struct Lines {
     line: usize,
@@ -46,7 +46,7 @@ struct Lines {
 }
 
 impl Document {
-    /// Reads a text, or says where it cannot be read.
+    /// Parses a text, or returns the problem with its position.
     pub(crate) fn read(text: &str, format: Format) -> Result<Document, Problem> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match format {
@@ -55,8 +55,8 @@ impl Document {
         }
     }
 
-    /// Says for each problem on which line its place is, or the closest place that exists, and puts
-    /// them into the order of the text.
+    /// Sets the line of each problem, using the closest existing parent of its path, and sorts the
+    /// problems by line.
     pub(crate) fn locate(&self, problems: &mut [Problem]) {
         let Some(lines) = &self.lines else { return };
         for problem in problems.iter_mut().filter(|problem| problem.line.is_none()) {
@@ -70,15 +70,15 @@ fn line_of(mut value: &Value, mut lines: &Lines, mut rest: &str) -> usize {
     loop {
         let step = match value {
             Value::Object(map) => map.iter().zip(&lines.children).find_map(|((key, child), lines)| {
-                // Most keys are not the one; those are passed over without writing them as a path.
+                // Skips most keys without formatting them as a path.
                 let is_possible =
                     rest.starts_with("['") || rest.get(1..).is_some_and(|rest| rest.starts_with(key));
-                let rest = is_possible.then(|| after(rest, Segment::Key(key.clone()))).flatten()?;
+                let rest = is_possible.then(|| strip_segment(rest, Segment::Key(key.clone()))).flatten()?;
                 Some((child, lines, rest))
             }),
             Value::Array(items) => {
                 items.iter().zip(&lines.children).enumerate().find_map(|(index, (child, lines))| {
-                    Some((child, lines, after(rest, Segment::Index(index))?))
+                    Some((child, lines, strip_segment(rest, Segment::Index(index))?))
                 })
             }
             _ => None,
@@ -90,8 +90,8 @@ fn line_of(mut value: &Value, mut lines: &Lines, mut rest: &str) -> usize {
     }
 }
 
-/// What follows a segment at the start of a path.
-fn after(path: &str, segment: Segment) -> Option<&str> {
+/// Strips a segment from the start of a path and returns the rest.
+fn strip_segment(path: &str, segment: Segment) -> Option<&str> {
     let step = json_path(&[segment]);
     let rest = path.strip_prefix(step.strip_prefix('$')?)?;
     (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_reads_the_same_as_yaml(value in values()) {
+        fn json_parses_equally_as_yaml_and_json(value in values()) {
             for text in [value.to_string(), serde_json::to_string_pretty(&value)?] {
                 let yaml = Document::read(&text, Format::Yaml);
                 prop_assert_eq!(yaml.map(|document| document.value), Ok(value.clone()), "{}", text);
@@ -133,7 +133,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_much(text in "[-a:?&*!|>'\"%@`,{}\\[\\]# \t\n\r~0-9.\\\\é<]{0,60}") {
+        fn arbitrary_text_does_not_panic(text in "[-a:?&*!|>'\"%@`,{}\\[\\]# \t\n\r~0-9.\\\\é<]{0,60}") {
             for format in [Format::Yaml, Format::Json] {
                 if let Ok(document) = Document::read(&text, format) {
                     let mut problems = [Problem::new("$.a.b[0]", "x")];

@@ -1,4 +1,4 @@
-//! Why an agent, a contract or a placeholder could not be used.
+//! Errors of loading agents, resolving contracts and filling placeholders.
 
 use std::path::PathBuf;
 
@@ -7,72 +7,72 @@ use thiserror::Error;
 
 use crate::Problems;
 
-/// What goes wrong around agents, other than in their definitions (see [`Problems`]).
+/// An error outside of agent definitions. Problems of definitions are [`Problems`].
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The folder of agents cannot be listed.
+    /// The agents folder cannot be listed.
     #[error("the agents' folder {} cannot be read; check that it is a folder and its permissions", path.display())]
     Folder {
-        /// The folder.
+        /// The folder that was passed to [`crate::load()`].
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// A name that no agent can have.
+    /// The name is not a valid agent name.
     #[error("'{name}' cannot be an agent's name; {}", crate::names::RULE)]
     Name {
-        /// The name as given.
+        /// The refused name.
         name: String,
     },
-    /// A request brings two schemas.
+    /// A request has both an inline and a named schema.
     #[error("the request has both output_schema and output_schema_name ('{name}'); send one of them")]
     TwoSchemas {
-        /// The name that was sent.
+        /// The value of `output_schema_name`.
         name: String,
     },
-    /// A request brings another schema to an agent that owns its output schema.
+    /// A request has a schema that differs from the `output_schema` of the agent.
     #[error(
         "the agent '{agent}' has its own output_schema, which a request cannot replace; send the request without \
          a schema, or use an agent with a default_output_schema"
     )]
     OutputSchemaConflict {
-        /// The agent's name.
+        /// The name of the agent.
         agent: String,
     },
-    /// A contract's schema cannot be used.
+    /// The schema of a contract does not compile.
     #[error("{origin} cannot be used as a schema")]
     Schema {
-        /// Which schema: `output_schema`, the registered one of a name, the agent's own.
+        /// The source of the schema, as in `the registered schema 'list'`.
         origin: String,
-        /// Where and why.
+        /// The path and reason.
         #[source]
         source: slipform_schema::Error,
     },
-    /// More retries than there may be.
+    /// `max_retries` is larger than [`RETRIES_MAX`].
     #[error("{origin} asks for {given} retries; max_retries is at most {RETRIES_MAX}")]
     Retries {
-        /// Who asks.
+        /// The source of the option: the request or the agent.
         origin: String,
-        /// For how many.
+        /// The requested number.
         given: u32,
     },
-    /// A setting in the environment that cannot be read.
+    /// An environment variable has an invalid value.
     #[error("the environment variable {name} is '{value}'; it must be {expected}")]
     Environment {
-        /// The variable.
+        /// The name of the variable.
         name: &'static str,
-        /// Its value.
+        /// Its value, trimmed.
         value: String,
-        /// What it may be.
+        /// The accepted values.
         expected: String,
     },
-    /// Placeholders that stand for nothing.
+    /// Placeholders have no value.
     #[error("placeholders of the agent '{agent}' cannot be filled in: {problems}")]
     Placeholders {
-        /// The agent's name.
+        /// The name of the agent.
         agent: String,
-        /// Each placeholder with its place.
+        /// One problem per placeholder, with its path.
         problems: Problems,
     },
 }

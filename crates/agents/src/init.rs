@@ -1,19 +1,19 @@
-//! The agent that someone starts from.
+//! The template for new agent files.
 
 use crate::Error;
 use crate::names::is_name;
 
 const STARTER: &str = include_str!("init/starter.yaml");
 
-/// The text of a new agent's file, with comments that say what to change.
+/// Returns the text of a new agent file, with comments that explain the keys.
 ///
 /// # Errors
-/// When no agent can have this name.
+/// Returns an error if the name is not a valid agent name.
 pub fn starter(name: &str) -> Result<String, Error> {
     if !is_name(name) {
         return Err(Error::Name { name: name.to_owned() });
     }
-    // Quoted where YAML would read the name as a number, a boolean or null.
+    // The name is quoted if YAML would read it as a number, a boolean or null.
     let is_word = name.bytes().any(|byte| byte.is_ascii_alphabetic())
         && !["null", "true", "false"].contains(&name.to_ascii_lowercase().as_str())
         && !name.bytes().next().is_some_and(|first| first.is_ascii_digit());
@@ -27,7 +27,7 @@ mod tests {
     use crate::{Format, parse};
 
     #[test]
-    fn the_starter_is_clean() {
+    fn starter_parses_without_warnings_for_any_name() {
         for name in ["greeter", "7", "true", "Null", "0x1F", "1e5"] {
             let checked = parse(&starter(name).unwrap(), Format::Yaml, None).unwrap();
             assert_eq!(checked.blueprint.name, name);

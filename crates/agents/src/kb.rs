@@ -1,6 +1,6 @@
-//! `kb.agent/1` documents: the same blueprint in other words.
+//! Converts `kb.agent/1` documents to blueprints.
 //!
-//! | there | here |
+//! | `kb.agent/1` | blueprint |
 //! |---|---|
 //! | `id`, `name`, `description` | `name`, `title`, `description` |
 //! | `context.static.system` | `system_prompt`, its `${` kept as text: the format has no placeholders |
@@ -9,7 +9,7 @@
 //! | `limits.maxSteps`, `.maxToolCalls`, `.timeoutMs`, `llm.maxTokens` | `limits` |
 //! | `output.schema` | `output_schema`, an object with properties |
 //!
-//! Keys that are not in the table are warnings, because the format belongs to someone else.
+//! Other keys are reported as warnings, because another project defines the format.
 
 use serde_json::{Map, Value};
 use slipform_types::Blueprint;
@@ -21,12 +21,12 @@ const VERSION: &str = "kb.agent/1";
 
 type Definition = Map<String, Value>;
 
-/// Whether a definition says that it is of this format, in whichever version.
+/// Returns whether a definition declares this format, in any version.
 pub(crate) fn is_kb(definition: &Definition) -> bool {
     definition.get("schema").and_then(Value::as_str).is_some_and(|schema| schema.starts_with("kb.agent"))
 }
 
-/// Checks a definition by translating it and checking the blueprint that comes of it.
+/// Converts a definition to a blueprint and checks it.
 pub(crate) fn examine(
     definition: &Definition,
     fallback_name: Option<&str>,
@@ -34,8 +34,7 @@ pub(crate) fn examine(
 ) -> Option<Blueprint> {
     let version = definition.get("schema").and_then(Value::as_str).unwrap_or_default();
     if version != VERSION {
-        let message =
-            format!("'{version}' is not a version that can be read; the one that can is '{VERSION}'");
+        let message = format!("unsupported version '{version}'; use '{VERSION}'");
         findings.problem("$.schema", message);
         return None;
     }
@@ -45,18 +44,18 @@ pub(crate) fn examine(
     let Translation { blueprint, places, .. } = translation;
     let mut inner = Findings::default();
     let blueprint = blueprint::examine(blueprint, fallback_name, &mut inner);
-    let moved = |problem: Problem| Problem { path: place_of(&problem.path, &places), ..problem };
+    let moved = |problem: Problem| Problem { path: document_path_of(&problem.path, &places), ..problem };
     inner.problems.into_iter().for_each(|problem| findings.add_problem(moved(problem)));
     inner.warnings.into_iter().for_each(|warning| findings.add_warning(moved(warning)));
     findings.more += inner.more;
     blueprint
 }
 
-/// Where something of the blueprint stands in the document.
-fn place_of(path: &str, places: &[(&'static str, String)]) -> String {
-    let moved = places.iter().find_map(|(here, there)| {
-        let rest = path.strip_prefix(here)?;
-        (rest.is_empty() || rest.starts_with(['.', '['])).then(|| format!("{there}{rest}"))
+/// Returns the path in the document for a path in the blueprint.
+fn document_path_of(path: &str, places: &[(&'static str, String)]) -> String {
+    let moved = places.iter().find_map(|(blueprint_path, document_path)| {
+        let rest = path.strip_prefix(blueprint_path)?;
+        (rest.is_empty() || rest.starts_with(['.', '['])).then(|| format!("{document_path}{rest}"))
     });
     moved.unwrap_or_else(|| path.to_owned())
 }
@@ -64,7 +63,7 @@ fn place_of(path: &str, places: &[(&'static str, String)]) -> String {
 struct Translation<'f> {
     findings: &'f mut Findings,
     blueprint: Definition,
-    /// Paths of the blueprint and the paths in the document that they came from.
+    /// Pairs of a path in the blueprint and its path in the document.
     places: Vec<(&'static str, String)>,
 }
 
@@ -105,26 +104,26 @@ impl Translation<'_> {
         }
     }
 
-    fn put(&mut self, key: &str, here: &'static str, there: &str, value: Option<&Value>) {
+    fn put(&mut self, key: &str, blueprint_path: &'static str, document_path: &str, value: Option<&Value>) {
         if let Some(value) = value.filter(|value| !value.is_null()) {
             self.blueprint.insert(key.to_owned(), value.clone());
-            self.places.insert(0, (here, there.to_owned()));
+            self.places.insert(0, (blueprint_path, document_path.to_owned()));
         }
     }
 
-    /// Marks what would be read as a placeholder in a text as meant as it stands.
+    /// Escapes `${` in a text, so that it is not read as a placeholder.
     fn escape(&mut self, key: &str) {
         if let Some(Value::String(text)) = self.blueprint.get_mut(key) {
             *text = placeholders::escape(text);
         }
     }
 
-    fn limit(&mut self, key: &str, here: &'static str, there: &str, value: Option<&Value>) {
+    fn limit(&mut self, key: &str, blueprint_path: &'static str, document_path: &str, value: Option<&Value>) {
         let Some(value) = value.filter(|value| !value.is_null()) else { return };
         let limits = self.blueprint.entry("limits").or_insert_with(|| Value::Object(Map::new()));
         if let Value::Object(limits) = limits {
             limits.insert(key.to_owned(), value.clone());
-            self.places.insert(0, (here, there.to_owned()));
+            self.places.insert(0, (blueprint_path, document_path.to_owned()));
         }
     }
 
@@ -163,7 +162,7 @@ impl Translation<'_> {
         }
         for (key, path) in [("timeout", "$.limits.timeout"), ("timeoutMs", "$.limits.timeoutMs")] {
             let seconds = limits.get(key).map(|value| match value.as_u64() {
-                // Rounded up: a limit that is too short would end runs that were allowed to go on.
+                // Rounded up, because a shorter limit would end runs too early.
                 Some(milliseconds) => Value::from(milliseconds.div_ceil(1000)),
                 None => value.clone(),
             });
@@ -217,7 +216,7 @@ impl Translation<'_> {
         }
     }
 
-    /// The mapping under a key; anything else there is a problem.
+    /// Returns the mapping under a key. Any other value is a problem.
     fn section<'d>(
         &mut self,
         parent: &'d Definition,

@@ -1,13 +1,23 @@
-//! Agents: their files, their blueprints, and what a run of one takes and has to give.
+//! Loads agent files, checks their blueprints, and resolves the contract and parameters of a run.
 //!
-//! - [`load`] and [`parse`] read agent files, YAML or JSON, in Slipform's keys or as `kb.agent/1`;
-//!   [`check`] does the same for a value that came another way. A [`Blueprint`] that was checked can be
-//!   run: its schemas compile, its example satisfies them, its keys agree with each other. What is wrong
-//!   is told completely, each [`Problem`] with its path and line.
-//! - [`contract::resolve`] decides what the result of a run has to satisfy.
-//! - [`parameters`] checks what a run is given and writes it down for the model.
-//! - [`placeholders`] fills in `${params.x}` and its like.
-//! - [`starter`] is the agent that someone starts from; [`shipped`] are those that come with the program.
+//! A checked [`Blueprint`] can run: its schemas compile, its example satisfies them, and its keys
+//! are consistent. Checks report every [`Problem`], each with its path and, for YAML, its line.
+//!
+//! Modules, in reading order:
+//!
+//! - `load`: reads agent folders and files ([`load()`], [`load_one`]) and texts ([`parse`]).
+//! - `document`: parses YAML and JSON to values with line numbers.
+//! - `blueprint`: checks a value ([`check`]): its shape by `blueprint.schema.json`, the rules
+//!   between keys in `blueprint::rules`.
+//! - `kb`: converts `kb.agent/1` documents to blueprints.
+//! - `names`: the rule for agent names ([`is_name`]) and suggestions for mistyped keys.
+//! - `problem`: problems and warnings with path and line.
+//! - [`contract`]: resolves the output contract of a run.
+//! - [`parameters`]: checks the parameters of a run and writes them as text for the model.
+//! - [`placeholders`]: fills in `${params.x}`, `${env.X}` and `${runtime.…}`.
+//! - `shipped`: the built-in agents ([`shipped()`]).
+//! - `init`: the template for new agent files ([`starter`]).
+//! - `error`: errors outside of agent definitions.
 //!
 //! ```
 //! use slipform_agents::contract::{self, ContractRequest, EnvironmentDefaults};
@@ -31,8 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not in here: running agents, and the environment. Files are read by [`load`] alone, and only the
-//! agents' own.
+//! Not in this crate: running agents, and access to the environment. Only `load` reads files, and
+//! only those of agents.
 //!
 //! [`Blueprint`]: slipform_types::Blueprint
 

@@ -1,4 +1,4 @@
-//! Agent files: a folder in, every agent or what is wrong with it out.
+//! Loads agent files. Every file gives an agent or its problems.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,33 +10,35 @@ use serde_json::Value;
 use crate::document::{Document, Format};
 use crate::{Checked, Error, Problem, Problems, blueprint};
 
-/// The largest agent file, in bytes. An agent is a page or two; a larger file is something else, and is
-/// refused before it fills the memory.
+/// The maximum size of an agent file, in bytes. Agents are a few kilobytes; a larger file is
+/// refused before it is read into memory.
 pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The files that may describe the agent of a folder.
+/// The file names that define the agent of a folder.
 const FOLDER_FILES: [&str; 3] = ["agent.yaml", "agent.yml", "agent.json"];
 
-/// The file beside them that holds its system prompt.
+/// The file beside them that holds the system prompt.
 const PROMPT_FILE: &str = "system-prompt.md";
 
-/// An agent file and what came of it.
+/// An agent file with the result of loading it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// The agent's name: the one it says, or the one its file says.
+    /// The name in the definition, or the file name if it has none or is refused.
     pub name: String,
-    /// The file.
+    /// The agent file, or the folder if it has no unique agent file.
     pub path: PathBuf,
-    /// The agent, or everything that is wrong with it.
+    /// The agent, or all of its problems.
     pub result: Result<Checked, Problems>,
 }
 
-/// Loads every agent of a folder, sorted by name: `NAME.{yaml,yml,json}` and `NAME/agent.{yaml,yml,json}`.
-/// A bad file never keeps the others from being loaded. A folder that does not exist has no agents.
-/// Files and folders whose names begin with a dot, and files of other kinds, are passed over.
+/// Loads every agent of a folder, sorted by name: `NAME.{yaml,yml,json}` and
+/// `NAME/agent.{yaml,yml,json}`.
+///
+/// An invalid file does not affect the others. A missing folder has no agents. Hidden entries and
+/// files with other extensions are skipped.
 ///
 /// # Errors
-/// When the folder cannot be listed.
+/// Returns an error if the folder cannot be listed.
 pub fn load(folder: &Path) -> Result<Vec<Loaded>, Error> {
     let refused = |source| Error::Folder { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
@@ -48,9 +50,10 @@ pub fn load(folder: &Path) -> Result<Vec<Loaded>, Error> {
     for entry in entries {
         let path = entry.map_err(refused)?.path();
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let is_agent = match path.is_dir() {
-            true => FOLDER_FILES.iter().any(|file| is_there(&path.join(file))),
-            false => Format::of(&path).is_some(),
+        let is_agent = if path.is_dir() {
+            FOLDER_FILES.iter().any(|file| entry_exists(&path.join(file)))
+        } else {
+            Format::of(&path).is_some()
         };
         if is_agent && !is_hidden {
             loaded.push(load_one(&path));
@@ -61,10 +64,10 @@ pub fn load(folder: &Path) -> Result<Vec<Loaded>, Error> {
     Ok(loaded)
 }
 
-/// Loads the agent of one file, or of a folder with an `agent.{yaml,yml,json}`.
+/// Loads an agent from a file, or from a folder with an `agent.{yaml,yml,json}`.
 pub fn load_one(path: &Path) -> Loaded {
     let is_folder = path.is_dir();
-    let file = match if is_folder { file_of(path) } else { Ok(path.to_owned()) } {
+    let file = match if is_folder { find_agent_file(path) } else { Ok(path.to_owned()) } {
         Ok(file) => file,
         Err(problem) => {
             return Loaded { name: stem(path), path: path.to_owned(), result: Err(problem.into()) };
@@ -78,10 +81,10 @@ pub fn load_one(path: &Path) -> Loaded {
     Loaded { name, path: file, result }
 }
 
-/// Reads and checks the text of an agent. `fallback_name` is the name of one that does not say its own.
+/// Parses and checks the text of an agent. `fallback_name` is used if the definition has no name.
 ///
 /// # Errors
-/// Everything that is wrong with it, with lines where the format tells them.
+/// Returns every problem, with its line for YAML.
 pub fn parse(text: &str, format: Format, fallback_name: Option<&str>) -> Result<Checked, Problems> {
     let document = Document::read(text, format)?;
     check(&document, document.value.clone(), fallback_name)
@@ -102,12 +105,12 @@ fn read_file(file: &Path, folder: Option<&Path>, fallback: &str) -> Result<Check
     };
     let document = Document::read(&read_text(file)?, format)?;
     let mut value = document.value.clone();
-    let prompt = folder.map(|folder| folder.join(PROMPT_FILE)).filter(|prompt| is_there(prompt));
+    let prompt = folder.map(|folder| folder.join(PROMPT_FILE)).filter(|prompt| entry_exists(prompt));
     let Some(prompt) = prompt else { return check(&document, value, Some(fallback)) };
     let path = add_prompt(&mut value, file, &prompt)?;
     check(&document, value, Some(fallback)).map_err(|mut problems| {
         for problem in problems.list.iter_mut().filter(|problem| problem.path == path) {
-            // The line is one of the agent's file, and the fault is not there.
+            // The line belongs to the agent file, but the problem is in the prompt file.
             problem.line = None;
             problem.message = format!("in {}: {}", prompt.display(), problem.message);
         }
@@ -115,7 +118,7 @@ fn read_file(file: &Path, folder: Option<&Path>, fallback: &str) -> Result<Check
     })
 }
 
-/// Puts the text of the prompt's file where the system prompt belongs, and says where that is.
+/// Inserts the text of the prompt file as the system prompt and returns its path in the definition.
 fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<&'static str, Problems> {
     let Value::Object(definition) = value else { return Ok("$") };
     let is_kb = crate::kb::is_kb(definition);
@@ -126,7 +129,7 @@ fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<&'static 
     };
     if place.is_some_and(|place| !place.is_null()) {
         let (file, prompt) = (file.display(), prompt.display());
-        let message = format!("the system prompt stands in {file} and in {prompt}; keep one of them");
+        let message = format!("the system prompt is defined in both {file} and {prompt}; keep one of them");
         return Err(Problem::new(path, message).into());
     }
     let text = Value::from(read_text(prompt)?.trim_end());
@@ -148,9 +151,11 @@ fn add_prompt(value: &mut Value, file: &Path, prompt: &Path) -> Result<&'static 
 
 fn read_text(file: &Path) -> Result<String, Problem> {
     let refused = |error: io::Error| Problem::new("$", format!("{} cannot be read: {error}", file.display()));
-    // Before it is opened: opening a pipe waits until somebody writes to it, which may be never.
+    // Checked before opening, because opening a named pipe blocks until another process writes to
+    // it.
     if !fs::metadata(file).map_err(refused)?.is_file() {
-        let message = format!("{} is no regular file; put a file there, or a link to one", file.display());
+        let message =
+            format!("{} is not a regular file; replace it with a file or a link to one", file.display());
         return Err(Problem::new("$", message));
     }
     let mut bytes = Vec::new();
@@ -168,15 +173,16 @@ fn read_text(file: &Path) -> Result<String, Problem> {
     })
 }
 
-/// Whether a folder has an entry of this name. A link that leads nowhere is one: somebody meant something by it.
-fn is_there(path: &Path) -> bool {
+/// Returns whether a directory entry exists. A dangling link counts, so that it is reported instead
+/// of skipped.
+fn entry_exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// The file that describes the agent of a folder.
-fn file_of(folder: &Path) -> Result<PathBuf, Problem> {
+/// Returns the file that defines the agent of a folder.
+fn find_agent_file(folder: &Path) -> Result<PathBuf, Problem> {
     let files: Vec<PathBuf> =
-        FOLDER_FILES.iter().map(|file| folder.join(file)).filter(|file| is_there(file)).collect();
+        FOLDER_FILES.iter().map(|file| folder.join(file)).filter(|file| entry_exists(file)).collect();
     match files.as_slice() {
         [file] => Ok(file.clone()),
         [] => Err(Problem::new("$", format!("{} has none of {}", folder.display(), FOLDER_FILES.join(", ")))),
@@ -189,13 +195,13 @@ fn file_of(folder: &Path) -> Result<PathBuf, Problem> {
 }
 
 fn stem(path: &Path) -> String {
-    // A folder's name has no extension: `v1.2` is one name.
+    // A folder name has no extension: `v1.2` is the whole name.
     let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
     name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Refuses every agent whose name another agent has too: which of them was meant is not ours to say.
-/// A file that is refused already has no say in this; its name may not be the one it means.
+/// Refuses all agents that share a name, because neither has precedence. Agents that are already
+/// refused do not count; their name may be wrong.
 fn refuse_duplicates(loaded: &mut [Loaded]) {
     let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for agent in loaded.iter().filter(|agent| agent.result.is_ok()) {

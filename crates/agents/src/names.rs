@@ -1,23 +1,23 @@
-//! Names: what an agent may be called, and what someone who wrote another word probably meant.
+//! Agent names, and suggestions for mistyped words.
 
-/// What an agent's name has to look like, in words.
+/// The rule for agent names, as shown in messages.
 pub(crate) const RULE: &str =
     "a name begins with a letter or digit and has at most 60 letters, digits, '-' and '_'";
 
-/// How long a name may be. Names stand in paths, addresses and model names.
+/// The maximum length of a name, in bytes. Names appear in paths, URLs and model names.
 const NAME_BYTES_MAX: usize = 60;
 
-/// How many letters may differ between a word and the one that was meant.
+/// The maximum edit distance of a suggestion.
 const DIFFERENCES_MAX: usize = 3;
 
-/// Whether an agent may have this name: `[A-Za-z0-9][A-Za-z0-9_-]{0,59}`.
+/// Returns whether a text is a valid agent name: `[A-Za-z0-9][A-Za-z0-9_-]{0,59}`.
 pub fn is_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX
         && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// The candidate that a mistyped word comes closest to, if any is close.
+/// Returns the candidate that is closest to a mistyped word, if one is close enough.
 pub(crate) fn suggestion<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let simple = |text: &str| -> Vec<char> {
         text.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -31,8 +31,8 @@ pub(crate) fn suggestion<'c>(word: &str, candidates: impl Iterator<Item = &'c st
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters have to be changed, added or removed, neighbours swapped counting once; anything
-/// above `enough` may be given as more.
+/// Returns the edit distance, with a swap of neighbours counted once. Distances above `enough` may
+/// be reported as larger.
 fn distance(from: &[char], to: &[char], enough: usize) -> usize {
     if from.len().abs_diff(to.len()) > enough {
         return usize::MAX;
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_the_rule() {
+    fn is_name_accepts_only_valid_names() {
         for name in ["a", "7", "pr-reviewer", "A_b-9", &"x".repeat(60)] {
             assert!(is_name(name), "{name}");
         }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_recognised() {
+    fn mistyped_word_gets_closest_suggestion() {
         let keys = ["output_schema", "system_prompt", "tools", "tier", "name"];
         let meant = |word: &str| suggestion(word, keys.into_iter());
         assert_eq!(meant("outputSchema"), Some("output_schema"));

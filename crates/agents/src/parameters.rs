@@ -1,4 +1,4 @@
-//! The parameters of a run: whether they are what the agent takes, and how the model reads them.
+//! The parameters of a run: validation, and the text that the model reads.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,15 +8,15 @@ use thiserror::Error;
 
 use crate::Problem;
 
-/// Parameters that an agent does not take; serialises as the `details` of the API's error.
+/// Parameters that violate the schema of the agent. Serializes as the `details` of the API error.
 #[derive(Debug, Clone, PartialEq, Serialize, Error)]
 #[error("the agent '{agent_name}' does not take these parameters: {}", joined(validation_errors))]
 pub struct InvalidParameters {
-    /// The agent.
+    /// The name of the agent.
     pub agent_name: String,
-    /// What is wrong, in the order of the parameters.
+    /// The violations, in the order of the parameters.
     pub validation_errors: Vec<Problem>,
-    /// What the agent takes.
+    /// The violated schema.
     pub parameters_schema: Value,
 }
 
@@ -24,7 +24,7 @@ fn joined(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What the parameters of an agent must satisfy: its `parameters_schema`, or a prompt and nothing else.
+/// Returns the schema of the parameters: the `parameters_schema` of the agent, or a single prompt.
 pub fn schema(blueprint: &Blueprint) -> Value {
     blueprint.parameters_schema.clone().unwrap_or_else(prompt_schema)
 }
@@ -41,23 +41,24 @@ fn prompt_schema() -> Value {
 /// Checks the parameters of a run that starts a session.
 ///
 /// # Errors
-/// When they are not what the agent takes.
+/// Returns the violations of the schema.
 pub fn check(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
     check_with(&Cache::default(), blueprint, parameters)
 }
 
-/// The same for whoever checks often: schemas are compiled once.
+/// Like [`check`], with a cache of compiled schemas.
 ///
 /// # Errors
-/// As [`check`].
+/// See [`check`].
 pub fn check_with(cache: &Cache, blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
     check_against(cache, schema(blueprint), blueprint, parameters)
 }
 
-/// Checks the parameters of a run that resumes a session: a prompt, whatever the agent takes at first.
+/// Checks the parameters of a run that resumes a session: a prompt, regardless of
+/// `parameters_schema`.
 ///
 /// # Errors
-/// When they are anything else.
+/// Returns the violations if the parameters are not a single prompt.
 pub fn check_resume(blueprint: &Blueprint, parameters: &Value) -> Result<(), InvalidParameters> {
     check_against(&Cache::default(), prompt_schema(), blueprint, parameters)
 }
@@ -71,7 +72,7 @@ fn check_against(
     let mut problems = Vec::new();
     match cache.compile(&schema) {
         Err(error) => problems.push(Problem::new("$", format!("parameters_schema cannot be used: {error}"))),
-        // A schema may leave the type unsaid; parameters are named all the same.
+        // A schema may omit the type, but parameters are always an object.
         Ok(_) if !parameters.is_object() => problems.push(Problem::new("$", "parameters must be an object")),
         Ok(compiled) => {
             let violations = compiled.violations(parameters);
@@ -89,14 +90,16 @@ fn check_against(
     Err(InvalidParameters { agent_name, validation_errors: problems, parameters_schema: schema })
 }
 
-/// The parameters as the text that the model reads.
+/// Returns the parameters as the text that the model reads.
 ///
-/// Without a `parameters_schema` that is the prompt as it is. Otherwise it is an `<inputs>` block with a
-/// line `key: value` for each parameter, in the order given, lists and objects as one-line JSON,
-/// strings of several lines below their key and indented by two; and after it the prompt. A `prompt`
-/// that is text always stands after the block, declared by the schema or not: it is what is asked, and
-/// what is asked comes last. One that is not text is an input like any other. A prompt alone needs no
-/// block; no parameters at all give an empty one, so that the message is never empty.
+/// Without a `parameters_schema` this is the prompt, unchanged. Otherwise it is an `<inputs>`
+/// block, followed by the prompt. The block has a line `key: value` for each parameter, in the
+/// given order. Lists and objects are one-line JSON; multi-line strings start below their key,
+/// indented by two.
+///
+/// A `prompt` that is text always follows the block, even if the schema declares it. Any other
+/// `prompt` is an ordinary input. A prompt alone has no block; without any parameters the block is
+/// empty, so that the message never is.
 pub fn inputs_text(blueprint: &Blueprint, parameters: &Value) -> String {
     let prompt = parameters.get("prompt").and_then(Value::as_str);
     if blueprint.parameters_schema.is_none() {
@@ -123,7 +126,7 @@ pub fn inputs_text(blueprint: &Blueprint, parameters: &Value) -> String {
 }
 
 fn line(key: &str, value: &Value) -> String {
-    // A key that could be taken for more than a key is quoted, so that it cannot make up other lines.
+    // A key with special characters is quoted, so that it cannot inject other lines.
     let is_plain = |letter: char| !letter.is_control() && !matches!(letter, ':' | '<' | '>' | '"');
     let key =
         if !key.is_empty() && key.chars().all(is_plain) { key.to_owned() } else { json!(key).to_string() };

@@ -1,11 +1,11 @@
 //! Placeholders: `${params.x}`, `${env.X}`, `${runtime.session_id}` and `${runtime.run_id}`.
 //!
-//! They may stand in the texts of a blueprint: title, description, system prompt, command, the
-//! arguments of opening calls and the addresses of MCP servers. Schemas, examples and names are left alone. `$${` is a `${` that is meant
-//! as it stands. What is filled in is not looked at again, so a parameter cannot bring placeholders.
+//! They are filled in the title, description, system prompt and command, in the arguments of
+//! opening calls and in MCP servers. Schemas, examples and names are unchanged. `$${` stands for a
+//! literal `${`. Filled values are not scanned again, so a parameter cannot inject placeholders.
 //!
-//! In an argument of an opening call that is nothing but a placeholder, a parameter keeps its type. An opening call that
-//! names a parameter which the run does not have is left out.
+//! An argument of an opening call that consists of one parameter placeholder keeps the type of the
+//! parameter. An opening call with a missing parameter is dropped.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -17,64 +17,66 @@ use slipform_types::{Blueprint, McpServer, RunId, SessionId};
 use crate::blueprint::Findings;
 use crate::{Error, Problem, Problems};
 
-/// What placeholders stand for in one run.
+/// The values of placeholders in one run.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// The parameters of the run.
+pub struct FillContext<'a> {
+    /// The parameters of the run, an object.
     pub parameters: &'a Value,
-    /// The session.
+    /// The value of `${runtime.session_id}`.
     pub session_id: &'a SessionId,
-    /// The run.
+    /// The value of `${runtime.run_id}`.
     pub run_id: &'a RunId,
-    /// Looks an environment variable up; asked only for names that the blueprint lists under `env`.
+    /// Looks up an environment variable. Called only for names that the blueprint lists under
+    /// `env`.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// A blueprint whose placeholders are filled in.
+/// A blueprint with filled placeholders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filled {
-    /// The agent as its model meets it. Variables in its command and in its MCP servers are still placeholders.
+    /// The blueprint for the model. Variables in its command and MCP servers stay placeholders.
     pub blueprint: Blueprint,
-    /// The agent as it may be written down: all variables are still placeholders, since their values may be keys.
+    /// The blueprint for the journal. All variables stay placeholders, because their values may be
+    /// keys.
     pub journaled: Blueprint,
-    /// The command with their values.
+    /// The command, with the values of variables.
     pub command: Vec<String>,
-    /// The MCP servers with their values.
+    /// The MCP servers, with the values of variables.
     pub mcp_servers: BTreeMap<String, McpServer>,
 }
 
 /// Fills in every placeholder.
 ///
 /// # Errors
-/// When a placeholder stands for nothing: all of them, each with its place.
-pub fn fill(blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<Filled, Error> {
-    let Blueprint { command, mcp_servers, .. } = fill_all(blueprint, surroundings, Variables::Filled)?;
-    let journaled = fill_all(blueprint, surroundings, Variables::Kept)?;
-    let blueprint = fill_all(blueprint, surroundings, Variables::KeptInPrograms)?;
+/// Returns all placeholders without a value, each with its path.
+pub fn fill(blueprint: &Blueprint, context: &FillContext<'_>) -> Result<Filled, Error> {
+    let Blueprint { command, mcp_servers, .. } = fill_all(blueprint, context, VariableHandling::Filled)?;
+    let journaled = fill_all(blueprint, context, VariableHandling::Kept)?;
+    let blueprint = fill_all(blueprint, context, VariableHandling::KeptInPrograms)?;
     Ok(Filled { blueprint, journaled, command, mcp_servers })
 }
 
-/// Which placeholders of variables stay as they are.
+/// Which placeholders of variables are filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Variables {
+enum VariableHandling {
     Filled,
-    /// Those of commands and of MCP servers stay.
+    /// Those in commands and MCP servers are kept.
     KeptInPrograms,
     Kept,
 }
 
 fn fill_all(
     blueprint: &Blueprint,
-    surroundings: &Surroundings<'_>,
-    variables: Variables,
+    context: &FillContext<'_>,
+    variables: VariableHandling,
 ) -> Result<Blueprint, Error> {
     let mut filled = blueprint.clone();
     let mut problems = Vec::new();
     let mut fill = |path: String, text: &mut String| {
         let is_of_program = path.starts_with("$.command") || path.starts_with("$.mcp_servers");
-        let is_kept =
-            variables == Variables::Kept || (variables == Variables::KeptInPrograms && is_of_program);
-        let resolve = |name: &str| match (value_of(name, blueprint, surroundings), Placeholder::read(name)) {
+        let is_kept = variables == VariableHandling::Kept
+            || (variables == VariableHandling::KeptInPrograms && is_of_program);
+        let resolve = |name: &str| match (value_of(name, blueprint, context), Placeholder::read(name)) {
             (Ok(_), Ok(Placeholder::Environment(_))) if is_kept => Ok(format!("${{{name}}}")),
             (value, _) => value,
         };
@@ -95,11 +97,11 @@ fn fill_all(
         fill(format!("$.command[{index}]"), text);
     }
     for (index, mut call) in std::mem::take(&mut filled.opening).into_iter().enumerate() {
-        if lacks_parameter(&call.arguments, surroundings.parameters) {
+        if lacks_parameter(&call.arguments, context.parameters) {
             continue;
         }
         let path = format!("$.opening[{index}].arguments");
-        fill_texts(&mut call.arguments, &path, surroundings.parameters, &mut fill);
+        fill_texts(&mut call.arguments, &path, context.parameters, &mut fill);
         filled.opening.push(call);
     }
     for (name, server) in &mut filled.mcp_servers {
@@ -124,12 +126,12 @@ fn fill_all(
     }
 }
 
-/// Whether a parameter that a value names is not given in this run: what is called with it has nothing to do.
+/// Returns whether a value uses a parameter that the run does not have.
 fn lacks_parameter(value: &Value, parameters: &Value) -> bool {
     match value {
         Value::String(text) => {
             let lacks = Cell::new(false);
-            // Whatever else is wrong is told when the text is filled in.
+            // Other problems are reported when the text is filled in.
             let _ = replace(text, |name| {
                 if let Ok(Placeholder::Parameter(path)) = Placeholder::read(name) {
                     lacks.set(lacks.get() || parameter(path, parameters).is_none());
@@ -144,7 +146,7 @@ fn lacks_parameter(value: &Value, parameters: &Value) -> bool {
     }
 }
 
-/// The parameter that a text stands for which is one placeholder and nothing else. It keeps its type.
+/// Returns the parameter for a text that is exactly one placeholder. It keeps its type.
 fn whole_parameter<'p>(text: &str, parameters: &'p Value) -> Option<&'p Value> {
     let name = text.strip_prefix("${")?.strip_suffix('}').filter(|name| !name.contains(['}', '\n']))?;
     match Placeholder::read(name.trim()) {
@@ -153,7 +155,7 @@ fn whole_parameter<'p>(text: &str, parameters: &'p Value) -> Option<&'p Value> {
     }
 }
 
-/// Fills the texts inside a value.
+/// Fills in the texts inside a value.
 fn fill_texts(value: &mut Value, path: &str, parameters: &Value, fill: &mut impl FnMut(String, &mut String)) {
     match value {
         Value::String(text) => match whole_parameter(text, parameters) {
@@ -176,19 +178,19 @@ fn fill_texts(value: &mut Value, path: &str, parameters: &Value, fill: &mut impl
     }
 }
 
-fn value_of(name: &str, blueprint: &Blueprint, surroundings: &Surroundings<'_>) -> Result<String, String> {
+fn value_of(name: &str, blueprint: &Blueprint, context: &FillContext<'_>) -> Result<String, String> {
     match Placeholder::read(name)? {
-        Placeholder::SessionId => Ok(surroundings.session_id.to_string()),
-        Placeholder::RunId => Ok(surroundings.run_id.to_string()),
+        Placeholder::SessionId => Ok(context.session_id.to_string()),
+        Placeholder::RunId => Ok(context.run_id.to_string()),
         Placeholder::Environment(variable) => {
             if !blueprint.env.iter().any(|listed| listed == variable) {
                 return Err(not_listed(variable));
             }
-            (surroundings.environment)(variable).ok_or_else(|| {
+            (context.environment)(variable).ok_or_else(|| {
                 format!("${{{name}}} has no value: the environment variable {variable} is not set")
             })
         }
-        Placeholder::Parameter(path) => match parameter(path, surroundings.parameters) {
+        Placeholder::Parameter(path) => match parameter(path, context.parameters) {
             Some(Value::String(text)) => Ok(text.clone()),
             Some(value) => Ok(value.to_string()),
             None => Err(format!("${{{name}}} has no value: the run has no parameter '{path}'")),
@@ -196,7 +198,7 @@ fn value_of(name: &str, blueprint: &Blueprint, surroundings: &Surroundings<'_>) 
     }
 }
 
-/// The parameter at a path of names and positions.
+/// Returns the parameter at a path of keys and list indexes.
 fn parameter<'p>(path: &str, parameters: &'p Value) -> Option<&'p Value> {
     path.split('.').try_fold(parameters, |value, step| match value {
         Value::Array(items) => items.get(step.parse::<usize>().ok()?),
@@ -204,7 +206,7 @@ fn parameter<'p>(path: &str, parameters: &'p Value) -> Option<&'p Value> {
     })
 }
 
-/// Reports placeholders that could not stand for anything in any run.
+/// Reports placeholders that cannot have a value in any run.
 pub(crate) fn check(definition: &Map<String, Value>, findings: &mut Findings) {
     let listed: Vec<&str> = definition
         .get("env")
@@ -276,8 +278,8 @@ impl<'n> Placeholder<'n> {
             Some(("runtime", "session_id")) => Ok(Placeholder::SessionId),
             Some(("runtime", "run_id")) => Ok(Placeholder::RunId),
             _ => Err(format!(
-                "${{{name}}} is no placeholder; there are ${{params.NAME}}, ${{env.NAME}}, ${{runtime.session_id}} \
-                 and ${{runtime.run_id}}; write $${{ for a ${{ that is meant as it stands"
+                "${{{name}}} is not a placeholder; use ${{params.NAME}}, ${{env.NAME}}, ${{runtime.session_id}} or \
+                 ${{runtime.run_id}}, or write $${{ for a literal ${{"
             )),
         }
     }
@@ -287,7 +289,7 @@ fn not_listed(variable: &str) -> String {
     format!("${{env.{variable}}} is not allowed: list {variable} under env")
 }
 
-/// The text with every placeholder replaced, or why each that could not be was not.
+/// Replaces every placeholder, or returns one message for each that has no value.
 fn replace(text: &str, value_of: impl Fn(&str) -> Result<String, String>) -> Result<String, Vec<String>> {
     let mut replaced = String::with_capacity(text.len());
     let mut messages = Vec::new();
@@ -301,7 +303,8 @@ fn replace(text: &str, value_of: impl Fn(&str) -> Result<String, String>) -> Res
             continue;
         }
         replaced.push_str(before);
-        // A placeholder ends on its own line; without that, one forgotten brace would swallow a page.
+        // A placeholder must end on its line, so that a missing brace does not consume the rest of
+        // the text.
         let inner = &from[2..];
         match inner.find(['}', '\n']).filter(|end| inner[*end..].starts_with('}')) {
             Some(end) => {
@@ -313,7 +316,7 @@ fn replace(text: &str, value_of: impl Fn(&str) -> Result<String, String>) -> Res
             }
             None => {
                 messages.push(
-                    "a placeholder begins with '${' but has no '}'; write $${ for a plain ${".to_owned(),
+                    "a placeholder begins with '${' but has no '}'; write $${ for a literal ${".to_owned(),
                 );
                 rest = inner;
             }
@@ -323,7 +326,7 @@ fn replace(text: &str, value_of: impl Fn(&str) -> Result<String, String>) -> Res
     if messages.is_empty() { Ok(replaced) } else { Err(messages) }
 }
 
-/// The text with every `${` marked as meant as it stands.
+/// Escapes every `${` as a literal.
 pub(crate) fn escape(text: &str) -> String {
     text.replace("${", "$${")
 }

@@ -1,33 +1,34 @@
-//! What is wrong with an agent, and where.
+//! Problems of agent definitions, with path and line.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// One thing that is wrong, or that looks wrong, in an agent's definition.
+/// A problem or warning in the definition of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// JSONPath inside the definition, as its author wrote it.
+    /// The JSONPath in the definition, as written by its author.
     pub path: String,
-    /// What is wrong and what to do.
+    /// The problem and how to fix it.
     pub message: String,
-    /// The line in the file, where the format tells; counted from one.
+    /// The line in the file, starting at 1. `None` for formats without line information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
 }
 
 impl Problem {
-    /// A problem whose line is not known (yet).
+    /// Creates a problem without a line.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Problem {
         Problem { path: path.into(), message: message.into(), line: None }
     }
 
-    /// The problem under `prefix`: `$.type` inside `$.output_schema` is `$.output_schema.type`.
+    /// Creates a problem under `prefix`: `$.type` inside `$.output_schema` is
+    /// `$.output_schema.type`.
     pub(crate) fn under(prefix: &str, path: &str, message: impl Into<String>) -> Problem {
         Problem::new(format!("{prefix}{}", path.strip_prefix('$').unwrap_or(path)), message)
     }
 
-    /// The problem of a schema that does not compile, with the schema's key before its path.
+    /// Converts the error of a schema that does not compile, with `prefix` before its path.
     pub(crate) fn of_schema(prefix: &str, error: &slipform_schema::Error) -> Problem {
         use slipform_schema::Error as E;
         let text = error.to_string();
@@ -50,17 +51,16 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The most problems that are told at once, and the most warnings. More would not be read, and finding
-/// the lines of a hundred thousand of them would take minutes; [`Problems::more`] says how many were
-/// left out.
+/// The maximum number of problems, and of warnings, that are reported. Locating the lines of very
+/// many problems would take minutes; [`Problems::more`] counts the rest.
 pub const PROBLEMS_MAX: usize = 100;
 
-/// What is wrong with an agent's definition, in the order of the text where that has lines.
+/// The problems of a definition, sorted by line if the format has lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problems {
-    /// The problems, at most [`PROBLEMS_MAX`].
+    /// At most [`PROBLEMS_MAX`] problems.
     pub list: Vec<Problem>,
-    /// How many more there are.
+    /// The number of further problems.
     pub more: usize,
 }
 

@@ -1,11 +1,11 @@
-//! The agents that come with the program. An agent of the project with the same name goes before them.
+//! The built-in agents. An agent of the project with the same name takes precedence.
 
 use std::path::PathBuf;
 
 use crate::document::Format;
 use crate::load::{Loaded, parse};
 
-/// Each by its name, with its file.
+/// The name and file of each built-in agent.
 const SHIPPED: [(&str, &str); 11] = [
     ("researcher", include_str!("../../../agents/researcher.yaml")),
     ("implementer", include_str!("../../../agents/implementer.yaml")),
@@ -20,12 +20,12 @@ const SHIPPED: [(&str, &str); 11] = [
     ("orchestrator", include_str!("../../../agents/orchestrator.yaml")),
 ];
 
-/// The names of the agents that come with the program.
+/// Returns the names of the built-in agents.
 pub fn shipped_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// The agent of this name that comes with the program.
+/// Returns the built-in agent with this name.
 pub fn shipped(name: &str) -> Option<Loaded> {
     let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
     let path = PathBuf::from(format!("shipped/{name}.yaml"));
@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_agent_is_valid_and_has_the_name_it_is_found_by() {
+    fn every_shipped_agent_is_valid_and_named_like_its_file() {
         for name in shipped_names() {
             let checked = shipped(name).unwrap().result.unwrap();
             assert_eq!(checked.blueprint.name, name);
             assert_eq!(checked.warnings, [], "{name}");
-            // What the orchestrator says is for people.
+            // The orchestrator answers in free text.
             assert_eq!(checked.blueprint.output_schema.is_some(), name != "orchestrator", "{name}");
         }
     }

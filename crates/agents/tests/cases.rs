@@ -1,5 +1,5 @@
-//! Cases as data: each agent file in `cases/` has an `.expect` file beside it that says what comes of it.
-//! `UPDATE_EXPECT=1 cargo test` writes them anew.
+//! Cases as data: each agent file in `cases/` has an `.expect` file with the expected blueprint or
+//! problems. `UPDATE_EXPECT=1 cargo test` rewrites them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::fs;
@@ -28,7 +28,7 @@ fn cases() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_case_holds() {
+fn every_case_matches_its_expectation() {
     let cases = cases();
     assert!(cases.len() > 20);
     for file in cases {
@@ -41,7 +41,7 @@ fn every_case_holds() {
 }
 
 #[test]
-fn a_blueprint_that_was_checked_checks_again() {
+fn checked_blueprint_passes_check_again() {
     for file in cases() {
         let text = fs::read_to_string(&file).unwrap();
         let Ok(checked) = parse(&text, Format::of(&file).unwrap(), Some("a")) else { continue };

@@ -1,5 +1,6 @@
-//! Cases as data for what is decided about a run: each file in `decisions/` is a list of situations and
-//! what has to come of them. A `contract` need only name the members that the case is about.
+//! Cases as data for the resolution of contracts, parameters and placeholders: each file in
+//! `decisions/` lists inputs and expected results. A `contract` lists only the members that the
+//! case checks.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::error::Error as _;
@@ -26,20 +27,20 @@ fn for_every_case(file: &str, check: impl Fn(&Value, &Blueprint) -> Result<(), S
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn same(expected: &Value, given: &Value) -> Result<(), String> {
+fn check_equal(expected: &Value, given: &Value) -> Result<(), String> {
     if expected == given { Ok(()) } else { Err(format!("expected {expected}\n   given {given}")) }
 }
 
-/// Compares the members that are expected, here and in the objects below.
-fn has(expected: &Value, given: &Value) -> Result<(), String> {
+/// Compares the expected members, recursively.
+fn check_members(expected: &Value, given: &Value) -> Result<(), String> {
     match (expected, given) {
         (Value::Object(members), Value::Object(_)) => {
             members.iter().try_for_each(|(key, value)| match key.as_str() {
-                "schema" | "example" => same(value, &given[key]),
-                _ => has(value, &given[key]),
+                "schema" | "example" => check_equal(value, &given[key]),
+                _ => check_members(value, &given[key]),
             })
         }
-        _ => same(expected, given),
+        _ => check_equal(expected, given),
     }
 }
 
@@ -48,7 +49,7 @@ fn with_causes(error: &Error) -> String {
 }
 
 #[test]
-fn contracts() {
+fn contract_cases_resolve_as_expected() {
     for_every_case("contract.json", |case, blueprint| {
         let lookup = |name: &str| case["environment"][name].as_str().map(ToOwned::to_owned);
         let request = ContractRequest {
@@ -60,29 +61,31 @@ fn contracts() {
         let contract = EnvironmentDefaults::from_lookup(lookup)
             .and_then(|defaults| contract::resolve(blueprint, &request, &defaults));
         match (contract, case.get("error")) {
-            (Ok(contract), None) => has(&case["contract"], &serde_json::to_value(contract).unwrap()),
-            (Err(error), Some(expected)) => same(expected, &json!(with_causes(&error))),
+            (Ok(contract), None) => {
+                check_members(&case["contract"], &serde_json::to_value(contract).unwrap())
+            }
+            (Err(error), Some(expected)) => check_equal(expected, &json!(with_causes(&error))),
             (given, _) => Err(format!("given {given:?}")),
         }
     });
 }
 
 #[test]
-fn inputs() {
+fn parameter_cases_check_as_expected() {
     for_every_case("parameters.json", |case, blueprint| {
         let is_resumed = case["resume"] == true;
         let check = if is_resumed { parameters::check_resume } else { parameters::check };
         match (check(blueprint, &case["parameters"]), case.get("errors")) {
             (Ok(()), None) => {
-                same(&case["text"], &json!(parameters::inputs_text(blueprint, &case["parameters"])))
+                check_equal(&case["text"], &json!(parameters::inputs_text(blueprint, &case["parameters"])))
             }
             (Err(invalid), Some(expected)) => {
                 let lines: Vec<String> = invalid.validation_errors.iter().map(ToString::to_string).collect();
-                same(expected, &json!(lines))?;
+                check_equal(expected, &json!(lines))?;
                 let details = serde_json::to_value(&invalid).unwrap();
-                same(&json!("a"), &details["agent_name"])?;
+                check_equal(&json!("a"), &details["agent_name"])?;
                 let taken = if is_resumed { Blueprint::default() } else { blueprint.clone() };
-                same(&parameters::schema(&taken), &details["parameters_schema"])
+                check_equal(&parameters::schema(&taken), &details["parameters_schema"])
             }
             (given, _) => Err(format!("given {given:?}")),
         }
@@ -90,28 +93,29 @@ fn inputs() {
 }
 
 #[test]
-fn filled_placeholders() {
+fn placeholder_cases_fill_as_expected() {
     for_every_case("placeholders.json", |case, blueprint| {
         let environment = |name: &str| {
             let values = [("HOME", "/home/me"), ("SECRET", "hunter2")];
             values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        let surroundings = placeholders::Surroundings {
+        let context = placeholders::FillContext {
             parameters: &case["parameters"],
             session_id: &SessionId::from_random([0; 6]),
             run_id: &RunId::from_random([1; 6]),
             environment: &environment,
         };
-        match (placeholders::fill(blueprint, &surroundings), case.get("errors")) {
+        match (placeholders::fill(blueprint, &context), case.get("errors")) {
             (Ok(filled), None) => {
-                // The journal holds no value of a variable, and the live blueprint none where keys stand.
+                // The journal must hold no value of a variable, and the blueprint for the model
+                // none in its command or MCP servers.
                 let secret = "hunter2";
                 let journaled = serde_json::to_string(&filled.journaled).unwrap();
-                same(&json!(false), &json!(journaled.contains(secret)))?;
+                check_equal(&json!(false), &json!(journaled.contains(secret)))?;
                 let kept = serde_json::to_value(&filled.blueprint).unwrap();
                 let holds =
                     ["command", "mcp_servers"].iter().any(|key| kept[key].to_string().contains(secret));
-                same(&json!(false), &json!(holds))?;
+                check_equal(&json!(false), &json!(holds))?;
                 let placeholders::Filled { blueprint, command, mcp_servers, .. } = filled;
                 let used = slipform_types::Blueprint { command, mcp_servers, ..blueprint };
                 let used = serde_json::to_value(used).unwrap();
@@ -119,11 +123,11 @@ fn filled_placeholders() {
                     .as_object()
                     .unwrap()
                     .iter()
-                    .try_for_each(|(key, value)| same(value, &used[key]))
+                    .try_for_each(|(key, value)| check_equal(value, &used[key]))
             }
             (Err(Error::Placeholders { problems, .. }), Some(expected)) => {
                 let lines: Vec<String> = problems.list.iter().map(ToString::to_string).collect();
-                same(expected, &json!(lines))
+                check_equal(expected, &json!(lines))
             }
             (given, _) => Err(format!("given {given:?}")),
         }

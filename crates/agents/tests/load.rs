@@ -1,4 +1,5 @@
-//! Loading folders: every file gives an agent or its problems, and none stands in another's way.
+//! Loading folders: every file gives an agent or its problems, and an invalid file does not affect
+//! the others.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -15,15 +16,15 @@ fn rendered(loaded: &[Loaded]) -> String {
             Err(problems) => format!("{} ({path}) is refused:\n{problems}\n", agent.name),
         }
     };
-    // Windows writes paths the other way round.
+    // Windows uses backslashes in paths.
     loaded.iter().map(line).collect::<String>().replace('\\', "/")
 }
 
 #[test]
-fn a_folder_gives_every_agent_or_its_problems() {
+fn load_returns_every_agent_or_its_problems() {
     expect![[r#"
         doubled (tests/folder/doubled/agent.json) is refused:
-        $.system_prompt: the system prompt stands in tests/folder/doubled/agent.json and in tests/folder/doubled/system-prompt.md; keep one of them
+        $.system_prompt: the system prompt is defined in both tests/folder/doubled/agent.json and tests/folder/doubled/system-prompt.md; keep one of them
         latin (tests/folder/latin.yaml) is refused:
         $: tests/folder/latin.yaml is not UTF-8 text (byte 9); save it as UTF-8
         librarian (tests/folder/kb/agent.yml): Some("Keep `$${this}` as it is.")
@@ -43,7 +44,7 @@ fn a_folder_gives_every_agent_or_its_problems() {
 }
 
 #[test]
-fn one_agent_is_loaded_by_its_file_or_folder() {
+fn load_one_accepts_file_or_folder() {
     let by_folder = load_one(Path::new("tests/folder/researcher"));
     assert_eq!(by_folder, load_one(Path::new("tests/folder/researcher/agent.yaml")));
     assert_eq!(by_folder.name, "researcher");
@@ -61,13 +62,13 @@ fn one_agent_is_loaded_by_its_file_or_folder() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_has_no_agents() {
+fn missing_folder_has_no_agents() {
     assert_eq!(load(Path::new("tests/no-such-folder")).unwrap(), []);
     assert!(matches!(load(Path::new("tests/load.rs")), Err(Error::Folder { .. })));
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused_unread() {
+fn file_over_size_limit_is_refused() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("large.yaml");
     fs::write(&file, format!("description: {}", "x".repeat(FILE_BYTES_MAX as usize))).unwrap();
     let problems = load_one(&file).result.unwrap_err().to_string();
@@ -78,7 +79,7 @@ fn a_file_that_is_too_large_is_refused_unread() {
 }
 
 #[test]
-fn a_file_full_of_mistakes_is_told_in_part() {
+fn problems_beyond_the_maximum_are_counted() {
     let text: String = (0..2_000).map(|index| format!("key{index}: 1\n")).collect();
     let problems = parse(&text, Format::Yaml, Some("a")).unwrap_err();
     assert_eq!(problems.list.len(), PROBLEMS_MAX);
@@ -88,7 +89,7 @@ fn a_file_full_of_mistakes_is_told_in_part() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_refused_and_never_opened() {
+fn pipe_or_dangling_link_is_refused_without_opening() {
     let folder = std::env::temp_dir().join(format!("slipform-agents-{}", std::process::id()));
     fs::create_dir_all(folder.join("lost")).unwrap();
     let pipe = folder.join("pipe.yaml");
@@ -99,7 +100,7 @@ fn what_is_no_file_is_refused_and_never_opened() {
     std::os::unix::fs::symlink("good.yaml", folder.join("linked.yaml")).unwrap();
     let loaded = load(&folder);
     fs::remove_dir_all(&folder).unwrap();
-    let told = rendered(&loaded.unwrap()).replace(&folder.display().to_string(), "agents");
+    let output = rendered(&loaded.unwrap()).replace(&folder.display().to_string(), "agents");
     expect![[r#"
         dangling (agents/dangling.yaml) is refused:
         $: agents/dangling.yaml cannot be read: No such file or directory (os error 2)
@@ -108,7 +109,7 @@ fn what_is_no_file_is_refused_and_never_opened() {
         lost (agents/lost/agent.yaml) is refused:
         $: agents/lost/agent.yaml cannot be read: No such file or directory (os error 2)
         pipe (agents/pipe.yaml) is refused:
-        $: agents/pipe.yaml is no regular file; put a file there, or a link to one
+        $: agents/pipe.yaml is not a regular file; replace it with a file or a link to one
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&output);
 }

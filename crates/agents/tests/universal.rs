@@ -1,4 +1,4 @@
-//! Agents whose responses have the universal form.
+//! Agents whose results are universal responses.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -25,10 +25,10 @@ fn problems(definition: &Value) -> String {
 }
 
 #[test]
-fn an_agent_has_a_kind_of_response() {
+fn response_type_is_one_of_the_known_types() {
     let Checked { blueprint, warnings } = check(&agent("planning", plan()), None).unwrap();
     assert_eq!((blueprint.response_type, warnings.len()), (Some(ResponseType::Planning), 0));
-    // All of them report errors, so that nobody is there for that alone.
+    // Every agent may report errors, so `error` is not a response type of its own.
     for unknown in ["error", "plan"] {
         let found = problems(&agent(unknown, plan()));
         assert!(found.contains(&format!("$.response_type: '{unknown}' is not one of")), "{found}");
@@ -36,7 +36,7 @@ fn an_agent_has_a_kind_of_response() {
 }
 
 #[test]
-fn an_example_has_to_keep_the_rules_that_results_have_to() {
+fn output_example_must_satisfy_universal_rules() {
     assert_eq!(problems(&agent("planning", plan())), "");
     assert_eq!(
         problems(&agent("answer", plan())),
@@ -51,7 +51,7 @@ fn an_example_has_to_keep_the_rules_that_results_have_to() {
 }
 
 #[test]
-fn a_kind_of_response_beside_another_schema_is_told() {
+fn response_type_with_other_schema_is_a_warning() {
     let other = json!({"name": "a", "output_schema": {"type": "object"}, "response_type": "custom"});
     let warnings = check(&other, None).unwrap().warnings;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -59,7 +59,7 @@ fn a_kind_of_response_beside_another_schema_is_told() {
 }
 
 #[test]
-fn the_types_have_the_words_of_the_schema() {
+fn response_types_match_the_schema_enums() {
     let listed = &shipped()[0].schema.source()["properties"];
     let kinds: Vec<ResponseType> = serde_json::from_value(listed["response_type"]["enum"].clone()).unwrap();
     let names: Vec<&str> = kinds.into_iter().map(ResponseType::name).collect();
@@ -69,7 +69,7 @@ fn the_types_have_the_words_of_the_schema() {
 }
 
 #[test]
-fn whatever_keeps_the_rules_can_be_read_as_the_types_have_it() {
+fn values_that_satisfy_the_rules_deserialize() {
     let schema = &shipped()[0].schema;
     let sections = [
         (
@@ -89,7 +89,7 @@ fn whatever_keeps_the_rules_can_be_read_as_the_types_have_it() {
     let (mut kept, mut broken) = (0, 0);
     for kind in schema.source()["properties"]["response_type"]["enum"].as_array().unwrap() {
         for status in schema.source()["properties"]["status"]["enum"].as_array().unwrap() {
-            // Each section is left out, empty or filled in; every fourth way of doing so is enough.
+            // Each section is omitted, empty or filled in. Every fourth combination is enough.
             for mut choice in (0..3_usize.pow(7)).step_by(4) {
                 let mut value = json!({"response_type": kind, "status": status, "message": "m"});
                 for (name, filled) in &sections {

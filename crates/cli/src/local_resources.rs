@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
-use slipform_agents::placeholders::{Filled, Surroundings, fill};
+use slipform_agents::placeholders::{FillContext, Filled, fill};
 use slipform_model::BackendConfig;
 use slipform_runner::{
     Job, LadderRung, ProjectPolicy, ResourceProvider, RunContext, Secrets, Variables, program_positions,
@@ -54,7 +54,7 @@ impl LocalResources {
     pub(crate) async fn try_out(&self, blueprint: &Blueprint, parameters: &Value) -> Result<()> {
         let (session_id, run_id) = (SessionId::from_random([0; 6]), RunId::from_random([0; 6]));
         let (session_id, run_id) = (&session_id, &run_id);
-        fill(blueprint, &Surroundings { parameters, session_id, run_id, environment: &environment })?;
+        fill(blueprint, &FillContext { parameters, session_id, run_id, environment: &environment })?;
         if blueprint.kind != AgentType::Procedural {
             self.ladder(blueprint).await?;
         }
@@ -64,7 +64,7 @@ impl LocalResources {
     async fn context(&self, job: &Job) -> Result<RunContext> {
         let Filled { blueprint, journaled, command, mcp_servers } = fill(
             &job.blueprint,
-            &Surroundings {
+            &FillContext {
                 parameters: &job.first.parameters,
                 session_id: &job.session_id,
                 run_id: &job.first.run_id,

@@ -1,6 +1,6 @@
-//! What has to hold between the keys of a blueprint, and inside the schemas it carries.
+//! Rules between the keys of a blueprint, and for the schemas inside it.
 //!
-//! Rules look only at what has the right type; [`super::check_shape`] has reported the rest.
+//! Rules skip values of the wrong type; [`super::check_shape`] has already reported them.
 
 use serde_json::{Map, Value};
 use slipform_schema::{Schema, Segment, Shape, Types, json_path, lint, parse_pattern, universal};
@@ -13,24 +13,24 @@ use crate::{Problem, placeholders};
 type Definition = Map<String, Value>;
 
 pub(super) fn check(definition: &Definition, findings: &mut Findings) {
-    names(definition, findings);
-    clarity(definition, findings);
-    servers(definition, findings);
-    schemas(definition, findings);
+    check_names(definition, findings);
+    check_clarity(definition, findings);
+    check_servers(definition, findings);
+    check_schemas(definition, findings);
     let kind = match definition.get("type").and_then(Value::as_str) {
         Some("procedural") => AgentType::Procedural,
         Some("orchestrator") => AgentType::Orchestrator,
         _ => AgentType::Autonomous,
     };
     match kind {
-        AgentType::Procedural => procedural(definition, findings),
-        AgentType::Autonomous => autonomous(definition, findings),
-        AgentType::Orchestrator => orchestrator(definition, findings),
+        AgentType::Procedural => check_procedural(definition, findings),
+        AgentType::Autonomous => check_autonomous(definition, findings),
+        AgentType::Orchestrator => check_orchestrator(definition, findings),
     }
     placeholders::check(definition, findings);
 }
 
-fn names(definition: &Definition, findings: &mut Findings) {
+fn check_names(definition: &Definition, findings: &mut Findings) {
     let name = definition.get("name").and_then(Value::as_str);
     if let Some(name) = name.filter(|name| !is_name(name)) {
         findings.problem("$.name", format!("'{name}' cannot be an agent's name; {}", names::RULE));
@@ -45,8 +45,9 @@ fn names(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-/// Who scores has to be somebody else: an agent that is at work above cannot be started.
-fn clarity(definition: &Definition, findings: &mut Findings) {
+/// Checks that an agent does not score itself: an agent that is already running in the chain cannot
+/// be started.
+fn check_clarity(definition: &Definition, findings: &mut Findings) {
     let Some(wanted) = definition.get("clarity") else { return };
     let scorer = wanted.get("agent").map_or(Some("clarity"), Value::as_str);
     let name = definition.get("name").and_then(Value::as_str);
@@ -58,26 +59,23 @@ fn clarity(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-fn servers(definition: &Definition, findings: &mut Findings) {
+fn check_servers(definition: &Definition, findings: &mut Findings) {
     let names = definition.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
     for (name, _) in names {
         let path = json_path(&["mcp_servers", name].map(|key| Segment::Key(key.to_owned())));
         if BUILTIN_TOOL_PREFIXES.contains(&name.as_str()) {
-            findings.problem(
-                path,
-                format!("'{name}:' stands before the program's own tools; choose another name"),
-            );
+            findings.problem(path, format!("'{name}:' is the prefix of built-in tools; choose another name"));
         } else if !is_name(name) {
             findings.problem(path, format!("'{name}' cannot be a server's name; {}", names::RULE));
         }
     }
 }
 
-fn schemas(definition: &Definition, findings: &mut Findings) {
+fn check_schemas(definition: &Definition, findings: &mut Findings) {
     if let Some(schema) = compile(definition, "parameters_schema", findings)
         && !describes_object(&schema.shape())
     {
-        let message = "parameters are an object; say \"type\": \"object\" and describe its properties";
+        let message = "parameters must be an object; set \"type\": \"object\" and describe its properties";
         findings.problem("$.parameters_schema", message);
     }
     let own = compile(definition, "output_schema", findings);
@@ -89,15 +87,14 @@ fn schemas(definition: &Definition, findings: &mut Findings) {
     }
     let default = compile(definition, "default_output_schema", findings);
     if definition.contains_key("output_schema") && definition.contains_key("default_output_schema") {
-        let message = "stands beside output_schema, which no caller can replace, so it would never be used; \
-                       keep one of them";
+        let message = "has no effect beside output_schema, which a caller cannot replace; keep one of them";
         findings.problem("$.default_output_schema", message);
     }
     let (key, output) = match (own, default) {
         (Some(own), _) => ("$.output_schema", Some(own)),
         (None, default) => ("$.default_output_schema", default),
     };
-    example(definition, output.as_ref(), findings);
+    check_example(definition, output.as_ref(), findings);
     let strategy =
         definition.get("default_output_schema_options").and_then(|options| options.get("strategy"));
     if let Some(output) = output
@@ -111,7 +108,7 @@ fn schemas(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-/// Compiles the schema under a key, reporting what is wrong with it and what looks wrong.
+/// Compiles the schema under a key and reports its problems and warnings.
 fn compile(definition: &Definition, key: &str, findings: &mut Findings) -> Option<Schema> {
     let source = definition.get(key).filter(|source| source.is_object() || source.is_boolean())?;
     let prefix = format!("$.{key}");
@@ -138,7 +135,7 @@ fn describes_object(shape: &Shape<'_>) -> bool {
     !branches.is_empty() && branches.iter().all(|branch| branch.types() == Types::OBJECT)
 }
 
-fn example(definition: &Definition, output: Option<&Schema>, findings: &mut Findings) {
+fn check_example(definition: &Definition, output: Option<&Schema>, findings: &mut Findings) {
     let Some(example) = definition.get("output_example") else { return };
     if let Some(output) = output {
         let mut violations = output.violations(example);
@@ -151,12 +148,11 @@ fn example(definition: &Definition, output: Option<&Schema>, findings: &mut Find
         }
         findings.more += violations.more;
     } else if !definition.contains_key("output_schema") && !definition.contains_key("default_output_schema") {
-        findings
-            .warning("$.output_example", "has no effect without an output_schema that it is an example of");
+        findings.warning("$.output_example", "has no effect without an output_schema");
     }
 }
 
-fn procedural(definition: &Definition, findings: &mut Findings) {
+fn check_procedural(definition: &Definition, findings: &mut Findings) {
     match definition.get("command") {
         None => {
             findings.problem(
@@ -188,14 +184,14 @@ fn procedural(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-/// An orchestrator's model plans and sums up; all else is done by others.
-fn orchestrator(definition: &Definition, findings: &mut Findings) {
-    no_program(definition, findings);
+/// Checks an orchestrator. Its model only plans and summarizes; other agents do the work.
+fn check_orchestrator(definition: &Definition, findings: &mut Findings) {
+    check_no_command(definition, findings);
     if strings(definition, "agents").next().is_none() {
-        let message = "an orchestrator needs agents to give subtasks to; name them, or say [\"*\"] for all of the project";
+        let message = "an orchestrator needs agents for its subtasks; name them, or write [\"*\"] for all agents of the project";
         findings.problem("$.agents", message);
     }
-    places(definition, findings);
+    check_patterns(definition, findings);
     for key in ["protocol", "tools", "opening", "mcp_servers", "changes", "checks"] {
         if definition.contains_key(key) {
             let message =
@@ -205,23 +201,23 @@ fn orchestrator(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-/// The places of a result that are looked at can be looked at.
-fn places(definition: &Definition, findings: &mut Findings) {
+/// Checks that `cites`, `changes` and `checks` hold supported path patterns.
+fn check_patterns(definition: &Definition, findings: &mut Findings) {
     for key in ["cites", "changes", "checks"] {
         for (index, place) in
             strings(definition, key).enumerate().filter(|(_, place)| parse_pattern(place).is_none())
         {
             let message = format!(
-                "'{place}' is no place that can be looked at; write one such as $.findings[*].files[*]"
+                "'{place}' is not a supported path pattern; write one such as $.findings[*].files[*]"
             );
             findings.problem(format!("$.{key}[{index}]"), message);
         }
     }
 }
 
-fn no_program(definition: &Definition, findings: &mut Findings) {
+fn check_no_command(definition: &Definition, findings: &mut Findings) {
     if definition.contains_key("command") {
-        let message = "only a procedural agent has a command; remove it, or say type: procedural";
+        let message = "only a procedural agent has a command; remove it, or set type: procedural";
         findings.problem("$.command", message);
     }
     if definition.contains_key("parameters_as") {
@@ -229,8 +225,8 @@ fn no_program(definition: &Definition, findings: &mut Findings) {
     }
 }
 
-fn autonomous(definition: &Definition, findings: &mut Findings) {
-    no_program(definition, findings);
+fn check_autonomous(definition: &Definition, findings: &mut Findings) {
+    check_no_command(definition, findings);
     let tools: Vec<&str> = strings(definition, "tools").collect();
     let servers = definition.get("mcp_servers").and_then(Value::as_object);
     let is_listed = |name: &str| {
@@ -245,7 +241,7 @@ fn autonomous(definition: &Definition, findings: &mut Findings) {
             findings.problem(format!("$.opening[{index}].tool"), message);
         }
     }
-    places(definition, findings);
+    check_patterns(definition, findings);
     if definition.contains_key("checks") && !tools.contains(&CHECKING_TOOL) {
         let message = format!("has no effect: nothing is checked without the tool {CHECKING_TOOL}");
         findings.warning("$.checks", message);

@@ -1,4 +1,4 @@
-//! JSON, with keys that stand twice refused: one of them would be lost without a word.
+//! JSON parser that refuses duplicate keys, because one of the values would be lost.
 
 use std::fmt;
 
@@ -74,7 +74,7 @@ impl<'de> Visitor<'de> for UniqueVisitor {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key '{key}' stands here twice; remove one")));
+                return Err(A::Error::custom(format!("duplicate key '{key}'; remove one of them")));
             }
             let Unique(value) = entries.next_value()?;
             map.insert(key, value);

@@ -1,8 +1,9 @@
-//! What a plain word of YAML means: the core schema of YAML 1.2, refusing what JSON cannot say.
+//! Resolves plain YAML scalars by the core schema of YAML 1.2, and refuses values that JSON cannot
+//! represent.
 
 use serde_json::{Number, Value};
 
-/// The value of a scalar without quotes, or why it has none.
+/// Returns the value of an unquoted scalar, or the reason why it has none.
 pub(super) fn plain(text: &str) -> Result<Value, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -21,7 +22,7 @@ pub(super) fn plain(text: &str) -> Result<Value, String> {
         return whole(text, unsigned);
     }
     if is_fraction(unsigned) {
-        // Rust's reader takes every form that YAML has: `1.`, `.5` and signs of both kinds.
+        // The parser of `f64` accepts every form of YAML: `1.`, `.5` and both signs.
         let float = text.parse::<f64>().ok().and_then(Number::from_f64);
         return float.map(Value::Number).ok_or_else(|| too_large(text));
     }
@@ -44,7 +45,8 @@ fn radix(text: &str) -> Option<(u32, &str)> {
 
 fn whole(text: &str, digits: &str) -> Result<Value, String> {
     if digits.len() > 1 && digits.starts_with('0') {
-        // Octal to YAML 1.1, decimal to 1.2, and most often a code whose zeros matter.
+        // YAML 1.1 reads it as octal, YAML 1.2 as decimal, and often it is a code with significant
+        // zeros.
         return Err(format!(
             "{text} begins with a zero; write '{text}' in quotes for text, or the number without the zero"
         ));
@@ -54,7 +56,8 @@ fn whole(text: &str, digits: &str) -> Result<Value, String> {
     signed.or_else(|_| number.parse::<u64>().map(Value::from)).map_err(|_| too_large(text))
 }
 
-/// Whether a text without its sign is `digits . digits exponent`, with digits on one side at least.
+/// Returns whether an unsigned text is `digits . digits exponent`, with digits on at least one
+/// side.
 fn is_fraction(unsigned: &str) -> bool {
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
         Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
@@ -77,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_mean_what_yaml_1_2_says() {
+    fn plain_scalars_follow_yaml_1_2_core_schema() {
         for (text, value) in [
             ("", json!(null)),
             ("~", json!(null)),

@@ -1,7 +1,7 @@
-//! YAML 1.2 as JSON: events in, one value out, with a line for everything in it.
+//! Converts YAML 1.2 events to one JSON value, with a line for every part.
 //!
-//! What JSON cannot say is refused, never bent: keys that are not text, keys that stand twice, tags of
-//! one's own, several documents, infinities. Aliases are copied, under a bound.
+//! Values that JSON cannot represent are refused: keys that are not text, duplicate keys, custom
+//! tags, several documents and infinities. Aliases are copied, within a size limit.
 
 use std::collections::HashMap;
 
@@ -12,22 +12,22 @@ use slipform_schema::{Segment, json_path};
 use super::{Lines, scalar};
 use crate::Problem;
 
-/// The deepest nesting of a file, aliases followed. Walking a value recurses, so this bounds the stack;
-/// a deeper file is refused.
+/// The maximum nesting depth of a file, including aliases. Walking a value is recursive, so this
+/// bounds the stack; a deeper file is refused.
 const DEPTH_MAX: usize = 128;
 
-/// How large a file may become when it is read, counting [`NODE_COST`] and its text for each part and
-/// each copy that an alias asks for. An honest file stays far below; what exceeds it is refused.
+/// The maximum size of a parsed file: [`NODE_COST`] plus its text for each node and each copy of an
+/// alias. Ordinary files stay far below; a larger one is refused.
 const COST_MAX: usize = 16 * 1024 * 1024;
 
-/// What a part costs beside its text.
+/// The fixed cost of a node, in addition to its text.
 const NODE_COST: usize = 32;
 
 pub(super) fn read(text: &str) -> Result<(Value, Lines), Problem> {
     let mut composer = Composer::default();
     for event in Parser::new_from_str(text) {
         match event {
-            Ok((event, span)) => composer.take(event, span.start)?,
+            Ok((event, span)) => composer.handle_event(event, span.start)?,
             Err(error) => {
                 let message = format!("not valid YAML: {}", error.info());
                 return Err(composer.problem(*error.marker(), &message));
@@ -36,11 +36,13 @@ pub(super) fn read(text: &str) -> Result<(Value, Lines), Problem> {
     }
     match composer.root {
         Some(node) => Ok((node.value, node.lines)),
-        None => Err(Problem::new("$", "the file is empty; an agent needs at least a description of itself")),
+        None => {
+            Err(Problem::new("$", "the file is empty; an agent needs at least one key, such as description"))
+        }
     }
 }
 
-/// A part that has been read whole.
+/// A node that was read completely.
 #[derive(Debug, Clone)]
 struct Node {
     value: Value,
@@ -51,7 +53,7 @@ struct Node {
 
 /// A list or mapping whose end has not been read.
 #[derive(Debug)]
-struct Open {
+struct OpenNode {
     kind: Kind,
     anchor: usize,
     line: usize,
@@ -68,7 +70,7 @@ enum Kind {
 
 #[derive(Debug, Default)]
 struct Composer {
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     anchors: HashMap<usize, Node>,
     root: Option<Node>,
     documents: usize,
@@ -76,7 +78,7 @@ struct Composer {
 }
 
 impl Composer {
-    fn take(&mut self, event: Event<'_>, mark: Marker) -> Result<(), Problem> {
+    fn handle_event(&mut self, event: Event<'_>, mark: Marker) -> Result<(), Problem> {
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
@@ -166,10 +168,10 @@ impl Composer {
         if self.open.len() >= DEPTH_MAX {
             return Err(self.too_deep(mark));
         }
-        // A value stands on the line of its key, where there is one: that is what people look for.
+        // The line of a value is the line of its key, where users look for it.
         let line = self.key_line().unwrap_or(mark.line());
-        self.open.push(Open { kind, anchor, line, children: Vec::new(), cost: NODE_COST, depth: 0 });
-        self.spend(NODE_COST, mark)
+        self.open.push(OpenNode { kind, anchor, line, children: Vec::new(), cost: NODE_COST, depth: 0 });
+        self.add_cost(NODE_COST, mark)
     }
 
     fn end(&mut self, mark: Marker) -> Result<(), Problem> {
@@ -180,7 +182,7 @@ impl Composer {
         };
         let lines = Lines { line: open.line, children: open.children };
         let node = Node { value, lines, cost: open.cost, depth: open.depth + 1 };
-        self.place(node, open.anchor, mark)
+        self.insert_node(node, open.anchor, mark)
     }
 
     fn alias(&mut self, anchor: usize, mark: Marker) -> Result<(), Problem> {
@@ -188,33 +190,33 @@ impl Composer {
             return Err(self.problem(mark, "a key must be text; write the key out instead of an alias"));
         }
         let Some(node) = self.anchors.get(&anchor) else {
-            return Err(self.problem(mark, "this alias stands inside of what it refers to"));
+            return Err(self.problem(mark, "this alias refers to a value that contains it"));
         };
         let cost = node.cost;
         if self.open.len() + node.depth > DEPTH_MAX {
             return Err(self.too_deep(mark));
         }
-        // Paid for before it is copied: the copy itself is what a bomb wants.
-        self.spend(cost, mark)?;
+        // The cost is added before copying, because the copy itself is what an alias bomb exploits.
+        self.add_cost(cost, mark)?;
         match self.anchors.get(&anchor).cloned() {
-            Some(node) => self.place(node, 0, mark),
+            Some(node) => self.insert_node(node, 0, mark),
             None => Ok(()),
         }
     }
 
     fn add(&mut self, node: Node, anchor: usize, mark: Marker) -> Result<(), Problem> {
-        self.spend(node.cost, mark)?;
-        self.place(node, anchor, mark)
+        self.add_cost(node.cost, mark)?;
+        self.insert_node(node, anchor, mark)
     }
 
-    /// Puts a part that has been paid for where it belongs.
-    fn place(&mut self, node: Node, anchor: usize, mark: Marker) -> Result<(), Problem> {
+    /// Inserts a node whose cost was already added.
+    fn insert_node(&mut self, node: Node, anchor: usize, mark: Marker) -> Result<(), Problem> {
         if anchor != 0 {
-            self.spend(node.cost, mark)?;
+            self.add_cost(node.cost, mark)?;
             self.anchors.insert(anchor, node.clone());
         }
         if self.expects_key() {
-            return self.key(node, mark);
+            return self.insert_key(node, mark);
         }
         let Some(open) = self.open.last_mut() else {
             self.root = Some(node);
@@ -236,16 +238,16 @@ impl Composer {
         Ok(())
     }
 
-    fn key(&mut self, node: Node, mark: Marker) -> Result<(), Problem> {
+    fn insert_key(&mut self, node: Node, mark: Marker) -> Result<(), Problem> {
         let Value::String(text) = node.value else {
             let message = format!("a key must be text; write '{}' in quotes", node.value);
             return Err(self.problem(mark, &message));
         };
-        let Some(Open { kind: Kind::Mapping { entries, key }, cost, .. }) = self.open.last_mut() else {
+        let Some(OpenNode { kind: Kind::Mapping { entries, key }, cost, .. }) = self.open.last_mut() else {
             return Ok(());
         };
         if entries.contains_key(&text) {
-            let message = format!("the key '{text}' stands here twice; remove one");
+            let message = format!("duplicate key '{text}'; remove one of them");
             return Err(self.problem(mark, &message));
         }
         *cost += node.cost;
@@ -254,7 +256,7 @@ impl Composer {
     }
 
     fn expects_key(&self) -> bool {
-        matches!(self.open.last(), Some(Open { kind: Kind::Mapping { key: None, .. }, .. }))
+        matches!(self.open.last(), Some(OpenNode { kind: Kind::Mapping { key: None, .. }, .. }))
     }
 
     fn key_line(&self) -> Option<usize> {
@@ -264,7 +266,7 @@ impl Composer {
         }
     }
 
-    fn spend(&mut self, cost: usize, mark: Marker) -> Result<(), Problem> {
+    fn add_cost(&mut self, cost: usize, mark: Marker) -> Result<(), Problem> {
         self.cost += cost;
         if self.cost > COST_MAX {
             let message = "the file grows too large when its aliases are followed; write it without them";
@@ -278,7 +280,7 @@ impl Composer {
         Problem { path: "$".to_owned(), ..self.problem(mark, &message) }
     }
 
-    /// A problem at a place of the text, with the path of what is being read there.
+    /// Returns a problem at a position, with the path of the current value.
     fn problem(&self, mark: Marker, message: &str) -> Problem {
         let steps: Vec<Segment> = self
             .open
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_becomes_json() {
+    fn yaml_converts_to_json_with_lines() {
         let text =
             "b: &x {k: [1, 0x10, 2.5, no, ~]}\na: *x\n'7': |\n  two\n  lines\nq: \"\\u00e9\"\nt: !!str 5\n";
         let (value, lines) = read(text).unwrap();
@@ -319,9 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_say_is_refused() {
+    fn yaml_without_json_equivalent_is_refused() {
         for (text, expected) in [
-            ("a: 1\na: 2", "line 2: $: the key 'a' stands here twice; remove one (column 1)"),
+            ("a: 1\na: 2", "line 2: $: duplicate key 'a'; remove one of them (column 1)"),
             ("x:\n  1: a", "line 2: $.x: a key must be text; write '1' in quotes (column 3)"),
             ("x:\n  true: a", "line 2: $.x: a key must be text; write 'true' in quotes (column 3)"),
             ("? [a]\n: b", "line 1: $: a key must be text, not a list or a mapping (column 3)"),
@@ -334,13 +336,13 @@ mod tests {
                 "a: 1\n---\nb: 2",
                 "line 2: $: a second document ('---') begins here; a file has one (column 1)",
             ),
-            ("a: &x [*x]", "line 1: $.a[0]: this alias stands inside of what it refers to (column 8)"),
+            ("a: &x [*x]", "line 1: $.a[0]: this alias refers to a value that contains it (column 8)"),
             (
                 "b: &x {k: 1}\na:\n  <<: *x",
                 "line 3: $.a: merge keys ('<<') are YAML 1.1; write the keys out, or use an alias for the whole value (column 3)",
             ),
-            ("", "$: the file is empty; an agent needs at least a description of itself"),
-            ("# nothing", "$: the file is empty; an agent needs at least a description of itself"),
+            ("", "$: the file is empty; an agent needs at least one key, such as description"),
+            ("# nothing", "$: the file is empty; an agent needs at least one key, such as description"),
         ] {
             assert_eq!(refused(text), expected, "{text}");
         }
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_do_not_go_off() {
+    fn alias_bomb_is_refused() {
         let mut text = String::from("a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
         for level in 1..30 {
             let before = level - 1;

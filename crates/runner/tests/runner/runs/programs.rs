@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use slipform_agents::placeholders::{Surroundings, fill};
+use slipform_agents::placeholders::{FillContext, fill};
 use slipform_runner::{Memory, RunContext, StopSignal, perform};
 use slipform_types::{EventBody, Failure, RunErrorType};
 
@@ -84,13 +84,13 @@ async fn parameters_stand_where_the_command_names_them() {
     let command = ["sh", "keep.sh", "${params.path}", "--max=${params.max}", "${runtime.run_id}"];
     let parameters = json!({"path": "a b; ${params.max} $HOME", "max": 3, "unnamed": "x"});
     let claim = program(&folder, &command, json!({"parameters_as": "placeholders"}), parameters);
-    let surroundings = Surroundings {
+    let context = FillContext {
         parameters: &claim.parameters,
         session_id: &claim.session_id,
         run_id: &claim.run_id,
         environment: &|_| None,
     };
-    let filled = fill(&claim.blueprint, &surroundings).unwrap();
+    let filled = fill(&claim.blueprint, &context).unwrap();
     let claim = RunContext { blueprint: filled.blueprint.into(), command: filled.command, ..claim };
     completed(run(&claim).await.0);
     assert_eq!(kept(&folder), ["a b; ${params.max} $HOME", "--max=3", "run_020202020202"]);
