@@ -84,7 +84,7 @@ impl EnvironmentDefaults {
 ///
 /// # Errors
 /// Returns an error if the request has two schemas or contradicts the `output_schema` of the
-/// blueprint, if a schema does not compile, or if `max_retries` is too large.
+/// blueprint. Also returns one if a schema does not compile or `max_retries` is too large.
 pub fn resolve(
     blueprint: &Blueprint,
     request: &ContractRequest,

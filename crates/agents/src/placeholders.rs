@@ -56,7 +56,7 @@ pub fn fill(blueprint: &Blueprint, context: &FillContext<'_>) -> Result<Filled, 
     Ok(Filled { blueprint, journaled, command, mcp_servers })
 }
 
-/// Which placeholders of variables are filled in.
+/// Selects the placeholders of variables to fill in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VariableHandling {
     Filled,

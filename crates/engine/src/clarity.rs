@@ -14,7 +14,7 @@ use crate::prompt::{self, RetryReason};
 use crate::state::State;
 use crate::verify_paths::violation;
 
-/// How often scoring of one answer is tried.
+/// The maximum number of scoring calls per answer.
 const TRIES_MAX: u32 = 2;
 
 /// The maximum number of follow-up questions per round.

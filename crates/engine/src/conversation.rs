@@ -15,7 +15,7 @@ pub(crate) struct PastRun {
     pub(crate) answer: String,
 }
 
-/// How many characters of tool answers a request shows: per answer and in total. The oldest answers
+/// The character limits for tool answers in a request: per answer and in total. The oldest answers
 /// are dropped first, with a note to the model.
 struct CharacterBudget {
     per_answer: usize,

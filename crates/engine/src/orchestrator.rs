@@ -32,7 +32,7 @@ const SUMMARY: &str = "summary";
 /// The longest summary in JSON, in characters.
 const SUMMARY_CHARACTERS_MAX: usize = 900;
 
-/// How often a subtask is tried before the plan fails.
+/// The maximum number of tries per subtask before the plan fails.
 const TRIES_MAX: u32 = 2;
 
 /// The maximum number of plans per run.

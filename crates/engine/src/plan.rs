@@ -27,7 +27,7 @@ use crate::tool_state::ToolState;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) mode: OutputMode,
-    /// How the model calls tools during the call.
+    /// The protocol for tool calls.
     pub(crate) protocol: Protocol,
     pub(crate) form: Form,
     pub(crate) request_kind: RequestKind,

@@ -23,7 +23,7 @@ const GRAMMAR_PREVIOUS_CHARACTERS_MAX: usize = 1_500;
 pub(crate) const MESSAGE_ALONE: &str = "## Required Output Format\n\nYour response is a universal agent response. Set \
      `response_type` to \"custom\", `status` to \"success\" and `message` to your whole answer; nothing else is read.";
 
-/// How the schema is shown: [`SchemaForm`] with `auto` resolved.
+/// The form in which the schema is shown: [`SchemaForm`] with `auto` resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON Schema.

@@ -135,7 +135,7 @@ pub(crate) fn reply_text(reply: &Reply) -> String {
     parts.join("\n")
 }
 
-/// How often invalid parts are removed before giving up. Removing one part can only expose a few
+/// The maximum number of removal rounds for invalid parts. Removing one part can only expose a few
 /// others.
 const ROUNDS_MAX: usize = 8;
 
