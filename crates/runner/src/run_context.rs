@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use slipform_model::{Backend, Invocation};
-use slipform_tools::mcp::{Limits, Surroundings};
+use slipform_tools::mcp::{Limits, ToolContext};
 use slipform_tools::{Error, ProjectPolicy, Toolbox};
 use slipform_types::{
     AgentCard, AgentType, Blueprint, Contract, EventBody, McpServer, RunId, RunType, SessionId, TierBackend,
@@ -152,7 +152,7 @@ impl RunContext {
         environment.retain(|(name, _)| !named.iter().any(|(other, _)| other == name));
         environment.extend(named.iter().cloned());
         let folder = self.project_dir.clone().into();
-        let surroundings = Surroundings {
+        let context = ToolContext {
             folder,
             environment,
             limits: Limits::default(),
@@ -160,7 +160,7 @@ impl RunContext {
             policy: self.policy.clone(),
         };
         let tools = &self.blueprint.tools;
-        self.tools.get_or_try_init(|| Toolbox::open(tools, &self.mcp_servers, &surroundings)).await
+        self.tools.get_or_try_init(|| Toolbox::open(tools, &self.mcp_servers, &context)).await
     }
 
     pub(crate) fn rung(&self, backend: &str) -> Option<&LadderRung> {

@@ -1,4 +1,4 @@
-//! The tools that come with the program, by name.
+//! Looks up the built-in tools by name.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use crate::check::{self, Commands};
 use crate::project::Project;
 use crate::{code, fs};
 
-/// The built-in tool of this name, working in this project. It runs no commands.
+/// Returns the built-in tool with this name. Its `check:criteria` runs no commands.
 pub fn builtin(name: &str, project: &Arc<Project>) -> Option<Arc<dyn Tool>> {
     with_commands(name, project, &Commands::default())
 }
 
-/// The same with the commands that the project allows.
+/// Returns the built-in tool with this name. Its `check:criteria` may run `commands`.
 pub(crate) fn with_commands(
     name: &str,
     project: &Arc<Project>,
@@ -23,7 +23,7 @@ pub(crate) fn with_commands(
         .or_else(|| check::tool(name, project, commands.clone()))
 }
 
-/// The names of all built-in tools.
+/// Returns the names of all built-in tools, aliases included.
 pub fn builtin_names() -> Vec<&'static str> {
     fs::NAMES.into_iter().chain(code::NAMES).chain([check::NAME]).collect()
 }

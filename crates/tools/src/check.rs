@@ -1,7 +1,7 @@
-//! `check:criteria`: whether criteria are met, decided by looking and not by a model.
+//! `check:criteria`: decides acceptance criteria by inspecting the project, without a model.
 //!
-//! `criterion` reads what is to be done for one, `files` looks at the project's files, and `command` runs what the
-//! project allows.
+//! `criterion` parses a criterion into a task, `files` inspects the project's files, and `command` runs
+//! commands that the project allows.
 
 mod command;
 mod criterion;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use slipform_types::{CHECKING_TOOL, ToolDefinition};
 
 use crate::definition::define;
-use crate::project::{Project, arguments, perform};
+use crate::project::{Project, parse_arguments, run_blocking};
 use crate::result::structured;
 use crate::{Error, Tool, ToolFuture};
 
@@ -25,13 +25,13 @@ use criterion::{Arguments, Task};
 /// The name of this tool.
 pub(crate) const NAME: &str = CHECKING_TOOL;
 
-/// The most criteria of one call. A model reads what comes of each; more are refused before anything is looked at.
+/// Maximum number of criteria in one call. The arguments' schema rejects more.
 const CRITERIA_MAX: usize = 64;
 
-/// How long it may take to look at the files of one call. Commands have a time of their own.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(30);
+/// Time limit for inspecting the files of one call. Commands have their own limit.
+const INSPECTION_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What came of a criterion; `passed` is null where nothing could decide it.
+/// The decision about one criterion. `passed` is null if it could not be decided.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Decision {
     criterion: String,
@@ -39,13 +39,12 @@ struct Decision {
     note: String,
 }
 
-/// Whether something holds, if that is known, and what was seen.
-type Seen = (Option<bool>, String);
+/// Whether a criterion is met, if that is known, and a note for the model.
+type Finding = (Option<bool>, String);
 
-/// The tool, working in this project and with these commands.
+/// Returns the tool if `name` is its name.
 pub(crate) fn tool(name: &str, project: &Arc<Project>, commands: Commands) -> Option<Arc<dyn Tool>> {
-    let is_it = name == NAME;
-    is_it.then(|| -> Arc<dyn Tool> {
+    (name == NAME).then(|| -> Arc<dyn Tool> {
         Arc::new(CheckTool { definition: definition(), project: Arc::clone(project), commands })
     })
 }
@@ -62,16 +61,16 @@ impl Tool for CheckTool {
         &self.definition
     }
 
-    fn call<'a>(&'a self, given: &'a Value) -> ToolFuture<'a> {
+    fn call<'a>(&'a self, arguments: &'a Value) -> ToolFuture<'a> {
         Box::pin(async move {
-            let Arguments { checks } = arguments(given)?;
-            let tasks: Vec<(String, Task)> = checks.into_iter().map(criterion::read).collect();
+            let Arguments { checks } = parse_arguments(arguments)?;
+            let tasks: Vec<(String, Task)> = checks.into_iter().map(criterion::parse).collect();
             let mut decisions = Vec::new();
-            for ((criterion, task), seen) in tasks.iter().zip(self.look(&tasks).await?) {
-                let (passed, note) = match (task, seen) {
+            for ((criterion, task), finding) in tasks.iter().zip(self.inspect_files(&tasks).await?) {
+                let (passed, note) = match (task, finding) {
                     (Task::Run(argv), _) => self.commands.run(argv, self.project.folder()).await,
-                    (Task::Leave(reason), _) => (None, reason.clone()),
-                    (Task::Look(_), seen) => seen.unwrap_or_default(),
+                    (Task::Undecided(reason), _) => (None, reason.clone()),
+                    (Task::Inspect(_), finding) => finding.unwrap_or_default(),
                 };
                 decisions.push(Decision { criterion: criterion.clone(), passed, note });
             }
@@ -81,16 +80,16 @@ impl Tool for CheckTool {
 }
 
 impl CheckTool {
-    /// Looks at the files of all tasks that are about files, on a thread for that.
-    async fn look(&self, tasks: &[(String, Task)]) -> Result<Vec<Option<Seen>>, Error> {
-        let looks: Vec<_> = tasks.iter().map(|(_, task)| task.look().cloned()).collect();
+    /// Inspects the files of all tasks that concern files, on a blocking thread.
+    async fn inspect_files(&self, tasks: &[(String, Task)]) -> Result<Vec<Option<Finding>>, Error> {
+        let checks: Vec<_> = tasks.iter().map(|(_, task)| task.file_check().cloned()).collect();
         let project = Arc::clone(&self.project);
-        perform(NAME, LOOK_TIME_MAX, move |cancel| {
-            let look = |look: Option<criterion::Look>| {
+        run_blocking(NAME, INSPECTION_TIME_MAX, move |cancel| {
+            let inspect = |check: Option<criterion::FileCheck>| {
                 cancel.check()?;
-                Ok(look.map(|look| files::look(&project, &look)))
+                Ok(check.map(|check| files::inspect(&project, &check)))
             };
-            looks.into_iter().map(look).collect()
+            checks.into_iter().map(inspect).collect()
         })
         .await
     }

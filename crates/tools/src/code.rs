@@ -1,7 +1,8 @@
-//! `code:search`: the places in the project's files that a few words are about, best first.
+//! `code:search`: ranks places in the project's files by their relevance to a query.
 //!
-//! Files are cut into pieces of a function's size, which are ranked by BM25 over the parts of their identifiers. What
-//! is known of a file is kept as long as the file stays the same, in memory and in `.slipform/index`.
+//! - `chunks` splits files into chunks of the size of a function, `terms` tokenizes and stems their words.
+//! - `index` keeps the chunks of unchanged files in memory, `store` saves them in `.slipform/index`.
+//! - `rank` scores chunks by BM25 over the parts of their identifiers, `search` is the tool itself.
 
 mod chunks;
 mod index;
@@ -18,14 +19,14 @@ use crate::project::{Project, ProjectTool};
 
 pub(crate) use index::Index;
 
-/// How long a call may take. The first one reads every file; what it has read by then is kept, so the next one goes on
-/// from there.
+/// Time limit of one call. The first call reads every file; the index keeps what was read before a timeout,
+/// so the next call continues there.
 const CALL_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The names of this tool.
 pub(crate) const NAMES: [&str; 2] = [search::NAME, search::ALIAS];
 
-/// The tool of this name, working in this project.
+/// Returns the `code:` tool with this name.
 pub(crate) fn tool(name: &str, project: &Arc<Project>) -> Option<Arc<dyn Tool>> {
     let definition = match name {
         search::NAME => search::definition(),

@@ -1,4 +1,4 @@
-//! Definitions of tools, with the hash that pins them.
+//! Builds tool definitions with the hash that pins them.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use slipform_types::ToolDefinition;
 
-/// A definition, hashed. The hash covers everything that a model sees of the tool.
+/// Builds a definition. The hash covers everything that a model sees of the tool.
 pub(crate) fn define(
     name: &str,
     description: &str,

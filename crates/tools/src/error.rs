@@ -1,54 +1,54 @@
-//! Why a call has no result. The messages are read by models, who may do better the next time.
+//! Errors of tool calls. Models read the messages and may correct their next call.
 
 use std::time::Duration;
 
-/// Why a call has no result.
+/// A tool call that has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody has a tool of this name.
+    /// The run has no tool with this name.
     #[error("there is no tool '{name}'; there are: {known}")]
     Unknown {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The available names, separated by commas.
         known: String,
     },
-    /// The tool does not do this with this path.
+    /// The tool cannot use this path: it is missing, protected, outside the project or of the wrong type.
     #[error("'{path}' {reason}")]
     Path {
-        /// The path as it was given.
+        /// The path as the model wrote it.
         path: String,
-        /// Why not, and what would do.
+        /// The cause and, where possible, an alternative.
         reason: String,
     },
-    /// A pattern cannot be understood.
+    /// A glob or regular expression does not compile.
     #[error("the pattern '{pattern}' cannot be used: {reason}")]
     Pattern {
-        /// The pattern.
+        /// The pattern as the caller wrote it.
         pattern: String,
-        /// Why not.
+        /// The compiler's message.
         reason: String,
     },
-    /// The arguments satisfy their schema and make no sense all the same.
+    /// The arguments satisfy their schema but contradict each other or the file they refer to.
     #[error("{0}")]
     Arguments(String),
-    /// The call took too long.
+    /// The call exceeded its time limit.
     #[error("the tool '{tool}' took longer than {} s and was stopped", limit.as_secs_f64())]
     Timeout {
-        /// The tool.
+        /// The tool's name.
         tool: String,
-        /// How long it might take.
+        /// The time limit that was exceeded.
         limit: Duration,
     },
-    /// An MCP server cannot be used.
+    /// An MCP server cannot be started, reached or understood.
     #[error("the MCP server '{server}' {reason}")]
     Server {
-        /// Its name in the blueprint.
+        /// The server's name in the blueprint.
         server: String,
-        /// What is wrong with it.
+        /// The cause, with the server's secrets redacted.
         reason: String,
     },
-    /// The tool was called and says that it failed.
+    /// The tool ran and reported a failure.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,6 +1,6 @@
-//! The project's files: read, list, search, write and edit.
+//! The `fs:` tools: read, list, search, glob, write and edit the project's files.
 //!
-//! One file a tool, each with its `NAME`, its `definition` and its `run`.
+//! One file per tool, each with its `NAME`, its `definition` and its `run`. `globs` compiles path patterns.
 
 mod edit;
 mod glob;
@@ -16,25 +16,25 @@ use std::time::Duration;
 use slipform_types::ToolDefinition;
 
 use crate::Tool;
-use crate::project::{Project, ProjectTool, Run};
+use crate::project::{Project, ProjectTool, ToolFunction};
 
 pub(crate) use read::text;
 
-/// How long a call may take. A search over a large project on a slow disk takes seconds; what takes longer is stopped
-/// and the model is told so.
+/// Time limit of one call. A search over a large project on a slow disk takes seconds; a longer call is
+/// cancelled and reported as a timeout.
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How much text one call gives back, so that no call fills a model's context. The rest is left out and the result is
-/// marked as truncated.
+/// Maximum text that one call returns, so that no call fills a model's context. The rest is omitted and the
+/// result is marked as truncated.
 const RESULT_CHARACTERS_MAX: usize = 60_000;
 
 /// The names of these tools.
 pub(crate) const NAMES: [&str; 6] =
     [read::NAME, list::NAME, search::NAME, glob::NAME, write::NAME, edit::NAME];
 
-/// The tool of this name, working in this project.
+/// Returns the `fs:` tool with this name.
 pub(crate) fn tool(name: &str, project: &Arc<Project>) -> Option<Arc<dyn Tool>> {
-    let (definition, run): (ToolDefinition, Run) = match name {
+    let (definition, run): (ToolDefinition, ToolFunction) = match name {
         read::NAME => (read::definition(), read::run),
         list::NAME => (list::definition(), list::run),
         search::NAME => (search::definition(), search::run),

@@ -1,20 +1,24 @@
-//! Tools of other people: MCP servers, started or reached, and what they offer as [`Tool`]s.
+//! MCP client: starts or reaches MCP servers and exposes their tools as [`Tool`]s.
 //!
-//! What a server said about its tools when it was reached is what holds: a server that changes its list later
-//! changes nothing here. It is asked for tools and nothing else; when it asks for something itself (a model's
-//! answer, a person's input), it is told that there is none.
+//! The tool list is fixed when the connection is opened; later changes at the server have no effect. The
+//! client offers no capabilities, so a server that requests sampling or elicitation receives an error.
 //!
-//! A tool's result is its `structuredContent` where the server gives one, checked against the tool's output
-//! schema. Otherwise it is made of the content: one item is that item, several are an array of them. A text
-//! is a string, whatever it says; pictures, sounds and files are objects that tell their type and size
-//! without their bytes.
+//! A tool's result is its `structuredContent`, validated against the tool's output schema. Without it, the
+//! result is built from the content: a single item is returned as it is, several become an array. Text stays
+//! a string; images, audio and files become objects with their type and size, without their bytes.
+//!
+//! - `connection` starts or reaches a server and performs the handshake; `stdio` and `http` are its
+//!   transports.
+//! - `listing` requests and validates the tool list once, `tool` calls a tool, `result` converts the
+//!   response.
+//! - `server` and `diagnostics` build error messages from what is known about the server.
 
 mod connection;
-mod heard;
+mod diagnostics;
 mod http;
 mod listing;
 mod result;
-mod side;
+mod server;
 mod stdio;
 mod tool;
 
@@ -28,27 +32,27 @@ use crate::{Error, ProjectPolicy, Tool};
 use connection::Connection;
 use tool::McpTool;
 
-/// What servers and commands find around them, and how much they may take.
+/// The environment of a run's tools: folder, variables, limits and permissions.
 #[derive(Clone)]
-pub struct Surroundings {
-    /// The folder that programs work in.
+pub struct ToolContext {
+    /// The working directory of programs.
     pub folder: PathBuf,
-    /// All the variables that programs see.
+    /// All environment variables that programs see.
     pub environment: Vec<(String, String)>,
-    /// How much a server may take.
+    /// Time and size limits for MCP servers.
     pub limits: Limits,
-    /// The commands that `check:criteria` may run, by their first words, such as `cargo test`.
+    /// The commands that `check:criteria` may run, each given by its leading words, such as `cargo test`.
     pub commands: Vec<String>,
-    /// What tools may not write and read, beyond what always holds.
+    /// Rules for reading and writing files that extend the built-in ones.
     pub policy: ProjectPolicy,
 }
 
-/// Variables hold keys, so that only their names are shown.
-impl std::fmt::Debug for Surroundings {
+/// Shows only the names of variables, because their values may be keys.
+impl std::fmt::Debug for ToolContext {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<&str> = self.environment.iter().map(|(name, _)| name.as_str()).collect();
         formatter
-            .debug_struct("Surroundings")
+            .debug_struct("ToolContext")
             .field("folder", &self.folder)
             .field("environment", &names)
             .field("limits", &self.limits)
@@ -58,31 +62,33 @@ impl std::fmt::Debug for Surroundings {
     }
 }
 
-/// How much a server may take.
+/// Time and size limits for one MCP server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How long it may take to answer for the first time, and how long to list its tools.
+    /// Time limit of the handshake, and again of listing the tools.
     pub connect: Duration,
-    /// How long one call may take.
+    /// Time limit of one call.
     pub call: Duration,
-    /// How long one message of it may be.
+    /// Maximum size of one message from the server.
     pub message_bytes_max: usize,
-    /// How long one result may be that goes to a model.
+    /// Maximum size of one result that is passed to a model.
     pub result_bytes_max: usize,
 }
 
-/// Programs written in Python or run by a package manager take seconds to start; one that takes half a minute
-/// does not speak MCP, and the agent is refused.
+/// Default handshake limit. Programs written in Python or run by a package manager take seconds to start;
+/// after half a minute the server counts as broken and the run fails.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
-/// Searches and builds take seconds. A call that takes a minute is cancelled, and the model is told.
+/// Default limit of a call. Searches and builds take seconds; a longer call is cancelled and reported as a
+/// timeout.
 const CALL_MAX: Duration = Duration::from_secs(60);
 
-/// Screenshots come as text of some megabytes. A longer message is thrown away, and the calls that wait fail.
+/// Default size limit of a message. Screenshots take some megabytes in base64; a longer message is discarded
+/// and the waiting calls fail.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A quarter of a million tokens: more than models read. A longer result fails, and the model is told to ask
-/// for less.
+/// Default size limit of a result: about 250,000 tokens, more than models read. A larger result becomes an
+/// error.
 const RESULT_BYTES_MAX: usize = 1024 * 1024;
 
 impl Default for Limits {
@@ -96,19 +102,20 @@ impl Default for Limits {
     }
 }
 
-/// Starts or reaches a server and lists its tools, named `server:tool`. A program is killed, with all that it
-/// started, when the last of its tools is dropped. Needs a tokio runtime with time and I/O, which the tools
-/// keep using.
+/// Connects to a server and returns its tools, named `server:tool`.
+///
+/// A server program and its child processes are killed when the last of its tools is dropped. Needs a Tokio
+/// runtime with time and I/O enabled, which the tools keep using.
 ///
 /// # Errors
-/// When the server cannot be started or reached, does not speak MCP, or offers something that cannot be used:
-/// a schema that does not compile, two tools of one name, more than the bounds allow.
+/// Returns an error when the server cannot be started or reached, does not speak MCP, or offers an unusable
+/// list of tools: a schema that does not compile, a duplicate name, or more than the limits allow.
 pub async fn connect(
     name: &str,
     server: &McpServer,
-    surroundings: &Surroundings,
+    context: &ToolContext,
 ) -> Result<Vec<Arc<dyn Tool>>, Error> {
-    let connection = Arc::new(Connection::open(name, server, surroundings).await?);
+    let connection = Arc::new(Connection::open(name, server, context).await?);
     let listed = listing::list(&connection).await?;
     Ok(listed.into_iter().map(|tool| McpTool::shared(tool, connection.clone())).collect())
 }

@@ -1,12 +1,17 @@
-//! The project directory: opened once, and everything in it reached through that handle.
+//! The project directory, opened once as a capability handle.
 //!
-//! No tool opens a path of the file system. Paths are resolved beneath the handle by the kernel where it can, so
-//! neither `..` nor a link, not even one that is put in place between two calls, leads outside.
+//! No tool opens an ambient file system path. The kernel resolves paths beneath the handle where it can.
+//! Neither `..` nor a symbolic link leads outside, even if another program creates the link between two
+//! calls.
+//!
+//! - `path` parses paths, `walk` iterates over folders, `replace` writes files atomically under a `lock`.
+//! - `policy` decides which paths are writable and which files may hold secrets.
+//! - `tool` and `cancel` run a tool function on a blocking thread with a time limit.
 
 mod arguments;
 mod cancel;
-mod inside;
 mod lock;
+mod path;
 mod policy;
 mod replace;
 mod text;
@@ -27,45 +32,45 @@ use sha2::{Digest as _, Sha256};
 use crate::Error;
 use crate::code::Index;
 
-pub(crate) use arguments::arguments;
-pub(crate) use cancel::{Cancel, perform};
-pub(crate) use inside::{Inside, is_protected};
+pub(crate) use arguments::parse_arguments;
+pub(crate) use cancel::{Cancellation, run_blocking};
+pub(crate) use path::{ProjectPath, is_protected};
 use policy::Policy;
 pub use policy::{ProjectPolicy, resolve_folder};
 pub(crate) use text::{cut, is_binary};
-pub(crate) use tool::{ProjectTool, Run};
-pub(crate) use walk::{Found, Kind, Walk};
+pub(crate) use tool::{ProjectTool, ToolFunction};
+pub(crate) use walk::{EntryKind, Walk, WalkEntry};
 
-/// The largest file that is read at all. A file is held in memory while it is read or searched; a larger one is
-/// refused by the tools that name it and passed over by those that search.
+/// The largest file that tools read, because a file is held in memory. Tools that name a larger file refuse
+/// it; searches skip it.
 pub(crate) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// A directory that tools may work in.
+/// A directory that tools work in.
 #[derive(Debug)]
 pub struct Project {
     dir: Dir,
-    /// The directory's real path.
+    /// The directory's canonical path.
     folder: PathBuf,
     policy: Policy,
-    /// Hashes of the files that this run has read or written, as they were then.
+    /// SHA-256 of each file as this run last read or wrote it, to detect concurrent changes.
     seen: Mutex<HashMap<String, [u8; 32]>>,
-    /// What code search knows of the files, for as long as the project is open.
+    /// The code search index, kept while the project is open.
     pub(crate) index: Mutex<Index>,
 }
 
 impl Project {
-    /// Opens a directory that is a project's root. What the path leads to later makes no difference.
+    /// Opens a project's root. Replacing the directory at `path` later does not affect the handle.
     ///
     /// # Errors
-    /// When there is no such directory, or it may not be read.
+    /// Returns an error when the directory does not exist or is not readable.
     pub fn open(path: &Path) -> Result<Project, Error> {
         Project::open_with(path, &ProjectPolicy::default())
     }
 
-    /// Opens a directory of a project.
+    /// Opens a folder of a project with additional rules.
     ///
     /// # Errors
-    /// As [`Project::open`], and when the policy cannot be used.
+    /// As [`Project::open`], and when a pattern or the root of the policy is invalid.
     pub fn open_with(path: &Path, policy: &ProjectPolicy) -> Result<Project, Error> {
         let refused = |error: io::Error| Error::Path {
             path: path.display().to_string(),
@@ -77,55 +82,55 @@ impl Project {
         Ok(Project { dir, folder, policy, seen: Mutex::default(), index: Mutex::default() })
     }
 
-    /// The directory's real path.
+    /// Returns the directory's canonical path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Notes what a file holds, as this run knows it.
-    pub(crate) fn note(&self, path: &Inside, bytes: &[u8]) {
+    /// Records a file's content as this run knows it.
+    pub(crate) fn record_content(&self, path: &ProjectPath, bytes: &[u8]) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(path.shown().to_owned(), Sha256::digest(bytes).into());
+        seen.insert(path.as_str().to_owned(), Sha256::digest(bytes).into());
     }
 
-    /// Whether this run has read or written a file that holds something else now.
-    pub(crate) fn is_outdated(&self, path: &Inside, bytes: &[u8]) -> bool {
+    /// Returns whether the file changed since this run last read or wrote it.
+    pub(crate) fn has_changed(&self, path: &ProjectPath, bytes: &[u8]) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(path.shown()).is_some_and(|known| known[..] != Sha256::digest(bytes)[..])
+        seen.get(path.as_str()).is_some_and(|known| known[..] != Sha256::digest(bytes)[..])
     }
 
-    /// Whether there is a file or folder of this path, which is relative to the project.
+    /// Returns whether a file or folder exists at a relative path. Protected paths never exist.
     pub fn contains(&self, path: &str) -> bool {
         let is_relative = !path.trim().is_empty() && Path::new(path).is_relative();
         let inside = self.locate(path).ok().filter(|inside| is_relative && !inside.is_protected());
         inside.is_some_and(|inside| self.metadata(&inside).is_ok())
     }
 
-    /// Takes a path as a model writes it: relative to the project, or absolute and inside it.
-    pub(crate) fn locate(&self, given: &str) -> Result<Inside, Error> {
-        Inside::parse(given, &self.folder)
+    /// Parses a path as a model writes it: relative to the project, or absolute and inside it.
+    pub(crate) fn locate(&self, given: &str) -> Result<ProjectPath, Error> {
+        ProjectPath::parse(given, &self.folder)
     }
 
-    /// What stands at a path, links followed as long as they stay inside.
-    pub(crate) fn metadata(&self, path: &Inside) -> Result<Metadata, Error> {
-        self.dir.metadata(path.as_path()).map_err(|error| refusal(path, &error))
+    /// Returns a path's metadata, following links that stay inside the project.
+    pub(crate) fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Error> {
+        self.dir.metadata(path.as_path()).map_err(|error| path_error(path, &error))
     }
 
-    /// Whether there is nothing at a path, for certain.
-    pub(crate) fn lacks(&self, path: &Inside) -> bool {
+    /// Returns whether nothing exists at a path. Other errors, such as missing permissions, return false.
+    pub(crate) fn is_missing(&self, path: &ProjectPath) -> bool {
         let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
         self.dir.metadata(path.as_path()).is_err_and(|error| missing.contains(&error.kind()))
     }
 
-    /// Reads a file that a model may see: none of `.git` or `.slipform`, where addresses with keys and the replies of
-    /// other runs are kept, and none that may hold keys itself.
-    pub(crate) fn read(&self, path: &Inside) -> Result<Vec<u8>, Error> {
+    /// Reads a file that a model may see. Refuses files that may hold keys, and everything in `.git` and
+    /// `.slipform`, which contain credentials in URLs and replies of other runs.
+    pub(crate) fn read(&self, path: &ProjectPath) -> Result<Vec<u8>, Error> {
         self.read_visible(path, FILE_BYTES_MAX)
     }
 
-    /// The same for files up to another size.
-    pub(crate) fn read_visible(&self, path: &Inside, bytes_max: u64) -> Result<Vec<u8>, Error> {
-        let inside = self.dir.canonicalize(path.as_path()).map_err(|error| refusal(path, &error))?;
+    /// Reads a file as [`Project::read`] does, with a different size limit.
+    pub(crate) fn read_visible(&self, path: &ProjectPath, bytes_max: u64) -> Result<Vec<u8>, Error> {
+        let inside = self.dir.canonicalize(path.as_path()).map_err(|error| path_error(path, &error))?;
         let leads_there = inside.iter().any(|part| part.to_str().is_some_and(is_protected));
         if path.is_protected() || leads_there {
             return Err(
@@ -139,36 +144,37 @@ impl Project {
         Ok(bytes)
     }
 
-    /// Refuses a change of a file that may hold keys: a change tells what the file holds.
-    pub(crate) fn check_edit(&self, path: &Inside, bytes: &[u8]) -> Result<(), Error> {
+    /// Refuses to edit a file that may hold keys, because the result of an edit reveals its content.
+    pub(crate) fn check_edit(&self, path: &ProjectPath, bytes: &[u8]) -> Result<(), Error> {
         let real = self.folder.join(path.as_path());
         self.policy.check_read(path, &real)?;
         self.policy.check_content(path, &real, bytes)
     }
 
-    /// Reads a regular file whole, if it has no more than this.
-    pub(crate) fn read_up_to(&self, path: &Inside, bytes_max: u64) -> Result<Vec<u8>, Error> {
-        read_in(&self.dir, path.as_path(), path, bytes_max)
+    /// Reads a regular file of at most `bytes_max` bytes, without the visibility checks of [`Project::read`].
+    pub(crate) fn read_up_to(&self, path: &ProjectPath, bytes_max: u64) -> Result<Vec<u8>, Error> {
+        read_file_in(&self.dir, path.as_path(), path, bytes_max)
     }
 }
 
-/// Reads a regular file whole, where `path` is what it is called in messages.
+/// Reads a regular file. `path` is its name in error messages.
 ///
-/// Its type is asked before it is opened, because opening a device can do something already, and again of the open
-/// file, because another may have taken its place. A FIFO in that gap does not hold the call up: the open does not wait.
-fn read_in(folder: &Dir, name: &Path, path: &Inside, bytes_max: u64) -> Result<Vec<u8>, Error> {
-    let failed = |error: io::Error| refusal(path, &error);
-    regular(path, &folder.metadata(name).map_err(failed)?)?;
+/// The type is checked before opening, because opening a device can have side effects, and again on the open
+/// file, because another program may have replaced it. A FIFO does not block the open because of
+/// `O_NONBLOCK`.
+fn read_file_in(folder: &Dir, name: &Path, path: &ProjectPath, bytes_max: u64) -> Result<Vec<u8>, Error> {
+    let failed = |error: io::Error| path_error(path, &error);
+    check_regular_file(path, &folder.metadata(name).map_err(failed)?)?;
     let file = folder.open_with(name, OpenOptions::new().read(true).nonblock(true)).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    regular(path, &metadata)?;
-    bounded(file, metadata.len(), bytes_max)
+    check_regular_file(path, &metadata)?;
+    read_bounded(file, metadata.len(), bytes_max)
         .map_err(failed)?
         .ok_or_else(|| path.refused(too_large(metadata.len(), bytes_max)))
 }
 
-/// What is in an open file, unless that is too much, whatever its size was said to be.
-fn bounded(file: File, size: u64, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+/// Reads an open file. Returns `None` when it is larger than `bytes_max`, even if its metadata reported less.
+fn read_bounded(file: File, size: u64, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     if size > bytes_max {
         return Ok(None);
     }
@@ -177,7 +183,7 @@ fn bounded(file: File, size: u64, bytes_max: u64) -> io::Result<Option<Vec<u8>>>
     Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
 }
 
-fn regular(path: &Inside, metadata: &Metadata) -> Result<(), Error> {
+fn check_regular_file(path: &ProjectPath, metadata: &Metadata) -> Result<(), Error> {
     if metadata.is_file() {
         Ok(())
     } else if metadata.is_dir() {
@@ -193,14 +199,14 @@ fn too_large(size: u64, bytes_max: u64) -> String {
     )
 }
 
-/// An operating system's refusal in words that help.
-pub(crate) fn refusal(path: &Inside, error: &io::Error) -> Error {
+/// Converts an I/O error to a message that tells the model what to do.
+pub(crate) fn path_error(path: &ProjectPath, error: &io::Error) -> Error {
     let reason = match error.kind() {
         io::ErrorKind::NotFound => {
             "does not exist in the project; fs:list and fs:glob show what there is".to_owned()
         }
         io::ErrorKind::NotADirectory => "takes a file for a folder; fs:list shows what there is".to_owned(),
-        // Without a number of the operating system it is the handle that refuses to lead outside.
+        // An error without an OS error code comes from cap-std, which refuses to leave the project.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
             "leads outside the project through a link; only files inside can be used".to_owned()
         }

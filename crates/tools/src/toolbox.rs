@@ -1,4 +1,4 @@
-//! The tools of one run.
+//! Opens and calls the tools of one run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,43 +9,44 @@ use tokio::task::JoinSet;
 
 use crate::builtin::with_commands;
 use crate::check::Commands;
-use crate::mcp::{self, Surroundings};
+use crate::mcp::{self, ToolContext};
 use crate::{Error, Project, Tool, builtin_names};
 
-/// The server that a tool belongs to by its name.
+/// Returns the server whose name is the prefix of a `server:tool` name.
 fn server_of<'s>(name: &str, servers: &'s BTreeMap<String, McpServer>) -> Option<&'s String> {
     servers.keys().find(|server| {
         name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1)
     })
 }
 
-/// The tools that an agent may call, found by name.
+/// The tools that an agent may call.
 #[derive(Debug, Clone, Default)]
 pub struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
 }
 
 impl Toolbox {
-    /// A box of these tools.
-    pub fn of(tools: Vec<Arc<dyn Tool>>) -> Toolbox {
+    /// Creates a toolbox from these tools.
+    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Toolbox {
         Toolbox { tools }
     }
 
-    /// The tools that a blueprint names, and those of its servers: all of a server's, unless some are named as
-    /// `server:tool`.
+    /// Opens the built-in tools that a blueprint names and the tools of its MCP servers. A server contributes
+    /// all of its tools, unless the blueprint names some of them as `server:tool`.
     ///
     /// # Errors
-    /// When there is no tool of a name, when the project cannot be opened, or as [`Toolbox::connect`].
+    /// Returns an error when a name is unknown, when the project cannot be opened, or as
+    /// [`Toolbox::connect`].
     pub async fn open(
         names: &[String],
         servers: &BTreeMap<String, McpServer>,
-        surroundings: &Surroundings,
+        context: &ToolContext,
     ) -> Result<Toolbox, Error> {
         if names.is_empty() && servers.is_empty() {
             return Ok(Toolbox::default());
         }
-        let project = Arc::new(Project::open_with(&surroundings.folder, &surroundings.policy)?);
-        let commands = Commands::of(surroundings);
+        let project = Arc::new(Project::open_with(&context.folder, &context.policy)?);
+        let commands = Commands::of(context);
         let (own, foreign): (Vec<&String>, Vec<&String>) =
             names.iter().partition(|name| server_of(name, servers).is_none());
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
@@ -59,7 +60,7 @@ impl Toolbox {
                 tools.push(tool);
             }
         }
-        let connected = Toolbox::connect(servers, surroundings).await?;
+        let connected = Toolbox::connect(servers, context).await?;
         for name in &foreign {
             if !connected.iter().any(|tool| tool.definition().name == **name) {
                 let known: Vec<_> = connected.iter().map(|tool| tool.definition().name.clone()).collect();
@@ -75,25 +76,25 @@ impl Toolbox {
         Ok(Toolbox { tools })
     }
 
-    /// The tools of these servers, which are started or reached all at once, in the order of the servers' names.
+    /// Connects to all servers concurrently and returns their tools, sorted by server name.
     ///
     /// # Errors
-    /// As [`mcp::connect`], of the first server by name that cannot be used; the others are ended again.
+    /// As [`mcp::connect`], for the first server by name that fails; the other connections are closed.
     pub async fn connect(
         servers: &BTreeMap<String, McpServer>,
-        surroundings: &Surroundings,
+        context: &ToolContext,
     ) -> Result<Vec<Arc<dyn Tool>>, Error> {
         let mut connecting = JoinSet::new();
         for (name, server) in servers {
-            let (name, server, surroundings) = (name.clone(), server.clone(), surroundings.clone());
+            let (name, server, context) = (name.clone(), server.clone(), context.clone());
             connecting.spawn(async move {
-                let tools = mcp::connect(&name, &server, &surroundings).await;
+                let tools = mcp::connect(&name, &server, &context).await;
                 (name, tools)
             });
         }
         let mut connected = BTreeMap::new();
         while let Some(joined) = connecting.join_next().await {
-            // A task that panics is a mistake in here, not of a server.
+            // Only a panic in this crate fails the join; server errors are in `tools`.
             let (name, tools) =
                 joined.map_err(|error| Error::Failed(format!("connecting broke off: {error}")))?;
             connected.insert(name, tools);
@@ -102,7 +103,7 @@ impl Toolbox {
         Ok(tools?.into_iter().flatten().collect())
     }
 
-    /// What is in it.
+    /// Returns the definitions of all tools, in the order in which they were opened.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.iter().map(|tool| tool.definition().clone()).collect()
     }
@@ -110,7 +111,7 @@ impl Toolbox {
     /// Calls a tool by name.
     ///
     /// # Errors
-    /// When there is no such tool, or the tool fails.
+    /// Returns an error when the toolbox has no such tool, or the tool fails.
     pub async fn call(&self, name: &str, arguments: &Value) -> Result<Value, Error> {
         match self.tools.iter().find(|tool| tool.definition().name == name) {
             Some(tool) => tool.call(arguments).await,

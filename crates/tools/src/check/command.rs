@@ -1,34 +1,35 @@
-//! Commands that decide criteria, as far as the project allows them.
+//! Runs the commands that decide criteria, if the project allows them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use slipform_process::{Error, Limits, Program, anchor_command, last_words};
 
-use super::Seen;
-use crate::mcp::Surroundings;
+use super::Finding;
+use crate::mcp::ToolContext;
 
-/// How long one command may take: tests of a project take minutes. One that takes longer is killed, and decides nothing.
+/// Time limit of one command, long enough for a project's tests. A longer command is killed and decides
+/// nothing.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// How much a command may write. One that writes more is killed, and decides nothing.
+/// Maximum size of standard output. A command that writes more is killed and decides nothing.
 const STDOUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How much of the end of its complaints is kept.
+/// Number of bytes kept from the end of standard error.
 const STDERR_BYTES_MAX: usize = 16 * 1024;
 
-/// The commands that a project allows. By default there are none.
+/// The commands that a project allows; none by default.
 #[derive(Clone, Default)]
 pub(crate) struct Commands {
-    /// The first words of each.
+    /// The leading words of each allowed command.
     allowed: Vec<Vec<String>>,
-    /// All the variables that they see.
+    /// All environment variables that commands see.
     environment: Vec<(String, String)>,
-    /// The project's root, where commands are run in another folder.
+    /// The project's root, if commands run in another folder.
     root: Option<PathBuf>,
 }
 
-/// Variables hold keys, and are not shown.
+/// Omits the variables, because they may hold keys.
 impl std::fmt::Debug for Commands {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Commands").field("allowed", &self.allowed).finish_non_exhaustive()
@@ -36,21 +37,22 @@ impl std::fmt::Debug for Commands {
 }
 
 impl Commands {
-    pub(crate) fn of(surroundings: &Surroundings) -> Commands {
+    pub(crate) fn of(context: &ToolContext) -> Commands {
         let words = |command: &String| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let mut allowed: Vec<Vec<String>> = surroundings.commands.iter().map(words).collect();
-        // No words at all would allow everything.
+        let mut allowed: Vec<Vec<String>> = context.commands.iter().map(words).collect();
+        // An empty prefix would allow every command.
         allowed.retain(|words| !words.is_empty());
-        let root = surroundings.policy.root.clone();
-        Commands { allowed, environment: surroundings.environment.clone(), root }
+        let root = context.policy.root.clone();
+        Commands { allowed, environment: context.environment.clone(), root }
     }
 
     fn is_allowed(&self, argv: &[String]) -> bool {
         self.allowed.iter().any(|words| argv.starts_with(words))
     }
 
-    /// Runs a command in a folder: passed is whether it succeeds, and is not known where it may not be run.
-    pub(super) async fn run(&self, argv: &[String], folder: &Path) -> Seen {
+    /// Runs a command in a folder. A criterion passes if the command succeeds; it is undecided if the command
+    /// is not allowed or does not run to its end.
+    pub(super) async fn run(&self, argv: &[String], folder: &Path) -> Finding {
         let shown = argv.join(" ");
         if !self.is_allowed(argv) {
             let note = format!(

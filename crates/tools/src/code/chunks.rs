@@ -1,39 +1,40 @@
-//! A file's text in pieces of a function's size, each with its words.
+//! Splits a file's text into chunks of the size of a function and counts the terms of each.
 
 use super::terms::{Term, each_term};
 
-/// How many lines a piece has: it ends before a definition or paragraph between these two if there is one, otherwise
-/// after [`LINES`]. Longer pieces bury what they are about, shorter ones lose it.
+/// Lines per chunk. A chunk ends before a definition or paragraph between the minimum and the maximum,
+/// otherwise after [`LINES`]. Longer chunks dilute their subject; shorter ones split it.
 const LINES_MIN: usize = 20;
 const LINES_MAX: usize = 50;
 const LINES: usize = 40;
 
-/// How many lines a piece that ends anywhere shares with the next, so that what stands there is whole in one of them.
+/// Number of lines that a chunk without a natural end shares with the next one, so that one of them contains
+/// the text at the boundary whole.
 const LINES_SHARED: usize = 6;
 
-/// How much of a line is looked at. Lines that are longer are generated ones.
+/// Length of a line's prefix that is indexed, in bytes. Longer lines are usually generated.
 const LINE_BYTES_MAX: usize = 2_000;
 
-/// How often a word is counted at most. More often says no more about what a piece is about.
+/// Maximum count of a term in a chunk. Higher counts do not improve the ranking.
 const COUNT_MAX: u8 = 127;
 
-/// Beside the count: the word stands where something is defined.
+/// Flag beside the count: the term occurs on a line that defines something.
 const DEFINED: u8 = 128;
 
-/// A piece of a file.
+/// A range of lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunk {
-    /// Counted from 1, both included.
+    /// Counted from 1, inclusive like `last_line`.
     pub(super) first_line: u32,
     pub(super) last_line: u32,
-    /// How many words it has.
+    /// Number of terms, with repetitions.
     pub(super) length: u32,
-    /// Its words in the order of their numbers, each with its count and [`DEFINED`].
+    /// Terms in ascending order, each with its count and the flag [`DEFINED`].
     pub(super) terms: Vec<(Term, u8)>,
 }
 
 impl Chunk {
-    /// How often a word is here, and whether something is defined by it.
+    /// Returns the count of a term in this chunk, and whether it occurs in a definition.
     pub(super) fn occurrence(&self, term: Term) -> Option<(u8, bool)> {
         let index = self.terms.binary_search_by_key(&term, |(known, _)| *known).ok()?;
         let (_, mark) = self.terms[index];
@@ -41,7 +42,7 @@ impl Chunk {
     }
 }
 
-/// Cuts a text up.
+/// Splits a text into chunks.
 pub(super) fn chunks(text: &str) -> Vec<Chunk> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -57,7 +58,7 @@ pub(super) fn chunks(text: &str) -> Vec<Chunk> {
     found
 }
 
-/// Where a piece ends, and where the next begins.
+/// Returns the end of the chunk that begins at `start`, and the start of the next one.
 fn end_of(lines: &[&str], start: usize) -> (usize, usize) {
     if lines.len() - start <= LINES_MAX {
         return (lines.len(), lines.len());
@@ -96,7 +97,7 @@ fn chunk(lines: &[&str], start: usize) -> Chunk {
     Chunk { first_line: line(start + 1), last_line: line(start + lines.len()), length: line(length), terms }
 }
 
-/// Whether something is defined on a line, in most languages, or a heading stands there.
+/// Returns whether a line is a heading or, in most languages, begins a definition.
 fn defines(line: &str) -> bool {
     const BEFORE: [&str; 14] = [
         "pub",
@@ -145,7 +146,8 @@ fn defines(line: &str) -> bool {
             return words.peek().is_some();
         }
         if !BEFORE.contains(&word) && !word.ends_with(')') {
-            // A constant of the program is written in capitals; one of a function is not worth more than its lines.
+            // Program-wide constants are upper case. Other constants are local and no better than ordinary
+            // lines.
             return is_constant && word.starts_with(char::is_uppercase);
         }
         is_constant |= word == "const" || word == "static";
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_cover_every_line_and_prefer_to_begin_with_a_definition() {
+    fn chunks_cover_every_line_and_prefer_to_begin_with_a_definition() {
         let function =
             |number: usize| format!("fn number_{number}() {{\n{}}}\n\n", "    work();\n".repeat(27));
         let text: String = (0..5).map(function).collect();

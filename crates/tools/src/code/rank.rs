@@ -1,32 +1,32 @@
-//! Which pieces a question is about: BM25, with more for words of paths and definitions, a say for every word of the
-//! question, and then a look at the best ones' lines.
+//! Ranks chunks by BM25. Terms in paths and definitions weigh more, coverage of the query counts, and the
+//! lines of the best candidates refine the score.
 
 use super::chunks::Chunk;
-use super::index::{Index, Indexed};
+use super::index::{Index, IndexedFile};
 use super::terms::{self, Term, each_term};
 
-/// BM25's usual saturation and weight of length.
+/// BM25's usual parameters k1 and b.
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
 
-/// What a word of the path, and one by which something is defined, is worth beside one of the text. They are counted
-/// once, because a word that is often repeated must not outdo them.
+/// Weights of a term in the path and in a definition, relative to the text. Each counts once, so that
+/// repeated words cannot outweigh it.
 const PATH_WEIGHT: f64 = 1.0;
 const DEFINITION_WEIGHT: f64 = 0.6;
 
-/// What remains of a score when only few of the question's words are there.
+/// Factor for a chunk that covers almost none of the query's terms.
 const COVERAGE_FLOOR: f64 = 0.4;
 
-/// What remains of the score of a file's second piece, so that other files come first.
-const SECOND_WEIGHT: f64 = 0.7;
+/// Factor for the second chunk of a file, so that other files come first.
+const SECOND_CHUNK_WEIGHT: f64 = 0.7;
 
-/// What remains of the score of tests, unless they are asked for: they have the words of what they test.
+/// Factor for tests, unless the query asks for them: they contain the words of the code they test.
 const TEST_WEIGHT: f64 = 0.5;
 
-/// How much is added to a score when the question's words stand together on one line.
-const TOGETHER_WEIGHT: f64 = 1.0;
+/// Maximum relative increase when terms of the query occur on the same line.
+const SAME_LINE_WEIGHT: f64 = 1.0;
 
-/// A piece that a question is about.
+/// A chunk that matches a query.
 #[derive(Debug)]
 pub(super) struct Hit<'a> {
     pub(super) path: &'a str,
@@ -34,35 +34,42 @@ pub(super) struct Hit<'a> {
     pub(super) score: f64,
 }
 
-/// A question, and how much each of its words tells in this project.
+/// A query with the weight of each of its terms in this project.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct Query {
     terms: Vec<Term>,
     rarities: Vec<f64>,
-    /// How long pieces are on average.
-    usual_length: f64,
-    about_tests: bool,
+    /// Average number of terms per chunk.
+    average_length: f64,
+    is_about_tests: bool,
 }
 
-impl Question {
-    /// Weighs the words of a question: one tells the more the fewer pieces have it.
-    pub(super) fn new(index: &Index, terms: Vec<Term>) -> Question {
-        let mut having = vec![0_u64; terms.len()];
+impl Query {
+    /// Computes the inverse document frequency of each term.
+    pub(super) fn new(index: &Index, terms: Vec<Term>) -> Query {
+        let mut chunk_counts = vec![0_u64; terms.len()];
         let (mut count, mut words) = (0_u64, 0_u64);
         for chunk in index.files.values().flat_map(|file| &file.chunks) {
             count += 1;
             words += u64::from(chunk.length);
-            for (term, having) in terms.iter().zip(&mut having) {
-                *having += u64::from(chunk.occurrence(*term).is_some());
+            for (term, chunk_count) in terms.iter().zip(&mut chunk_counts) {
+                *chunk_count += u64::from(chunk.occurrence(*term).is_some());
             }
         }
-        let rarity = |having: u64| (1.0 + (count as f64 - having as f64 + 0.5) / (having as f64 + 0.5)).ln();
-        let about_tests = terms::question("test spec fixture").iter().any(|term| terms.contains(term));
-        let usual_length = (words as f64 / count.max(1) as f64).max(1.0);
-        Question { rarities: having.into_iter().map(rarity).collect(), terms, usual_length, about_tests }
+        let rarity = |chunk_count: u64| {
+            (1.0 + (count as f64 - chunk_count as f64 + 0.5) / (chunk_count as f64 + 0.5)).ln()
+        };
+        let is_about_tests = terms::query_terms("test spec fixture").iter().any(|term| terms.contains(term));
+        let average_length = (words as f64 / count.max(1) as f64).max(1.0);
+        Query {
+            rarities: chunk_counts.into_iter().map(rarity).collect(),
+            terms,
+            average_length,
+            is_about_tests,
+        }
     }
 
-    /// The best pieces of the files that `within` lets through, two of a file at most.
+    /// Returns the best chunks of the files that `within` accepts, at most two per file.
     pub(super) fn rank<'a>(
         &self,
         index: &'a Index,
@@ -71,37 +78,38 @@ impl Question {
     ) -> Vec<Hit<'a>> {
         let mut hits = Vec::new();
         for (path, file) in index.files.iter().filter(|(path, _)| within(path)) {
-            let weight = if self.about_tests || !is_test_path(path) { 1.0 } else { TEST_WEIGHT };
-            let mut pieces: Vec<Hit<'a>> = file
+            let weight = if self.is_about_tests || !is_test_path(path) { 1.0 } else { TEST_WEIGHT };
+            let mut candidates: Vec<Hit<'a>> = file
                 .chunks
                 .iter()
                 .map(|chunk| Hit { path, chunk, score: weight * self.score(file, chunk) })
                 .filter(|hit| hit.score > 0.0)
                 .collect();
-            pieces.sort_by(|one, other| other.score.total_cmp(&one.score));
-            let mut pieces = pieces.into_iter();
-            if let Some(best) = pieces.next() {
+            candidates.sort_by(|one, other| other.score.total_cmp(&one.score));
+            let mut candidates = candidates.into_iter();
+            if let Some(best) = candidates.next() {
                 let apart = |hit: &Hit<'_>| {
                     hit.chunk.first_line > best.chunk.last_line || hit.chunk.last_line < best.chunk.first_line
                 };
-                let second = pieces.find(apart).map(|hit| Hit { score: hit.score * SECOND_WEIGHT, ..hit });
+                let second =
+                    candidates.find(apart).map(|hit| Hit { score: hit.score * SECOND_CHUNK_WEIGHT, ..hit });
                 hits.push(best);
                 hits.extend(second);
             }
         }
-        // Sorting is stable, and files come in the order of their paths.
+        // The sort is stable, so equal scores stay in path order.
         hits.sort_by(|one, other| other.score.total_cmp(&one.score));
         hits.truncate(limit);
         hits
     }
 
-    fn score(&self, file: &Indexed, chunk: &Chunk) -> f64 {
-        let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * f64::from(chunk.length) / self.usual_length;
-        let (mut sum, mut covered, mut whole) = (0.0, 0.0, 0.0);
+    fn score(&self, file: &IndexedFile, chunk: &Chunk) -> f64 {
+        let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * f64::from(chunk.length) / self.average_length;
+        let (mut sum, mut covered, mut total) = (0.0, 0.0, 0.0);
         for (term, rarity) in self.terms.iter().zip(&self.rarities) {
             let occurrence = chunk.occurrence(*term);
             let in_path = file.path_terms.binary_search(term).is_ok();
-            whole += rarity;
+            total += rarity;
             if occurrence.is_some() || in_path {
                 covered += rarity;
             }
@@ -112,17 +120,17 @@ impl Question {
             }
             sum += if in_path { PATH_WEIGHT * rarity } else { 0.0 };
         }
-        if whole <= 0.0 { 0.0 } else { sum * (COVERAGE_FLOOR + (1.0 - COVERAGE_FLOOR) * covered / whole) }
+        if total <= 0.0 { 0.0 } else { sum * (COVERAGE_FLOOR + (1.0 - COVERAGE_FLOOR) * covered / total) }
     }
 
-    /// What a piece's text makes of its score.
+    /// Adjusts a chunk's score after reading its text.
     pub(super) fn refine(&self, score: f64, path: &str, text: &str) -> f64 {
-        let whole: f64 = self.rarities.iter().sum();
-        let together = text.lines().map(|line| self.covered(line)).fold(0.0, f64::max);
-        // Where the whole file is a test, that has been counted already.
-        let is_test = !self.about_tests && !is_test_path(path) && has_tests(text);
+        let total: f64 = self.rarities.iter().sum();
+        let best_line = text.lines().map(|line| self.covered(line)).fold(0.0, f64::max);
+        // `rank` has already applied the factor to files that are tests as a whole.
+        let is_test = !self.is_about_tests && !is_test_path(path) && has_tests(text);
         let weight = if is_test { TEST_WEIGHT } else { 1.0 };
-        score * weight * (1.0 + TOGETHER_WEIGHT * together / whole.max(f64::MIN_POSITIVE))
+        score * weight * (1.0 + SAME_LINE_WEIGHT * best_line / total.max(f64::MIN_POSITIVE))
     }
 
     fn covered(&self, line: &str) -> f64 {
@@ -136,7 +144,7 @@ impl Question {
     }
 }
 
-/// Whether a file is a test by where it is, in the habits of most languages.
+/// Returns whether a path belongs to a test, by the conventions of most languages.
 fn is_test_path(path: &str) -> bool {
     const FOLDERS: [&str; 8] =
         ["test", "tests", "__tests__", "spec", "testdata", "test_data", "fixtures", "__snapshots__"];
@@ -147,7 +155,7 @@ fn is_test_path(path: &str) -> bool {
         || stem.starts_with("test_")
 }
 
-/// Whether tests stand beside the code.
+/// Returns whether a text contains Rust unit tests.
 fn has_tests(text: &str) -> bool {
     ["#[test]", "#[tokio::test]", "#[cfg(test)]"].iter().any(|mark| text.contains(mark))
 }
@@ -157,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_known_by_their_paths() {
+    fn test_paths_are_recognised() {
         for path in ["a/tests/b.rs", "tests/b.rs", "a/b.test.ts", "b_test.go", "x/test_b.py", "spec/b.rb"] {
             assert!(is_test_path(path), "{path}");
         }

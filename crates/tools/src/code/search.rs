@@ -1,4 +1,4 @@
-//! The tool itself, and the other name it goes by.
+//! The tool `code:search` and its alias.
 
 use std::sync::PoisonError;
 
@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipform_types::ToolDefinition;
 
-use super::rank::Question;
-use super::terms::question;
+use super::rank::Query;
+use super::terms::query_terms;
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, Inside, Project, arguments, cut};
+use crate::project::{Cancellation, Project, ProjectPath, cut, parse_arguments};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "code:search";
 
-/// The name that agents written elsewhere call it by.
+/// An alias for agents that were written for the `mind:rag-query` tool.
 pub(super) const ALIAS: &str = "mind:rag-query";
 
-/// How many results one call gives unless told otherwise, and at most: what is ranked lower seldom helps.
+/// Default and maximum number of results. Lower ranks seldom help.
 const RESULTS_DEFAULT: usize = 10;
 const RESULTS_MAX: usize = 50;
 
-/// How many pieces have their lines looked at for each result that is wanted.
+/// Number of chunks whose text is read for each requested result.
 const CANDIDATES: usize = 4;
 
-/// How much text of one result is given. fs:read gives the rest.
+/// Maximum text of one result. `fs:read` returns the rest.
 const TEXT_CHARACTERS_MAX: usize = 2_000;
 
-/// How much of a question is looked at. A longer one names so much that nothing stands out.
-const QUESTION_CHARACTERS_MAX: usize = 2_000;
+/// Length of a query's prefix that is used. A longer query matches too much to rank well.
+const QUERY_CHARACTERS_MAX: usize = 2_000;
 
 const DESCRIPTION: &str = "Finds the places in the project's files that fit a question or some words best. \
                            For an exact text or a regular expression use fs:search.";
@@ -130,10 +130,10 @@ fn output() -> Value {
     })
 }
 
-pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
-    let Arguments { query, limit, path } = arguments(given)?;
-    let asked = question(cut(&query, QUESTION_CHARACTERS_MAX).0);
-    if asked.is_empty() {
+pub(super) fn run(project: &Project, arguments: &Value, cancel: &Cancellation) -> Result<Value, Error> {
+    let Arguments { query, limit, path } = parse_arguments(arguments)?;
+    let terms = query_terms(cut(&query, QUERY_CHARACTERS_MAX).0);
+    if terms.is_empty() {
         return Err(Error::Arguments(format!(
             "'{query}' has no word to look for; give words, or use fs:search for signs"
         )));
@@ -141,18 +141,18 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
     let start = project.locate(path.as_deref().unwrap_or("."))?;
     project.metadata(&start)?;
     let folder = start.prefix();
-    let within = |path: &str| folder.is_empty() || path == start.shown() || path.starts_with(&folder);
+    let within = |path: &str| folder.is_empty() || path == start.as_str() || path.starts_with(&folder);
     let mut index = project.index.lock().unwrap_or_else(PoisonError::into_inner);
     let refreshed_files = index.refresh(project, cancel)?;
     let limit = limit.unwrap_or(RESULTS_DEFAULT).clamp(1, RESULTS_MAX);
-    let asked = Question::new(&index, asked);
+    let ranking = Query::new(&index, terms);
     let mut results = Vec::new();
-    for hit in asked.rank(&index, limit * CANDIDATES, within) {
+    for hit in ranking.rank(&index, limit * CANDIDATES, within) {
         cancel.check()?;
         let (first_line, last_line) = (hit.chunk.first_line, hit.chunk.last_line);
-        // A file that has gone since is no result any more.
+        // Skip files that were removed since the refresh.
         if let Some(text) = lines(project, hit.path, first_line, last_line) {
-            let score = (asked.refine(hit.score, hit.path, &text) * 1_000.0).round() / 1_000.0;
+            let score = (ranking.refine(hit.score, hit.path, &text) * 1_000.0).round() / 1_000.0;
             let text = cut(&text, TEXT_CHARACTERS_MAX).0.to_owned();
             results.push(Hit { path: hit.path.to_owned(), first_line, last_line, score, text });
         }
@@ -168,7 +168,7 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
 }
 
 fn lines(project: &Project, path: &str, first_line: u32, last_line: u32) -> Option<String> {
-    let bytes = project.read(&Inside::found(path.to_owned())).ok()?;
+    let bytes = project.read(&ProjectPath::trusted(path.to_owned())).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let count = (last_line + 1).saturating_sub(first_line) as usize;
     let lines: Vec<&str> = text.lines().skip(first_line.saturating_sub(1) as usize).take(count).collect();

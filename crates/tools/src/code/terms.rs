@@ -1,18 +1,18 @@
-//! Words of code and of questions about it, brought to one form.
+//! Tokenizes code and queries into hashed, stemmed terms.
 
-/// The longest word that is looked at. Longer ones are encoded data, which nobody asks for.
+/// Maximum length of a word. Longer ones are usually encoded data.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Words of questions that say nothing about what is looked for.
-const EMPTY_WORDS: [&str; 44] = [
+/// Words that carry no meaning in a query.
+const STOP_WORDS: [&str; 44] = [
     "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "code", "did", "do", "does", "for",
     "from", "has", "have", "how", "i", "in", "is", "it", "its", "of", "on", "or", "our", "that", "the",
     "them", "there", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who", "why",
     "with",
 ];
 
-/// Signs that stand where a person would say a word: whoever asks where something is counted means `tries += 1`.
-const SIGNS: [(&str, &[&str]); 5] = [
+/// Words indexed for operators, so that the query "where are tries counted" finds `tries += 1`.
+const OPERATOR_WORDS: [(&str, &[&str]); 5] = [
     ("+= 1", &["count", "increment"]),
     ("+=1", &["count", "increment"]),
     ("++;", &["count", "increment"]),
@@ -20,58 +20,58 @@ const SIGNS: [(&str, &[&str]); 5] = [
     ("--;", &["decrement"]),
 ];
 
-/// A word, as the index knows it. Two words that share a number are found for each other, which is rare and harmless.
+/// The hash of a word. Two words with the same hash match each other, which is rare and harmless.
 pub(super) type Term = u32;
 
-/// Every word of a line, identifiers also in their parts.
+/// Visits every term of a line. An identifier yields a term for each of its parts and one for the whole.
 pub(super) fn each_term(text: &str, mut visit: impl FnMut(Term)) {
-    // One buffer for all words: this runs over every word of a project.
-    let mut form = String::new();
+    // Reuse one buffer: this runs for every word of a project.
+    let mut buffer = String::new();
     let words = text.split(|character: char| !character.is_alphanumeric() && character != '_');
     for word in words.filter(|word| !word.is_empty() && word.len() <= WORD_BYTES_MAX) {
         let mut parts = 0;
         each_part(word, |part| {
             parts += 1;
             if part.len() > 1 || word.len() == 1 {
-                lower(part, &mut form);
-                stem(&mut form);
-                visit(number(&form));
+                lower(part, &mut buffer);
+                stem(&mut buffer);
+                visit(hash(&buffer));
             }
         });
         if parts > 1 {
-            lower(word, &mut form);
-            form.retain(|character| character != '_');
-            visit(number(&form));
+            lower(word, &mut buffer);
+            buffer.retain(|character| character != '_');
+            visit(hash(&buffer));
         }
     }
-    for (_, words) in SIGNS.iter().filter(|(sign, _)| text.contains(sign)) {
+    for (_, words) in OPERATOR_WORDS.iter().filter(|(operator, _)| text.contains(operator)) {
         for word in *words {
-            visit(number(word));
+            visit(hash(word));
         }
     }
 }
 
-fn lower(word: &str, form: &mut String) {
-    form.clear();
+fn lower(word: &str, buffer: &mut String) {
+    buffer.clear();
     if word.is_ascii() {
-        form.push_str(word);
-        form.make_ascii_lowercase();
+        buffer.push_str(word);
+        buffer.make_ascii_lowercase();
     } else {
-        form.extend(word.chars().flat_map(char::to_lowercase));
+        buffer.extend(word.chars().flat_map(char::to_lowercase));
     }
 }
 
-/// The words of a question, each once, without those that say nothing unless there are no others.
-pub(super) fn question(text: &str) -> Vec<Term> {
-    let telling: Vec<&str> = text
+/// Returns the terms of a query, sorted and without duplicates. Keeps stop words only if it has no others.
+pub(super) fn query_terms(text: &str) -> Vec<Term> {
+    let meaningful: Vec<&str> = text
         .split_whitespace()
         .filter(|word| {
             let word = word.trim_matches(|character: char| !character.is_alphanumeric()).to_lowercase();
-            !EMPTY_WORDS.contains(&word.as_str())
+            !STOP_WORDS.contains(&word.as_str())
         })
         .collect();
     let mut found = Vec::new();
-    each_term(&telling.join(" "), |term| found.push(term));
+    each_term(&meaningful.join(" "), |term| found.push(term));
     if found.is_empty() {
         each_term(text, |term| found.push(term));
     }
@@ -80,17 +80,18 @@ pub(super) fn question(text: &str) -> Vec<Term> {
     found
 }
 
-/// The parts of an identifier: `parseHTTPHeader`, `parse_http_header` and `PARSE_HTTP_HEADER` have the same three.
+/// Visits the parts of an identifier: `parseHTTPHeader`, `parse_http_header` and `PARSE_HTTP_HEADER` have the
+/// same three.
 fn each_part<'a>(word: &'a str, mut visit: impl FnMut(&'a str)) {
     for piece in word.split('_').filter(|piece| !piece.is_empty()) {
         let (mut start, mut before_is_upper) = (0, true);
         let mut characters = piece.char_indices().peekable();
-        while let Some((place, character)) = characters.next() {
+        while let Some((index, character)) = characters.next() {
             let is_upper = character.is_uppercase();
             let next_is_lower = characters.peek().is_some_and(|(_, next)| next.is_lowercase());
-            if is_upper && place > start && (!before_is_upper || next_is_lower) {
-                visit(&piece[start..place]);
-                start = place;
+            if is_upper && index > start && (!before_is_upper || next_is_lower) {
+                visit(&piece[start..index]);
+                start = index;
             }
             before_is_upper = is_upper;
         }
@@ -98,8 +99,8 @@ fn each_part<'a>(word: &'a str, mut visit: impl FnMut(&'a str)) {
     }
 }
 
-/// Takes a word's endings off, so that `retries`, `retried` and `retrying` are `retry`. It need not be a word any more;
-/// it only has to be the same one for all of them.
+/// Removes a word's endings, so that `retries`, `retried` and `retrying` become `retry`. The stem need not be
+/// a word; it only has to be equal for all forms.
 fn stem(word: &mut String) {
     if !word.is_ascii() {
         return;
@@ -113,12 +114,12 @@ fn stem(word: &mut String) {
     }
 }
 
-/// Whether the last letter is there twice, as it is when an ending was put to a short word.
+/// Returns whether the last letter is doubled, as in the stem of "stopped".
 fn is_doubled(word: &str) -> bool {
     matches!(word.as_bytes(), [_, .., before, last] if before == last)
 }
 
-/// Takes one ending off, if there is one.
+/// Removes one ending. Returns false if none applies.
 fn shorten(word: &mut String) -> bool {
     let without = |ending: &str, rest_min: usize| {
         let rest = word.strip_suffix(ending)?;
@@ -144,9 +145,9 @@ fn shorten(word: &mut String) -> bool {
     length.is_some()
 }
 
-/// FNV-1a: the same in every process and every version, because the numbers are stored.
-fn number(word: &str) -> Term {
-    word.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+/// FNV-1a. The hash must be the same in every process and version, because it is stored.
+fn hash(word: &str) -> Term {
+    word.bytes().fold(0x811c_9dc5, |state, byte| (state ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_have_parts() {
+    fn identifiers_are_split_into_parts() {
         let check = |word: &str, expected: &[&str]| {
             let mut parts = Vec::new();
             each_part(word, |part| parts.push(part.to_owned()));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_a_word_are_one() {
+    fn forms_of_a_word_have_the_same_stem() {
         for words in [
             &["retry", "retries", "retried", "retrying"][..],
             &["count", "counts", "counted", "counting"],
@@ -195,11 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_reduced_to_what_it_asks_for() {
-        let of = |text: &str| question(text).len();
+    fn query_is_reduced_to_its_meaningful_terms() {
+        let of = |text: &str| query_terms(text).len();
         assert_eq!((of("Where are the retries counted?"), of("retry retries"), of("where")), (2, 1, 1));
-        assert_eq!(question("retry_limit").len(), 3);
-        let counts = question("count");
-        assert!(question("tries += 1").contains(&counts[0]) && !question("tries += 2").contains(&counts[0]));
+        assert_eq!(query_terms("retry_limit").len(), 3);
+        let counts = query_terms("count");
+        assert!(
+            query_terms("tries += 1").contains(&counts[0]) && !query_terms("tries += 2").contains(&counts[0])
+        );
     }
 }

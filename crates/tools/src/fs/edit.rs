@@ -1,4 +1,4 @@
-//! `fs:edit`: one text for another in a file.
+//! `fs:edit`: replaces a text in a file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,16 +7,16 @@ use slipform_types::ToolDefinition;
 use super::read::text;
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, FILE_BYTES_MAX, Inside, Project, arguments};
+use crate::project::{Cancellation, FILE_BYTES_MAX, Project, ProjectPath, parse_arguments};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "fs:edit";
 
-/// How many places a message names. It is to help, not to list.
+/// Maximum number of line numbers in an error message.
 const LINES_NAMED_MAX: usize = 5;
 
-/// How often a change is made again because another program wrote to the file meanwhile. One that does so more often is
-/// at work on it; the call then fails.
+/// Number of attempts when another program writes to the file at the same time. After the last one the call
+/// fails.
 const TRIES_MAX: usize = 5;
 
 #[derive(Deserialize)]
@@ -62,8 +62,8 @@ pub(super) fn definition() -> ToolDefinition {
     )
 }
 
-pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
-    let Arguments { path, old_text, new_text, replace_all } = arguments(given)?;
+pub(super) fn run(project: &Project, arguments: &Value, cancel: &Cancellation) -> Result<Value, Error> {
+    let Arguments { path, old_text, new_text, replace_all } = parse_arguments(arguments)?;
     let path = project.locate(&path)?;
     if old_text.is_empty() || old_text == new_text {
         return Err(Error::Arguments(
@@ -77,17 +77,17 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
         let content = text(&path, bytes)?;
         let (changed, output) = replaced(&path, &content, &old_text, &new_text, replace_all == Some(true))?;
         let permissions = target.existing()?.map(|metadata| metadata.permissions());
-        if target.put(changed.as_bytes(), permissions, Some(&version), cancel)? {
-            project.note(&path, changed.as_bytes());
+        if target.replace(changed.as_bytes(), permissions, Some(&version), cancel)? {
+            project.record_content(&path, changed.as_bytes());
             return structured(&output);
         }
     }
     Err(path.refused("is not changed: another program keeps writing to it; try again later"))
 }
 
-/// The content with one text for another, and what the call answers.
+/// Returns the content with the text replaced, and the call's result.
 fn replaced(
-    path: &Inside,
+    path: &ProjectPath,
     content: &str,
     old_text: &str,
     new_text: &str,
@@ -104,7 +104,7 @@ fn replaced(
             lines(content, &found)
         )));
     }
-    // Before it is done: a short text that occurs often can become more than there is memory for.
+    // Check the size before replacing: a short text that occurs often could exceed the available memory.
     let kept = (content.len() - found.len() * old_text.len()) as u64;
     let size = (found.len() as u64).saturating_mul(new_text.len() as u64).saturating_add(kept);
     if size > FILE_BYTES_MAX {
@@ -113,12 +113,12 @@ fn replaced(
         )));
     }
     let first_line = line_of(content, *first);
-    let output = Output { path: path.shown().to_owned(), replacements: found.len(), first_line };
+    let output = Output { path: path.as_str().to_owned(), replacements: found.len(), first_line };
     Ok((content.replace(old_text, new_text), output))
 }
 
-/// Why there is nothing to replace, and where there almost is.
-fn missing(path: &Inside, content: &str, old_text: &str) -> Error {
+/// Explains why `old_text` was not found, and where it occurs with different whitespace.
+fn missing(path: &ProjectPath, content: &str, old_text: &str) -> Error {
     let (dense, starts) = without_whitespace(content);
     let (wanted, _) = without_whitespace(old_text);
     let almost: Vec<usize> = if wanted.is_empty() {
@@ -139,7 +139,7 @@ fn missing(path: &Inside, content: &str, old_text: &str) -> Error {
     })
 }
 
-/// A text without its whitespace, and where each byte of that was before.
+/// Removes whitespace. Also returns the original offset of each remaining byte.
 fn without_whitespace(text: &str) -> (String, Vec<usize>) {
     let mut dense = String::with_capacity(text.len());
     let mut starts = Vec::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! `fs:glob`: files by the shape of their paths.
+//! `fs:glob`: finds files by a path pattern.
 
 use std::ops::ControlFlow;
 
@@ -9,13 +9,13 @@ use slipform_types::ToolDefinition;
 use super::globs::{Globs, PATTERN_CHARACTERS_MAX};
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, Found, Kind, Project, Walk, arguments};
+use crate::project::{Cancellation, EntryKind, Project, Walk, WalkEntry, parse_arguments};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "fs:glob";
 
-/// How many files one call gives. More fill a model's context to no use; the rest is left out and the result is marked
-/// as truncated.
+/// Maximum number of files in one result, to spare the model's context. The rest is omitted and the result is
+/// marked as truncated.
 const FILES_MAX: usize = 1_000;
 
 #[derive(Deserialize)]
@@ -55,13 +55,13 @@ pub(super) fn definition() -> ToolDefinition {
     )
 }
 
-pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
-    let Arguments { pattern, path } = arguments(given)?;
+pub(super) fn run(project: &Project, arguments: &Value, cancel: &Cancellation) -> Result<Value, Error> {
+    let Arguments { pattern, path } = parse_arguments(arguments)?;
     let path = project.locate(path.as_deref().unwrap_or("."))?;
     let globs = Globs::compile(Some(&pattern), &path.prefix())?;
     let mut files = Vec::new();
-    let mut visit = |found: Found| {
-        if found.kind == Kind::File && globs.fit(&found.path) {
+    let mut visit = |found: WalkEntry| {
+        if found.kind == EntryKind::File && globs.is_match(&found.path) {
             if files.len() == FILES_MAX {
                 return Ok(ControlFlow::Break(()));
             }

@@ -1,23 +1,23 @@
-//! Patterns for paths.
+//! Compiles glob patterns for paths.
 
 use ignore::Match;
 use ignore::overrides::{Override, OverrideBuilder};
 
 use crate::Error;
 
-/// The longest pattern that is taken, for paths as for text. Compiling one takes time and memory by its length; a longer
-/// one does not satisfy the arguments' schema.
+/// Maximum length of a glob or regular expression, because compile time and memory grow with it. The
+/// arguments' schema rejects longer patterns.
 pub(super) const PATTERN_CHARACTERS_MAX: usize = 1_000;
 
-/// A pattern for the paths of files, as ignore files have them: one without `/` is for names in any folder.
+/// A compiled path pattern with the syntax of ignore files: one without `/` matches names in any folder.
 pub(super) struct Globs {
     globs: Override,
-    /// How much of a path leads to the folder that the pattern is relative to.
+    /// Length of the path prefix that leads to the folder that the pattern is relative to.
     prefix: usize,
 }
 
 impl Globs {
-    /// A pattern for paths in the folder that `prefix` leads to; none matches everything.
+    /// Compiles a pattern for paths below `prefix`. `None` matches every path.
     pub(super) fn compile(pattern: Option<&str>, prefix: &str) -> Result<Globs, Error> {
         let mut builder = OverrideBuilder::new(".");
         if let Some(pattern) = pattern {
@@ -31,9 +31,9 @@ impl Globs {
         Ok(Globs { globs: Override::empty(), prefix: prefix.len() })
     }
 
-    /// Whether a file's path fits.
-    pub(super) fn fit(&self, path: &str) -> bool {
-        // A file that was named itself, rather than found in a folder, has only its name to fit.
+    /// Returns whether a file's path matches.
+    pub(super) fn is_match(&self, path: &str) -> bool {
+        // The path of a file that the caller named directly is shorter than the prefix; match its name only.
         let inside = path.get(self.prefix..).unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path));
         !matches!(self.globs.matched(inside, false), Match::Ignore(_))
     }

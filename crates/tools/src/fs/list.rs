@@ -1,4 +1,4 @@
-//! `fs:list`: what is in a folder.
+//! `fs:list`: lists the entries of a folder.
 
 use std::ops::ControlFlow;
 
@@ -8,16 +8,16 @@ use slipform_types::ToolDefinition;
 
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, Found, Kind, Project, Walk, arguments};
+use crate::project::{Cancellation, EntryKind, Project, Walk, WalkEntry, parse_arguments};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "fs:list";
 
-/// How many entries one call lists. More fill a model's context to no use; the rest is left out and the result is
-/// marked as truncated.
+/// Maximum number of entries in one result, to spare the model's context. The rest is omitted and the result
+/// is marked as truncated.
 const ENTRIES_MAX: usize = 1_000;
 
-/// How many folders below each other one call lists at most; deeper ones are to be listed by their own path.
+/// Maximum nesting of folders in one result. Deeper folders need a call with their own path.
 const DEPTH_MAX: usize = 20;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct Output {
 #[derive(Serialize)]
 struct Entry {
     path: String,
-    kind: Kind,
+    kind: EntryKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
 }
@@ -78,14 +78,14 @@ pub(super) fn definition() -> ToolDefinition {
     )
 }
 
-pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
-    let Arguments { path, depth } = arguments(given)?;
+pub(super) fn run(project: &Project, arguments: &Value, cancel: &Cancellation) -> Result<Value, Error> {
+    let Arguments { path, depth } = parse_arguments(arguments)?;
     let path = project.locate(path.as_deref().unwrap_or("."))?;
     if project.metadata(&path)?.is_file() {
         return Err(path.refused("is a file, not a folder; fs:read reads it"));
     }
     let mut entries = Vec::new();
-    let mut visit = |found: Found| {
+    let mut visit = |found: WalkEntry| {
         if entries.len() == ENTRIES_MAX {
             return Ok(ControlFlow::Break(()));
         }
@@ -96,5 +96,5 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
     let depth = depth.unwrap_or(1).clamp(1, DEPTH_MAX);
     let complete = Walk::new(project, cancel, &mut visit).depth(depth).run(&path)?;
     entries.sort_by(|one, other| one.path.cmp(&other.path));
-    structured(&Output { path: path.shown().to_owned(), entries, truncated: !complete })
+    structured(&Output { path: path.as_str().to_owned(), entries, truncated: !complete })
 }

@@ -1,4 +1,4 @@
-//! `fs:read`: the lines of a text file.
+//! `fs:read`: reads lines of a text file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use slipform_types::ToolDefinition;
 use super::RESULT_CHARACTERS_MAX;
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, Inside, Project, arguments, cut, is_binary};
+use crate::project::{Cancellation, Project, ProjectPath, cut, is_binary, parse_arguments};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "fs:read";
@@ -62,18 +62,18 @@ pub(super) fn definition() -> ToolDefinition {
     )
 }
 
-pub(super) fn run(project: &Project, given: &Value, _cancel: &Cancel) -> Result<Value, Error> {
-    let Arguments { path, offset, limit } = arguments(given)?;
+pub(super) fn run(project: &Project, arguments: &Value, _cancel: &Cancellation) -> Result<Value, Error> {
+    let Arguments { path, offset, limit } = parse_arguments(arguments)?;
     let path = project.locate(&path)?;
     let bytes = project.read(&path)?;
-    project.note(&path, &bytes);
+    project.record_content(&path, &bytes);
     let text = text(&path, bytes)?;
     let total_lines = text.split_inclusive('\n').count();
     let first_line = offset.unwrap_or(1).max(1);
     if first_line > total_lines.max(1) {
         return Err(Error::Arguments(format!(
             "'{}' has {total_lines} lines; offset {first_line} is past its end",
-            path.shown()
+            path.as_str()
         )));
     }
     let mut content = String::new();
@@ -102,7 +102,7 @@ pub(super) fn run(project: &Project, given: &Value, _cancel: &Cancel) -> Result<
         ));
     }
     structured(&Output {
-        path: path.shown().to_owned(),
+        path: path.as_str().to_owned(),
         content,
         first_line,
         last_line,
@@ -112,8 +112,8 @@ pub(super) fn run(project: &Project, given: &Value, _cancel: &Cancel) -> Result<
     })
 }
 
-/// A file's text, if it is text.
-pub(crate) fn text(path: &Inside, bytes: Vec<u8>) -> Result<String, Error> {
+/// Returns a file's content as text, or an error for binary and non-UTF-8 files.
+pub(crate) fn text(path: &ProjectPath, bytes: Vec<u8>) -> Result<String, Error> {
     let size = bytes.len();
     if is_binary(&bytes) {
         return Err(path.refused(format!("is a binary file of {size} bytes; only text can be read")));

@@ -1,4 +1,4 @@
-//! `fs:search`: lines that match a pattern.
+//! `fs:search`: finds lines that match a regular expression.
 
 use std::ops::ControlFlow;
 
@@ -14,26 +14,30 @@ use super::RESULT_CHARACTERS_MAX;
 use super::globs::{Globs, PATTERN_CHARACTERS_MAX};
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, FILE_BYTES_MAX, Found, Inside, Kind, Project, Walk, arguments, cut, is_binary};
+use crate::project::{
+    Cancellation, EntryKind, FILE_BYTES_MAX, Project, ProjectPath, Walk, WalkEntry, cut, is_binary,
+    parse_arguments,
+};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "fs:search";
 
-/// How many lines one call gives unless told otherwise, and at most: a model reads all of them. The rest is left out
+/// Default and maximum number of lines in one result, because a model reads all of them. The rest is omitted
 /// and the result is marked as truncated.
 const RESULTS_DEFAULT: usize = 50;
 const RESULTS_MAX: usize = 200;
 
-/// How many lines around a match are given at most. For more there is fs:read.
+/// Maximum number of context lines before and after a match. `fs:read` returns more.
 const CONTEXT_MAX: usize = 5;
 
-/// How much of a line is given. Longer lines are generated ones; the part around the match is given.
+/// Maximum length of a returned line. Longer lines are usually generated; only the part around the match is
+/// returned.
 const LINE_CHARACTERS_MAX: usize = 400;
 
-/// How much of a long line is given before the match.
+/// Number of characters before the match in an excerpt of a long line.
 const BEFORE_MATCH_CHARACTERS: usize = 100;
 
-/// How large a compiled pattern may get. A larger one is refused with a message rather than fill memory.
+/// Maximum size of a compiled pattern. A larger one is refused to bound memory.
 const PATTERN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -114,23 +118,23 @@ pub(super) fn definition() -> ToolDefinition {
     )
 }
 
-pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
-    let given: Arguments = arguments(given)?;
-    let path = project.locate(given.path.as_deref().unwrap_or("."))?;
-    let globs = Globs::compile(given.glob.as_deref(), &path.prefix())?;
-    let mut search = Search::new(&given)?;
-    let mut visit = |found: Found| {
-        if found.kind != Kind::File || !globs.fit(&found.path) {
+pub(super) fn run(project: &Project, arguments: &Value, cancel: &Cancellation) -> Result<Value, Error> {
+    let arguments: Arguments = parse_arguments(arguments)?;
+    let path = project.locate(arguments.path.as_deref().unwrap_or("."))?;
+    let globs = Globs::compile(arguments.glob.as_deref(), &path.prefix())?;
+    let mut search = Search::new(&arguments)?;
+    let mut visit = |found: WalkEntry| {
+        if found.kind != EntryKind::File || !globs.is_match(&found.path) {
             return Ok(ControlFlow::Continue(()));
         }
         if found.metadata.is_some_and(|metadata| metadata.len() > FILE_BYTES_MAX) {
             search.too_large += 1;
             return Ok(ControlFlow::Continue(()));
         }
-        match project.read(&Inside::found(found.path.clone())) {
+        match project.read(&ProjectPath::trusted(found.path.clone())) {
             Ok(bytes) => search.file(&found.path, &bytes, cancel)?,
-            Err(error) if found.path == path.shown() => return Err(error),
-            // A file that was only found is passed over: it may hold keys, or be gone since.
+            Err(error) if found.path == path.as_str() => return Err(error),
+            // Skip unreadable files that the walk found: they may hold keys or have been removed since.
             Err(_) => {}
         }
         Ok(if search.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -144,7 +148,7 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
     })
 }
 
-/// A search under way.
+/// The state of a search in progress.
 struct Search {
     matcher: RegexMatcher,
     searcher: Searcher,
@@ -154,22 +158,22 @@ struct Search {
     characters: usize,
     searched: usize,
     too_large: usize,
-    /// There is a match more than may be given.
+    /// True once a match was found that exceeds a limit.
     full: bool,
 }
 
 impl Search {
-    fn new(given: &Arguments) -> Result<Search, Error> {
+    fn new(arguments: &Arguments) -> Result<Search, Error> {
         let matcher = RegexMatcherBuilder::new()
             .multi_line(true)
             .crlf(true)
             .size_limit(PATTERN_BYTES_MAX)
             .dfa_size_limit(PATTERN_BYTES_MAX)
-            .case_insensitive(given.ignore_case == Some(true))
-            .fixed_strings(given.literal == Some(true))
-            .build(&given.pattern)
+            .case_insensitive(arguments.ignore_case == Some(true))
+            .fixed_strings(arguments.literal == Some(true))
+            .build(&arguments.pattern)
             .map_err(|error| Error::Pattern {
-                pattern: given.pattern.clone(),
+                pattern: arguments.pattern.clone(),
                 reason: format!(
                     "{error}; lines are searched one by one, and literal: true takes it as plain text"
                 ),
@@ -181,8 +185,8 @@ impl Search {
         Ok(Search {
             matcher,
             searcher,
-            results_max: given.max_results.unwrap_or(RESULTS_DEFAULT).clamp(1, RESULTS_MAX),
-            context: given.context.unwrap_or(0).min(CONTEXT_MAX),
+            results_max: arguments.max_results.unwrap_or(RESULTS_DEFAULT).clamp(1, RESULTS_MAX),
+            context: arguments.context.unwrap_or(0).min(CONTEXT_MAX),
             found: Vec::new(),
             characters: 0,
             searched: 0,
@@ -191,7 +195,7 @@ impl Search {
         })
     }
 
-    fn file(&mut self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), Error> {
+    fn file(&mut self, path: &str, bytes: &[u8], cancel: &Cancellation) -> Result<(), Error> {
         if is_binary(bytes) {
             return Ok(());
         }
@@ -228,7 +232,7 @@ impl Search {
     }
 }
 
-/// A line, or of a long one the part around the match.
+/// Returns a line, or the part of a long line around the match.
 fn excerpt(line: &str, matcher: &RegexMatcher) -> String {
     if !cut(line, LINE_CHARACTERS_MAX).1 {
         return line.to_owned();
@@ -240,7 +244,7 @@ fn excerpt(line: &str, matcher: &RegexMatcher) -> String {
     format!("{}{part}{}", if start > 0 { "…" } else { "" }, if more { "…" } else { "" })
 }
 
-/// The lines before or after a line.
+/// Returns up to `count` lines before or after a line.
 fn around(lines: &[&[u8]], number: u64, count: usize, before: bool) -> Vec<String> {
     let index = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1).min(lines.len());
     let mut range = if before {
@@ -248,7 +252,7 @@ fn around(lines: &[&[u8]], number: u64, count: usize, before: bool) -> Vec<Strin
     } else {
         (index + 1).min(lines.len())..(index + 1 + count).min(lines.len())
     };
-    // What follows the last line's end is not a line.
+    // The empty text after the final line terminator is not a line.
     if range.end == lines.len() && lines.last().is_some_and(|last| last.is_empty()) && !range.is_empty() {
         range.end -= 1;
     }

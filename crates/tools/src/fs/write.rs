@@ -1,4 +1,4 @@
-//! `fs:write`: a file with this content.
+//! `fs:write`: creates or replaces a file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use slipform_types::ToolDefinition;
 
 use crate::Error;
 use crate::definition::define;
-use crate::project::{Cancel, Project, arguments};
+use crate::project::{Cancellation, Project, parse_arguments};
 use crate::result::structured;
 
 pub(super) const NAME: &str = "fs:write";
 
-/// The largest content that is written. It comes out of a model, which writes less than this; more is refused.
+/// Maximum size of the content in bytes. A model's output is smaller; more is refused.
 const CONTENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -53,8 +53,8 @@ pub(super) fn definition() -> ToolDefinition {
     )
 }
 
-pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<Value, Error> {
-    let Arguments { path, content } = arguments(given)?;
+pub(super) fn run(project: &Project, arguments: &Value, cancel: &Cancellation) -> Result<Value, Error> {
+    let Arguments { path, content } = parse_arguments(arguments)?;
     let path = project.locate(&path)?;
     if content.len() > CONTENT_BYTES_MAX {
         return Err(path.refused(format!(
@@ -65,9 +65,9 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
     let target = project.write_target(&path, true, cancel)?;
     let existing = target.existing()?;
     let created = existing.is_none();
-    // A file too large to be read was not read by this run either.
+    // This run cannot have read a file that is too large to read, so no version is expected.
     let version = match target.read() {
-        Ok((bytes, _)) if project.is_outdated(&path, &bytes) => {
+        Ok((bytes, _)) if project.has_changed(&path, &bytes) => {
             return Err(path.refused(
                 "is not written: it has changed since you last read or wrote it; read it again, then write it with \
                  both changes",
@@ -77,11 +77,11 @@ pub(super) fn run(project: &Project, given: &Value, cancel: &Cancel) -> Result<V
         Err(_) => None,
     };
     let permissions = existing.map(|metadata| metadata.permissions());
-    if !target.put(content.as_bytes(), permissions, version.as_ref(), cancel)? {
+    if !target.replace(content.as_bytes(), permissions, version.as_ref(), cancel)? {
         return Err(
             path.refused("is not written: another program wrote to it just now; read it and try again")
         );
     }
-    project.note(&path, content.as_bytes());
-    structured(&Output { path: path.shown().to_owned(), bytes: content.len(), created })
+    project.record_content(&path, content.as_bytes());
+    structured(&Output { path: path.as_str().to_owned(), bytes: content.len(), created })
 }

@@ -10,130 +10,130 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use slipform_process::{Pipes, Program, anchor_command};
 use slipform_types::McpServer;
 
-use super::heard::Heard;
-use super::side::Side;
-use super::stdio::Overheard;
-use super::{Limits, Surroundings, http};
+use super::diagnostics::Diagnostics;
+use super::server::ServerHandle;
+use super::stdio::MonitoredReader;
+use super::{Limits, ToolContext, http};
 use crate::Error;
 
-/// What the server was doing when it failed at its greeting.
-const GREETING: &str = "before it had introduced itself as an MCP server";
+/// Completes error messages about a failed handshake.
+const DURING_HANDSHAKE: &str = "before it had introduced itself as an MCP server";
 
-/// A server that has introduced itself. Dropping it ends the session, and the program where the server is
-/// one.
+/// An initialized connection. Dropping it ends the session and kills the server's program, if it has one.
 pub(crate) struct Connection {
     service: RunningService<RoleClient, ClientConfig>,
-    pub(crate) side: Side,
+    pub(crate) server: ServerHandle,
     pub(crate) limits: Limits,
 }
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Connection").field(&self.side.server()).finish()
+        formatter.debug_tuple("Connection").field(&self.server.name()).finish()
     }
 }
 
-/// How the greeting ended, unless it took too long.
-type Greeting = Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError>;
+/// The outcome of the handshake, unless it timed out.
+type Handshake = Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError>;
 
 impl Connection {
-    /// Starts or reaches the server and exchanges greetings.
+    /// Starts or reaches the server and performs the handshake.
     pub(crate) async fn open(
         name: &str,
         server: &McpServer,
-        surroundings: &Surroundings,
+        context: &ToolContext,
     ) -> Result<Connection, Error> {
-        let limits = surroundings.limits;
-        let heard = Arc::new(Heard::default());
-        let (side, greeting) = match server {
+        let limits = context.limits;
+        let diagnostics = Arc::new(Diagnostics::default());
+        let (server, handshake) = match server {
             McpServer::Command { command } => {
                 let (program, pipes) = Program {
-                    argv: anchor_command(command, surroundings.policy.root.as_deref(), &surroundings.folder),
-                    folder: surroundings.folder.clone(),
-                    environment: surroundings.environment.clone(),
+                    argv: anchor_command(command, context.policy.root.as_deref(), &context.folder),
+                    folder: context.folder.clone(),
+                    environment: context.environment.clone(),
                 }
                 .spawn()
                 .map_err(|error| Error::Server {
                     server: name.to_owned(),
                     reason: format!("is a program that does not start: {error}"),
                 })?;
-                let side = Side::of_program(name, heard.clone(), program, &surroundings.environment);
-                (side, within(limits.connect, greet_program(pipes, heard, limits)).await)
+                let server =
+                    ServerHandle::for_program(name, diagnostics.clone(), program, &context.environment);
+                (server, with_timeout(limits.connect, stdio_handshake(pipes, diagnostics, limits)).await)
             }
             McpServer::Url { url } => {
-                let url = http::address(name, url)?;
-                let side = Side::of_address(name, heard.clone(), &url);
-                let transport = http::transport(name, &url, heard, limits)?;
-                let greeting = within(limits.connect, rmcp::serve_client(introduction(), transport)).await;
-                (side, greeting)
+                let url = http::parse_url(name, url)?;
+                let server = ServerHandle::for_url(name, diagnostics.clone(), &url);
+                let transport = http::transport(name, &url, diagnostics, limits)?;
+                let handshake =
+                    with_timeout(limits.connect, rmcp::serve_client(client_config(), transport)).await;
+                (server, handshake)
             }
         };
-        match greeting {
-            Some(Ok(service)) => Ok(Connection { service, side, limits }),
-            Some(Err(error)) => Err(ungreeted(&side, error).await),
-            None => Err(side.silent(GREETING, limits.connect)),
+        match handshake {
+            Some(Ok(service)) => Ok(Connection { service, server, limits }),
+            Some(Err(error)) => Err(handshake_error(&server, error).await),
+            None => Err(server.timed_out(DURING_HANDSHAKE, limits.connect)),
         }
     }
 
-    /// Where requests are sent.
+    /// Returns the peer that sends requests.
     pub(crate) fn peer(&self) -> &Peer<RoleClient> {
         self.service.peer()
     }
 
-    /// Why a request has no answer, in this crate's words. What the server itself says of it is
-    /// [`Error::Failed`].
-    pub(crate) async fn unanswered(&self, error: ServiceError, during: &str) -> Error {
+    /// Converts the error of a request. An error that the server itself reported becomes [`Error::Failed`].
+    pub(crate) async fn request_error(&self, error: ServiceError, during: &str) -> Error {
         match error {
-            ServiceError::McpError(error) => Error::Failed(self.side.words(&error.message)),
-            ServiceError::TransportClosed => self.side.lost(during).await,
-            ServiceError::TransportSend(error) => match of_http(&*error.error) {
-                Some(reason) => self.side.error(&format!("{reason} ({during})")),
-                None => self.side.lost(during).await,
+            ServiceError::McpError(error) => Error::Failed(self.server.redacted(&error.message)),
+            ServiceError::TransportClosed => self.server.connection_lost(during).await,
+            ServiceError::TransportSend(error) => match http_error_text(&*error.error) {
+                Some(reason) => self.server.error(&format!("{reason} ({during})")),
+                None => self.server.connection_lost(during).await,
             },
             ServiceError::UnexpectedResponse => {
-                self.side.error(&format!("answered with something that MCP does not know {during}"))
+                self.server.error(&format!("answered with something that MCP does not know {during}"))
             }
-            other => self.side.error(&format!("failed {during}: {other}")),
+            other => self.server.error(&format!("failed {during}: {other}")),
         }
     }
 }
 
-async fn within<T>(limit: Duration, greeting: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(limit, greeting).await.ok()
+async fn with_timeout<T>(limit: Duration, handshake: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(limit, handshake).await.ok()
 }
 
-async fn greet_program(pipes: Pipes, heard: Arc<Heard>, limits: Limits) -> Greeting {
-    let lines = Overheard::new(pipes.stdout, heard, limits.message_bytes_max);
+async fn stdio_handshake(pipes: Pipes, diagnostics: Arc<Diagnostics>, limits: Limits) -> Handshake {
+    let lines = MonitoredReader::new(pipes.stdout, diagnostics, limits.message_bytes_max);
     let transport =
         AsyncRwTransport::new_client(lines, pipes.stdin).with_max_line_length(limits.message_bytes_max);
-    rmcp::serve_client(introduction(), transport).await
+    rmcp::serve_client(client_config(), transport).await
 }
 
-/// Who we are. Nothing is offered that a server could ask for.
-fn introduction() -> ClientConfig {
+/// Returns the client's identity. It offers no capabilities that a server could request.
+fn client_config() -> ClientConfig {
     ClientConfig::new(
         ClientCapabilities::default(),
         Implementation::new("slipform", env!("CARGO_PKG_VERSION")),
     )
 }
 
-/// Why the greeting failed.
-async fn ungreeted(side: &Side, error: ClientInitializeError) -> Error {
+/// Converts the error of a handshake.
+async fn handshake_error(server: &ServerHandle, error: ClientInitializeError) -> Error {
     match error {
-        ClientInitializeError::ConnectionClosed(_) => side.lost(GREETING).await,
-        ClientInitializeError::TransportError { error, .. } => match of_http(&*error.error) {
-            Some(reason) => side.error(&reason),
-            None => side.lost(GREETING).await,
+        ClientInitializeError::ConnectionClosed(_) => server.connection_lost(DURING_HANDSHAKE).await,
+        ClientInitializeError::TransportError { error, .. } => match http_error_text(&*error.error) {
+            Some(reason) => server.error(&reason),
+            None => server.connection_lost(DURING_HANDSHAKE).await,
         },
         ClientInitializeError::JsonRpcError(error) => {
-            side.error(&format!("refused the greeting: {}", error.message.trim()))
+            server.error(&format!("refused the greeting: {}", error.message.trim()))
         }
-        other => side.error(&format!("does not greet as MCP servers do: {other}")),
+        other => server.error(&format!("does not greet as MCP servers do: {other}")),
     }
 }
 
-/// What our own HTTP client, or the protocol above it, said.
-fn of_http(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+/// Returns the message of an error from our HTTP client or rmcp's HTTP transport; `None` for other errors.
+fn http_error_text(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     match error.downcast_ref::<StreamableHttpError<Error>>()? {
         StreamableHttpError::Client(Error::Server { reason, .. }) => Some(reason.clone()),
         StreamableHttpError::SessionExpired => Some("has forgotten the session".to_owned()),

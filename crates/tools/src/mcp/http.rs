@@ -1,4 +1,4 @@
-//! MCP over HTTP: the protocol's client on our own connection, which bounds what it reads.
+//! Streamable HTTP transport: rmcp's client on top of an HTTP client that limits response sizes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::SseStream;
 
 use super::Limits;
-use super::heard::Heard;
+use super::diagnostics::Diagnostics;
 use crate::Error;
 
-/// How long opening a connection may take; over it the server counts as down.
+/// Time limit for opening a connection. After it the server counts as unreachable.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// How often a stream that broke off is resumed, where the server can do that; after it the call has failed.
+/// Maximum number of times an interrupted stream is resumed, if the server supports it. Then the call fails.
 const RESUMES_MAX: usize = 3;
 
-/// How much of an error page is shown: enough to recognise it.
+/// Maximum length of an error page in a message.
 const PAGE_CHARACTERS_SHOWN: usize = 200;
 
-/// How much of an error page is read; the rest says nothing more.
+/// Maximum number of bytes read from an error page.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 
 const SESSION: &str = "mcp-session-id";
@@ -36,24 +36,24 @@ const LAST_EVENT: &str = "last-event-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// A server's address, if it is one.
-pub(crate) fn address(server: &str, address: &str) -> Result<Url, Error> {
+/// Parses a server's URL. Only `http` and `https` are supported.
+pub(crate) fn parse_url(server: &str, url: &str) -> Result<Url, Error> {
     let failed = |reason: String| Error::Server { server: server.to_owned(), reason };
-    let url = Url::parse(address).map_err(|error| failed(format!("has an address that is none: {error}")))?;
+    let url = Url::parse(url).map_err(|error| failed(format!("has an address that is none: {error}")))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(failed(format!("has an address of the kind '{other}'; there are http and https"))),
     }
 }
 
-/// The connection to a server's address.
+/// Creates the transport to a server's URL.
 pub(crate) fn transport(
     server: &str,
     url: &Url,
-    heard: Arc<Heard>,
+    diagnostics: Arc<Diagnostics>,
     limits: Limits,
-) -> Result<StreamableHttpClientTransport<Caller>, Error> {
-    // Several parts of one process may come by here; the first one decides and the rest agree.
+) -> Result<StreamableHttpClientTransport<HttpClient>, Error> {
+    // Fails if another part of the process has already installed the provider, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -63,42 +63,42 @@ pub(crate) fn transport(
         .build()
         .map_err(|error| Error::Server {
             server: server.to_owned(),
-            reason: format!("cannot be reached: {}", cause(&error)),
+            reason: format!("cannot be reached: {}", root_cause(&error)),
         })?;
-    let caller = Caller {
+    let http_client = HttpClient {
         client,
         server: server.into(),
-        shown: shown(url).into(),
-        heard,
+        shown_url: redacted_url(url).into(),
+        diagnostics,
         bytes_max: limits.message_bytes_max,
     };
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
     let mut resumes = ExponentialBackoff::default();
     resumes.max_times = Some(RESUMES_MAX);
     config.retry_config = Arc::new(resumes);
-    Ok(StreamableHttpClientTransport::with_client(caller, config))
+    Ok(StreamableHttpClientTransport::with_client(http_client, config))
 }
 
-/// An address without what may be secret in it.
-fn shown(url: &Url) -> String {
+/// Returns the URL without credentials and query, for messages.
+fn redacted_url(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
 }
 
-/// Sends messages and reads answers.
+/// The HTTP client that rmcp sends its messages with.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
+pub(crate) struct HttpClient {
     client: Client,
     server: Arc<str>,
-    /// The address, for messages.
-    shown: Arc<str>,
-    heard: Arc<Heard>,
+    /// The URL without secrets, for messages.
+    shown_url: Arc<str>,
+    diagnostics: Arc<Diagnostics>,
     bytes_max: usize,
 }
 
 type Failure = StreamableHttpError<Error>;
 
-impl Caller {
+impl HttpClient {
     fn failed(&self, reason: String) -> Failure {
         StreamableHttpError::Client(Error::Server { server: self.server.to_string(), reason })
     }
@@ -115,40 +115,40 @@ impl Caller {
         if let Some(session) = session {
             request = request.header(SESSION, session);
         }
-        request
-            .send()
-            .await
-            .map_err(|error| self.failed(format!("cannot be reached at {}: {}", self.shown, cause(&error))))
+        request.send().await.map_err(|error| {
+            self.failed(format!("cannot be reached at {}: {}", self.shown_url, root_cause(&error)))
+        })
     }
 
-    /// The events of an answer, which all together have a bound. Whoever waits is told when it is passed.
+    /// Returns the response's event stream, limited in total size. Exceeding the limit is recorded in
+    /// `diagnostics`.
     fn events(&self, response: Response) -> BoxedSseResponse {
-        let heard = self.heard.clone();
+        let diagnostics = self.diagnostics.clone();
         let body = Limited::new(reqwest::Body::from(response), self.bytes_max).map_err(move |error| {
             if error.is::<LengthLimitError>() {
-                heard.oversized();
+                diagnostics.record_oversized();
             }
             std::io::Error::other(error)
         });
         Box::pin(SseStream::new(body))
     }
 
-    /// The body as a message, read up to the bound.
+    /// Reads the response's body as one message, up to the size limit.
     async fn message(&self, response: Response) -> Result<ServerJsonRpcMessage, Failure> {
         let body = self.body(response, self.bytes_max).await?;
         if body.len() > self.bytes_max {
-            self.heard.oversized();
+            self.diagnostics.record_oversized();
             return Err(self.failed(format!("sent a message longer than {} bytes", self.bytes_max)));
         }
         serde_json::from_slice(&body).map_err(|_| {
-            self.failed(format!("answered with something that is no message of MCP: {}", start(&body)))
+            self.failed(format!("answered with something that is no message of MCP: {}", excerpt(&body)))
         })
     }
 
-    /// The body, or as much of it as passes the bound.
+    /// Reads the body until it ends or exceeds `bytes_max`.
     async fn body(&self, mut response: Response, bytes_max: usize) -> Result<Vec<u8>, Failure> {
         let mut body = Vec::new();
-        let broken = |error| self.failed(format!("broke off its answer: {}", cause(&error)));
+        let broken = |error| self.failed(format!("broke off its answer: {}", root_cause(&error)));
         while body.len() <= bytes_max
             && let Some(chunk) = response.chunk().await.map_err(broken)?
         {
@@ -157,9 +157,12 @@ impl Caller {
         Ok(body)
     }
 
-    /// What an answer that is no success means. A server's own words of a request come as a message all the
-    /// same.
-    async fn refused(&self, response: Response, in_session: bool) -> Result<ServerJsonRpcMessage, Failure> {
+    /// Converts a response without a success status. A JSON-RPC error in its body is returned as a message.
+    async fn error_response(
+        &self,
+        response: Response,
+        in_session: bool,
+    ) -> Result<ServerJsonRpcMessage, Failure> {
         let status = response.status();
         if status.is_redirection() {
             let location = header(&response, &LOCATION);
@@ -171,15 +174,17 @@ impl Caller {
             return Err(StreamableHttpError::SessionExpired);
         }
         let body = self.body(response, PAGE_BYTES_MAX).await.unwrap_or_default();
-        let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if !unauthorized && let Ok(message @ ServerJsonRpcMessage::Error(_)) = serde_json::from_slice(&body) {
+        let is_unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if !is_unauthorized
+            && let Ok(message @ ServerJsonRpcMessage::Error(_)) = serde_json::from_slice(&body)
+        {
             return Ok(message);
         }
-        Err(self.failed(format!("answered {status} at {}: {}", self.shown, start(&body))))
+        Err(self.failed(format!("answered {status} at {}: {}", self.shown_url, excerpt(&body))))
     }
 }
 
-impl StreamableHttpClient for Caller {
+impl StreamableHttpClient for HttpClient {
     type Error = Error;
 
     async fn post_message(
@@ -193,16 +198,16 @@ impl StreamableHttpClient for Caller {
         let body = serde_json::to_vec(&message).map_err(StreamableHttpError::Deserialize)?;
         let request = self.client.post(&*uri).header(CONTENT_TYPE, JSON).body(body);
         let response = self.send(request, session_id.as_deref(), custom_headers).await?;
-        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+        let expects_response = matches!(message, ClientJsonRpcMessage::Request(_));
         let session =
             response.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         if !response.status().is_success() {
-            let message = self.refused(response, session_id.is_some()).await?;
+            let message = self.error_response(response, session_id.is_some()).await?;
             return Ok(StreamableHttpPostResponse::Json(message, session));
         }
-        let empty = matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
+        let is_empty = matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
             || response.headers().get(CONTENT_LENGTH).is_some_and(|length| length == "0");
-        if empty || !wants_answer {
+        if is_empty || !expects_response {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let content_type = header(&response, &CONTENT_TYPE).to_ascii_lowercase();
@@ -214,8 +219,8 @@ impl StreamableHttpClient for Caller {
         }
         let body = self.body(response, PAGE_BYTES_MAX).await.unwrap_or_default();
         let kind = if content_type.is_empty() { "something without a type" } else { &content_type };
-        let start = start(&body);
-        Err(self.failed(format!("answered with {kind} instead of MCP at {}: {start}", self.shown)))
+        let excerpt = excerpt(&body);
+        Err(self.failed(format!("answered with {kind} instead of MCP at {}: {excerpt}", self.shown_url)))
     }
 
     async fn delete_session(
@@ -225,7 +230,7 @@ impl StreamableHttpClient for Caller {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failure> {
-        // A server may keep its sessions to itself; there is nothing to be done about it.
+        // The server may refuse to delete its session; the client has nothing left to do.
         self.send(self.client.delete(&*uri), Some(&session_id), custom_headers).await.map(|_| ())
     }
 
@@ -237,13 +242,12 @@ impl StreamableHttpClient for Caller {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxedSseResponse, Failure> {
-        // Only the rest of an answer is of interest, not what a server has to say on its own.
+        // Resume interrupted responses only; the server's own notifications are not needed.
         let Some(last_event) = last_event_id else {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         };
         let request = self.client.get(&*uri).header(LAST_EVENT, last_event);
-        // This error means: do not try again. A server that cannot be reached has most likely lost the
-        // session too.
+        // This error tells rmcp not to retry. An unreachable server has most likely lost the session too.
         match self.send(request, session_id.as_deref(), custom_headers).await {
             Ok(response) if response.status().is_success() => Ok(self.events(response)),
             _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
@@ -255,15 +259,15 @@ fn header(response: &Response, name: &HeaderName) -> String {
     response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-/// The start of a page, on one line.
-fn start(body: &[u8]) -> String {
+/// Returns the start of a page, on one line.
+fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(PAGE_CHARACTERS_SHOWN).collect()
 }
 
-/// What is at the bottom of an error: the layers above it only say that something went wrong.
-fn cause(error: &dyn std::error::Error) -> String {
+/// Returns the innermost source of an error, which names the actual cause.
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {
         deepest = source;

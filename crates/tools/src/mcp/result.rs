@@ -1,17 +1,17 @@
-//! A server's answer as a tool's result.
+//! Converts a server's response to a tool's result.
 
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
-use super::listing::Listed;
-use super::side::Side;
+use super::listing::ListedTool;
+use super::server::ServerHandle;
 use crate::Error;
 
-/// The result of a call, or why the answer is none.
-pub(crate) fn of(
+/// Returns the result of a call, or an error if the response is a failure or invalid.
+pub(crate) fn from_response(
     response: CallToolResponse,
-    tool: &Listed,
-    side: &Side,
+    tool: &ListedTool,
+    server: &ServerHandle,
     bytes_max: usize,
 ) -> Result<Value, Error> {
     let name = &tool.definition.name;
@@ -24,19 +24,19 @@ pub(crate) fn of(
         }
         _ => {
             return Err(
-                side.error(&format!("answered the call of '{name}' with something else than a result"))
+                server.error(&format!("answered the call of '{name}' with something else than a result"))
             );
         }
     };
     if answer.is_error == Some(true) {
-        return Err(Error::Failed(side.words(&complaint(&answer, name))));
+        return Err(Error::Failed(server.redacted(&failure_text(&answer, name))));
     }
     let value = match (answer.structured_content, &tool.output) {
         (Some(value), Some(schema)) => {
             let violations = schema.violations(&value);
             if !violations.list.is_empty() {
                 let lines = violations.lines().join("; ");
-                return Err(side.error(&format!(
+                return Err(server.error(&format!(
                     "answered the call of '{name}' with a result that breaks the tool's own outputSchema: {lines}"
                 )));
             }
@@ -44,11 +44,11 @@ pub(crate) fn of(
         }
         (Some(value), None) => value,
         (None, Some(_)) => {
-            return Err(side.error(&format!(
+            return Err(server.error(&format!(
                 "answered the call of '{name}' without the structuredContent that the tool's outputSchema promises"
             )));
         }
-        (None, None) => of_content(answer.content),
+        (None, None) => content_value(answer.content),
     };
     if value.to_string().len() > bytes_max {
         return Err(too_large(name, bytes_max));
@@ -56,13 +56,13 @@ pub(crate) fn of(
     Ok(value)
 }
 
-/// The answer is more than anybody reads.
+/// Returns the error for a result that exceeds the size limit.
 pub(crate) fn too_large(name: &str, bytes_max: usize) -> Error {
     Error::Failed(format!("the result of '{name}' is larger than {bytes_max} bytes; ask for less of it"))
 }
 
-/// What the tool says of its failure.
-fn complaint(answer: &CallToolResult, name: &str) -> String {
+/// Returns the tool's own description of its failure.
+fn failure_text(answer: &CallToolResult, name: &str) -> String {
     let texts: Vec<&str> = answer
         .content
         .iter()
@@ -81,25 +81,25 @@ fn complaint(answer: &CallToolResult, name: &str) -> String {
     }
 }
 
-fn of_content(mut content: Vec<ContentBlock>) -> Value {
+fn content_value(mut content: Vec<ContentBlock>) -> Value {
     match content.len() {
-        1 => content.pop().map(of_block).unwrap_or_default(),
-        _ => content.into_iter().map(of_block).collect(),
+        1 => content.pop().map(block_value).unwrap_or_default(),
+        _ => content.into_iter().map(block_value).collect(),
     }
 }
 
-/// The value without members that are not known.
-fn known(mut value: Value) -> Value {
+/// Removes members that are null.
+fn without_nulls(mut value: Value) -> Value {
     if let Some(members) = value.as_object_mut() {
         members.retain(|_, member| !member.is_null());
     }
     value
 }
 
-/// Text as it is; of all else what it is and how large, because its bytes mean nothing to a model that reads
-/// text.
-fn of_block(block: ContentBlock) -> Value {
-    known(match block {
+/// Converts a content block. Text stays text; other blocks become their type and size, because a text model
+/// cannot use their bytes.
+fn block_value(block: ContentBlock) -> Value {
+    without_nulls(match block {
         ContentBlock::Text(text) => Value::String(text.text),
         ContentBlock::Image(image) => {
             json!({"type": "image", "mimeType": image.mime_type, "bytes": decoded_bytes(&image.data)})
@@ -123,7 +123,7 @@ fn of_block(block: ContentBlock) -> Value {
     })
 }
 
-/// How many bytes a base64 text stands for.
+/// Returns the decoded length of a base64 text.
 fn decoded_bytes(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

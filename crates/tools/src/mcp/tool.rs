@@ -1,4 +1,4 @@
-//! One tool of a server.
+//! A tool of an MCP server.
 
 use std::sync::Arc;
 
@@ -7,33 +7,33 @@ use serde_json::Value;
 use slipform_types::ToolDefinition;
 
 use super::connection::Connection;
-use super::listing::Listed;
+use super::listing::ListedTool;
 use super::result;
 use crate::{Error, Tool, ToolFuture};
 
-/// One tool of a server. The tools of a server share its connection, and the last one ends it.
+/// A tool of a server. The tools of a server share its connection; dropping the last one closes it.
 pub(crate) struct McpTool {
-    listed: Listed,
+    listed: ListedTool,
     connection: Arc<Connection>,
 }
 
 impl McpTool {
-    pub(crate) fn shared(listed: Listed, connection: Arc<Connection>) -> Arc<dyn Tool> {
+    pub(crate) fn shared(listed: ListedTool, connection: Arc<Connection>) -> Arc<dyn Tool> {
         Arc::new(McpTool { listed, connection })
     }
 
-    async fn perform(&self, arguments: &Value) -> Result<Value, Error> {
+    async fn call_server(&self, arguments: &Value) -> Result<Value, Error> {
         let name = &self.listed.definition.name;
         let Value::Object(arguments) = arguments else {
             return Err(Error::Arguments(format!("the arguments of '{name}' have to be an object")));
         };
         let request = CallToolRequestParams::new(self.listed.name.clone()).with_arguments(arguments.clone());
-        let Connection { side, limits, .. } = &*self.connection;
-        let oversized = side.heard.until_oversized();
-        // Whether it takes too long or its caller goes away: a call that is dropped is cancelled at the
-        // server.
+        let Connection { server, limits, .. } = &*self.connection;
+        let oversized = server.diagnostics.next_oversized();
+        // Dropping the request, on timeout or when the caller is dropped, cancels it at the server.
         let response = tokio::select! {
-            // The reason comes before what it leads to: a stream that is too long breaks off as well.
+            // Poll this branch first: an oversized message also closes the stream, and the size is the actual
+            // cause.
             biased;
             () = oversized => return Err(result::too_large(name, limits.message_bytes_max)),
             response = tokio::time::timeout(limits.call, self.connection.peer().call_tool_once(request)) => {
@@ -44,10 +44,10 @@ impl McpTool {
             Ok(response) => response,
             Err(error) => {
                 let during = format!("while '{name}' was being called");
-                return Err(self.connection.unanswered(error, &during).await);
+                return Err(self.connection.request_error(error, &during).await);
             }
         };
-        result::of(response, &self.listed, side, limits.result_bytes_max)
+        result::from_response(response, &self.listed, server, limits.result_bytes_max)
     }
 }
 
@@ -63,6 +63,6 @@ impl Tool for McpTool {
     }
 
     fn call<'a>(&'a self, arguments: &'a Value) -> ToolFuture<'a> {
-        Box::pin(self.perform(arguments))
+        Box::pin(self.call_server(arguments))
     }
 }

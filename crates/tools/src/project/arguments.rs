@@ -1,14 +1,15 @@
-//! A call's arguments as a type.
+//! Deserializes call arguments.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Error;
 
-/// Reads a call's arguments. They satisfy their schema, for which `2.0` is an integer as well.
-pub(crate) fn arguments<T: DeserializeOwned>(given: &Value) -> Result<T, Error> {
-    let mut given = given.clone();
-    if let Some(members) = given.as_object_mut() {
+/// Deserializes a call's arguments. Converts floats such as `2.0` first, because JSON Schema accepts them as
+/// integers.
+pub(crate) fn parse_arguments<T: DeserializeOwned>(arguments: &Value) -> Result<T, Error> {
+    let mut arguments = arguments.clone();
+    if let Some(members) = arguments.as_object_mut() {
         for value in members.values_mut() {
             if let Some(number) = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0) {
                 // The cast saturates, so a number that is too large stays too large.
@@ -16,6 +17,6 @@ pub(crate) fn arguments<T: DeserializeOwned>(given: &Value) -> Result<T, Error> 
             }
         }
     }
-    serde_json::from_value(given)
+    serde_json::from_value(arguments)
         .map_err(|error| Error::Arguments(format!("the arguments cannot be used: {error}")))
 }

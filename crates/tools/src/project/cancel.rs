@@ -1,4 +1,5 @@
-//! Work on files happens on threads that cannot be stopped from outside; they look here whether to go on.
+//! Runs file system work on blocking threads. Tokio cannot abort such a thread, so the work polls a
+//! cancellation flag.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,17 +7,17 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Whether anyone still waits for the result.
+/// A flag that is set when the caller no longer waits for the result.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cancel(Arc<AtomicBool>);
+pub(crate) struct Cancellation(Arc<AtomicBool>);
 
-impl Cancel {
-    /// Says that nobody waits any more.
-    pub(super) fn stop(&self) {
+impl Cancellation {
+    /// Requests cancellation.
+    pub(super) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Fails once nobody waits any more.
+    /// Returns an error once cancellation was requested.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.0.load(Ordering::Relaxed) {
             return Err(Error::Failed("the call was stopped before it was done".to_owned()));
@@ -25,22 +26,22 @@ impl Cancel {
     }
 }
 
-/// Tells the work to stop when the call's future is dropped, whether it was answered, stopped or timed out.
-struct Guard(Cancel);
+/// Requests cancellation when the call's future is dropped, including on timeout.
+struct Guard(Cancellation);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.stop();
+        self.0.cancel();
     }
 }
 
-/// Does blocking work on a thread for it, for as long as `limit` at most.
-pub(crate) async fn perform<T: Send + 'static>(
+/// Runs blocking work on its own thread for at most `limit`.
+pub(crate) async fn run_blocking<T: Send + 'static>(
     tool: &str,
     limit: Duration,
-    work: impl FnOnce(&Cancel) -> Result<T, Error> + Send + 'static,
+    work: impl FnOnce(&Cancellation) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let cancel = Cancel::default();
+    let cancel = Cancellation::default();
     let guard = Guard(cancel.clone());
     let task = tokio::task::spawn_blocking(move || work(&cancel));
     let result = match tokio::time::timeout(limit, task).await {
@@ -58,31 +59,32 @@ mod tests {
 
     use super::*;
 
-    /// Work that ends only when it is told to, and where it says that it did.
-    fn endless() -> (impl FnOnce(&Cancel) -> Result<(), Error> + Send + 'static, mpsc::Receiver<()>) {
-        let (stopped, ends) = mpsc::channel();
-        let work = move |cancel: &Cancel| {
+    /// Returns work that runs until it is cancelled, and a channel that signals its end.
+    fn work_until_cancelled()
+    -> (impl FnOnce(&Cancellation) -> Result<(), Error> + Send + 'static, mpsc::Receiver<()>) {
+        let (stopped, ended) = mpsc::channel();
+        let work = move |cancel: &Cancellation| {
             while cancel.check().is_ok() {
                 std::thread::yield_now();
             }
             stopped.send(()).map_err(|error| Error::Failed(error.to_string()))
         };
-        (work, ends)
+        (work, ended)
     }
 
     #[tokio::test]
-    async fn work_that_takes_too_long_is_told_to_stop() {
-        let (work, ends) = endless();
-        let result = perform("slow", Duration::ZERO, work).await;
+    async fn work_over_its_time_limit_is_cancelled() {
+        let (work, ended) = work_until_cancelled();
+        let result = run_blocking("slow", Duration::ZERO, work).await;
         assert!(matches!(result, Err(Error::Timeout { .. })), "{result:?}");
-        ends.recv().unwrap();
+        ended.recv().unwrap();
     }
 
     #[tokio::test]
-    async fn work_that_nobody_waits_for_is_told_to_stop() {
-        let (work, ends) = endless();
-        let dropped = tokio::time::timeout(Duration::ZERO, perform("slow", Duration::MAX, work)).await;
+    async fn work_of_a_dropped_future_is_cancelled() {
+        let (work, ended) = work_until_cancelled();
+        let dropped = tokio::time::timeout(Duration::ZERO, run_blocking("slow", Duration::MAX, work)).await;
         assert!(dropped.is_err());
-        ends.recv().unwrap();
+        ended.recv().unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! One writer at a time for each file, in this process and in others.
+//! Exclusive write locks per file, within the process and across processes.
 //!
-//! Every run has a [`Project`](super::Project) of its own, and several runners may share a folder. Inside the process a
-//! table of files that are being changed keeps writers apart; between processes `flock` on the file's folder does.
+//! Every run has its own [`Project`](super::Project), and several runners may share a folder. A table of
+//! locked files excludes writers of the same process; `flock` on the file's folder excludes other processes.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -13,14 +13,14 @@ use cap_std::fs::Dir;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
-use super::{Cancel, Inside, refusal};
+use super::{Cancellation, ProjectPath, path_error};
 use crate::Error;
 
-/// How long a writer waits before it looks again whether it may write, or was cancelled.
+/// Bounds of the interval in which a waiting writer polls the lock and its cancellation.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// Device and inode of a folder, and the name of a file in it.
+/// Device and inode of the folder, and the lower-case name of the file in it.
 type Key = (u64, u64, String);
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Table {
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
 
-/// The right to change one file, until it is dropped.
+/// An exclusive write lock on one file. Dropping it releases the lock.
 pub(crate) struct FileLock {
     key: Key,
     /// Holds the lock of the folder between processes. Closing it releases the lock.
@@ -39,14 +39,14 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// Waits until no one else changes the file.
+    /// Waits until no other writer holds the lock.
     pub(crate) fn acquire(
         folder: &Dir,
         name: &str,
-        path: &Inside,
-        cancel: &Cancel,
+        path: &ProjectPath,
+        cancel: &Cancellation,
     ) -> Result<FileLock, Error> {
-        let failed = |error: std::io::Error| refusal(path, &error);
+        let failed = |error: std::io::Error| path_error(path, &error);
         let metadata = folder.dir_metadata().map_err(failed)?;
         let key = (metadata.dev(), metadata.ino(), name.to_lowercase());
         // A handle of its own, because locks belong to open files and copies of a handle share one; and a readable
@@ -66,7 +66,7 @@ impl FileLock {
         Ok(lock)
     }
 
-    fn exclude_other_processes(&self, path: &Inside, cancel: &Cancel) -> Result<(), Error> {
+    fn exclude_other_processes(&self, path: &ProjectPath, cancel: &Cancellation) -> Result<(), Error> {
         let mut wait = WAIT_MIN;
         loop {
             match flock(&self.folder, FlockOperation::NonBlockingLockExclusive) {

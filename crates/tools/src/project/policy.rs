@@ -1,7 +1,7 @@
-//! Which paths tools may not write to, and which files they may not read.
+//! Rules for paths that tools must not write, and for files that they must not read.
 //!
-//! Rules are about real paths below the project's root and below the run's own folder, so neither `project_dir` nor a
-//! link changes what they protect.
+//! The rules apply to canonical paths below the project's root and below the run's folder. Neither
+//! `project_dir` nor a symbolic link changes what they protect.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -9,17 +9,17 @@ use std::path::{Component, Path, PathBuf};
 use ignore::overrides::{Override, OverrideBuilder};
 use slipform_types::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 
-use super::Inside;
+use super::ProjectPath;
 use crate::Error;
 
-/// The file with backends and commands, which are named by variables and paths of this machine.
+/// The project's settings, which name backends, commands and key variables.
 const SETTINGS_FILE: &str = "slipform.toml";
 
-/// How many entries of the protected folders are looked at for links. Projects have dozens of agents; links beyond the
-/// bound are not followed.
-const LINKS_LOOKED_AT_MAX: usize = 10_000;
+/// The number of entries of each protected folder that are inspected for links. Projects have dozens of
+/// agents; links beyond the bound are not protected.
+const LINK_ENTRIES_MAX: usize = 10_000;
 
-/// Endings of files that hold private keys.
+/// File name endings of private keys.
 const KEY_ENDINGS: [&str; 7] = [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".ppk"];
 
 /// Names of files that hold private keys or passwords.
@@ -35,34 +35,34 @@ const SECRET_NAMES: [&str; 9] = [
     ".git-credentials",
 ];
 
-/// What a project adds to the rules that always hold.
+/// Project settings that extend the built-in rules.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectPolicy {
-    /// The project's root, where the run's own folder is another one.
+    /// The project's root, if the run works in another folder.
     pub root: Option<PathBuf>,
-    /// Patterns of files that may be read although they may hold keys, relative to the root, as ignore files write them.
+    /// Ignore-file patterns, relative to the root, of files that may be read although they may hold keys.
     pub readable: Vec<String>,
-    /// Programs that agents and backends start. Tools do not write to them.
+    /// Programs that agents and backends start. Tools refuse to write to them.
     pub programs: Vec<PathBuf>,
 }
 
 impl ProjectPolicy {
-    /// Checks the patterns.
+    /// Validates the patterns.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// Returns an error when a pattern does not compile or is negated.
     pub fn check(&self) -> Result<(), Error> {
         compile(&self.readable).map(drop)
     }
 }
 
-/// The folder that a run works in: the project's root, or the one that its `project_dir` names.
+/// Resolves the folder of a run: the project's root, or the folder that its `project_dir` names.
 ///
-/// A path outside the root is taken as it is, because the coordinator accepts one from administrators only. A link that
-/// leads outside is refused: whoever named it named a folder inside.
+/// Accepts paths outside the root, because the coordinator accepts those from administrators only. Refuses a
+/// path inside the root that leads outside through a link, because its author named a folder inside.
 ///
 /// # Errors
-/// When the folder does not exist, is protected, or lies outside the project through a link.
+/// Returns an error when the folder does not exist, is protected, or lies outside the project through a link.
 pub fn resolve_folder(root: &Path, project_dir: Option<&str>) -> Result<PathBuf, Error> {
     let shown = project_dir.unwrap_or(".");
     let refused = |reason: String| Error::Path { path: shown.to_owned(), reason };
@@ -71,7 +71,7 @@ pub fn resolve_folder(root: &Path, project_dir: Option<&str>) -> Result<PathBuf,
     };
     let root = real(root)?;
     let folder = match ProjectDir::read(project_dir.unwrap_or_default()) {
-        ProjectDir::Protected(folder) => return Err(refused(lies_in(folder))),
+        ProjectDir::Protected(folder) => return Err(refused(protected_reason(folder))),
         ProjectDir::Outside => real(&root.join(shown))?,
         ProjectDir::Inside(path) => {
             let folder = real(&root.join(path))?;
@@ -87,30 +87,30 @@ pub fn resolve_folder(root: &Path, project_dir: Option<&str>) -> Result<PathBuf,
         return Err(refused("is not a folder; project_dir names a folder of the project".to_owned()));
     }
     let relative = folder.strip_prefix(&root).ok().and_then(|path| protected_folder(&parts(path)));
-    let linked = behind_links(&root).into_iter().find(|(path, _)| folder.starts_with(path));
+    let linked = link_targets(&root).into_iter().find(|(path, _)| folder.starts_with(path));
     match relative.or(linked.map(|(_, folder)| folder)) {
-        Some(protected) => Err(refused(lies_in(protected))),
+        Some(protected) => Err(refused(protected_reason(protected))),
         None => Ok(folder),
     }
 }
 
-fn lies_in(folder: &str) -> String {
+fn protected_reason(folder: &str) -> String {
     format!("is or lies in '{folder}', where no run may work; name another folder as project_dir")
 }
 
-/// The rules of one run.
+/// The compiled rules of one run.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    /// The run's folder and the project's root: protected paths are relative to either.
+    /// The project's root and the run's folder. Protected paths are relative to either.
     bases: Vec<PathBuf>,
-    /// Where links lead that are, or are in, protected folders of the root.
-    behind_links: Vec<(PathBuf, &'static str)>,
+    /// Targets of links that are, or lie in, protected folders of the root.
+    link_targets: Vec<(PathBuf, &'static str)>,
     programs: Vec<PathBuf>,
     readable: Override,
 }
 
 impl Policy {
-    /// Prepares the rules for a folder whose path is real.
+    /// Compiles the rules for a folder, given by its canonical path.
     pub(crate) fn new(folder: &Path, given: &ProjectPolicy) -> Result<Policy, Error> {
         let root = match &given.root {
             Some(root) => root.canonicalize().map_err(|error| Error::Path {
@@ -120,19 +120,19 @@ impl Policy {
             None => folder.to_owned(),
         };
         let programs = given.programs.iter().flat_map(|program| real_paths(&root.join(program))).collect();
-        let behind_links = behind_links(&root);
+        let link_targets = link_targets(&root);
         let mut bases = vec![root, folder.to_owned()];
         bases.dedup();
-        Ok(Policy { bases, behind_links, programs, readable: compile(&given.readable)? })
+        Ok(Policy { bases, link_targets, programs, readable: compile(&given.readable)? })
     }
 
-    /// Refuses a path that tools do not write to. `real` is where it leads.
-    pub(crate) fn check_write(&self, path: &Inside, real: &Path) -> Result<(), Error> {
+    /// Refuses a path that tools must not write. `real` is its canonical path.
+    pub(crate) fn check_write(&self, path: &ProjectPath, real: &Path) -> Result<(), Error> {
         let protected = self.relative(real).find_map(|parts| match parts.as_slice() {
             [name] if name.eq_ignore_ascii_case(SETTINGS_FILE) => Some(SETTINGS_FILE),
             parts => protected_folder(parts),
         });
-        let linked = self.behind_links.iter().find(|(linked, _)| real.starts_with(linked));
+        let linked = self.link_targets.iter().find(|(linked, _)| real.starts_with(linked));
         if let Some(protected) = protected.or(linked.map(|(_, folder)| *folder)) {
             return Err(path.refused(format!(
                 "belongs to '{protected}', which says which programs and keys agents may use; tools do not write to it, \
@@ -148,29 +148,29 @@ impl Policy {
     }
 
     /// Refuses a file that may hold keys by its name. `real` is where it leads.
-    pub(crate) fn check_read(&self, path: &Inside, real: &Path) -> Result<(), Error> {
+    pub(crate) fn check_read(&self, path: &ProjectPath, real: &Path) -> Result<(), Error> {
         let is_secret = path.parts().any(is_secret_name)
             || self.relative(real).any(|parts| parts.into_iter().any(is_secret_name));
         if is_secret { self.check_readable(path, real) } else { Ok(()) }
     }
 
-    /// Refuses a file that holds a private key, whatever its name is.
-    pub(crate) fn check_content(&self, path: &Inside, real: &Path, content: &[u8]) -> Result<(), Error> {
-        if holds_private_key(content) { self.check_readable(path, real) } else { Ok(()) }
+    /// Refuses a file that contains a private key, whatever its name.
+    pub(crate) fn check_content(&self, path: &ProjectPath, real: &Path, content: &[u8]) -> Result<(), Error> {
+        if contains_private_key(content) { self.check_readable(path, real) } else { Ok(()) }
     }
 
-    fn check_readable(&self, path: &Inside, real: &Path) -> Result<(), Error> {
+    fn check_readable(&self, path: &ProjectPath, real: &Path) -> Result<(), Error> {
         let is_allowed = |parts: Vec<&str>| self.readable.matched(parts.join("/"), false).is_whitelist();
         if !self.readable.is_empty() && self.relative(real).any(is_allowed) {
             return Ok(());
         }
-        let shown = path.shown();
+        let shown = path.as_str();
         Err(path.refused(format!(
             "may hold keys and is not read; a person can allow it in {SETTINGS_FILE}: [tools] readable = [\"{shown}\"]"
         )))
     }
 
-    /// A path as it is below the root and below the run's folder, as far as it is.
+    /// Yields the path relative to each base that contains it.
     fn relative<'a>(&'a self, real: &'a Path) -> impl Iterator<Item = Vec<&'a str>> {
         self.bases.iter().filter_map(|base| Some(parts(real.strip_prefix(base).ok()?)))
     }
@@ -220,21 +220,21 @@ fn compile(readable: &[String]) -> Result<Override, Error> {
         .map_err(|error| Error::Pattern { pattern: readable.join(", "), reason: error.to_string() })
 }
 
-/// Where the links lead that are protected folders of a root, or files and folders in them: writing there would change
-/// what is protected.
-fn behind_links(root: &Path) -> Vec<(PathBuf, &'static str)> {
+/// Returns the targets of links that are protected folders of the root, or lie in them. Writing to a target
+/// would change protected content.
+fn link_targets(root: &Path) -> Vec<(PathBuf, &'static str)> {
     let mut targets = Vec::new();
     for folder in PROTECTED_FOLDERS.into_iter().chain([SETTINGS_FILE]) {
         let path = root.join(folder);
-        // History and state have no files that are followed by name, and may be large.
+        // Nothing reads files of `.git` and `.slipform` through links, and the folders may be large.
         let depth = if folder.starts_with('.') && folder != ".kb" { 0 } else { 2 };
-        let mut looked_at = 0;
-        collect_links(&path, depth, &mut looked_at, &mut |target| targets.push((target, folder)));
+        let mut visited = 0;
+        collect_links(&path, depth, &mut visited, &mut |target| targets.push((target, folder)));
     }
     targets
 }
 
-fn collect_links(path: &Path, depth: usize, looked_at: &mut usize, found: &mut dyn FnMut(PathBuf)) {
+fn collect_links(path: &Path, depth: usize, visited: &mut usize, found: &mut dyn FnMut(PathBuf)) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
     if metadata.is_symlink()
         && let Ok(target) = path.canonicalize()
@@ -245,15 +245,15 @@ fn collect_links(path: &Path, depth: usize, looked_at: &mut usize, found: &mut d
         return;
     }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        *looked_at += 1;
-        if *looked_at > LINKS_LOOKED_AT_MAX {
+        *visited += 1;
+        if *visited > LINK_ENTRIES_MAX {
             return;
         }
-        collect_links(&entry.path(), depth - 1, looked_at, found);
+        collect_links(&entry.path(), depth - 1, visited, found);
     }
 }
 
-/// Whether a file of this name may hold keys.
+/// Returns whether a file with this name may hold keys.
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name == SETTINGS_FILE
@@ -267,7 +267,7 @@ const KEY_CHARACTERS_MIN: usize = 24;
 
 /// Whether a file holds a private key: a line begins one, or its marker is followed by the key in the same line, as in
 /// JSON. A program that only looks for keys has the marker inside a line, and no key behind it.
-fn holds_private_key(content: &[u8]) -> bool {
+fn contains_private_key(content: &[u8]) -> bool {
     memchr::memmem::find_iter(content, b"PRIVATE KEY").any(|found| {
         let start = memchr::memrchr(b'\n', &content[..found]).map_or(0, |end| end + 1);
         let end = memchr::memchr(b'\n', &content[found..]).map_or(content.len(), |end| found + end);
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_that_hold_keys_are_secret() {
+    fn names_of_key_files_are_secret() {
         for name in [".env", ".ENV.local", ".envrc", "slipform.toml", "id_rsa", "tls.key", "a.PEM", ".netrc"]
         {
             assert!(is_secret_name(name), "{name}");
@@ -308,12 +308,12 @@ mod tests {
 
     #[test]
     fn private_key_is_recognised_at_the_beginning_of_a_line_only() {
-        assert!(holds_private_key(b"notes\n  -----BEGIN RSA PRIVATE KEY-----\r\nabc\n"));
-        assert!(holds_private_key(b"-----BEGIN PGP PRIVATE KEY BLOCK-----"));
+        assert!(contains_private_key(b"notes\n  -----BEGIN RSA PRIVATE KEY-----\r\nabc\n"));
+        assert!(contains_private_key(b"-----BEGIN PGP PRIVATE KEY BLOCK-----"));
         let account = br#"{"private_key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n"}"#;
-        assert!(holds_private_key(account));
-        assert!(!holds_private_key(b"let marker = \"-----BEGIN PRIVATE KEY-----\";\n"));
-        assert!(!holds_private_key(b"the line -----BEGIN PRIVATE KEY----- begins a key\n"));
-        assert!(!holds_private_key(b"-----BEGIN PUBLIC KEY-----\n"));
+        assert!(contains_private_key(account));
+        assert!(!contains_private_key(b"let marker = \"-----BEGIN PRIVATE KEY-----\";\n"));
+        assert!(!contains_private_key(b"the line -----BEGIN PRIVATE KEY----- begins a key\n"));
+        assert!(!contains_private_key(b"-----BEGIN PUBLIC KEY-----\n"));
     }
 }

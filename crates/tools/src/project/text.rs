@@ -1,14 +1,14 @@
-//! Text in files, and text in results.
+//! Helpers for text in files and results.
 
-/// How far a file is looked at for the byte that text does not have. Formats that are not text have it early.
-const BINARY_LOOK_BYTES: usize = 8 * 1024;
+/// The length of a file's prefix that is searched for a NUL byte. Binary formats contain one early.
+const BINARY_CHECK_BYTES: usize = 8 * 1024;
 
-/// Whether this is something other than text.
+/// Returns whether the bytes are not text.
 pub(crate) fn is_binary(bytes: &[u8]) -> bool {
-    bytes.iter().take(BINARY_LOOK_BYTES).any(|byte| *byte == 0)
+    bytes.iter().take(BINARY_CHECK_BYTES).any(|byte| *byte == 0)
 }
 
-/// The first characters of a text, and whether there are more.
+/// Returns the first characters of a text, and whether it was longer.
 pub(crate) fn cut(text: &str, characters_max: usize) -> (&str, bool) {
     match text.char_indices().nth(characters_max) {
         Some((end, _)) => (&text[..end], true),

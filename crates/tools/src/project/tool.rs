@@ -1,4 +1,4 @@
-//! A tool that works on the project's files.
+//! A tool implemented as a blocking function over the project.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use serde_json::Value;
 use slipform_types::ToolDefinition;
 
-use super::cancel::perform;
-use super::{Cancel, Project};
+use super::cancel::run_blocking;
+use super::{Cancellation, Project};
 use crate::{Error, Tool, ToolFuture};
 
-/// The work of one call.
-pub(crate) type Run = fn(&Project, &Value, &Cancel) -> Result<Value, Error>;
+/// Performs one call.
+pub(crate) type ToolFunction = fn(&Project, &Value, &Cancellation) -> Result<Value, Error>;
 
-/// A tool that works on the project's files.
+/// A tool that runs a blocking function on the project's files.
 #[derive(Debug)]
 pub(crate) struct ProjectTool {
     pub(crate) definition: ToolDefinition,
     pub(crate) project: Arc<Project>,
-    /// How long one call may take.
+    /// Time limit of one call.
     pub(crate) limit: Duration,
-    pub(crate) run: Run,
+    pub(crate) run: ToolFunction,
 }
 
 impl Tool for ProjectTool {
@@ -30,6 +30,8 @@ impl Tool for ProjectTool {
 
     fn call<'a>(&'a self, arguments: &'a Value) -> ToolFuture<'a> {
         let (project, run, arguments) = (Arc::clone(&self.project), self.run, arguments.clone());
-        Box::pin(perform(&self.definition.name, self.limit, move |cancel| run(&project, &arguments, cancel)))
+        Box::pin(run_blocking(&self.definition.name, self.limit, move |cancel| {
+            run(&project, &arguments, cancel)
+        }))
     }
 }

@@ -1,4 +1,5 @@
-//! Walking the project's folders through the handle: sorted, without links, without what ignore files exclude.
+//! Walks the project's folders through the directory handle: sorted, without following links, honouring
+//! ignore files.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -10,130 +11,139 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::Serialize;
 
-use super::{Cancel, Inside, Project, is_protected, read_in, refusal};
+use super::{Cancellation, Project, ProjectPath, is_protected, path_error, read_file_in};
 use crate::Error;
 
-/// How many folders below each other are walked. Each holds a file descriptor open; what lies deeper is left out and
-/// the result is marked as truncated.
+/// The maximum nesting of walked folders, because each holds a file descriptor. Deeper entries are omitted
+/// and the result is marked as truncated.
 const DEPTH_MAX: usize = 64;
 
-/// How many entries one walk looks at, so that a call ends on a disk full of them. The rest is left out and the result
-/// is marked as truncated.
+/// The maximum number of entries of one walk, to bound the time of a call. Further entries are omitted and
+/// the result is marked as truncated.
 const ENTRIES_MAX: usize = 300_000;
 
-/// Files that say what is to be left out. A later one prevails.
+/// Names of ignore files. Later files take precedence.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// The largest ignore file that is heeded. Its patterns are compiled whenever its folder is walked; a larger one
-/// excludes nothing.
+/// The largest ignore file that is read, because each walk compiles its patterns. A larger file excludes
+/// nothing.
 const IGNORE_FILE_BYTES_MAX: u64 = 256 * 1024;
 
-/// What an entry of a folder is.
+/// The type of a folder entry, as `fs:list` returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     File,
     Folder,
     Link,
     Other,
 }
 
-impl Kind {
-    fn of(found: FileType) -> Kind {
+impl EntryKind {
+    fn of(found: FileType) -> EntryKind {
         match found {
-            found if found.is_symlink() => Kind::Link,
-            found if found.is_dir() => Kind::Folder,
-            found if found.is_file() => Kind::File,
-            _ => Kind::Other,
+            found if found.is_symlink() => EntryKind::Link,
+            found if found.is_dir() => EntryKind::Folder,
+            found if found.is_file() => EntryKind::File,
+            _ => EntryKind::Other,
         }
     }
 }
 
-/// An entry of a folder.
+/// An entry that a walk found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct WalkEntry {
     pub(crate) path: String,
-    pub(crate) kind: Kind,
-    /// Of files only: nobody asks for the others'.
+    pub(crate) kind: EntryKind,
+    /// Set for files only.
     pub(crate) metadata: Option<Metadata>,
 }
 
-/// One walk. Files come in the order of their paths.
+/// A walk over a folder. It visits files in the order of their paths.
 pub(crate) struct Walk<'a> {
     project: &'a Project,
-    cancel: &'a Cancel,
+    cancel: &'a Cancellation,
     depth_max: usize,
     entries: usize,
-    ignores: Vec<Level>,
-    visit: &'a mut dyn FnMut(Found) -> Result<ControlFlow<()>, Error>,
+    ignores: Vec<IgnoreLevel>,
+    visit: &'a mut dyn FnMut(WalkEntry) -> Result<ControlFlow<()>, Error>,
     complete: bool,
 }
 
 /// The ignore rules of one folder.
-struct Level {
-    /// How much of a path leads to the folder.
+struct IgnoreLevel {
+    /// Length of the path prefix that leads to the folder.
     prefix: usize,
     rules: Gitignore,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that shows each entry to `visit` until that breaks off.
+    /// Creates a walk that passes each entry to `visit` until `visit` breaks.
     pub(crate) fn new(
         project: &'a Project,
-        cancel: &'a Cancel,
-        visit: &'a mut dyn FnMut(Found) -> Result<ControlFlow<()>, Error>,
+        cancel: &'a Cancellation,
+        visit: &'a mut dyn FnMut(WalkEntry) -> Result<ControlFlow<()>, Error>,
     ) -> Walk<'a> {
         Walk { project, cancel, depth_max: DEPTH_MAX, entries: 0, ignores: Vec::new(), visit, complete: true }
     }
 
-    /// Goes this many folders deep; that there is more below is then no truncation.
+    /// Limits the depth. Entries below it do not count as truncation.
     pub(crate) fn depth(mut self, depth_max: usize) -> Walk<'a> {
         self.depth_max = depth_max.min(DEPTH_MAX);
         self
     }
 
-    /// Walks a folder, or shows a single file. True if nothing was left out for a limit or because `visit` broke off.
-    pub(crate) fn run(mut self, start: &Inside) -> Result<bool, Error> {
+    /// Walks a folder, or visits a single file. Returns true if neither a limit nor `visit` ended the walk
+    /// early.
+    pub(crate) fn run(mut self, start: &ProjectPath) -> Result<bool, Error> {
         let metadata = self.project.metadata(start)?;
-        let real = self.project.dir.canonicalize(start.as_path()).map_err(|error| refusal(start, &error))?;
+        let real =
+            self.project.dir.canonicalize(start.as_path()).map_err(|error| path_error(start, &error))?;
         if start.is_protected() || real.iter().any(|part| part.to_str().is_some_and(is_protected)) {
             return Err(start.refused("is in a folder that is not listed or searched (.git, .slipform)"));
         }
         if metadata.is_file() {
-            let found = Found { path: start.shown().to_owned(), kind: Kind::File, metadata: Some(metadata) };
+            let found = WalkEntry {
+                path: start.as_str().to_owned(),
+                kind: EntryKind::File,
+                metadata: Some(metadata),
+            };
             return Ok((self.visit)(found)?.is_continue());
         }
         if !metadata.is_dir() {
             return Err(start.refused("is neither a file nor a folder"));
         }
-        let mut above = String::new();
+        let mut parent = String::new();
         for part in start.parts() {
-            if let Ok(folder) = self.project.dir.open_dir(Inside::found(above.clone()).as_path()) {
-                self.heed(&folder, if above.is_empty() { String::new() } else { format!("{above}/") });
+            if let Ok(folder) = self.project.dir.open_dir(ProjectPath::trusted(parent.clone()).as_path()) {
+                self.load_ignore_rules(
+                    &folder,
+                    if parent.is_empty() { String::new() } else { format!("{parent}/") },
+                );
             }
-            above = if above.is_empty() { part.to_owned() } else { format!("{above}/{part}") };
+            parent = if parent.is_empty() { part.to_owned() } else { format!("{parent}/{part}") };
         }
-        let folder = self.project.dir.open_dir(start.as_path()).map_err(|error| refusal(start, &error))?;
-        let _ = self.folder(&folder, &start.prefix(), 1)?;
+        let folder = self.project.dir.open_dir(start.as_path()).map_err(|error| path_error(start, &error))?;
+        let _ = self.walk_folder(&folder, &start.prefix(), 1)?;
         Ok(self.complete)
     }
 
-    fn folder(&mut self, folder: &Dir, prefix: &str, depth: usize) -> Result<ControlFlow<()>, Error> {
-        self.heed(folder, prefix.to_owned());
+    fn walk_folder(&mut self, folder: &Dir, prefix: &str, depth: usize) -> Result<ControlFlow<()>, Error> {
+        self.load_ignore_rules(folder, prefix.to_owned());
         for (name, kind, metadata) in self.entries_of(folder)? {
             self.cancel.check()?;
             let path = format!("{prefix}{}", name.to_string_lossy());
-            if self.ignored(&path, kind == Kind::Folder) {
+            if self.is_ignored(&path, kind == EntryKind::Folder) {
                 continue;
             }
             self.entries += 1;
             if self.entries > ENTRIES_MAX
-                || (self.visit)(Found { path: path.clone(), kind, metadata })?.is_break()
+                || (self.visit)(WalkEntry { path: path.clone(), kind, metadata })?.is_break()
             {
                 self.complete = false;
                 return Ok(ControlFlow::Break(()));
             }
-            if kind == Kind::Folder && self.descend(folder, &name, &path, depth)?.is_break() {
+            if kind == EntryKind::Folder && self.descend(folder, &name, &path, depth)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -143,7 +153,7 @@ impl<'a> Walk<'a> {
 
     fn descend(
         &mut self,
-        above: &Dir,
+        parent: &Dir,
         name: &OsString,
         path: &str,
         depth: usize,
@@ -152,15 +162,15 @@ impl<'a> Walk<'a> {
             self.complete &= depth < DEPTH_MAX;
             return Ok(ControlFlow::Continue(()));
         }
-        // A folder that may not be read, or is none any more, is passed over: the others are of use all the same.
-        match above.open_dir_nofollow(name) {
-            Ok(folder) => self.folder(&folder, &format!("{path}/"), depth + 1),
+        // Skip folders that are unreadable or were removed; the rest of the result is still useful.
+        match parent.open_dir_nofollow(name) {
+            Ok(folder) => self.walk_folder(&folder, &format!("{path}/"), depth + 1),
             Err(_) => Ok(ControlFlow::Continue(())),
         }
     }
 
-    /// A folder's entries in the order that puts the paths of all files below it in order.
-    fn entries_of(&self, folder: &Dir) -> Result<Vec<(OsString, Kind, Option<Metadata>)>, Error> {
+    /// Returns a folder's entries, sorted so that the paths of all files below it come in order.
+    fn entries_of(&self, folder: &Dir) -> Result<Vec<(OsString, EntryKind, Option<Metadata>)>, Error> {
         let mut found = Vec::new();
         let Ok(entries) = folder.entries() else { return Ok(found) };
         for entry in entries.flatten().take(ENTRIES_MAX + 1) {
@@ -169,13 +179,13 @@ impl<'a> Walk<'a> {
             if name.to_str().is_some_and(is_protected) {
                 continue;
             }
-            let Ok(kind) = entry.file_type().map(Kind::of) else { continue };
-            let metadata = if kind == Kind::File { entry.metadata().ok() } else { None };
+            let Ok(kind) = entry.file_type().map(EntryKind::of) else { continue };
+            let metadata = if kind == EntryKind::File { entry.metadata().ok() } else { None };
             found.push((name, kind, metadata));
         }
         found.sort_by_cached_key(|(name, kind, _)| {
             let mut key = name.clone();
-            if *kind == Kind::Folder {
+            if *kind == EntryKind::Folder {
                 key.push("/");
             }
             key
@@ -183,22 +193,22 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    /// Reads a folder's ignore files. A line in them that cannot be understood excludes nothing.
-    fn heed(&mut self, folder: &Dir, prefix: String) {
+    /// Pushes the rules of a folder's ignore files. Invalid lines exclude nothing.
+    fn load_ignore_rules(&mut self, folder: &Dir, prefix: String) {
         let mut builder = GitignoreBuilder::new(".");
         for name in IGNORE_FILES {
-            let path = Inside::found(format!("{prefix}{name}"));
-            if let Ok(bytes) = read_in(folder, Path::new(name), &path, IGNORE_FILE_BYTES_MAX) {
+            let path = ProjectPath::trusted(format!("{prefix}{name}"));
+            if let Ok(bytes) = read_file_in(folder, Path::new(name), &path, IGNORE_FILE_BYTES_MAX) {
                 for line in String::from_utf8_lossy(&bytes).lines() {
                     let _ = builder.add_line(None, line);
                 }
             }
         }
         let rules = builder.build().unwrap_or_else(|_| Gitignore::empty());
-        self.ignores.push(Level { prefix: prefix.len(), rules });
+        self.ignores.push(IgnoreLevel { prefix: prefix.len(), rules });
     }
 
-    fn ignored(&self, path: &str, is_folder: bool) -> bool {
+    fn is_ignored(&self, path: &str, is_folder: bool) -> bool {
         for level in self.ignores.iter().rev() {
             match level.rules.matched(&path[level.prefix..], is_folder) {
                 Match::Ignore(_) => return true,
@@ -215,15 +225,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_that_nobody_waits_for_ends() {
+    fn cancelled_walk_ends() {
         let project = Project::open(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
-        let (cancel, mut seen) = (Cancel::default(), 0);
-        let mut visit = |_: Found| {
+        let (cancel, mut seen) = (Cancellation::default(), 0);
+        let mut visit = |_: WalkEntry| {
             seen += 1;
-            cancel.stop();
+            cancel.cancel();
             Ok(ControlFlow::Continue(()))
         };
-        let ended = Walk::new(&project, &cancel, &mut visit).run(&Inside::found(String::new()));
+        let ended = Walk::new(&project, &cancel, &mut visit).run(&ProjectPath::trusted(String::new()));
         assert!(matches!(ended, Err(Error::Failed(_))), "{ended:?}");
         assert_eq!(seen, 1);
     }

@@ -1,21 +1,21 @@
-//! Criteria that are decided by looking.
+//! Tests `check:criteria`.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use slipform_tools::Toolbox;
-use slipform_tools::mcp::{Limits, Surroundings};
+use slipform_tools::mcp::{Limits, ToolContext};
 
 use crate::tree::{Tree, members};
 
-/// What comes of one check: whether it passed, and the note.
+/// Checks one criterion. Returns `passed` and the note.
 async fn decided(tree: &Tree, check: Value) -> (Value, String) {
-    let given = tree.ok("check:criteria", json!({"checks": [check]})).await;
-    (given["checks"][0]["passed"].clone(), members(&given["checks"], "note").remove(0))
+    let answer = tree.ok("check:criteria", json!({"checks": [check]})).await;
+    (answer["checks"][0]["passed"].clone(), members(&answer["checks"], "note").remove(0))
 }
 
 #[tokio::test]
-async fn files_and_folders_and_what_is_in_them_decide_criteria() {
+async fn files_folders_and_their_content_decide_criteria() {
     let tree = Tree::new(&[
         ("src/auth/jwt.ts", "import jwt from 'jsonwebtoken'\n\n  export function verifyToken() {}\n"),
         ("my notes.md", "one two\n"),
@@ -26,7 +26,7 @@ async fn files_and_folders_and_what_is_in_them_decide_criteria() {
         check
     };
     let jwt = "src/auth/jwt.ts";
-    for (given, passed, note) in [
+    for (criterion, passed, note) in [
         (json!("File src/auth/jwt.ts exists"), true, "src/auth/jwt.ts is a file"),
         (json!("file src/auth exists"), false, "src/auth is a folder"),
         (json!("Folder src/auth/ exists"), true, "src/auth is a folder"),
@@ -64,14 +64,14 @@ async fn files_and_folders_and_what_is_in_them_decide_criteria() {
         ),
         (check(json!({"path": "src/gone", "contains": "x"})), false, "src/gone does not exist"),
     ] {
-        assert_eq!(decided(&tree, given.clone()).await, (json!(passed), note.to_owned()), "{given}");
+        assert_eq!(decided(&tree, criterion.clone()).await, (json!(passed), note.to_owned()), "{criterion}");
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_decided_is_left_open_and_says_why() {
+async fn undecidable_criterion_is_null_with_a_reason() {
     let tree = Tree::new(&[("a.txt", "a\n"), (".git/config", "secret\n"), ("binary", "a\0b")]);
-    for (given, words) in [
+    for (criterion, words) in [
         (json!("It is easy to read"), "not decided: look at the files"),
         (json!("a.txt contains words"), "does not contain 'words' word by word"),
         (json!("gone.txt does not contain TODO"), "gone.txt does not exist"),
@@ -90,13 +90,13 @@ async fn what_cannot_be_decided_is_left_open_and_says_why() {
         ),
         (json!({"criterion": "c", "command": ["true"], "path": "a.txt"}), "a command is checked alone"),
     ] {
-        let (passed, note) = decided(&tree, given.clone()).await;
-        assert!(passed.is_null() && note.contains(words), "{given}: {passed} {note}");
+        let (passed, note) = decided(&tree, criterion.clone()).await;
+        assert!(passed.is_null() && note.contains(words), "{criterion}: {passed} {note}");
     }
 }
 
 #[tokio::test]
-async fn a_link_that_leads_outside_decides_nothing() {
+async fn link_that_leads_outside_decides_nothing() {
     let tree = Tree::new(&[]);
     std::fs::write(tree.outside("secret"), "key\n").unwrap();
     tree.link(tree.outside("secret"), "link");
@@ -104,9 +104,9 @@ async fn a_link_that_leads_outside_decides_nothing() {
     assert!(passed.is_null() && note.contains("outside the project"), "{passed} {note}");
 }
 
-/// What comes of commands where these are allowed.
+/// Runs commands as criteria with these commands allowed. Returns `passed` and the note of each.
 async fn run(tree: &Tree, allowed: &[&str], commands: &[&[&str]]) -> Vec<(Value, String)> {
-    let surroundings = Surroundings {
+    let context = ToolContext {
         folder: tree.root(),
         environment: vec![
             ("PATH".to_owned(), std::env::var("PATH").unwrap()),
@@ -116,20 +116,19 @@ async fn run(tree: &Tree, allowed: &[&str], commands: &[&[&str]]) -> Vec<(Value,
         commands: allowed.iter().map(|&words| words.to_owned()).collect(),
         policy: slipform_tools::ProjectPolicy::default(),
     };
-    let toolbox =
-        Toolbox::open(&["check:criteria".to_owned()], &BTreeMap::new(), &surroundings).await.unwrap();
+    let toolbox = Toolbox::open(&["check:criteria".to_owned()], &BTreeMap::new(), &context).await.unwrap();
     let checks: Vec<Value> = commands.iter().map(|argv| json!({"criterion": "c", "command": argv})).collect();
-    let given = toolbox.call("check:criteria", &json!({"checks": checks})).await.unwrap();
+    let answer = toolbox.call("check:criteria", &json!({"checks": checks})).await.unwrap();
     let passed: Vec<Value> =
-        given["checks"].as_array().unwrap().iter().map(|it| it["passed"].clone()).collect();
-    passed.into_iter().zip(members(&given["checks"], "note")).collect()
+        answer["checks"].as_array().unwrap().iter().map(|check| check["passed"].clone()).collect();
+    passed.into_iter().zip(members(&answer["checks"], "note")).collect()
 }
 
 #[tokio::test]
-async fn commands_that_the_project_allows_decide_by_how_they_end() {
+async fn exit_status_of_an_allowed_command_decides_the_criterion() {
     let tree = Tree::new(&[("here", "")]);
     let script = "test -f here && echo out $SEEN && echo \"$1\" >&2; exit $2";
-    let given = run(
+    let answer = run(
         &tree,
         &["sh -c", "  ", "true"],
         &[
@@ -148,24 +147,24 @@ async fn commands_that_the_project_allows_decide_by_how_they_end() {
         (Value::Null, "'shell' is not allowed"),
         (json!(true), "'true and more' ended with exit status: 0"),
     ];
-    for ((passed, note), (expected, words)) in given.iter().zip(&expected) {
+    for ((passed, note), (expected, words)) in answer.iter().zip(&expected) {
         assert!(passed == expected && note.contains(words), "{passed} {note}, not {expected} {words}");
     }
-    assert_eq!(given.len(), expected.len());
+    assert_eq!(answer.len(), expected.len());
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_started_decides_nothing() {
+async fn command_that_cannot_be_started_decides_nothing() {
     let tree = Tree::new(&[]);
-    let given = run(&tree, &["./nothing"], &[&["./nothing"]]).await;
-    assert!(given[0].0.is_null() && given[0].1.contains("'./nothing' cannot be started"), "{given:?}");
+    let answer = run(&tree, &["./nothing"], &[&["./nothing"]]).await;
+    assert!(answer[0].0.is_null() && answer[0].1.contains("'./nothing' cannot be started"), "{answer:?}");
 }
 
 #[tokio::test]
-async fn criteria_come_back_in_their_order_and_their_words() {
+async fn criteria_keep_their_order_and_text() {
     let tree = Tree::new(&[("a", "")]);
     let checks = json!(["  File a exists ", {"criterion": "b", "path": "b"}, "c"]);
-    let given = tree.ok("check:criteria", json!({"checks": checks})).await;
-    assert_eq!(members(&given["checks"], "criterion"), ["  File a exists ", "b", "c"]);
+    let answer = tree.ok("check:criteria", json!({"checks": checks})).await;
+    assert_eq!(members(&answer["checks"], "criterion"), ["  File a exists ", "b", "c"]);
     assert_eq!(tree.ok("check:criteria", json!({"checks": []})).await, json!({"checks": []}));
 }

@@ -1,4 +1,4 @@
-//! Ranked search, and an index that keeps up with the files.
+//! Tests ranked search and the refresh of its index.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,7 +17,7 @@ const WEIGHTS: &str = "/// Fetches the model's weights unless they are there.\n\
 const SERVER: &str = "class HttpServer {\n  async acceptConnection(socket) {\n    this.open.push(socket);\n  }\n\n\
     closeIdleConnections() {\n    this.open = this.open.filter((socket) => !socket.idle);\n  }\n}\n";
 
-/// A project about several things, with words of the others strewn about.
+/// Creates a project with several subjects whose words also occur elsewhere.
 fn project() -> Tree {
     let prose = "The model answers. A retry may follow. The server counts on it.\n".repeat(30);
     Tree::new(&[
@@ -39,7 +39,7 @@ async fn search(tree: &Tree, query: &str) -> Value {
 }
 
 #[tokio::test]
-async fn questions_find_the_file_they_are_about() {
+async fn query_finds_the_file_it_is_about() {
     let tree = project();
     for (query, expected) in [
         ("where retries are counted", "engine/ledger.rs"),
@@ -64,7 +64,7 @@ async fn questions_find_the_file_they_are_about() {
 }
 
 #[tokio::test]
-async fn results_are_bounded_and_come_from_different_places() {
+async fn results_are_bounded_and_come_from_different_files() {
     let tree = project();
     let long: String = (0..20)
         .map(|number| format!("fn zebra_{number}() {{\n{}}}\n\n", "    stripe();\n".repeat(30)))
@@ -86,7 +86,7 @@ async fn results_are_bounded_and_come_from_different_places() {
 }
 
 #[tokio::test]
-async fn words_that_stand_together_and_code_rather_than_its_tests_come_first() {
+async fn words_on_one_line_rank_first_and_tests_rank_last() {
     let apart = format!("{}\n{}okapi();\n", "zebra();", "other();\n".repeat(8));
     let together = format!("{}\n{}other();\n", "zebra(okapi());", "other();\n".repeat(8));
     let tree = Tree::new(&[("a.rs", &apart), ("b.rs", &together), ("tests/b.rs", &together)]);
@@ -103,7 +103,7 @@ async fn words_that_stand_together_and_code_rather_than_its_tests_come_first() {
 }
 
 #[tokio::test]
-async fn only_what_changed_is_read_again() {
+async fn only_changed_files_are_read_again() {
     let mut tree = project();
     let refreshed = async |tree: &Tree| search(tree, "retry").await["refreshed_files"].as_u64().unwrap();
     assert_eq!((refreshed(&tree).await, refreshed(&tree).await), (7, 0));
@@ -124,7 +124,7 @@ async fn only_what_changed_is_read_again() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_broken_or_not_ours_is_made_anew() {
+async fn damaged_or_foreign_index_is_rebuilt() {
     let mut tree = project();
     search(&tree, "retry").await;
     let index = tree.path(".slipform/index/code");
@@ -135,15 +135,15 @@ async fn an_index_that_is_broken_or_not_ours_is_made_anew() {
         let found = search(&tree, "where retries are counted").await;
         assert_eq!(found["refreshed_files"], 7);
         assert_eq!(found["results"][0]["path"], "engine/ledger.rs");
-        assert_eq!(std::fs::read(&index).unwrap(), whole, "it is whole again");
+        assert_eq!(std::fs::read(&index).unwrap(), whole, "the index is complete again");
     }
     assert_eq!(tree.content(".slipform/index/.gitignore"), "*\n");
 }
 
 #[tokio::test]
-async fn a_project_that_cannot_be_written_is_searched_from_memory() {
+async fn read_only_project_is_searched_from_memory() {
     let tree = project();
-    // A file where the folder should be stands in every user's way, even the superuser's.
+    // A file in place of the folder blocks writes for every user, even the superuser.
     tree.put(".slipform", "");
     std::fs::set_permissions(tree.root(), Permissions::from_mode(0o555)).unwrap();
     let (first, second) = (search(&tree, "count retries").await, search(&tree, "count retries").await);
@@ -153,7 +153,7 @@ async fn a_project_that_cannot_be_written_is_searched_from_memory() {
 }
 
 #[tokio::test]
-async fn what_is_ignored_binary_or_elsewhere_is_not_indexed() {
+async fn ignored_binary_and_outside_files_are_not_indexed() {
     let tree = project();
     tree.put(".gitignore", "target/\n");
     tree.put("target/generated.rs", "fn okapi() {}\n");
@@ -169,7 +169,7 @@ async fn what_is_ignored_binary_or_elsewhere_is_not_indexed() {
 }
 
 #[tokio::test]
-async fn the_other_name_takes_the_other_arguments() {
+async fn alias_accepts_its_own_arguments() {
     let tree = project();
     let query = json!({"text": "where retries are counted", "mode": "auto"});
     let found = tree.ok("mind:rag-query", query).await;

@@ -1,4 +1,4 @@
-//! Nothing leads out of the project, and nothing that is not a file is opened.
+//! Tests that tools neither leave the project nor open special files.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,8 +13,8 @@ use crate::tree::Tree;
 
 const SECRET: &str = "the secret outside";
 
-/// A project with a file beside it, and links that lead there.
-fn surrounded() -> Tree {
+/// Creates a project with a file beside it, and links that lead there.
+fn project_with_links() -> Tree {
     let tree = Tree::new(&[("src/main.rs", "fn main() {}\n")]);
     std::fs::create_dir(tree.outside("folder")).unwrap();
     std::fs::write(tree.outside("folder/secret.txt"), SECRET).unwrap();
@@ -24,7 +24,7 @@ fn surrounded() -> Tree {
     tree
 }
 
-/// Every call of a tool that takes a path, with this one.
+/// Returns a call with this path for every tool that takes a path.
 fn calls(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("fs:read", json!({"path": path})),
@@ -37,8 +37,8 @@ fn calls(path: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn no_path_and_no_link_leads_outside() {
-    let tree = surrounded();
+async fn paths_and_links_outside_are_refused() {
+    let tree = project_with_links();
     let absolute = tree.outside("folder/secret.txt");
     for path in [
         "../folder/secret.txt",
@@ -63,7 +63,7 @@ async fn no_path_and_no_link_leads_outside() {
 
 #[tokio::test]
 async fn walks_do_not_follow_links() {
-    let tree = surrounded();
+    let tree = project_with_links();
     let found = tree.ok("fs:search", json!({"pattern": "secret|main"})).await;
     assert_eq!(found["matches"].as_array().unwrap().len(), 1);
     assert_eq!(found["files_searched"], 1);
@@ -74,8 +74,8 @@ async fn walks_do_not_follow_links() {
 }
 
 #[tokio::test]
-async fn paths_and_links_that_stay_inside_can_be_read() {
-    let tree = surrounded();
+async fn paths_and_links_inside_can_be_read() {
+    let tree = project_with_links();
     tree.link("src", "sources");
     for path in ["sources/main.rs", "src/./main.rs", tree.path("src/main.rs").to_str().unwrap()] {
         assert_eq!(tree.ok("fs:read", json!({"path": path})).await["content"], "fn main() {}\n");
@@ -87,14 +87,14 @@ async fn paths_and_links_that_stay_inside_can_be_read() {
     );
 }
 
-/// A thread that swaps two names for each other as fast as it can.
-struct Swapping {
+/// A thread that exchanges two names in a loop.
+struct Swapper {
     done: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
 }
 
-impl Swapping {
-    fn start(one: PathBuf, other: PathBuf) -> Swapping {
+impl Swapper {
+    fn start(one: PathBuf, other: PathBuf) -> Swapper {
         let done = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
             let done = Arc::clone(&done);
@@ -107,25 +107,25 @@ impl Swapping {
                 swaps
             }
         });
-        Swapping { done, thread }
+        Swapper { done, thread }
     }
 
-    /// How often it has swapped them.
+    /// Stops the thread and returns the number of exchanges.
     fn stop(self) -> usize {
         self.done.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-/// A folder that another thread swaps with a link to the outside, as fast as it can, while tools work in it.
+/// Another thread repeatedly exchanges a folder with a link to the outside while tools work in it.
 #[tokio::test]
-async fn a_link_that_is_swapped_in_leaks_nothing() {
+async fn link_swapped_in_during_a_call_leaks_nothing() {
     let tree = Tree::new(&[("swapped/secret.txt", "inside\n")]);
     std::fs::create_dir(tree.outside("folder")).unwrap();
     std::fs::write(tree.outside("folder/secret.txt"), SECRET).unwrap();
     std::fs::write(tree.outside("folder/other.txt"), SECRET).unwrap();
     tree.link("../folder", "out");
-    let swapping = Swapping::start(tree.path("swapped"), tree.path("out"));
+    let swapper = Swapper::start(tree.path("swapped"), tree.path("out"));
     let (mut leaked, mut answered) = (Vec::new(), 0);
     for _ in 0..60 {
         for (tool, arguments) in [
@@ -137,17 +137,17 @@ async fn a_link_that_is_swapped_in_leaks_nothing() {
             ("fs:write", json!({"path": "swapped/written.txt", "content": "inside\n"})),
             ("fs:edit", json!({"path": "swapped/secret.txt", "old_text": "inside", "new_text": "inside!"})),
         ] {
-            let said = tree
+            let answer = tree
                 .call(tool, arguments)
                 .await
                 .map_or_else(|error| error.to_string(), |value| value.to_string());
-            answered += usize::from(said.contains("inside"));
-            if said.contains(SECRET) || said.contains("other.txt") {
-                leaked.push(said);
+            answered += usize::from(answer.contains("inside"));
+            if answer.contains(SECRET) || answer.contains("other.txt") {
+                leaked.push(answer);
             }
         }
     }
-    assert!(swapping.stop() > 0);
+    assert!(swapper.stop() > 0);
     assert!(leaked.is_empty(), "{leaked:?}");
     assert!(answered > 0);
     assert!(!tree.outside("folder/written.txt").exists());
@@ -174,10 +174,10 @@ async fn pipes_and_devices_are_refused_without_waiting() {
 }
 
 #[tokio::test]
-async fn a_pipe_that_is_swapped_in_holds_nothing_up() {
+async fn pipe_swapped_in_during_a_call_does_not_block() {
     let tree = Tree::new(&[("a.txt", "inside\n")]);
     assert!(Command::new("mkfifo").arg(tree.path("pipe")).status().unwrap().success());
-    let swapping = Swapping::start(tree.path("a.txt"), tree.path("pipe"));
+    let swapper = Swapper::start(tree.path("a.txt"), tree.path("pipe"));
     let (mut read, mut refused) = (0, Vec::new());
     for _ in 0..300 {
         match tree.call("fs:read", json!({"path": "a.txt"})).await {
@@ -185,13 +185,13 @@ async fn a_pipe_that_is_swapped_in_holds_nothing_up() {
             Err(error) => refused.push(error.to_string()),
         }
     }
-    assert!(swapping.stop() > 0);
+    assert!(swapper.stop() > 0);
     assert_eq!(read + refused.len(), 300);
     assert!(refused.iter().all(|reason| reason.contains("neither a file nor a folder")), "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_device_through_the_file_system_is_refused() {
+async fn device_in_the_project_is_refused() {
     let devices = std::path::Path::new("/dev");
     let project = Arc::new(slipform_tools::Project::open(devices).unwrap());
     let tool = slipform_tools::builtin("fs:read", &project).unwrap();

@@ -1,11 +1,11 @@
-//! Searching and globbing.
+//! Tests `fs:search` and `fs:glob`.
 
 use serde_json::json;
 
 use crate::tree::{Tree, members};
 
 #[tokio::test]
-async fn lines_are_found_with_their_place_and_surroundings() {
+async fn matches_have_line_numbers_and_context() {
     let tree = Tree::new(&[
         ("b.rs", "fn one() {}\n\nfn two() {}\n// end\n"),
         ("a/c.rs", "let x = one();\r\nx\r\n"),
@@ -27,7 +27,7 @@ async fn lines_are_found_with_their_place_and_surroundings() {
 }
 
 #[tokio::test]
-async fn what_is_searched_can_be_narrowed() {
+async fn search_is_narrowed_by_path_glob_and_options() {
     let tree =
         Tree::new(&[("src/a.rs", "Needle(\n"), ("src/deep/a.ts", "needle(\n"), ("doc.md", "needle(\n")]);
     for (arguments, expected) in [
@@ -47,7 +47,7 @@ async fn what_is_searched_can_be_narrowed() {
 }
 
 #[tokio::test]
-async fn patterns_that_cannot_be_used_say_why() {
+async fn invalid_pattern_is_refused_with_a_reason() {
     let tree = Tree::new(&[("a.txt", "a\nb\n")]);
     let unclosed = tree.refused("fs:search", json!({"pattern": "fn ("})).await;
     assert!(unclosed.contains("unclosed group") && unclosed.contains("literal: true"), "{unclosed}");
@@ -85,7 +85,7 @@ async fn results_are_bounded_in_number_and_length() {
 }
 
 #[tokio::test]
-async fn binary_and_oversized_files_are_passed_over() {
+async fn binary_and_oversized_files_are_skipped() {
     let tree = Tree::new(&[("a.txt", "needle\n")]);
     tree.put("binary", b"needle\0needle\n");
     tree.put("huge.txt", "needle\n".repeat(700_000));
@@ -95,7 +95,7 @@ async fn binary_and_oversized_files_are_passed_over() {
 }
 
 #[tokio::test]
-async fn files_are_found_by_the_shape_of_their_paths() {
+async fn files_are_found_by_path_pattern() {
     let tree = Tree::new(&[
         ("src/main.rs", ""),
         ("src/a/b.rs", ""),

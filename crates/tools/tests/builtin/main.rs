@@ -1,4 +1,4 @@
-//! The built-in tools on real files.
+//! Tests the built-in tools on real files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod checking;

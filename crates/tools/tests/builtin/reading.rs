@@ -1,11 +1,11 @@
-//! Reading and listing.
+//! Tests `fs:read` and `fs:list`.
 
 use serde_json::json;
 
 use crate::tree::{Tree, members};
 
 #[tokio::test]
-async fn a_file_is_read_whole_or_in_part() {
+async fn file_is_read_whole_or_in_part() {
     let tree = Tree::new(&[("a.txt", "one\ntwo\r\nthree"), ("empty.txt", "")]);
     let whole = json!({
         "path": "a.txt", "content": "one\ntwo\r\nthree",
@@ -23,7 +23,7 @@ async fn a_file_is_read_whole_or_in_part() {
 }
 
 #[tokio::test]
-async fn a_long_file_is_read_in_parts_that_are_together_the_whole() {
+async fn parts_of_a_long_file_join_to_the_whole_file() {
     let text: String = (0..9_000).map(|number| format!("Zeile {number} mit Umlaut ü\n")).collect();
     let tree = Tree::new(&[("long.txt", &text)]);
     let (mut read, mut offset, mut parts) = (String::new(), 1, 0);
@@ -43,7 +43,7 @@ async fn a_long_file_is_read_in_parts_that_are_together_the_whole() {
 }
 
 #[tokio::test]
-async fn one_endless_line_is_cut_and_says_so() {
+async fn overlong_line_is_cut_with_a_note() {
     let tree = Tree::new(&[("minified.js", &"x".repeat(70_000))]);
     let read = tree.ok("fs:read", json!({"path": "minified.js"})).await;
     assert_eq!(read["content"].as_str().unwrap().len(), 60_000);
@@ -52,7 +52,7 @@ async fn one_endless_line_is_cut_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_not_text_is_refused_with_its_size() {
+async fn binary_oversized_and_missing_files_are_refused() {
     let tree = Tree::new(&[]);
     tree.put("picture.png", [0x89, b'P', 0, 1]);
     tree.put("latin.txt", [b'a', 0xe9, b'b']);
@@ -74,7 +74,7 @@ async fn what_is_not_text_is_refused_with_its_size() {
 }
 
 #[tokio::test]
-async fn a_folder_is_listed_to_the_depth_asked_for() {
+async fn folder_is_listed_to_the_requested_depth() {
     let tree = Tree::new(&[("a/b/c.txt", "12345"), ("a-b.txt", ""), ("a.txt", "1"), ("a/d.txt", "")]);
     let flat = tree.ok("fs:list", json!({})).await;
     assert_eq!(
@@ -93,7 +93,7 @@ async fn a_folder_is_listed_to_the_depth_asked_for() {
 }
 
 #[tokio::test]
-async fn ignore_files_hold_below_their_folder_without_a_repository() {
+async fn ignore_files_apply_below_their_folder_without_a_repository() {
     let tree = Tree::new(&[
         (".gitignore", "target/\n*.log\n/only-here.txt\n"),
         (".ignore", "!keep.log\n"),
@@ -138,7 +138,7 @@ async fn ignore_files_hold_below_their_folder_without_a_repository() {
 }
 
 #[tokio::test]
-async fn more_entries_than_are_listed_are_admitted() {
+async fn result_with_too_many_entries_is_marked_as_truncated() {
     let tree = Tree::new(&[]);
     for number in 0..1_000 {
         tree.put(&format!("many/{number:04}.txt"), "");

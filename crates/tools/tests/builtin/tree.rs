@@ -8,14 +8,14 @@ use serde_json::Value;
 use slipform_schema::Schema;
 use slipform_tools::{Error, Project, builtin};
 
-/// A folder with a project in it and room beside that; gone when dropped.
+/// A temporary folder that contains a project and files beside it. Dropping it deletes the folder.
 pub(crate) struct Tree {
     base: PathBuf,
     project: Arc<Project>,
 }
 
 impl Tree {
-    /// A project of these files.
+    /// Creates a project with these files.
     pub(crate) fn new(files: &[(&str, &str)]) -> Tree {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl Tree {
         self.base.join("project")
     }
 
-    /// A place outside the project.
+    /// Returns a path beside the project.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.base.join(name)
     }
@@ -56,12 +56,12 @@ impl Tree {
         std::os::unix::fs::symlink(to, self.path(path)).unwrap();
     }
 
-    /// Opens the same folder anew, as another process would.
+    /// Opens the same folder again, as another process would.
     pub(crate) fn reopen(&mut self) {
         self.project = Arc::new(Project::open(&self.root()).unwrap());
     }
 
-    /// Calls a tool. Arguments and result have to satisfy its schemas.
+    /// Calls a tool. Asserts that arguments and result satisfy its schemas.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, Error> {
         let tool = builtin(name, &self.project).unwrap();
         satisfies(&tool.definition().parameters, &arguments);
@@ -72,12 +72,12 @@ impl Tree {
         result
     }
 
-    /// A call that has a result.
+    /// Calls a tool and returns its result.
     pub(crate) async fn ok(&self, name: &str, arguments: Value) -> Value {
         self.call(name, arguments).await.unwrap()
     }
 
-    /// Why a call has none.
+    /// Calls a tool and returns its error message.
     pub(crate) async fn refused(&self, name: &str, arguments: Value) -> String {
         match self.call(name, arguments).await {
             Ok(value) => panic!("not refused: {value}"),
@@ -97,7 +97,7 @@ fn satisfies(schema: &Value, value: &Value) {
     assert!(violations.is_empty(), "{violations:?} in {value}");
 }
 
-/// One member of every item.
+/// Returns one member of every item.
 pub(crate) fn members(items: &Value, name: &str) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     items.as_array().unwrap().iter().map(|item| text(&item[name])).collect()

@@ -1,4 +1,4 @@
-//! Writing and editing.
+//! Tests `fs:write` and `fs:edit`.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::tree::Tree;
 
 #[tokio::test]
-async fn a_file_is_created_with_its_folders_and_replaced() {
+async fn file_is_created_with_its_folders_and_replaced() {
     let tree = Tree::new(&[]);
     let written = tree.ok("fs:write", json!({"path": "a/b/c.txt", "content": "ü\n"})).await;
     assert_eq!(written, json!({"path": "a/b/c.txt", "bytes": 3, "created": true}));
@@ -16,11 +16,11 @@ async fn a_file_is_created_with_its_folders_and_replaced() {
     assert_eq!(written, json!({"path": "a/b/c.txt", "bytes": 0, "created": false}));
     assert_eq!(tree.content("a/b/c.txt"), "");
     assert_eq!(std::fs::metadata(tree.path("a/b/c.txt")).unwrap().permissions().mode() & 0o777, 0o750);
-    assert_eq!(std::fs::read_dir(tree.path("a/b")).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(std::fs::read_dir(tree.path("a/b")).unwrap().count(), 1, "no temporary file remains");
 }
 
 #[tokio::test]
-async fn a_read_only_file_stays_as_it_is() {
+async fn read_only_file_is_not_changed() {
     let tree = Tree::new(&[("kept.txt", "text\n")]);
     std::fs::set_permissions(tree.path("kept.txt"), PermissionsExt::from_mode(0o444)).unwrap();
     for (tool, arguments) in [
@@ -34,7 +34,7 @@ async fn a_read_only_file_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn writing_replaces_the_name_and_not_what_else_it_names() {
+async fn edit_of_a_hard_link_does_not_change_the_other_name() {
     let tree = Tree::new(&[]);
     std::fs::write(tree.outside("original.txt"), "original").unwrap();
     std::fs::hard_link(tree.outside("original.txt"), tree.path("same.txt")).unwrap();
@@ -44,7 +44,7 @@ async fn writing_replaces_the_name_and_not_what_else_it_names() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_written_is_refused() {
+async fn protected_and_invalid_targets_are_refused() {
     let tree = Tree::new(&[("folder/a.txt", "text\n"), (".git/config", "text\n")]);
     tree.link("folder/a.txt", "link.txt");
     tree.link(".git", "history");
@@ -86,7 +86,7 @@ async fn what_is_not_to_be_written_is_refused() {
 }
 
 #[tokio::test]
-async fn one_text_is_replaced_by_another() {
+async fn text_is_replaced_once_or_everywhere() {
     let tree = Tree::new(&[("a.rs", "let a = 1;\nlet b = 2;\nlet c = 1;\n")]);
     let edited =
         tree.ok("fs:edit", json!({"path": "a.rs", "old_text": "b = 2;\n", "new_text": "b = 3;\n"})).await;
@@ -102,7 +102,7 @@ async fn one_text_is_replaced_by_another() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_not_there_is_said_to_be_almost_there() {
+async fn missing_old_text_is_refused_with_a_hint() {
     let tree = Tree::new(&[("a.rs", "x\nfn  main()\t{\n    ü();\n}\n"), ("dos.txt", "a\r\nb\r\n")]);
     for (path, old_text, expected) in [
         ("a.rs", "fn main() {\nü();", "with other whitespace it does, at line 2: copy it"),
@@ -122,7 +122,7 @@ async fn a_text_that_is_not_there_is_said_to_be_almost_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn edits_at_the_same_time_do_not_undo_each_other() {
+async fn concurrent_edits_are_all_applied() {
     let text: String = (0..20).map(|number| format!("<{number}>\n")).collect();
     let tree = std::sync::Arc::new(Tree::new(&[("a.txt", &text)]));
     let edits: Vec<_> = (0..20)

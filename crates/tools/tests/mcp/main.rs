@@ -1,4 +1,4 @@
-//! MCP servers, real and misbehaving: what becomes of their tools and of their answers.
+//! Tests the MCP client against published and misbehaving servers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod faults;

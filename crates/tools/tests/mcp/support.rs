@@ -1,4 +1,4 @@
-//! Servers for the tests, and how what they give is shown.
+//! Servers for the tests, and helpers that format their results.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 use slipform_process::common_environment;
-use slipform_tools::mcp::{Limits, Surroundings, connect};
+use slipform_tools::mcp::{Limits, ToolContext, connect};
 use slipform_tools::{Error, Tool};
 use slipform_types::McpServer;
 
-/// How long to wait for what takes milliseconds; beyond it the test has failed.
+/// Upper bound for operations that take milliseconds; beyond it the test fails.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Short enough to wait for, long enough for a program to start on a busy machine where that matters.
+/// A time limit that tests wait for: short, but long enough for a program to start on a busy machine.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
 pub(crate) fn servers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers")
 }
 
-/// The Python that has the published servers, or why the test cannot run.
+/// Returns the Python that has the published servers installed. Without it, prints why the test is skipped.
 pub(crate) fn python() -> Option<String> {
     let python = std::env::var("SLIPFORM_MCP_PYTHON").ok();
     if python.is_none() {
@@ -31,8 +31,8 @@ pub(crate) fn python() -> Option<String> {
     python
 }
 
-pub(crate) fn surroundings() -> Surroundings {
-    Surroundings {
+pub(crate) fn tool_context() -> ToolContext {
+    ToolContext {
         folder: servers(),
         environment: common_environment(&|name| std::env::var(name).ok()),
         limits: Limits { connect: WAIT_MAX, call: WAIT_MAX, ..Limits::default() },
@@ -45,16 +45,13 @@ pub(crate) fn command(words: &[&str]) -> McpServer {
     McpServer::Command { command: words.iter().map(|&word| word.to_owned()).collect() }
 }
 
-/// The server that misbehaves in this way.
+/// Returns the server that misbehaves as these arguments say.
 pub(crate) fn scripted(words: &[&str]) -> McpServer {
     command(&[&["python3", "scripted.py"], words].concat())
 }
 
-pub(crate) async fn open(
-    server: &McpServer,
-    surroundings: &Surroundings,
-) -> Result<Vec<Arc<dyn Tool>>, Error> {
-    tokio::time::timeout(2 * WAIT_MAX, connect("demo", server, surroundings)).await.unwrap()
+pub(crate) async fn open(server: &McpServer, context: &ToolContext) -> Result<Vec<Arc<dyn Tool>>, Error> {
+    tokio::time::timeout(2 * WAIT_MAX, connect("demo", server, context)).await.unwrap()
 }
 
 /// Calls a tool by name.
@@ -63,7 +60,7 @@ pub(crate) async fn call(tools: &[Arc<dyn Tool>], name: &str, arguments: Value) 
     tokio::time::timeout(2 * WAIT_MAX, tool.call(&arguments)).await.unwrap()
 }
 
-/// A result as JSON, an error by its kind and words.
+/// Formats a result as JSON, an error as its variant and message.
 pub(crate) fn shown(outcome: &Result<Value, Error>) -> String {
     match outcome {
         Ok(value) => value.to_string(),
@@ -76,10 +73,10 @@ pub(crate) fn failure(error: &Error) -> String {
     format!("{}: {error}", kind.split([' ', '(', '{']).next().unwrap())
 }
 
-/// A named pipe in the build's own folder.
+/// Creates a named pipe in the build's folder.
 pub(crate) fn named_pipe(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("mcp-{name}-{}", std::process::id()));
-    // Left over from an earlier run of the same number, if at all.
+    // Remove the pipe of an earlier test process with the same process id.
     let _ = std::fs::remove_file(&path);
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     path

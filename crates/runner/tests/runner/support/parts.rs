@@ -88,7 +88,7 @@ impl Tool for Played {
 pub(crate) fn with_tools(claim: RunContext, tools: &[Arc<Played>]) -> RunContext {
     let tools = tools.iter().map(|tool| tool.clone() as Arc<dyn Tool>).collect();
     let claim = RunContext { tools: Arc::default(), ..claim };
-    claim.tools.set(Toolbox::of(tools)).unwrap();
+    claim.tools.set(Toolbox::new(tools)).unwrap();
     claim
 }
 

@@ -1,28 +1,30 @@
-//! Paths that stay inside the project, at least in what they say. The handle sees to the rest.
+//! Normalizes project paths. The check is lexical; the directory handle prevents escapes through links.
 
 use std::path::{Component, Path};
 
 use crate::Error;
 
-/// Folders that belong to others: the history of the project, and our own records of it.
+/// Folders that tools never touch: the git history and Slipform's own state.
 const PROTECTED: [&str; 2] = [".git", ".slipform"];
 
-/// How the names of files begin that are being written.
-pub(super) const DRAFT: &str = ".slipform-";
+/// Name prefix of temporary files that a write in progress has created.
+pub(super) const TEMPORARY_PREFIX: &str = ".slipform-";
 
-/// Whether a name is one that tools neither write, list nor search. File systems that ignore case exist.
+/// Returns whether tools refuse to write, list or search this name. The comparison ignores case because some
+/// file systems do.
 pub(crate) fn is_protected(name: &str) -> bool {
-    let is_draft = name.starts_with(DRAFT) && name.ends_with(".tmp");
-    is_draft || PROTECTED.iter().any(|protected| protected.eq_ignore_ascii_case(name))
+    let is_temporary = name.starts_with(TEMPORARY_PREFIX) && name.ends_with(".tmp");
+    is_temporary || PROTECTED.iter().any(|protected| protected.eq_ignore_ascii_case(name))
 }
 
-/// A path inside the project: relative, parts separated by `/`, none of them `.` or `..`. The project itself is empty.
+/// A normalized path inside the project: relative, separated by `/`, without `.` and `..`. The project itself
+/// is the empty path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Inside(String);
+pub(crate) struct ProjectPath(String);
 
-impl Inside {
-    /// Takes a path as it was given.
-    pub(super) fn parse(given: &str, root: &Path) -> Result<Inside, Error> {
+impl ProjectPath {
+    /// Parses a path as a model wrote it.
+    pub(super) fn parse(given: &str, root: &Path) -> Result<ProjectPath, Error> {
         let refused = |reason: &str| Error::Path { path: given.to_owned(), reason: reason.to_owned() };
         if given.contains('\0') {
             return Err(refused("contains a NUL character; no path does"));
@@ -50,42 +52,42 @@ impl Inside {
                 }
             }
         }
-        Ok(Inside(parts.join("/")))
+        Ok(ProjectPath(parts.join("/")))
     }
 
-    /// A path that was found inside.
-    pub(crate) fn found(path: String) -> Inside {
-        Inside(path)
+    /// Wraps a path that is already normalized, such as one that a walk found.
+    pub(crate) fn trusted(path: String) -> ProjectPath {
+        ProjectPath(path)
     }
 
-    /// As the handle takes it.
+    /// Returns the path for use with the directory handle.
     pub(crate) fn as_path(&self) -> &Path {
-        Path::new(self.shown())
+        Path::new(self.as_str())
     }
 
-    /// As results and messages show it.
-    pub(crate) fn shown(&self) -> &str {
+    /// Returns the path as results and messages show it: `.` for the project itself.
+    pub(crate) fn as_str(&self) -> &str {
         if self.0.is_empty() { "." } else { &self.0 }
     }
 
-    /// Its parts from the project's folder down.
+    /// Returns the path's components, starting at the project's folder.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|part| !part.is_empty())
     }
 
-    /// What has to stand before the names of a folder's entries.
+    /// Returns the prefix of the paths of a folder's entries: empty, or the path with a trailing `/`.
     pub(crate) fn prefix(&self) -> String {
         if self.0.is_empty() { String::new() } else { format!("{}/", self.0) }
     }
 
-    /// Whether it is in a folder that tools leave alone.
+    /// Returns whether a component of the path is protected.
     pub(crate) fn is_protected(&self) -> bool {
         self.parts().any(is_protected)
     }
 
-    /// Why the tool does not do this with this path.
+    /// Returns an error for this path. `reason` completes a sentence that begins with the path.
     pub(crate) fn refused(&self, reason: impl Into<String>) -> Error {
-        Error::Path { path: self.shown().to_owned(), reason: reason.into() }
+        Error::Path { path: self.as_str().to_owned(), reason: reason.into() }
     }
 }
 
@@ -94,9 +96,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_taken_apart_or_refused() {
+    fn paths_are_normalized_or_refused() {
         let root = Path::new("/project");
-        let check = |given: &str| Inside::parse(given, root).map(|path| path.shown().to_owned()).ok();
+        let check = |given: &str| ProjectPath::parse(given, root).map(|path| path.as_str().to_owned()).ok();
         for (given, expected) in [
             ("src/main.rs", Some("src/main.rs")),
             ("./src//a/../main.rs/", Some("src/main.rs")),
