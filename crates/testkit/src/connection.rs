@@ -1,4 +1,4 @@
-//! One client: its requests read one after the other, each answered before the next is read.
+//! Serves one connection: reads a request, answers it, then reads the next.
 
 use std::io;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use crate::recorded::Recorded;
 use crate::state::State;
 use crate::wire::{Framing, head};
 
-/// The longest request head. A test that sends more has gone astray, and is told so with 431.
+/// Maximum size of a request's head, to expose a runaway test; answered with 431.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The longest request body, for the same reason; answered with 413.
+/// Maximum size of a request's body, for the same reason; answered with 413.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 enum Received {
     Request(Recorded, bool),
-    /// Not understood: the status to say so with.
+    /// An invalid request, with the status to answer.
     Bad(u16),
     Ended,
 }
 
-/// Serves a client until it leaves or a step closes the connection.
+/// Serves a client until it disconnects or a step closes the connection.
 pub(crate) async fn serve(mut stream: TcpStream, state: Arc<State>) {
     let mut buffer = Vec::with_capacity(8 * 1024);
     loop {
         match receive(&mut stream, &mut buffer).await {
             Ok(Received::Request(request, keep_alive)) => {
                 let request = Arc::new(request);
-                let work = state.take(&request);
-                match deliver(&mut stream, &mut buffer, &work.step, &request, work.index).await {
+                let assigned = state.assign(&request);
+                match deliver(&mut stream, &mut buffer, &assigned.step, &request, assigned.index).await {
                     Ok(Outcome::KeepAlive) if keep_alive => {}
                     Ok(_) => return,
-                    Err(_) => return state.note_abandoned(),
+                    Err(_) => return state.record_abandoned(),
                 }
             }
             Ok(Received::Bad(status)) => {
                 let text = head(status, "text/plain", &[], Framing::Length(0));
-                // The client may be gone, and nothing is left to tell it.
+                // The client may have disconnected already.
                 let _ = stream.write_all(text.as_bytes()).await;
                 return;
             }

@@ -1,4 +1,4 @@
-//! A step carried out on a connection: waiting, sending, stalling, cutting.
+//! Delivers a step on a connection: waits, sends, stalls or cuts.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::recorded::Recorded;
-use crate::reply::{EventBody, Flood, Reply};
-use crate::step::{Delivery, Kind, Step};
+use crate::reply::{Flood, Reply, ReplyBody};
+use crate::step::{Delivery, Step, StepKind};
 use crate::wire::{FLOOD_BLOCK_BYTES, Framing, HttpWriter, Sent, head};
 
-/// What becomes of the connection.
+/// What to do with the connection after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     KeepAlive,
     Close,
 }
 
-/// Sends what the step says. An error means that the client went away first. What a client sends meanwhile is kept in
-/// `buffer`: reading is how its departure is noticed.
+/// Delivers a step. An error means that the client disconnected first. While waiting, the server reads into
+/// `buffer`, because only a read detects that the client disconnected.
 pub(crate) async fn deliver(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
@@ -28,10 +28,10 @@ pub(crate) async fn deliver(
 ) -> io::Result<Outcome> {
     let delivery = &step.delivery;
     if let Some(gate) = &delivery.gate {
-        unless_gone(stream, buffer, gate.pass()).await?;
+        unless_disconnected(stream, buffer, gate.pass()).await?;
     }
     if let Some(delay) = delivery.delay {
-        unless_gone(stream, buffer, tokio::time::sleep(delay)).await?;
+        unless_disconnected(stream, buffer, tokio::time::sleep(delay)).await?;
     }
     let outcome = match Reply::new(step, request, index) {
         Some(reply) => send(stream, buffer, &reply, delivery).await?,
@@ -45,15 +45,15 @@ pub(crate) async fn deliver(
 
 async fn without_reply(stream: &mut TcpStream, buffer: &mut Vec<u8>, step: &Step) -> io::Result<Outcome> {
     match &step.kind {
-        Kind::Raw(bytes) => {
+        StepKind::Raw(bytes) => {
             let delivery = &step.delivery;
             let mut writer =
                 HttpWriter::new(stream, Framing::UntilClose, delivery.trickle, delivery.cut_body);
             writer.put(bytes).await?;
             writer.flush().await?;
         }
-        Kind::Hang => return Err(gone(stream, buffer).await),
-        Kind::Close | Kind::Answer | Kind::Status | Kind::Flood(_) => {}
+        StepKind::Hang => return Err(disconnected(stream, buffer).await),
+        StepKind::Close | StepKind::Answer | StepKind::Status | StepKind::Flood(_) => {}
     }
     Ok(Outcome::Close)
 }
@@ -68,9 +68,9 @@ async fn send(
     let mut writer = HttpWriter::new(stream, framing, delivery.trickle, delivery.cut_body);
     writer.head(&head(reply.status, &reply.content_type, &reply.headers, framing));
     let sent = match &reply.body {
-        EventBody::Plain(body) => send_chunks(&mut writer, buffer, &[body], delivery).await?,
-        EventBody::Stream(chunks) => send_chunks(&mut writer, buffer, chunks, delivery).await?,
-        EventBody::Flood(flood) => send_flood(&mut writer, flood).await?,
+        ReplyBody::Plain(body) => send_chunks(&mut writer, buffer, &[body], delivery).await?,
+        ReplyBody::Stream(chunks) => send_chunks(&mut writer, buffer, chunks, delivery).await?,
+        ReplyBody::Flood(flood) => send_flood(&mut writer, flood).await?,
     };
     if sent == Sent::Cut {
         writer.flush().await?;
@@ -81,13 +81,13 @@ async fn send(
     Ok(if closes { Outcome::Close } else { Outcome::KeepAlive })
 }
 
-fn framing(body: &EventBody) -> Framing {
+fn framing(body: &ReplyBody) -> Framing {
     match body {
-        EventBody::Plain(body) => Framing::Length(body.len() as u64),
-        EventBody::Flood(Flood { streams: false, head, tail, bytes: Some(bytes), .. }) => {
+        ReplyBody::Plain(body) => Framing::Length(body.len() as u64),
+        ReplyBody::Flood(Flood { streams: false, head, tail, bytes: Some(bytes), .. }) => {
             Framing::Length(head.len() as u64 + bytes + tail.len() as u64)
         }
-        EventBody::Stream(_) | EventBody::Flood(_) => Framing::Chunked,
+        ReplyBody::Stream(_) | ReplyBody::Flood(_) => Framing::Chunked,
     }
 }
 
@@ -98,15 +98,16 @@ async fn send_chunks(
     delivery: &Delivery,
 ) -> io::Result<Sent> {
     for sent in 0..=chunks.len() {
-        // A fault beyond the last chunk happens after it: a test that miscounts still gets its fault.
+        // A fault beyond the last chunk applies after it, so that a test with a wrong count still gets its
+        // fault.
         let due = |after: usize| after.min(chunks.len()) == sent;
         for (_, gate) in delivery.gates.iter().filter(|(after, _)| due(*after)) {
             writer.flush().await?;
-            unless_gone(writer.stream(), buffer, gate.pass()).await?;
+            unless_disconnected(writer.stream(), buffer, gate.pass()).await?;
         }
         if delivery.stall_after.is_some_and(due) {
             writer.flush().await?;
-            return Err(gone(writer.stream(), buffer).await);
+            return Err(disconnected(writer.stream(), buffer).await);
         }
         if delivery.cut_after.is_some_and(due) {
             return Ok(Sent::Cut);
@@ -126,7 +127,7 @@ async fn send_flood(writer: &mut HttpWriter<'_>, flood: &Flood) -> io::Result<Se
     if writer.put(&flood.head).await? == Sent::Cut {
         return Ok(Sent::Cut);
     }
-    let (before, after) = &flood.around;
+    let (before, after) = &flood.delimiters;
     let mut left = flood.bytes;
     while left != Some(0) {
         let bytes = left.map_or(FLOOD_BLOCK_BYTES, |left| left.min(FLOOD_BLOCK_BYTES));
@@ -140,7 +141,7 @@ async fn send_flood(writer: &mut HttpWriter<'_>, flood: &Flood) -> io::Result<Se
     writer.put(&flood.tail).await
 }
 
-async fn unless_gone(
+async fn unless_disconnected(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
     wait: impl Future<Output = ()>,
@@ -148,12 +149,12 @@ async fn unless_gone(
     tokio::select! {
         biased;
         () = wait => Ok(()),
-        error = gone(stream, buffer) => Err(error),
+        error = disconnected(stream, buffer) => Err(error),
     }
 }
 
-/// Ends when the client has gone away.
-async fn gone(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Error {
+/// Completes when the client has disconnected.
+async fn disconnected(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Error {
     loop {
         match stream.read_buf(buffer).await {
             Ok(0) => return io::ErrorKind::UnexpectedEof.into(),

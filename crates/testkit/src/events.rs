@@ -1,9 +1,9 @@
-//! A stream's events as bytes, with the faults that lie in the events themselves.
+//! Encodes a stream's events, with the faults that concern the events themselves.
 
 use crate::protocol::{Context, Event, Protocol};
 use crate::step::{Answer, StreamFaults};
 
-/// Each element is one chunk as the faults count them.
+/// Encodes an answer. Each element is one chunk, as the faults count them.
 pub(crate) fn encode(
     protocol: Protocol,
     answer: &Answer,
@@ -41,6 +41,6 @@ fn finish(protocol: Protocol, block: &str, faults: &StreamFaults) -> Vec<u8> {
         Protocol::ChatCompletions | Protocol::Completions => ": ping\n\n",
     };
     let text = format!("{ping}{block}");
-    // JSON escapes line ends, so that every one here ends a line of the stream.
+    // JSON escapes line breaks, so every line break here ends a line of the stream.
     if faults.crlf { text.replace('\n', "\r\n").into_bytes() } else { text.into_bytes() }
 }

@@ -1,27 +1,28 @@
-//! Agents as people write them, each with an input and a reply that its schema accepts.
+//! Realistic agents, each with an input and a reply that satisfies its schema.
 
 use serde_json::Value;
 
-/// An agent and one run of it.
+/// An agent with one input and one reply.
 #[derive(Clone, Debug)]
 pub struct Fixture {
-    /// The agent's name, and its folder's.
+    /// The name of the agent and of its folder in `fixtures/`.
     pub name: &'static str,
-    /// The blueprint: `name`, `description`, `system_prompt`, `output_schema`, and where it has one `parameters_schema`.
+    /// The blueprint: `name`, `description`, `system_prompt`, `output_schema`, and optionally
+    /// `parameters_schema`.
     pub agent: Value,
-    /// An answer that the output schema accepts.
+    /// A reply that satisfies the output schema.
     pub reply: Value,
-    /// What the agent is asked.
+    /// The prompt of the run.
     pub input: &'static str,
 }
 
 impl Fixture {
-    /// The schema that answers have to satisfy.
+    /// Returns the agent's output schema.
     pub fn output_schema(&self) -> &Value {
         &self.agent["output_schema"]
     }
 
-    /// The reply as a model would say it.
+    /// Returns the reply as compact JSON.
     pub fn reply_text(&self) -> String {
         self.reply.to_string()
     }
@@ -42,32 +43,34 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("a fixture is JSON")
 }
 
-/// Lists issues in a repository; takes `repo_path`.
+/// Returns an agent that lists issues in a repository and takes `repo_path`.
 pub fn code_analyzer() -> Fixture {
     fixture!("code-analyzer")
 }
 
-/// Lists issues and sums them up; takes text alone.
+/// Returns an agent that lists and summarizes issues and takes text only.
 pub fn code_analysis_result() -> Fixture {
     fixture!("code-analysis-result")
 }
 
-/// Reviews a pull request: enumerations, nested lists, bounded numbers, an optional object.
+/// Returns an agent that reviews a pull request: enumerations, nested lists, bounded numbers, an optional
+/// object.
 pub fn pr_reviewer() -> Fixture {
     fixture!("pr-reviewer")
 }
 
-/// Lists vulnerabilities, by way of a reference into `definitions`.
+/// Returns an agent that lists vulnerabilities, with a reference into `definitions`.
 pub fn security_scan_result() -> Fixture {
     fixture!("security-scan-result")
 }
 
-/// One closed schema for all agents, most of it optional; the reply is a plan in five steps.
+/// Returns an agent with the universal response schema, closed and mostly optional; the reply is a plan in
+/// five steps.
 pub fn universal_response() -> Fixture {
     fixture!("universal-response")
 }
 
-/// All of them.
+/// Returns all fixtures.
 pub fn all() -> Vec<Fixture> {
     vec![code_analyzer(), code_analysis_result(), pr_reviewer(), security_scan_result(), universal_response()]
 }

@@ -1,38 +1,38 @@
-//! What holds a reply back until the test says so, in place of sleeping.
+//! Holds replies back until the test releases them, instead of sleeping.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// A closed door in front of replies. Clones are the same door.
+/// A closed gate in front of replies. Clones share the same gate.
 ///
 /// ```
 /// use slipform_testkit::{Gate, ScriptedServer, Step};
 ///
 /// let gate = Gate::new();
 /// let server = ScriptedServer::start([Step::text("x").gate(&gate)]);
-/// // A client sends a request here; then `server.wait_for_requests(1)`, look around, and:
+/// // A client sends a request here; then call `server.wait_for_requests(1)`, inspect the state, and:
 /// gate.open();
 /// # drop(server);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Gate {
-    // A closed semaphore is an open gate: everybody who waits is let go, and nobody has to wait any more.
+    // Closing the semaphore opens the gate: it releases all waiters and lets later ones pass.
     passes: Arc<Semaphore>,
 }
 
 impl Gate {
-    /// A gate that is shut.
+    /// Creates a closed gate.
     pub fn new() -> Self {
         Self { passes: Arc::new(Semaphore::new(0)) }
     }
 
-    /// Lets everything through, now and later.
+    /// Lets all replies pass, now and later.
     pub fn open(&self) {
         self.passes.close();
     }
 
-    /// Lets this many replies through, those first that waited first.
+    /// Lets this many replies pass, in the order in which they arrived.
     pub fn admit(&self, replies: usize) {
         self.passes.add_permits(replies);
     }

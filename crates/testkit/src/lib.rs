@@ -1,5 +1,5 @@
-//! A model server that does what a test tells it to, on a real socket: right answers in every protocol's words, and
-//! every way in which an answer can go wrong on its way.
+//! A scripted model server for tests, on a real socket: valid replies in every protocol, and every fault that
+//! can affect a reply on its way.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -22,15 +22,23 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Layout: a [`Script`] holds [`Step`]s, one for each model request; `protocol/` says a step in the words of chat
-//! completions, legacy completions or messages; `events` makes a stream of it, `reply` a whole HTTP
-//! reply; `delivery` sends that with the faults asked for, by way of `wire`'s framing; `connection` reads requests;
-//! `state` is what the thread and the test share; [`ScriptedServer`] owns the thread. [`fixtures`] are agents with an
-//! input and a valid reply; [`universal_examples`] are the responses of the specification.
+//! Modules, in reading order:
 //!
-//! HTTP is read and written by hand, because a fault is a matter of bytes and of when they are sent.
+//! - `script`: a [`Script`] assigns a [`Step`] to each model request.
+//! - `step`: a [`Step`] is one reply with its faults.
+//! - `server`: a [`ScriptedServer`] runs a script on its own thread; `state` is shared between the thread and
+//!   the test.
+//! - `connection`: reads requests; a [`Recorded`] request is what the test sees.
+//! - `protocol`: encodes a step for chat completions, legacy completions or messages.
+//! - `reply`, `events`: build the HTTP reply and the events of a stream.
+//! - `delivery`, `wire`: send the reply with its faults and its framing.
+//! - `gate`: a [`Gate`] is_met replies back until the test opens it.
+//! - [`fixtures`]: agents with an input and a valid reply.
+//! - `specification`: [`universal_examples`] of the universal response.
 //!
-//! Not in here: TLS, HTTP/2, requests with a chunked body, and any judgement about what a client sends.
+//! HTTP is read and written by hand, because faults concern single bytes and the time at which they are sent.
+//!
+//! Not in this crate: TLS, HTTP/2, chunked request bodies, and assertions about requests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "for tests only")]
 

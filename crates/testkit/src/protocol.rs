@@ -1,5 +1,5 @@
-//! An answer in the words of each protocol. Identifiers and times are fixed by the request's number, so that the same
-//! script gives the same bytes.
+//! Encodes answers for each protocol. Ids and times depend only on the request's number, so that the same
+//! script produces the same bytes.
 
 mod chat;
 mod completions;
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 use crate::recorded::Recorded;
 use crate::step::{Answer, Finish, ReplyPart, Usage};
 
-/// When every reply was made, in seconds since 1970.
+/// Creation time of every reply, in seconds since 1970.
 const CREATED: u64 = 1_700_000_000;
 
-/// A way to ask a model over HTTP.
+/// An HTTP protocol for model requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// `/v1/chat/completions`.
     ChatCompletions,
     /// `/v1/completions`.
     Completions,
-    /// `/v1/messages`, Anthropic's.
+    /// `/v1/messages`, as in Anthropic's API.
     Messages,
 }
 
-/// What a reply takes from its request.
+/// The values that a reply takes from its request.
 pub(crate) struct Context {
     pub(crate) model: String,
     pub(crate) index: usize,
@@ -33,20 +33,20 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(answer: &Answer, request: &Recorded, index: usize) -> Self {
-        let asked = request.body["model"].as_str().unwrap_or("scripted-model");
+        let requested = request.body["model"].as_str().unwrap_or("scripted-model");
         Self {
-            model: answer.model.clone().unwrap_or_else(|| asked.to_owned()),
+            model: answer.model.clone().unwrap_or_else(|| requested.to_owned()),
             index,
             include_usage: request.body["stream_options"]["include_usage"] == Value::Bool(true),
         }
     }
 }
 
-/// One event of a stream before it is written out.
+/// One event of a stream, before framing.
 pub(crate) struct Event {
     pub(crate) name: Option<&'static str>,
     pub(crate) data: String,
-    /// Whether it only says that the stream is over.
+    /// Whether the event only marks the end of the stream.
     pub(crate) done: bool,
 }
 
@@ -65,7 +65,7 @@ impl Event {
 }
 
 impl Protocol {
-    /// By the path's end, because servers are mounted under all sorts of prefixes.
+    /// Returns the protocol of a path, by its ending, because servers use different prefixes.
     pub(crate) fn of(path: &str) -> Option<Self> {
         if path.ends_with("/chat/completions") {
             Some(Self::ChatCompletions)
@@ -94,7 +94,8 @@ impl Protocol {
         }
     }
 
-    /// The error object for a status; 200 stands for an error inside a reply that began well.
+    /// Returns the protocol's error object for a status. Status 200 means an error inside a reply that began
+    /// normally.
     pub(crate) fn error(self, status: u16, message: &str) -> Value {
         match self {
             Self::ChatCompletions | Self::Completions => {
@@ -127,7 +128,7 @@ fn openai_error(status: u16) -> &'static str {
 }
 
 impl Answer {
-    /// All text parts in one; none when there is no text part.
+    /// Returns all text parts, concatenated; `None` if the answer has no text part.
     fn text(&self) -> Option<String> {
         self.joined(|part| if let ReplyPart::Text(text) = part { Some(text) } else { None })
     }
@@ -137,10 +138,10 @@ impl Answer {
         if texts.is_empty() { None } else { Some(texts.concat()) }
     }
 
-    /// Why it ends, in chat completions' words.
+    /// Returns the finish reason in the terms of chat completions.
     fn finish_reason(&self) -> Option<&str> {
         match &self.finish {
-            Finish::Word(word) => Some(word),
+            Finish::Reason(word) => Some(word),
             Finish::Absent => None,
             Finish::Natural if self.parts.iter().any(|part| matches!(part, ReplyPart::Tool { .. })) => {
                 Some("tool_calls")
@@ -149,7 +150,7 @@ impl Answer {
         }
     }
 
-    /// A text as deltas carry it.
+    /// Splits a text into the pieces that deltas carry.
     fn pieces<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -169,7 +170,7 @@ impl Answer {
     }
 }
 
-/// Usage as chat and legacy completions report it, cached tokens being among the prompt's.
+/// Returns usage as chat and legacy completions report it; cached tokens are part of the prompt's.
 fn openai_usage(usage: Usage) -> Value {
     let mut value = json!({
         "prompt_tokens": usage.input,
@@ -182,8 +183,8 @@ fn openai_usage(usage: Usage) -> Value {
     value
 }
 
-/// The usage chunk that ends a stream when it was asked for, and `[DONE]`.
-fn openai_ending(answer: &Answer, context: &Context, chunk: impl Fn(Value) -> Value) -> Vec<Event> {
+/// Returns the final usage chunk, if the request asked for it, and `[DONE]`.
+fn openai_end(answer: &Answer, context: &Context, chunk: impl Fn(Value) -> Value) -> Vec<Event> {
     let mut events = Vec::new();
     if let Some(usage) = answer.usage.filter(|_| context.include_usage) {
         let mut last = chunk(json!([]));

@@ -1,4 +1,4 @@
-//! What a client sent.
+//! Recorded requests.
 
 use serde_json::Value;
 
@@ -7,36 +7,36 @@ use crate::protocol::Protocol;
 /// One request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// `POST`, `GET`, …
+    /// The HTTP method, such as `POST`.
     pub method: String,
-    /// The target as sent, with its query.
+    /// The request target as sent, with its query.
     pub path: String,
-    /// Names as sent, in the order sent.
+    /// Headers as sent, in order.
     pub headers: Vec<(String, String)>,
-    /// The body as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     pub body: Value,
     /// The body's bytes.
     pub raw: Vec<u8>,
 }
 
 impl Recorded {
-    /// The first header of this name, whatever its case.
+    /// Returns the first header with this name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The protocol that the path belongs to; none for anything but a request to a model.
+    /// Returns the protocol of a model request; `None` for any other request.
     pub fn protocol(&self) -> Option<Protocol> {
         if self.method == "POST" { Protocol::of(self.route()) } else { None }
     }
 
-    /// Whether the client asked for a stream.
+    /// Returns whether the client asked for a stream.
     pub fn streams(&self) -> bool {
         self.body["stream"] == Value::Bool(true)
     }
 
-    /// All text of the prompt, system text and earlier turns included, a line for each part: for replies that depend on
-    /// what was asked.
+    /// Returns all text of the prompt, one line per part, including system text and earlier turns. Responders
+    /// use it to choose a reply.
     pub fn prompt(&self) -> String {
         let mut lines = Vec::new();
         collect_text(&self.body["system"], &mut lines);
@@ -47,13 +47,13 @@ impl Recorded {
         lines.join("\n")
     }
 
-    /// The path without its query.
+    /// Returns the path without its query.
     pub(crate) fn route(&self) -> &str {
         self.path.split('?').next().unwrap_or_default()
     }
 }
 
-/// A content is a string, or a list of strings and of parts with a `text`.
+/// Collects the text of a content value: a string, or a list of strings and of parts with `text`.
 fn collect_text<'a>(content: &'a Value, lines: &mut Vec<&'a str>) {
     match content {
         Value::String(text) => lines.push(text),

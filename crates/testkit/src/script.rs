@@ -1,4 +1,4 @@
-//! What a server has to answer, in which order.
+//! Scripts: the replies of a server, in order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ pub(crate) enum Behaviour {
     Respond(Responder),
 }
 
-/// A fixed reply for a method and a path, which takes no step.
+/// A fixed reply for a method and a path. It consumes no step.
 pub(crate) struct Route {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) step: Arc<Step>,
 }
 
-/// The replies to model requests, in order of arrival, and what the server says of itself.
+/// The replies to model requests in order of arrival, and the server's other routes.
 pub struct Script {
     pub(crate) behaviour: Behaviour,
     pub(crate) routes: Vec<Route>,
@@ -31,24 +31,25 @@ pub struct Script {
 }
 
 impl Script {
-    /// One step for each model request.
+    /// Creates a script with one step per model request.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         let steps = steps.into_iter().map(Arc::new).collect();
-        Self::of(Behaviour::Steps { steps, repeat_last: false })
+        Self::with_behaviour(Behaviour::Steps { steps, repeat_last: false })
     }
 
-    /// A reply that depends on the request and on how many model requests came before it. Runs on the server's thread:
-    /// while it blocks, nobody is served. To wait for something, see [`Step::gate`].
+    /// Creates a script whose replies depend on the request and the number of model requests before it. The
+    /// closure runs on the server's thread and must not block, because a blocked server serves no other
+    /// client. To wait, use [`Step::gate`].
     pub fn respond(responder: impl FnMut(&Recorded, usize) -> Step + Send + 'static) -> Self {
-        Self::of(Behaviour::Respond(Box::new(responder)))
+        Self::with_behaviour(Behaviour::Respond(Box::new(responder)))
     }
 
-    fn of(behaviour: Behaviour) -> Self {
+    fn with_behaviour(behaviour: Behaviour) -> Self {
         let script = Self { behaviour, routes: Vec::new(), models: serde_json::Value::Null, record: true };
         script.serving("scripted-model", "slipform")
     }
 
-    /// Answers everything after the last step with the last step.
+    /// Repeats the last step for all further requests.
     #[must_use]
     pub fn repeat_last(mut self) -> Self {
         if let Behaviour::Steps { repeat_last, .. } = &mut self.behaviour {
@@ -57,7 +58,7 @@ impl Script {
         self
     }
 
-    /// The one model in the list at `GET /v1/models`.
+    /// Sets the only model in the list at `GET /v1/models`.
     #[must_use]
     pub fn serving(mut self, id: &str, owned_by: &str) -> Self {
         self.models = json!({
@@ -67,15 +68,15 @@ impl Script {
         self
     }
 
-    /// A fixed reply for this method and path (without query), which takes no step and goes before everything else: a
-    /// server's version, or a `GET /v1/models` that is not there.
+    /// Adds a fixed reply for this method and path (without query). It takes precedence and consumes no step.
+    /// Use it for a version endpoint or a missing `GET /v1/models`.
     #[must_use]
     pub fn route(mut self, method: &str, path: &str, step: Step) -> Self {
         self.routes.push(Route { method: method.to_owned(), path: path.to_owned(), step: Arc::new(step) });
         self
     }
 
-    /// Counts requests without keeping them, so that a long measurement does not fill the memory.
+    /// Counts requests without recording them, so that long benchmarks do not fill the memory.
     #[must_use]
     pub fn without_record(mut self) -> Self {
         self.record = false;

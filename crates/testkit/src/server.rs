@@ -1,4 +1,4 @@
-//! The server: a thread with a runtime of its own, so that blocking and asynchronous tests can use it alike.
+//! The server: a thread with its own runtime, usable from blocking and async tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 use crate::connection::serve;
 use crate::recorded::Recorded;
 use crate::script::Script;
-use crate::state::{Seen, State};
+use crate::state::{State, Statistics};
 use crate::step::Step;
 
-/// A model server that follows a [`Script`], on 127.0.0.1 and a free port. It stops when dropped.
+/// A model server that follows a [`Script`], on 127.0.0.1 and a free port. Dropping it stops the server.
 pub struct ScriptedServer {
     address: SocketAddr,
     state: Arc<State>,
@@ -24,7 +24,7 @@ pub struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    /// Starts with these steps, or with a script. Connections are accepted from here on.
+    /// Starts a server with these steps or this script. It accepts connections when this returns.
     pub fn start(script: impl Into<Script>) -> Self {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port on 127.0.0.1");
         listener.set_nonblocking(true).expect("a listener that does not block");
@@ -41,84 +41,85 @@ impl ScriptedServer {
         Self { address, state, runtime: handle, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Starts with replies that depend on the request and on how many model requests came before it.
+    /// Starts a server whose replies depend on the request and the number of model requests before it.
     pub fn respond(responder: impl FnMut(&Recorded, usize) -> Step + Send + 'static) -> Self {
         Self::start(Script::respond(responder))
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://127.0.0.1:PORT/v1`, as clients of chat completions want it.
+    /// Returns `http://127.0.0.1:PORT/v1`, the base URL for chat completions.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// `http://127.0.0.1:PORT`, as clients of messages want it.
+    /// Returns `http://127.0.0.1:PORT`, the base URL for messages.
     pub fn root_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The model requests so far, in order of arrival.
+    /// Returns the model requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Arc<Recorded>> {
-        self.state.seen().requests.clone()
+        self.state.statistics().requests.clone()
     }
 
-    /// All other requests so far: lists of models, routes, and paths that are not there.
+    /// Returns all other requests so far: model lists, routes and unknown paths.
     pub fn other_requests(&self) -> Vec<Arc<Recorded>> {
-        self.state.seen().other_requests.clone()
+        self.state.statistics().other_requests.clone()
     }
 
-    /// How many model requests found no step and were answered with 599.
+    /// Returns the number of model requests without a step, which were answered with 599.
     pub fn unexpected(&self) -> usize {
-        self.state.seen().unexpected
+        self.state.statistics().unexpected
     }
 
-    /// The highest number of model requests that were handled at the same time.
+    /// Returns the highest number of concurrent model requests.
     pub fn max_in_flight(&self) -> usize {
-        self.state.seen().max_in_flight
+        self.state.statistics().max_in_flight
     }
 
-    /// How many replies a client did not wait for.
+    /// Returns the number of replies that a client did not wait for.
     pub fn abandoned(&self) -> usize {
-        self.state.seen().abandoned
+        self.state.statistics().abandoned
     }
 
-    /// How many connections clients opened.
+    /// Returns the number of connections that clients opened.
     pub fn connections(&self) -> usize {
-        self.state.seen().connections
+        self.state.statistics().connections
     }
 
-    /// Blocks until so many model requests have arrived. Panics after 30 seconds.
+    /// Blocks until this many model requests have arrived. Panics after 30 seconds.
     pub fn wait_for_requests(&self, count: usize) {
-        self.state.wait(&requests(count), |seen| seen.received >= count);
+        self.state.wait(&requests(count), |statistics| statistics.received >= count);
     }
 
-    /// Like [`ScriptedServer::wait_for_requests`], without blocking, on any runtime and under any clock.
+    /// Waits like [`ScriptedServer::wait_for_requests`] without blocking, on any runtime and with a paused
+    /// clock.
     pub async fn wait_for_requests_async(&self, count: usize) {
-        self.wait_async(requests(count), move |seen| seen.received >= count).await;
+        self.wait_async(requests(count), move |statistics| statistics.received >= count).await;
     }
 
-    /// Blocks until so many replies were abandoned by their clients. Panics after 30 seconds.
+    /// Blocks until clients have abandoned this many replies. Panics after 30 seconds.
     pub fn wait_for_abandoned(&self, count: usize) {
-        self.state.wait(&abandoned(count), |seen| seen.abandoned >= count);
+        self.state.wait(&abandoned(count), |statistics| statistics.abandoned >= count);
     }
 
-    /// Like [`ScriptedServer::wait_for_abandoned`], without blocking.
+    /// Waits like [`ScriptedServer::wait_for_abandoned`] without blocking.
     pub async fn wait_for_abandoned_async(&self, count: usize) {
-        self.wait_async(abandoned(count), move |seen| seen.abandoned >= count).await;
+        self.wait_async(abandoned(count), move |statistics| statistics.abandoned >= count).await;
     }
 
-    /// Waits on the server's own runtime, because a test's runtime may have stopped its clock.
-    async fn wait_async(&self, what: String, holds: impl Fn(&Seen) -> bool + Send + Sync + 'static) {
+    /// Waits on the server's own runtime, because the test's clock may be paused.
+    async fn wait_async(&self, what: String, is_met: impl Fn(&Statistics) -> bool + Send + Sync + 'static) {
         let state = self.state.clone();
-        let waiting = self.runtime.spawn(async move { state.wait_async(&what, holds).await });
+        let waiting = self.runtime.spawn(async move { state.wait_async(&what, is_met).await });
         if let Err(error) = waiting.await {
             match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(error) => panic!("the server stopped while a test waited: {error}"),
+                Err(error) => panic!("the server stopped while the test was waiting: {error}"),
             }
         }
     }
@@ -127,11 +128,11 @@ impl ScriptedServer {
 impl Drop for ScriptedServer {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // An error means that the thread has ended already.
+            // An error means that the thread has already ended.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
-            // A panic was reported when it happened, and a second one here would abort the test run.
+            // The panic was already reported; a second one here would abort the test process.
             let _ = thread.join();
         }
     }
@@ -168,9 +169,9 @@ fn run(
 
 async fn accept(listener: &TcpListener, state: &Arc<State>) {
     while let Ok((stream, _)) = listener.accept().await {
-        // Small writes go out at once: a pause of the kernel's would be measured as the client's.
+        // Disable Nagle's algorithm: its delay would be measured as the client's.
         if stream.set_nodelay(true).is_ok() {
-            state.note_connection();
+            state.record_connection();
             tokio::spawn(serve(stream, state.clone()));
         }
     }

@@ -1,11 +1,11 @@
-//! The specification of the universal response, read where it stands: beside the checkout, or not at all.
+//! Reads the specification of the universal response, which lies beside some checkouts.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Its text; none where it is not there, which is said.
-#[allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+/// Returns the specification. If it is missing, prints that and returns `None`.
+#[allow(clippy::print_stdout, reason = "reports skipped tests")]
 pub fn universal_specification() -> Option<String> {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds/universal-agent-response.md");
@@ -16,13 +16,13 @@ pub fn universal_specification() -> Option<String> {
     text
 }
 
-/// Its examples, one for each kind of response.
+/// Returns the examples of the specification, one per kind of response.
 pub fn universal_examples() -> Option<Vec<Value>> {
     let text = universal_specification()?;
-    // What stands before the first block is none.
+    // The text before the first block is not a block.
     let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split_once("```"));
     let values = blocks.map(|(block, _)| serde_json::from_str(block).unwrap());
     let found: Vec<Value> = values.filter(|value: &Value| value.get("response_type").is_some()).collect();
-    assert_eq!(found.len(), 7, "one for each kind of response");
+    assert_eq!(found.len(), 7, "one example per kind of response");
     Some(found)
 }

@@ -1,4 +1,4 @@
-//! What the server's thread and the test share: the script, and what has happened so far.
+//! State that the server's thread and the test share: the script, and statistics of requests.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,8 +9,7 @@ use crate::recorded::Recorded;
 use crate::script::{Behaviour, Route, Script};
 use crate::step::Step;
 
-/// How long a test waits for something to happen. Nothing here takes a second, so that whatever takes longer never
-/// comes, and the test fails with a message in place of hanging.
+/// How long a test waits. Nothing here takes a second, so a longer wait fails the test instead of hanging.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct State {
@@ -18,16 +17,16 @@ pub(crate) struct State {
     routes: Vec<Route>,
     models: Arc<Step>,
     record: bool,
-    seen: Mutex<Seen>,
+    statistics: Mutex<Statistics>,
     changed: Condvar,
     changed_async: Notify,
 }
 
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Statistics {
     pub(crate) requests: Vec<Arc<Recorded>>,
     pub(crate) other_requests: Vec<Arc<Recorded>>,
-    /// Model requests, kept or not.
+    /// Number of model requests, recorded or not.
     pub(crate) received: usize,
     pub(crate) unexpected: usize,
     pub(crate) in_flight: usize,
@@ -36,17 +35,17 @@ pub(crate) struct Seen {
     pub(crate) connections: usize,
 }
 
-/// A request's step. A model request is in flight for as long as this lives.
-pub(crate) struct Work {
+/// A request's step. A model request counts as in flight while this value lives.
+pub(crate) struct AssignedStep {
     pub(crate) step: Arc<Step>,
     pub(crate) index: usize,
     in_flight: Option<Arc<State>>,
 }
 
-impl Drop for Work {
+impl Drop for AssignedStep {
     fn drop(&mut self) {
         if let Some(state) = self.in_flight.take() {
-            state.update(|seen| seen.in_flight -= 1);
+            state.update(|statistics| statistics.in_flight -= 1);
         }
     }
 }
@@ -58,57 +57,61 @@ impl State {
             routes: script.routes,
             models: Arc::new(Step::status(200).body(script.models.to_string())),
             record: script.record,
-            seen: Mutex::default(),
+            statistics: Mutex::default(),
             changed: Condvar::new(),
             changed_async: Notify::new(),
         }
     }
 
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
-        // A panic elsewhere is the test's failure already; the counts are still right.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn statistics(&self) -> MutexGuard<'_, Statistics> {
+        // A panic on another thread already fails the test; the counts are still valid.
+        self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn update<T>(&self, change: impl FnOnce(&mut Seen) -> T) -> T {
-        let result = change(&mut self.seen());
+    fn update<T>(&self, change: impl FnOnce(&mut Statistics) -> T) -> T {
+        let result = change(&mut self.statistics());
         self.changed.notify_all();
         self.changed_async.notify_waiters();
         result
     }
 
-    pub(crate) fn note_connection(&self) {
-        self.update(|seen| seen.connections += 1);
+    pub(crate) fn record_connection(&self) {
+        self.update(|statistics| statistics.connections += 1);
     }
 
-    pub(crate) fn note_abandoned(&self) {
-        self.update(|seen| seen.abandoned += 1);
+    pub(crate) fn record_abandoned(&self) {
+        self.update(|statistics| statistics.abandoned += 1);
     }
 
-    /// Records a request and gives its step.
-    pub(crate) fn take(self: &Arc<Self>, request: &Arc<Recorded>) -> Work {
-        match self.fixed(request) {
+    /// Records a request and returns its step.
+    pub(crate) fn assign(self: &Arc<Self>, request: &Arc<Recorded>) -> AssignedStep {
+        match self.fixed_step(request) {
             Some(step) => {
-                self.update(|seen| seen.other_requests.extend(self.record.then(|| request.clone())));
-                Work { step, index: 0, in_flight: None }
+                self.update(|statistics| {
+                    statistics.other_requests.extend(self.record.then(|| request.clone()));
+                });
+                AssignedStep { step, index: 0, in_flight: None }
             }
             None => {
-                let index = self.update(|seen| {
-                    seen.requests.extend(self.record.then(|| request.clone()));
-                    seen.in_flight += 1;
-                    seen.max_in_flight = seen.max_in_flight.max(seen.in_flight);
-                    seen.received += 1;
-                    seen.received - 1
+                let index = self.update(|statistics| {
+                    statistics.requests.extend(self.record.then(|| request.clone()));
+                    statistics.in_flight += 1;
+                    statistics.max_in_flight = statistics.max_in_flight.max(statistics.in_flight);
+                    statistics.received += 1;
+                    statistics.received - 1
                 });
-                // Made before the script is asked, so that a responder that panics leaves no request in flight.
-                let mut work = Work { step: self.models.clone(), index, in_flight: Some(self.clone()) };
-                work.step = self.next(request, index);
-                work
+                // Create this before calling the script, so that a panicking responder leaves no request in
+                // flight.
+                let mut assigned =
+                    AssignedStep { step: self.models.clone(), index, in_flight: Some(self.clone()) };
+                assigned.step = self.next(request, index);
+                assigned
             }
         }
     }
 
-    /// What is answered without a step: routes, the list of models, and paths that are not there.
-    fn fixed(&self, request: &Recorded) -> Option<Arc<Step>> {
+    /// Returns the reply for requests that consume no step: routes, the model list and unknown paths.
+    fn fixed_step(&self, request: &Recorded) -> Option<Arc<Step>> {
         let path = request.route();
         let route = self.routes.iter().find(|route| route.method == request.method && route.path == path);
         if let Some(route) = route {
@@ -133,41 +136,42 @@ impl State {
             }
         };
         step.unwrap_or_else(|| {
-            self.update(|seen| seen.unexpected += 1);
+            self.update(|statistics| statistics.unexpected += 1);
             let message = format!("the script has no step for model request number {}", index + 1);
             Arc::new(Step::status(599).content_type("text/plain").body(message))
         })
     }
 
-    /// Blocks until it holds; panics when it does not come to hold in time.
-    pub(crate) fn wait(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
-        let waiting = self.changed.wait_timeout_while(self.seen(), WAIT_MAX, |seen| !holds(seen));
-        let (seen, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "{}", late(what, &seen));
+    /// Blocks until a condition is_met; panics after `WAIT_MAX`.
+    pub(crate) fn wait(&self, what: &str, is_met: impl Fn(&Statistics) -> bool) {
+        let waiting =
+            self.changed.wait_timeout_while(self.statistics(), WAIT_MAX, |statistics| !is_met(statistics));
+        let (statistics, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
+        assert!(!timeout.timed_out(), "{}", timeout_message(what, &statistics));
     }
 
-    /// Like `wait`. Has to run where a runtime drives the time, the real one.
-    pub(crate) async fn wait_async(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
+    /// Waits like `wait`, without blocking. The runtime's clock must not be paused.
+    pub(crate) async fn wait_async(&self, what: &str, is_met: impl Fn(&Statistics) -> bool) {
         let waiting = tokio::time::timeout(WAIT_MAX, async {
             loop {
                 let changed = self.changed_async.notified();
-                if holds(&self.seen()) {
+                if is_met(&self.statistics()) {
                     return;
                 }
                 changed.await;
             }
         });
         let timed_out = waiting.await.is_err();
-        assert!(!timed_out, "{}", late(what, &self.seen()));
+        assert!(!timed_out, "{}", timeout_message(what, &self.statistics()));
     }
 }
 
-fn late(what: &str, seen: &Seen) -> String {
+fn timeout_message(what: &str, statistics: &Statistics) -> String {
     format!(
         "waited {} s for {what}; so far {} model requests, {} abandoned, {} in flight",
         WAIT_MAX.as_secs(),
-        seen.received,
-        seen.abandoned,
-        seen.in_flight
+        statistics.received,
+        statistics.abandoned,
+        statistics.in_flight
     )
 }

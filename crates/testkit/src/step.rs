@@ -1,4 +1,4 @@
-//! One reply: what the model says, how it is told, and what goes wrong.
+//! Steps: the content of a reply, its form and its faults.
 
 mod faults;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::gate::Gate;
 
-/// How many bytes of text a delta carries unless told otherwise: few, so that short answers still come in parts.
+/// Default number of bytes of text in a delta, small enough to split short answers.
 const CHUNK_BYTES: usize = 16;
 
-/// A reply to one request. Made by the functions that name a kind of reply, refined by the methods.
+/// A reply to one request. Constructors choose the kind of reply, methods refine it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    pub(crate) kind: Kind,
+    pub(crate) kind: StepKind,
     pub(crate) answer: Answer,
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -26,22 +26,22 @@ pub struct Step {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    /// What `answer` says, in the words of the request's protocol.
+pub(crate) enum StepKind {
+    /// A model's answer, encoded for the request's protocol.
     Answer,
-    /// A status with the given body, or the protocol's error object.
+    /// A status with the given body or the protocol's error object.
     Status,
-    /// An answer whose text has this many bytes, or never ends.
+    /// An answer whose text has this many bytes; `None` for an endless one.
     Flood(Option<u64>),
-    /// These bytes and the end of the connection.
+    /// Raw bytes, then the end of the connection.
     Raw(Vec<u8>),
-    /// The end of the connection.
+    /// The end of the connection without a reply.
     Close,
-    /// Nothing at all.
+    /// No reply; the connection stays open.
     Hang,
 }
 
-/// What the model says.
+/// The content of a model's answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) parts: Vec<ReplyPart>,
@@ -61,11 +61,11 @@ pub(crate) enum ReplyPart {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Finish {
-    /// What follows from the parts.
+    /// Derived from the parts.
     Natural,
-    /// As asked for, in chat completions' words.
-    Word(String),
-    /// None is said.
+    /// A given reason, in the terms of chat completions.
+    Reason(String),
+    /// No reason is sent.
     Absent,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Usage {
     pub(crate) cached: u64,
 }
 
-/// What is wrong or unusual in a stream's events.
+/// Faults and variations of a stream's events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamFaults {
     pub(crate) without_done: bool,
@@ -87,7 +87,7 @@ pub(crate) struct StreamFaults {
     pub(crate) without_space: bool,
 }
 
-/// When and how bytes are sent.
+/// Time and manner of sending bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
     pub(crate) delay: Option<Duration>,
@@ -102,12 +102,12 @@ pub(crate) struct Delivery {
     pub(crate) reset: bool,
 }
 
-/// A tool call's arguments: a value, or the text that a model wrote, valid or not.
+/// The arguments of a tool call: a value, or raw text that need not be valid JSON.
 #[derive(Clone, Debug)]
 pub enum Arguments {
     /// Sent as compact JSON.
     Value(Value),
-    /// Sent as it stands.
+    /// Sent unchanged.
     Raw(String),
 }
 
@@ -119,7 +119,7 @@ impl Arguments {
         }
     }
 
-    /// As a value, which is a string when the text is no JSON.
+    /// Returns the arguments as a value; raw text that is not JSON becomes a string.
     pub(crate) fn value(&self) -> Value {
         match self {
             Self::Value(value) => value.clone(),
@@ -147,7 +147,7 @@ impl From<String> for Arguments {
 }
 
 impl Step {
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn with_kind(kind: StepKind) -> Self {
         Self {
             kind,
             answer: Answer {
@@ -172,59 +172,61 @@ impl Step {
         self
     }
 
-    /// The model says this.
+    /// Replies with this text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::of(Kind::Answer).and_text(text)
+        Self::with_kind(StepKind::Answer).and_text(text)
     }
 
-    /// The model says this value as compact JSON.
+    /// Replies with this value as compact JSON.
     pub fn json(value: &Value) -> Self {
         Self::text(value.to_string())
     }
 
-    /// The model calls a tool. Legacy completions know no tools: there the answer is empty.
+    /// Calls a tool. Legacy completions have no tools, so the answer is empty there.
     pub fn tool(name: &str, arguments: impl Into<Arguments>) -> Self {
-        Self::of(Kind::Answer).and_tool(name, arguments)
+        Self::with_kind(StepKind::Answer).and_tool(name, arguments)
     }
 
-    /// The model thinks aloud: `reasoning_content`, or a thinking block. Goes before [`Step::and_text`].
+    /// Replies with reasoning: `reasoning_content`, or a thinking block. Add the text with
+    /// [`Step::and_text`].
     pub fn reasoning(text: impl Into<String>) -> Self {
-        Self::of(Kind::Answer).part(ReplyPart::Reasoning(text.into()))
+        Self::with_kind(StepKind::Answer).part(ReplyPart::Reasoning(text.into()))
     }
 
-    /// The model declines: `refusal` in chat completions, the stop reason `refusal` in messages.
+    /// Refuses: `refusal` in chat completions, the stop reason `refusal` in messages.
     pub fn refusal(message: impl Into<String>) -> Self {
-        Self::of(Kind::Answer).part(ReplyPart::Refusal(message.into()))
+        Self::with_kind(StepKind::Answer).part(ReplyPart::Refusal(message.into()))
     }
 
-    /// Says this too.
+    /// Adds a text part.
     #[must_use]
     pub fn and_text(self, text: impl Into<String>) -> Self {
         self.part(ReplyPart::Text(text.into()))
     }
 
-    /// Calls this tool too.
+    /// Adds a tool call.
     #[must_use]
     pub fn and_tool(self, name: &str, arguments: impl Into<Arguments>) -> Self {
         self.part(ReplyPart::Tool { name: name.to_owned(), arguments: arguments.into() })
     }
 
-    /// Why the answer ends, in chat completions' words (`stop`, `length`, `tool_calls`, `content_filter`), which messages
-    /// translate (`end_turn`, `max_tokens`, `tool_use`, `refusal`). Other words are sent as they are.
+    /// Sets the finish reason in the terms of chat completions (`stop`, `length`, `tool_calls`,
+    /// `content_filter`). Messages translate it (`end_turn`, `max_tokens`, `tool_use`, `refusal`) and send
+    /// other words unchanged.
     #[must_use]
     pub fn finish(mut self, word: &str) -> Self {
-        self.answer.finish = Finish::Word(word.to_owned());
+        self.answer.finish = Finish::Reason(word.to_owned());
         self
     }
 
-    /// Never says why the answer ends, though it ends properly.
+    /// Sends no finish reason, although the answer ends normally.
     #[must_use]
     pub fn without_finish(mut self) -> Self {
         self.answer.finish = Finish::Absent;
         self
     }
 
-    /// The tokens to report; 10 and 5 unless told.
+    /// Sets the reported tokens; the default is 10 input and 5 output tokens.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         let cached = self.answer.usage.map_or(0, |usage| usage.cached);
@@ -232,7 +234,7 @@ impl Step {
         self
     }
 
-    /// How many of the input tokens came from a cache. Messages count these beside the input, as that protocol does.
+    /// Sets the number of cached input tokens. Messages count them in addition to the input.
     #[must_use]
     pub fn cached(mut self, cached: u64) -> Self {
         if let Some(usage) = &mut self.answer.usage {
@@ -248,22 +250,22 @@ impl Step {
         self
     }
 
-    /// The model's name in the reply; the request's unless told.
+    /// Sets the model's name in the reply; the default is the request's.
     #[must_use]
     pub fn model(mut self, name: &str) -> Self {
         self.answer.model = Some(name.to_owned());
         self
     }
 
-    /// How many bytes of text a delta carries at most; a character is never split, so that one longer than this is sent
-    /// alone. To split characters, see [`Step::trickle`].
+    /// Sets the maximum number of bytes of text in a delta. Characters are never split, so a longer one is
+    /// sent alone. To split characters, use [`Step::trickle`].
     #[must_use]
     pub fn chunk_bytes(mut self, bytes: usize) -> Self {
         self.answer.chunk_bytes = bytes.max(1);
         self
     }
 
-    /// Answers in one piece even when a stream was asked for.
+    /// Replies without streaming, even if the request asks for a stream.
     #[must_use]
     pub fn plain_only(mut self) -> Self {
         self.plain_only = true;

@@ -1,4 +1,4 @@
-//! A reply's bytes on the socket: framing, pauses, and the faults that lie in what is sent when.
+//! Writes a reply to the socket: framing, pauses and cuts.
 
 use std::fmt::Write as _;
 use std::io;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-/// How much of a flood is made at a time: enough to be quick, little enough to cost no memory.
+/// Size of a block of a flood: large enough to be fast, small enough to use little memory.
 pub(crate) const FLOOD_BLOCK_BYTES: u64 = 16 * 1024;
 
-/// How a client knows where the body ends.
+/// The way in which a client finds the end of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length(u64),
@@ -18,22 +18,23 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// How it went on.
+/// Whether a write was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// All of it.
+    /// All bytes were written.
     Whole,
-    /// As much as the step allows.
+    /// The write stopped at the step's byte limit.
     Cut,
 }
 
-/// Writes a body in its framing. What is put is sent at the next flush, so that a head and a short body, or a stream's
-/// last event and its end, are one write and a client never waits for an end that is already due.
+/// Writes a body in its framing. Bytes are sent at the next flush, so that a head and a short body, or the
+/// last event and the end of a stream, are one write. Otherwise a client would wait for an end that is
+/// already due.
 pub(crate) struct HttpWriter<'a> {
     stream: &'a mut TcpStream,
     framing: Framing,
     trickle: Option<(usize, Duration)>,
-    /// How many bytes of body may still be sent.
+    /// Number of body bytes that may still be sent; `None` for no limit.
     budget: Option<usize>,
     pending: Vec<u8>,
 }
@@ -56,7 +57,7 @@ impl<'a> HttpWriter<'a> {
         self.pending.extend_from_slice(head.as_bytes());
     }
 
-    /// Puts a piece of body, in as many writes as trickling takes.
+    /// Adds a piece of the body, in several writes if the step trickles.
     pub(crate) async fn put(&mut self, piece: &[u8]) -> io::Result<Sent> {
         let Some((bytes, pause)) = self.trickle else {
             return Ok(self.frame(piece));
@@ -96,7 +97,7 @@ impl<'a> HttpWriter<'a> {
         Sent::Whole
     }
 
-    /// Puts what ends the body and sends all.
+    /// Ends the body and sends all pending bytes.
     pub(crate) async fn end(&mut self) -> io::Result<()> {
         if self.framing == Framing::Chunked {
             self.pending.extend_from_slice(b"0\r\n\r\n");
@@ -113,7 +114,7 @@ impl<'a> HttpWriter<'a> {
     }
 }
 
-/// The status line and headers.
+/// Returns the status line and headers.
 pub(crate) fn head(
     status: u16,
     content_type: &str,

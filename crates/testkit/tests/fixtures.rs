@@ -1,4 +1,4 @@
-//! Every fixture holds together.
+//! Tests that the fixtures are consistent.
 
 use slipform_testkit::fixtures;
 
@@ -11,7 +11,7 @@ fn replies_satisfy_their_schemas() {
 }
 
 #[test]
-fn blueprints_are_whole() {
+fn blueprints_are_complete() {
     for fixture in fixtures::all() {
         assert_eq!(fixture.agent["name"], fixture.name);
         assert!(fixture.agent["description"].is_string(), "{}", fixture.name);

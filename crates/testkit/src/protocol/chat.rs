@@ -1,8 +1,8 @@
-//! Chat completions.
+//! Encodes chat completions.
 
 use serde_json::{Map, Value, json};
 
-use super::{CREATED, Context, Event, openai_ending, openai_usage};
+use super::{CREATED, Context, Event, openai_end, openai_usage};
 use crate::step::{Answer, Arguments, ReplyPart};
 
 pub(super) fn plain(answer: &Answer, context: &Context) -> Value {
@@ -93,7 +93,7 @@ pub(super) fn events(answer: &Answer, context: &Context) -> Vec<Event> {
             json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason}]),
         )));
     }
-    events.extend(openai_ending(answer, context, chunk));
+    events.extend(openai_end(answer, context, chunk));
     events
 }
 

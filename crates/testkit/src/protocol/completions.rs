@@ -1,8 +1,9 @@
-//! Legacy completions: text alone. A refusal is text like any other there; reasoning and tool calls have no place.
+//! Encodes legacy completions. They carry text only: a refusal becomes text, reasoning and tool calls are
+//! omitted.
 
 use serde_json::{Value, json};
 
-use super::{CREATED, Context, Event, openai_ending, openai_usage};
+use super::{CREATED, Context, Event, openai_end, openai_usage};
 use crate::step::{Answer, ReplyPart};
 
 pub(super) fn plain(answer: &Answer, context: &Context) -> Value {
@@ -29,16 +30,16 @@ pub(super) fn events(answer: &Answer, context: &Context) -> Vec<Event> {
     if let Some(reason) = answer.finish_reason() {
         events.push(Event::data(&chunk(json!([choice("", Some(reason))]))));
     }
-    events.extend(openai_ending(answer, context, chunk));
+    events.extend(openai_end(answer, context, chunk));
     events
 }
 
 fn text(answer: &Answer) -> String {
-    let said = answer.joined(|part| match part {
+    let joined = answer.joined(|part| match part {
         ReplyPart::Text(text) | ReplyPart::Refusal(text) => Some(text),
         ReplyPart::Reasoning(_) | ReplyPart::Tool { .. } => None,
     });
-    said.unwrap_or_default()
+    joined.unwrap_or_default()
 }
 
 fn choice(text: &str, finish_reason: Option<&str>) -> Value {

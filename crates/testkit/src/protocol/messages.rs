@@ -1,11 +1,11 @@
-//! Messages, Anthropic's protocol.
+//! Encodes messages, Anthropic's protocol.
 
 use serde_json::{Value, json};
 
 use super::{Context, Event};
 use crate::step::{Answer, Finish, ReplyPart, Usage};
 
-/// What stands for a thinking block's signature, which clients pass on unread.
+/// A placeholder for the signature of thinking blocks, which clients pass on unread.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 pub(super) fn plain(answer: &Answer, context: &Context) -> Value {
@@ -22,7 +22,7 @@ pub(super) fn plain(answer: &Answer, context: &Context) -> Value {
 pub(super) fn events(answer: &Answer, context: &Context) -> Vec<Event> {
     let mut opening = message(context, Vec::new());
     if let Some(usage) = answer.usage {
-        // One token is what the service itself reports before it knows the count.
+        // The real service reports one output token before it knows the count.
         opening["usage"] = whole_usage(Usage { output: 1, ..usage });
     }
     let mut events =
@@ -63,7 +63,7 @@ pub(super) fn error_type(status: u16) -> &'static str {
         413 => "request_too_large",
         429 => "rate_limit_error",
         400..500 => "invalid_request_error",
-        // An error inside a stream is, in practice, an overload.
+        // Errors inside a stream are usually overloads.
         200 | 529 => "overloaded_error",
         _ => "api_error",
     }

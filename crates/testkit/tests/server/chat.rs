@@ -1,4 +1,4 @@
-//! Chat completions.
+//! Tests chat completions.
 
 use serde_json::{Value, json};
 use slipform_testkit::Step;
@@ -6,7 +6,7 @@ use slipform_testkit::Step;
 use crate::client::{CHAT, End, ask, plain, streamed};
 
 #[test]
-fn a_plain_answer() {
+fn plain_answer_has_all_members() {
     let reply = ask(Step::text("{\"a\":1}").usage(7, 3), CHAT, &plain());
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("content-type"), Some("application/json"));
@@ -26,7 +26,7 @@ fn a_plain_answer() {
 }
 
 #[test]
-fn a_streamed_answer() {
+fn streamed_answer_is_split_into_deltas() {
     let reply = ask(Step::text("häppy ☃ end").chunk_bytes(4), CHAT, &streamed());
     assert_eq!(reply.header("content-type"), Some("text/event-stream"));
     assert_eq!(reply.end, End::Proper);
@@ -43,7 +43,7 @@ fn a_streamed_answer() {
 }
 
 #[test]
-fn usage_in_a_stream_only_when_asked_for() {
+fn stream_has_usage_only_on_request() {
     let mut request = streamed();
     request["stream_options"] = json!({"include_usage": true});
     let values = ask(Step::text("x").usage(9, 2).cached(4), CHAT, &request).values();
@@ -63,7 +63,7 @@ fn usage_in_a_stream_only_when_asked_for() {
 }
 
 #[test]
-fn tool_calls() {
+fn tool_calls_are_sent_plain_and_streamed() {
     let step = Step::tool("submit", json!({"city": "Zürich"}))
         .and_tool("log", "{not json")
         .and_text("done")
@@ -96,7 +96,7 @@ fn tool_calls() {
 }
 
 #[test]
-fn reasoning_goes_before_the_text() {
+fn reasoning_is_sent_before_the_text() {
     let step = Step::reasoning("let me think about it").and_text("42");
     let message = ask(step.clone(), CHAT, &plain()).json()["choices"][0]["message"].clone();
     assert_eq!(message["reasoning_content"], "let me think about it");
@@ -108,7 +108,7 @@ fn reasoning_goes_before_the_text() {
 }
 
 #[test]
-fn a_refusal() {
+fn refusal_is_sent_plain_and_streamed() {
     let choice = ask(Step::refusal("I will not."), CHAT, &plain()).json()["choices"][0].clone();
     assert_eq!(choice["message"], json!({"role": "assistant", "content": null, "refusal": "I will not."}));
     assert_eq!(choice["finish_reason"], "stop");
@@ -119,7 +119,7 @@ fn a_refusal() {
 }
 
 #[test]
-fn finish_and_model_are_as_told() {
+fn finish_reason_and_model_are_configurable() {
     for word in ["length", "content_filter", "function_call"] {
         let step = Step::text("x").finish(word).model("other");
         let reply = ask(step.clone(), CHAT, &plain()).json();

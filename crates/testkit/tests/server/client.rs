@@ -1,4 +1,4 @@
-//! A client on a bare socket, so that what is proven is what was sent.
+//! A client on a bare socket, so that tests check the exact bytes.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,19 +11,19 @@ pub(crate) const CHAT: &str = "/v1/chat/completions";
 pub(crate) const COMPLETIONS: &str = "/v1/completions";
 pub(crate) const MESSAGES: &str = "/v1/messages";
 
-/// Longer than anything here takes; a test that waits for bytes which never come fails in place of hanging.
+/// Read timeout, longer than any reply here takes, so that a test fails instead of hanging.
 const READ_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Client {
     reader: BufReader<TcpStream>,
 }
 
-/// How a body ended.
+/// The end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As its framing says.
+    /// As its framing announced.
     Proper,
-    /// Before its framing says.
+    /// Before its announced end.
     Cut,
     Reset,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// The body as HTTP chunks, when it is chunked.
+    /// The HTTP chunks of a chunked body.
     pub(crate) chunks: Vec<Vec<u8>>,
     pub(crate) end: End,
 }
@@ -51,7 +51,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The stream's events as name and data. Takes nothing for granted but well-formed lines.
+    /// Returns the stream's events as name and data. Expects only well-formed lines.
     pub(crate) fn events(&self) -> Vec<(String, String)> {
         let text = self.text().replace("\r\n", "\n");
         let mut events = Vec::new();
@@ -67,13 +67,13 @@ impl Reply {
         events
     }
 
-    /// The events' data as JSON, `[DONE]` left out.
+    /// Returns the events' data as JSON, without `[DONE]`.
     pub(crate) fn values(&self) -> Vec<Value> {
         let data = self.events().into_iter().map(|(_, data)| data).filter(|data| data != "[DONE]");
         data.map(|data| serde_json::from_str(&data).unwrap()).collect()
     }
 
-    /// What stands at this pointer in each event, joined.
+    /// Concatenates the strings at this pointer in all events.
     pub(crate) fn joined(&self, pointer: &str) -> String {
         self.values().iter().filter_map(|value| value.pointer(pointer)?.as_str().map(str::to_owned)).collect()
     }
@@ -107,7 +107,7 @@ impl Client {
         self.reply()
     }
 
-    /// A line without its end; none at the connection's end.
+    /// Returns a line without its terminator; `None` at the end of the connection.
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
@@ -149,7 +149,7 @@ impl Client {
         reply
     }
 
-    /// One HTTP chunk, empty at the body's end; or as much as there was of it.
+    /// Returns one HTTP chunk, empty at the end of the body, or the part that was received.
     pub(crate) fn chunk(&mut self) -> Result<Vec<u8>, (Vec<u8>, End)> {
         let size = self.line().ok_or((Vec::new(), End::Cut))?;
         let (mut bytes, end) = self.bytes(usize::from_str_radix(&size, 16).unwrap() + 2);
@@ -172,7 +172,7 @@ impl Client {
         (bytes, end)
     }
 
-    /// Everything up to the connection's end.
+    /// Returns everything up to the end of the connection.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, End) {
         let mut bytes = Vec::new();
         match self.reader.read_to_end(&mut bytes) {
@@ -183,7 +183,7 @@ impl Client {
     }
 }
 
-/// One reply to one request.
+/// Sends one request and returns the reply.
 pub(crate) fn ask(script: impl Into<Script>, path: &str, body: &Value) -> Reply {
     let server = ScriptedServer::start(script);
     Client::connect(&server).ask(path, body)

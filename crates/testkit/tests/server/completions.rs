@@ -1,4 +1,4 @@
-//! Legacy completions.
+//! Tests legacy completions.
 
 use serde_json::json;
 use slipform_testkit::Step;
@@ -6,7 +6,7 @@ use slipform_testkit::Step;
 use crate::client::{COMPLETIONS, ask};
 
 #[test]
-fn a_plain_answer() {
+fn plain_answer_has_all_members() {
     let reply = ask(Step::text("hi").finish("length"), COMPLETIONS, &json!({"model": "m", "prompt": "p"}));
     assert_eq!(
         reply.json(),
@@ -19,7 +19,7 @@ fn a_plain_answer() {
 }
 
 #[test]
-fn a_streamed_answer() {
+fn streamed_answer_is_split_into_pieces() {
     let request = json!({"prompt": "p", "stream": true, "stream_options": {"include_usage": true}});
     let reply = ask(Step::text("hello there").chunk_bytes(3), COMPLETIONS, &request);
     assert_eq!(reply.joined("/choices/0/text"), "hello there");

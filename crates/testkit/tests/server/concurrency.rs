@@ -1,4 +1,4 @@
-//! Several requests at a time, held back by gates.
+//! Tests concurrent requests, held back by gates.
 
 use slipform_testkit::{Gate, Script, ScriptedServer, Step};
 
@@ -27,7 +27,7 @@ fn requests_in_flight_are_counted() {
 }
 
 #[test]
-fn one_after_the_other_is_one_in_flight() {
+fn sequential_requests_are_one_in_flight() {
     let server = ScriptedServer::start(Script::new([Step::text("x")]).repeat_last());
     for _ in 0..50 {
         assert_eq!(Client::connect(&server).ask(CHAT, &plain()).status, 200);
@@ -36,7 +36,7 @@ fn one_after_the_other_is_one_in_flight() {
 }
 
 #[test]
-fn a_gate_admits_as_many_as_told() {
+fn gate_admits_the_given_number_of_replies() {
     let gate = Gate::new();
     let server = gated(&gate);
     let mut first = Client::connect(&server);
@@ -52,7 +52,7 @@ fn a_gate_admits_as_many_as_told() {
 }
 
 #[test]
-fn waiting_needs_no_clock_from_the_runtime_of_the_test() {
+fn waiting_needs_no_clock_of_the_tests_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let gate = Gate::new();
@@ -66,7 +66,7 @@ fn waiting_needs_no_clock_from_the_runtime_of_the_test() {
 }
 
 #[test]
-fn dropping_the_server_closes_what_waits() {
+fn dropping_the_server_closes_waiting_connections() {
     let server = gated(&Gate::new());
     let mut client = Client::connect(&server);
     client.post(CHAT, &plain());

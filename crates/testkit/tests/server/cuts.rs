@@ -1,11 +1,11 @@
-//! Connections that end too early, too late or never, and bodies without measure.
+//! Tests connections that end early, late or never, and oversized bodies.
 
 use slipform_testkit::{Gate, ScriptedServer, Step};
 
 use crate::client::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
 
 #[test]
-fn a_stream_cut_after_some_chunks() {
+fn stream_is_cut_after_some_chunks() {
     let reply = ask(Step::text("a rather long answer").chunk_bytes(4).cut_after(3), CHAT, &streamed());
     assert_eq!(reply.end, End::Cut);
     assert_eq!(reply.values().len(), 3);
@@ -16,7 +16,7 @@ fn a_stream_cut_after_some_chunks() {
 }
 
 #[test]
-fn a_cut_that_http_cannot_see() {
+fn cut_until_close_looks_like_a_normal_end() {
     let reply = ask(Step::text("a rather long answer").cut_after(2).until_close(), CHAT, &streamed());
     assert_eq!(reply.header("transfer-encoding"), None);
     assert_eq!(reply.end, End::Proper);
@@ -24,7 +24,7 @@ fn a_cut_that_http_cannot_see() {
 }
 
 #[test]
-fn a_body_shorter_than_announced() {
+fn body_is_shorter_than_announced() {
     let reply = ask(Step::text("hello").cut_body(20), CHAT, &plain());
     assert!(reply.header("content-length").unwrap().parse::<usize>().unwrap() > 100);
     assert_eq!((reply.body.len(), reply.end), (20, End::Cut));
@@ -34,7 +34,7 @@ fn a_body_shorter_than_announced() {
 }
 
 #[test]
-fn a_reset() {
+fn connection_is_reset() {
     let server = ScriptedServer::start([Step::close().reset()]);
     let mut client = Client::connect(&server);
     client.post(CHAT, &plain());
@@ -42,7 +42,7 @@ fn a_reset() {
 }
 
 #[test]
-fn a_close_without_a_word() {
+fn connection_is_closed_without_a_reply() {
     let server = ScriptedServer::start([Step::close()]);
     let mut client = Client::connect(&server);
     client.post(CHAT, &plain());
@@ -51,7 +51,7 @@ fn a_close_without_a_word() {
 }
 
 #[test]
-fn a_stall_lasts_until_the_client_leaves() {
+fn stall_lasts_until_the_client_disconnects() {
     let server = ScriptedServer::start([Step::text("a rather long answer").stall_after(2)]);
     let mut client = Client::connect(&server);
     client.post(CHAT, &streamed());
@@ -64,18 +64,18 @@ fn a_stall_lasts_until_the_client_leaves() {
 }
 
 #[test]
-fn a_hang_sends_nothing() {
+fn hang_sends_nothing() {
     let server = ScriptedServer::start([Step::hang()]);
     let mut client = Client::connect(&server);
     client.post(CHAT, &plain());
     server.wait_for_requests(1);
     drop(server);
     let (bytes, _) = client.rest();
-    assert!(bytes.is_empty(), "dropping the server ends what hangs");
+    assert!(bytes.is_empty(), "dropping the server closes the connection");
 }
 
 #[test]
-fn a_connection_that_dies_in_the_pool() {
+fn hung_up_connection_looks_reusable() {
     let server = ScriptedServer::start([Step::text("x").hang_up(), Step::text("y")]);
     let mut client = Client::connect(&server);
     let reply = client.ask(CHAT, &plain());
@@ -84,7 +84,7 @@ fn a_connection_that_dies_in_the_pool() {
 }
 
 #[test]
-fn an_oversized_answer_is_valid_and_as_large_as_told() {
+fn oversized_answer_is_valid_and_has_the_given_size() {
     let reply = ask(Step::oversized(1_000_000), CHAT, &plain());
     assert_eq!(reply.end, End::Proper);
     assert_eq!(reply.json()["choices"][0]["message"]["content"].as_str().unwrap().len(), 1_000_000);
@@ -97,7 +97,7 @@ fn an_oversized_answer_is_valid_and_as_large_as_told() {
 }
 
 #[test]
-fn an_endless_answer_ends_with_the_client() {
+fn endless_answer_ends_when_the_client_disconnects() {
     for request in [plain(), streamed()] {
         let server = ScriptedServer::start([Step::endless()]);
         let mut client = Client::connect(&server);
@@ -113,7 +113,7 @@ fn an_endless_answer_ends_with_the_client() {
 }
 
 #[test]
-fn a_gate_in_the_middle_of_a_stream() {
+fn gate_holds_the_rest_of_a_stream() {
     let gate = Gate::new();
     let server = ScriptedServer::start([Step::text("hello").gate_after(2, &gate)]);
     let mut client = Client::connect(&server);

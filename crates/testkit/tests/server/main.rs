@@ -1,4 +1,4 @@
-//! The server seen from the other end of the socket, by a client that knows nothing but bytes.
+//! Tests the scripted server from the client's side of the socket, byte by byte.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod chat;

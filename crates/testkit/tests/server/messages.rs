@@ -1,4 +1,4 @@
-//! Messages.
+//! Tests messages.
 
 use serde_json::json;
 use slipform_testkit::Step;
@@ -6,7 +6,7 @@ use slipform_testkit::Step;
 use crate::client::{MESSAGES, ask, plain, streamed};
 
 #[test]
-fn a_plain_answer() {
+fn plain_answer_has_all_members() {
     let step =
         Step::reasoning("hm").and_text("hi").and_tool("submit", json!({"a": 1})).usage(7, 3).cached(100);
     assert_eq!(
@@ -27,7 +27,7 @@ fn a_plain_answer() {
 }
 
 #[test]
-fn a_streamed_answer() {
+fn streamed_answer_has_all_events() {
     let reply = ask(Step::text("hello").chunk_bytes(3).usage(7, 3), MESSAGES, &streamed());
     let events = reply.events();
     let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
@@ -54,7 +54,7 @@ fn a_streamed_answer() {
 }
 
 #[test]
-fn thinking_and_tools_stream_as_blocks() {
+fn thinking_and_tools_are_streamed_as_blocks() {
     let step = Step::reasoning("think twice").and_tool("submit", json!({"city": "Zürich"})).chunk_bytes(6);
     let reply = ask(step, MESSAGES, &streamed());
     assert_eq!(reply.joined("/delta/thinking"), "think twice");
@@ -71,7 +71,7 @@ fn thinking_and_tools_stream_as_blocks() {
 }
 
 #[test]
-fn finish_in_its_own_words() {
+fn finish_reason_is_translated() {
     let words = [
         ("stop", "end_turn"),
         ("length", "max_tokens"),
@@ -89,7 +89,7 @@ fn finish_in_its_own_words() {
 }
 
 #[test]
-fn arguments_that_are_no_json_stay_visible() {
+fn arguments_that_are_not_json_become_a_string() {
     let reply = ask(Step::tool("submit", "{broken"), MESSAGES, &plain()).json();
     assert_eq!(reply["content"][0]["input"], "{broken");
 }

@@ -1,4 +1,4 @@
-//! Statuses, headers, bodies and types, right and wrong.
+//! Tests statuses, headers, bodies and content types.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use slipform_testkit::{ScriptedServer, Step};
 use crate::client::{CHAT, Client, End, MESSAGES, ask, plain, streamed};
 
 #[test]
-fn a_status_carries_the_protocols_error() {
+fn status_has_the_protocols_error_object() {
     let reply = ask(Step::status(429).header("Retry-After", "1"), CHAT, &streamed());
     assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
     assert_eq!(reply.json()["error"]["type"], "rate_limit_error");
@@ -19,7 +19,7 @@ fn a_status_carries_the_protocols_error() {
 }
 
 #[test]
-fn a_body_and_a_type_of_its_own() {
+fn body_and_content_type_are_configurable() {
     let reply = ask(Step::status(502).content_type("text/plain").body("bad gateway"), CHAT, &plain());
     assert_eq!((reply.status, reply.text().as_str()), (502, "bad gateway"));
     assert_eq!(reply.header("content-type"), Some("text/plain"));
@@ -30,20 +30,20 @@ fn a_body_and_a_type_of_its_own() {
 }
 
 #[test]
-fn a_page_for_people() {
+fn html_page_is_sent_with_status_200() {
     let reply = ask(Step::html(), CHAT, &plain());
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert!(reply.text().starts_with("<!doctype html>"));
 }
 
 #[test]
-fn a_redirect() {
+fn redirect_has_a_location() {
     let reply = ask(Step::redirect("http://127.0.0.1:1/v1"), CHAT, &plain());
     assert_eq!((reply.status, reply.header("location")), (307, Some("http://127.0.0.1:1/v1")));
 }
 
 #[test]
-fn raw_bytes() {
+fn raw_bytes_are_sent_unchanged() {
     let server = ScriptedServer::start([Step::raw("NOT HTTP\r\n\r\n").split_writes(3)]);
     let mut client = Client::connect(&server);
     client.post(CHAT, &plain());
@@ -51,7 +51,7 @@ fn raw_bytes() {
 }
 
 #[test]
-fn trickling_and_delays_alter_no_byte() {
+fn trickle_and_delay_change_no_byte() {
     let expected = ask(Step::text("hello"), CHAT, &plain()).body;
     let step = Step::text("hello").delay(Duration::from_millis(1)).trickle(50, Duration::from_millis(1));
     let reply = ask(step, CHAT, &plain());
@@ -59,7 +59,7 @@ fn trickling_and_delays_alter_no_byte() {
 }
 
 #[test]
-fn a_delay_ends_when_the_client_leaves() {
+fn delay_ends_when_the_client_disconnects() {
     let server = ScriptedServer::start([Step::text("x").delay(Duration::from_secs(3600))]);
     let mut client = Client::connect(&server);
     client.post(CHAT, &plain());

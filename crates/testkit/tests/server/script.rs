@@ -1,4 +1,4 @@
-//! Which step a request gets, and what is recorded of it.
+//! Tests which step a request gets, and how requests are recorded.
 
 use serde_json::{Value, json};
 use slipform_testkit::{Protocol, Script, ScriptedServer, Step, fixtures};
@@ -21,7 +21,7 @@ fn steps_are_taken_in_order_on_one_connection() {
 }
 
 #[test]
-fn a_script_that_is_used_up_says_so() {
+fn exhausted_script_answers_599() {
     let server = ScriptedServer::start([Step::text("one")]);
     let mut client = Client::connect(&server);
     client.ask(CHAT, &plain());
@@ -32,7 +32,7 @@ fn a_script_that_is_used_up_says_so() {
 }
 
 #[test]
-fn the_last_step_can_be_repeated() {
+fn last_step_can_be_repeated() {
     let script = Script::new([Step::status(503), Step::text("up")]).repeat_last().without_record();
     let server = ScriptedServer::start(script);
     let mut client = Client::connect(&server);
@@ -61,7 +61,7 @@ fn replies_can_depend_on_the_request() {
 }
 
 #[test]
-fn a_responder_that_panics_harms_its_own_request_only() {
+fn panicking_responder_fails_only_its_own_request() {
     let server =
         ScriptedServer::respond(|_, index| if index == 0 { panic!("as planned") } else { Step::text("on") });
     let mut client = Client::connect(&server);
@@ -81,7 +81,7 @@ fn requests_are_recorded_as_sent() {
         "POST {MESSAGES}?beta=true HTTP/1.1\r\nX-Api-Key: k:1\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    // In two parts, the second beginning inside a character, because requests come as they like.
+    // Send two parts, the second starting inside a character, because TCP may split a request anywhere.
     let split = request.len() - 8;
     client.send_bytes(&request.as_bytes()[..split]);
     client.send_bytes(&request.as_bytes()[split..]);
@@ -122,7 +122,7 @@ fn models_routes_and_unknown_paths_take_no_step() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn invalid_requests_are_refused() {
     let server = ScriptedServer::start([]);
     for (bytes, status) in [
         ("nonsense\r\n\r\n", 400),
@@ -137,7 +137,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn urls_name_the_port() {
+fn urls_contain_the_port() {
     let server = ScriptedServer::start([]);
     assert_eq!(server.base_url(), format!("http://127.0.0.1:{}/v1", server.address().port()));
     assert_eq!(server.root_url(), format!("http://127.0.0.1:{}", server.address().port()));

@@ -1,11 +1,11 @@
-//! Faults and oddities in a stream's events.
+//! Tests faults and variations of a stream's events.
 
 use slipform_testkit::Step;
 
 use crate::client::{CHAT, End, MESSAGES, ask, plain, streamed};
 
 #[test]
-fn a_stream_without_its_last_word() {
+fn stream_ends_without_done() {
     let reply = ask(Step::text("x").without_done(), CHAT, &streamed());
     assert!(!reply.text().contains("[DONE]"));
     assert!(reply.text().contains("\"finish_reason\":\"stop\""));
@@ -17,7 +17,7 @@ fn a_stream_without_its_last_word() {
 }
 
 #[test]
-fn a_malformed_chunk_stands_where_it_was_put() {
+fn malformed_chunk_is_inserted_at_its_position() {
     let reply = ask(Step::text("x").malformed_chunk(1, "data: {not json"), CHAT, &streamed());
     let data: Vec<String> = reply.events().into_iter().map(|(_, data)| data).collect();
     assert_eq!(data[1], "{not json");
@@ -26,7 +26,7 @@ fn a_malformed_chunk_stands_where_it_was_put() {
 }
 
 #[test]
-fn an_error_takes_over() {
+fn error_replaces_the_rest_of_the_stream() {
     let reply = ask(Step::text("a long answer that breaks").error_after(2, "boom"), CHAT, &streamed());
     let values = reply.values();
     assert_eq!(values.len(), 3);
@@ -43,7 +43,7 @@ fn an_error_takes_over() {
 }
 
 #[test]
-fn keep_alives_between_events() {
+fn keep_alives_precede_every_event() {
     let reply = ask(Step::text("x").pings(), CHAT, &streamed());
     assert!(reply.chunks.iter().all(|chunk| chunk.starts_with(b": ping\n\n")));
     assert_eq!(reply.joined("/choices/0/delta/content"), "x");
@@ -54,7 +54,7 @@ fn keep_alives_between_events() {
 }
 
 #[test]
-fn line_ends_and_spaces_differ() {
+fn line_ends_and_spaces_are_configurable() {
     let reply = ask(Step::text("x\ny").crlf(), MESSAGES, &streamed());
     assert!(reply.text().starts_with("event: message_start\r\ndata: {"));
     assert_eq!(reply.text().matches('\n').count(), reply.text().matches("\r\n").count());
@@ -75,14 +75,14 @@ fn writes_split_lines_and_characters() {
 }
 
 #[test]
-fn a_server_that_cannot_stream() {
+fn plain_only_step_does_not_stream() {
     let reply = ask(Step::text("x").plain_only(), CHAT, &streamed());
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(reply.json()["choices"][0]["message"]["content"], "x");
 }
 
 #[test]
-fn the_same_script_gives_the_same_bytes() {
+fn same_script_gives_the_same_bytes() {
     let step = Step::reasoning("r").and_text("t").and_tool("n", "{}");
     let once = ask(step.clone(), CHAT, &streamed()).body;
     assert_eq!(once, ask(step, CHAT, &streamed()).body);
