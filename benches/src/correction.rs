@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 use slipform_model::{BackendConfig, connect};
-use slipform_runner::{LadderRung, Memory, StopSignal, SystemClock, perform};
+use slipform_runner::{LadderRung, MemoryJournal, StopSignal, SystemClock, drive_to_end};
 use slipform_schema::Schema;
 use slipform_testkit::fixtures::{self, Fixture};
 use slipform_testkit::{ScriptedServer, Step};
@@ -72,8 +72,8 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
     };
     let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
     let context = context(blueprint, options, fixture.input, LadderRung { tier, backend })?;
-    let journal = Memory::new(Arc::new(SystemClock));
-    match perform(&context, &journal, &StopSignal::default(), &()).await? {
+    let journal = MemoryJournal::new(Arc::new(SystemClock));
+    match drive_to_end(&context, &journal, &StopSignal::default(), &()).await? {
         Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {
             Ok(success.receipt.tokens.input + success.receipt.tokens.output)
         }

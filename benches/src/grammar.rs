@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_embedded::Embedded;
 use slipform_model::BackendConfig;
-use slipform_runner::{LadderRung, Memory, StopSignal, SystemClock, perform};
+use slipform_runner::{LadderRung, MemoryJournal, StopSignal, SystemClock, drive_to_end};
 use slipform_schema::Schema;
 use slipform_testkit::fixtures;
 use slipform_types::{
@@ -193,8 +193,8 @@ async fn answer(schema: &Value, limits: &Value, rung: &LadderRung) -> Result<Row
         Ok(context) => context,
         Err(error) => return Ok(row(false, false, format!("contract refused: {error}"), Receipt::default())),
     };
-    let journal = Memory::new(Arc::new(SystemClock));
-    let outcome = perform(&context, &journal, &StopSignal::default(), &()).await?;
+    let journal = MemoryJournal::new(Arc::new(SystemClock));
+    let outcome = drive_to_end(&context, &journal, &StopSignal::default(), &()).await?;
     let refused =
         |body: &EventBody| matches!(body, EventBody::CallFailed { error } if error.status == Some(422));
     let compiled = !journal.events().iter().any(|event| refused(&event.body));

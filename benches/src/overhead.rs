@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_model::{Backend, BackendConfig, connect};
-use slipform_runner::{LadderRung, Memory, RunContext, StopSignal, SystemClock, perform};
+use slipform_runner::{LadderRung, MemoryJournal, RunContext, StopSignal, SystemClock, drive_to_end};
 use slipform_schema::Schema;
 use slipform_testkit::{Script, ScriptedServer, Step};
 use slipform_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome, Support, TierBackend};
@@ -171,8 +171,8 @@ impl Ours {
     }
 
     async fn call(&self) -> Result<()> {
-        let journal = Memory::new(Arc::new(SystemClock));
-        match perform(&self.context, &journal, &StopSignal::default(), &()).await? {
+        let journal = MemoryJournal::new(Arc::new(SystemClock));
+        match drive_to_end(&self.context, &journal, &StopSignal::default(), &()).await? {
             Outcome::Completed(_) => Ok(()),
             Outcome::Failed(failure) => bail!("the run failed: {}", failure.error.message),
         }

@@ -65,9 +65,9 @@ impl LocalResources {
         let Filled { blueprint, journaled, command, mcp_servers } = fill(
             &job.blueprint,
             &FillContext {
-                parameters: &job.first.parameters,
+                parameters: &job.first_run.parameters,
                 session_id: &job.session_id,
-                run_id: &job.first.run_id,
+                run_id: &job.first_run.run_id,
                 environment: &environment,
             },
         )?;
@@ -89,7 +89,7 @@ impl LocalResources {
             policy: self.policy(&blueprint, &job.commands)?,
             journaled_blueprint: Some(Arc::new(journaled)),
             blueprint: Arc::new(blueprint),
-            until: job.time_left.map(|left| Instant::now() + left),
+            deadline: job.time_left.map(|left| Instant::now() + left),
             ..job.context()
         })
     }

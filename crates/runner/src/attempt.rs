@@ -1,4 +1,4 @@
-//! One attempt at a run, as a coordinator behind a door hears of it.
+//! One attempt at a run, reported to a coordinator over the runner API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -9,89 +9,96 @@ use slipform_api::{AppendRequest, Appended, AttemptRef, ChildAnswer, ChildReques
 use slipform_engine::{Action, Child, ChildTask, State, next};
 use slipform_types::{Event, EventBody, RunError, RunErrorType, RunId, RunStatus, Salvage, SessionId};
 
-use crate::backoff::insist;
-use crate::drive::{StopSignal, ending};
+use crate::backoff::retry;
+use crate::drive::{StopSignal, final_events};
 use crate::error::Error;
 use crate::job::Job;
-use crate::journal::{Accepted, Coordinator, Reported};
+use crate::journal::{AcceptedChild, Coordinator, CoordinatorFuture};
 use crate::run_context::RunContext;
 
-/// How long results are kept and said again while the coordinator is away. Beyond it the run is somebody else's for
-/// sure, and the attempt ends.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// How long requests are retried while the coordinator is unreachable. After that the lease has expired and
+/// the attempt ends.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// One attempt at a run: whatever happens in it goes through a api, numbered, and again while nobody opens.
+/// One attempt at a run. It numbers its events and retries each append until the coordinator acknowledges it.
 pub struct Attempt {
     api: Arc<dyn RunnerApi>,
     reference: AttemptRef,
     job: Arc<Job>,
     stop: StopSignal,
-    /// The number of the last message that was acknowledged.
-    said: AtomicI64,
+    /// The number of the last acknowledged append.
+    acknowledged: AtomicI64,
     is_over: AtomicBool,
 }
 
 impl Attempt {
-    /// The attempt with this fencing token. Its `stop` is requested when the coordinator says so.
+    /// Creates an attempt with this fencing token. A stop request of the coordinator triggers `stop`.
     pub fn new(api: Arc<dyn RunnerApi>, token: i64, job: Arc<Job>, stop: StopSignal) -> Attempt {
         let reference = AttemptRef { run_id: job.run_id.clone(), token };
-        Attempt { api, reference, job, stop, said: AtomicI64::new(0), is_over: AtomicBool::new(false) }
+        Attempt {
+            api,
+            reference,
+            job,
+            stop,
+            acknowledged: AtomicI64::new(0),
+            is_over: AtomicBool::new(false),
+        }
     }
 
-    /// Whether the run's end was acknowledged.
+    /// Returns whether the coordinator acknowledged the end of the run.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Lets the run wait for its children.
+    /// Parks the run until its children have ended.
     ///
     /// # Errors
-    /// When the coordinator does not take it.
+    /// Returns an error when the coordinator rejects the request or stays unreachable.
     pub async fn park(&self) -> Result<(), Error> {
-        Ok(insist(PATIENCE, || self.api.park(&self.reference)).await?)
+        Ok(retry(RETRY_TIME_MAX, || self.api.park(&self.reference)).await?)
     }
 
-    /// Ends a run before there was an attempt worth the name, for the reason that this event is.
+    /// Ends a run that cannot be driven, with the event that says why.
     ///
     /// # Errors
-    /// When its journal cannot be used, or the coordinator does not take it.
+    /// Returns an error when the journal cannot be replayed, or the coordinator rejects the events.
     pub(crate) async fn conclude(&self, reason: EventBody) -> Result<(), Error> {
         let mut state = State::from_journal(&self.job.journal)?;
         state.fold(&reason)?;
         let mut bodies = vec![reason];
         loop {
             match next(&state) {
-                // A decision of an earlier attempt, which did not come to note it.
+                // An earlier attempt made this decision and ended before it appended it.
                 Some(Action::Note(body)) => {
                     state.fold(&body)?;
                     bodies.push(*body);
                 }
                 Some(Action::Finish(outcome)) => {
-                    bodies.extend(ending(&outcome));
-                    return self.say(bodies).await;
+                    bodies.extend(final_events(&outcome));
+                    return self.append_events(bodies).await;
                 }
-                _ => return Err(Error::Stuck),
+                _ => return Err(Error::NoNextAction),
             }
         }
     }
 
-    /// Says what happened, and again until it is heard.
-    async fn say(&self, events: Vec<EventBody>) -> Result<(), Error> {
-        // Nobody else numbers: a drive says one thing after the other.
-        let number = self.said.load(Ordering::SeqCst) + 1;
+    /// Appends events, with retries.
+    async fn append_events(&self, events: Vec<EventBody>) -> Result<(), Error> {
+        // Only this attempt numbers its appends, and a drive appends one batch after the other.
+        let number = self.acknowledged.load(Ordering::SeqCst) + 1;
         let AttemptRef { run_id, token } = self.reference.clone();
         let mut request = AppendRequest { run_id, token, number, events };
         match self.send(&request).await {
             Err(error) if error.code == Code::InvalidResult => {
-                tracing::error!(run_id = %request.run_id, %error, "a result was refused that the engine had accepted");
-                // What was refused was not written, so that its number is free.
-                request.events = vec![refused(&request.events, &error)];
+                tracing::error!(run_id = %request.run_id, %error, "coordinator rejected a result that the engine accepted");
+                // The coordinator wrote nothing, so the number is still free.
+                request.events = vec![rejected_end(&request.events, &error)];
                 self.send(&request).await?;
                 Err(Error::InvalidResult(error.message))
             }
-            Err(error) if error.code == Code::PayloadTooLarge && is_ending(&request.events) => {
-                tracing::warn!(run_id = %request.run_id, %error, "the end of a run is too large; it is said in short");
-                request.events = in_short(request.events, &error);
+            Err(error) if error.code == Code::PayloadTooLarge && is_final(&request.events) => {
+                tracing::warn!(run_id = %request.run_id, %error, "run result is too large; finishing without it");
+                request.events = without_output(request.events, &error);
                 Ok(self.send(&request).await?)
             }
             answer => answer.map_err(Error::from),
@@ -99,13 +106,10 @@ impl Attempt {
     }
 
     async fn send(&self, request: &AppendRequest) -> Result<(), slipform_api::Error> {
-        let is_last = is_ending(&request.events);
-        let Appended { stop, .. } = insist(PATIENCE, || match is_last {
-            true => self.api.finish(request),
-            false => self.api.append(request),
-        })
-        .await?;
-        self.said.store(request.number, Ordering::SeqCst);
+        let is_last = is_final(&request.events);
+        let send = || if is_last { self.api.finish(request) } else { self.api.append(request) };
+        let Appended { stop, .. } = retry(RETRY_TIME_MAX, send).await?;
+        self.acknowledged.store(request.number, Ordering::SeqCst);
         if is_last {
             self.is_over.store(true, Ordering::SeqCst);
         } else if stop {
@@ -116,16 +120,25 @@ impl Attempt {
 }
 
 impl Coordinator for Attempt {
-    fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>> {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> CoordinatorFuture<'a, Vec<Event>> {
         let own = self.job.journal.iter().filter(|event| event.session_id == *session);
         Box::pin(std::future::ready(Ok(own.cloned().collect())))
     }
 
-    fn append<'a>(&'a self, _: &'a SessionId, _: &'a RunId, bodies: Vec<EventBody>) -> Reported<'a, ()> {
-        Box::pin(self.say(bodies))
+    fn append<'a>(
+        &'a self,
+        _: &'a SessionId,
+        _: &'a RunId,
+        bodies: Vec<EventBody>,
+    ) -> CoordinatorFuture<'a, ()> {
+        Box::pin(self.append_events(bodies))
     }
 
-    fn delegate<'a>(&'a self, _: &'a RunContext, child: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+    fn delegate<'a>(
+        &'a self,
+        _: &'a RunContext,
+        child: &'a Child,
+    ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>> {
         Box::pin(async move {
             let (session_id, parameters) = match &child.task {
                 ChildTask::Start { parameters } => (None, parameters.clone()),
@@ -144,27 +157,27 @@ impl Coordinator for Attempt {
                 output_schema: child.output_schema.clone(),
                 output_schema_name: child.output_schema_name.clone(),
             };
-            Ok(match insist(PATIENCE, || self.api.delegate(&request)).await? {
-                ChildAnswer::Accepted { session_id, run_id } => Ok(Accepted { session_id, run_id }),
+            Ok(match retry(RETRY_TIME_MAX, || self.api.delegate(&request)).await? {
+                ChildAnswer::Accepted { session_id, run_id } => Ok(AcceptedChild { session_id, run_id }),
                 ChildAnswer::Refused { reason } => Err(reason),
             })
         })
     }
 }
 
-fn is_ending(events: &[EventBody]) -> bool {
+fn is_final(events: &[EventBody]) -> bool {
     matches!(events.last(), Some(EventBody::RunCompleted { .. }))
 }
 
-/// The end of a run without what makes it long. Replies are in the journal in any case.
-fn in_short(events: Vec<EventBody>, refusal: &slipform_api::Error) -> Vec<EventBody> {
+/// Returns the final events of a run without its output, which may be large. The journal has the replies.
+fn without_output(events: Vec<EventBody>, rejection: &slipform_api::Error) -> Vec<EventBody> {
     let notes = events
         .iter()
         .filter(|body| !matches!(body, EventBody::Result { .. } | EventBody::RunCompleted { .. }));
-    let mut short: Vec<EventBody> = notes.cloned().collect();
-    let errors = vec![format!("what the run kept is in its journal: {}", refusal.message)];
+    let mut shortened: Vec<EventBody> = notes.cloned().collect();
+    let errors = vec![format!("partial results are in the run's journal: {}", rejection.message)];
     let salvage = Some(Box::new(Salvage { errors, ..Salvage::default() }));
-    short.extend(events.into_iter().filter_map(|body| match body {
+    shortened.extend(events.into_iter().filter_map(|body| match body {
         EventBody::RunCompleted { status, error: Some(error), receipt, .. } => {
             let error = RunError { last_output: None, response: None, ..*error };
             Some(EventBody::RunCompleted {
@@ -174,18 +187,18 @@ fn in_short(events: Vec<EventBody>, refusal: &slipform_api::Error) -> Vec<EventB
                 receipt,
             })
         }
-        EventBody::RunCompleted { .. } => Some(ended(
+        EventBody::RunCompleted { .. } => Some(failed_end(
             RunErrorType::LimitExceeded,
-            format!("the result is larger than the coordinator takes: {}", refusal.message),
+            format!("result exceeds the coordinator's size limit: {}", rejection.message),
             salvage.clone(),
         )),
         _ => None,
     }));
-    short
+    shortened
 }
 
-/// The end of a run that failed, said without its journal.
-pub(crate) fn ended(kind: RunErrorType, message: String, salvage: Option<Box<Salvage>>) -> EventBody {
+/// Returns the final event of a failed run without receipt.
+pub(crate) fn failed_end(kind: RunErrorType, message: String, salvage: Option<Box<Salvage>>) -> EventBody {
     let error = RunError {
         kind,
         message,
@@ -203,8 +216,9 @@ pub(crate) fn ended(kind: RunErrorType, message: String, salvage: Option<Box<Sal
     }
 }
 
-/// The end of a run whose result the coordinator does not take. The result is kept as what can still be used.
-fn refused(events: &[EventBody], error: &slipform_api::Error) -> EventBody {
+/// Returns the final event of a run whose result the coordinator rejected. The result becomes the best
+/// candidate of the salvage.
+fn rejected_end(events: &[EventBody], error: &slipform_api::Error) -> EventBody {
     let result = events.iter().find_map(|body| match body {
         EventBody::Result { result_data, receipt, .. } => Some((result_data.clone(), receipt)),
         _ => None,
@@ -218,7 +232,7 @@ fn refused(events: &[EventBody], error: &slipform_api::Error) -> EventBody {
         status: RunStatus::Failed,
         error: Some(Box::new(RunError {
             kind: RunErrorType::OutputSchemaValidationFailed,
-            message: format!("the coordinator refused the result: {}", error.message),
+            message: format!("coordinator rejected the result: {}", error.message),
             validation_errors: errors.clone(),
             last_output: None,
             calls,

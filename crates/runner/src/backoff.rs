@@ -1,4 +1,4 @@
-//! Asking a coordinator again that is away.
+//! Retries requests to a coordinator with exponential backoff.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use slipform_api::Answer;
 use tokio::time::Instant;
 
-/// The first wait. Shorter ones would not let a coordinator come back.
+/// The first delay. A shorter one would not give a coordinator time to restart.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 
-/// The longest wait between two tries: a coordinator that is back finds its runners within that time.
+/// The longest delay, which bounds the time until runners notice that the coordinator is reachable again.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Waits that double, up to a bound.
+/// Delays that double up to a limit.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -26,13 +26,13 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after this many failures before, at most `longest`.
+    /// Returns the backoff after this many failures, with delays of at most `longest`.
     pub(crate) fn after(failures: u32, longest: Duration) -> Backoff {
         let next = WAIT_MIN.saturating_mul(1 << failures.min(16)).min(longest);
         Backoff { next, longest }
     }
 
-    /// How long to wait now; the next wait is twice as long.
+    /// Returns the next delay and doubles the one after it.
     pub(crate) fn wait(&mut self) -> Duration {
         let wait = self.next;
         self.next = (wait * 2).min(self.longest);
@@ -40,29 +40,29 @@ impl Backoff {
     }
 }
 
-/// Between half of the wait and the whole, so that many runners do not come back at the same moment.
+/// Returns a random delay between half of `wait` and all of it, so that runners do not retry in lockstep.
 fn jittered(wait: Duration) -> Duration {
-    // The hasher's keys are random; that is all the randomness needed here.
+    // `RandomState` has random keys, which is enough randomness here.
     let random = RandomState::new().hash_one(0_u8) % 1024;
     wait / 2 + wait.mul_f64(random as f64 / 2048.0)
 }
 
-/// Asks until there is an answer that does not pass, or until `patience` is spent.
-pub(crate) async fn insist<'a, T>(
-    patience: Duration,
-    ask: impl Fn() -> Answer<'a, T>,
+/// Repeats a request until it succeeds, fails permanently, or `time_max` has elapsed.
+pub(crate) async fn retry<'a, T>(
+    time_max: Duration,
+    request: impl Fn() -> Answer<'a, T>,
 ) -> Result<T, slipform_api::Error> {
-    let (began, mut backoff) = (Instant::now(), Backoff::default());
+    let (started, mut backoff) = (Instant::now(), Backoff::default());
     loop {
-        let error = match ask().await {
+        let error = match request().await {
             Err(error) if error.code.is_passing() => error,
             answer => return answer,
         };
         let wait = backoff.wait();
-        if began.elapsed() + wait > patience {
+        if started.elapsed() + wait > time_max {
             return Err(error);
         }
-        tracing::debug!(%error, ?wait, "the coordinator is asked again");
+        tracing::debug!(%error, ?wait, "retrying request to the coordinator");
         tokio::time::sleep(wait).await;
     }
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_their_bound() {
+    fn delays_double_up_to_their_limit() {
         let mut backoff = Backoff::default();
         for longest in [100, 200, 400, 800, 1600, 3200, 5000, 5000] {
             let (wait, longest) = (backoff.wait(), Duration::from_millis(longest));

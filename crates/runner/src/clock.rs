@@ -1,16 +1,16 @@
-//! Time, as the journal writes it.
+//! Timestamps for the journal.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipform_types::timestamp;
 
-/// Where a runner reads the time. Tests bring their own.
+/// The source of timestamps. Tests use a fixed one.
 pub trait Clock: Send + Sync {
-    /// The time now, in RFC 3339 and UTC.
+    /// Returns the current time in RFC 3339 and UTC.
     fn now(&self) -> String;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! One run, driven to its end.
+//! Drives one run: asks the engine for the next action, performs it, and appends what happened.
 
 use serde_json::Value;
 use slipform_engine::{Action, ModelCall, State, next};
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Error;
-use crate::journal::{Accepted, Coordinator};
+use crate::journal::{AcceptedChild, Coordinator};
 use crate::partial::Partial;
 use crate::run_context::RunContext;
 use crate::secrets::Secrets;
 use crate::spans;
 
-/// A way to stop a run from outside.
+/// Requests that a run stops. Clones share the request.
 #[derive(Debug, Clone)]
 pub struct StopSignal(watch::Sender<bool>);
 
@@ -26,7 +26,7 @@ impl Default for StopSignal {
 }
 
 impl StopSignal {
-    /// Asks the run to stop.
+    /// Requests the stop.
     pub fn request(&self) {
         self.0.send_replace(true);
     }
@@ -36,18 +36,18 @@ impl StopSignal {
     }
 
     pub(crate) async fn requested(&self) {
-        // The sender lives as long as this, so that waiting cannot fail.
+        // `self` owns a sender, so waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|stop| *stop).await;
     }
 }
 
-/// Someone who watches runs.
+/// Observes runs, for progress display. All methods have empty defaults.
 pub trait Progress: Watch {
-    /// A call begins.
+    /// Called before a model call.
     fn calling(&self, context: &RunContext, call: &ModelCall) {
         let _ = (context, call);
     }
-    /// Something was decided or happened.
+    /// Called for every event before it is appended.
     fn happened(&self, context: &RunContext, body: &EventBody) {
         let _ = (context, body);
     }
@@ -55,62 +55,64 @@ pub trait Progress: Watch {
 
 impl Progress for () {}
 
-/// How far a run was driven.
+/// The result of driving a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Driven {
-    /// To its end.
+pub enum DriveOutcome {
+    /// The run has ended.
     Ended(Outcome),
-    /// To where it waits for a child. Whoever appends `child_completed` has it driven on.
+    /// The run waits for a child. The coordinator assigns it again after `child_completed`.
     Parked,
 }
 
-/// Drives a run to its end, or to where it waits: asks the engine, does what it says, appends what happened.
+/// Drives a run until it ends or waits for a child.
 pub async fn drive(
     context: &RunContext,
     coordinator: &dyn Coordinator,
     stop: &StopSignal,
     progress: &dyn Progress,
-) -> Result<Driven, Error> {
+) -> Result<DriveOutcome, Error> {
     let span = spans::run(context);
-    let driven = drive_within(context, coordinator, stop, progress).instrument(span.clone()).await;
-    if let Ok(Driven::Ended(outcome)) = &driven {
-        spans::ended(&span, outcome);
+    let driven = drive_in_span(context, coordinator, stop, progress).instrument(span.clone()).await;
+    if let Ok(DriveOutcome::Ended(outcome)) = &driven {
+        spans::record_outcome(&span, outcome);
     }
     driven
 }
 
-async fn drive_within(
+async fn drive_in_span(
     context: &RunContext,
     coordinator: &dyn Coordinator,
     stop: &StopSignal,
     progress: &dyn Progress,
-) -> Result<Driven, Error> {
+) -> Result<DriveOutcome, Error> {
     let journal = coordinator.journal(&context.session_id).await?;
     let is_begun = journal.iter().any(|event| event.run_id == context.run_id);
-    let is_filled = asked_for(&journal, context).is_some_and(|blueprint| *blueprint != *context.blueprint);
+    let is_resolved =
+        submitted_blueprint(&journal, context).is_some_and(|blueprint| *blueprint != *context.blueprint);
     let state = State::from_journal(&journal)?;
-    // A run that has ended stays as it is: nothing may follow its last event.
+    // A run that has ended must not get further events.
     if let (true, Some(outcome), None) = (is_begun, state.outcome(), next(&state)) {
-        return Ok(Driven::Ended(outcome.clone()));
+        return Ok(DriveOutcome::Ended(outcome.clone()));
     }
-    // A deadline that was set stands: the blueprint's limit does not begin anew with each attempt.
-    let until = context.until.or_else(|| context.time_from_now());
-    // What children found while the run was parked is in its journal already, and new to whoever watches.
-    let is_news =
+    // The coordinator's deadline takes precedence: the blueprint's limit must not restart with each attempt.
+    let deadline = context.deadline.or_else(|| context.deadline_from_now());
+    // Children that ended while the run was parked have appended their results, which `progress` has not
+    // seen.
+    let is_unseen =
         |event: &&Event| matches!(event.body, EventBody::ChildCompleted(_)) && event.run_id == context.run_id;
-    let first = journal.len() - journal.iter().rev().take_while(is_news).count();
+    let first = journal.len() - journal.iter().rev().take_while(is_unseen).count();
     journal[first..].iter().for_each(|event| progress.happened(context, &event.body));
     let secrets = context.secrets.with(context.environment.secret_values());
-    let mut drive = Drive { context, coordinator, progress, secrets, state, until };
+    let mut drive = Drive { context, coordinator, progress, secrets, state, deadline };
     if !is_begun {
         drive.append(vec![context.run_start()]).await?;
     }
-    drive.attempt(is_filled, stop).await?;
+    drive.attempt(is_resolved, stop).await?;
     drive.run(stop).await
 }
 
-/// The agent as the run was asked for: with its placeholders.
-fn asked_for<'j>(journal: &'j [Event], context: &RunContext) -> Option<&'j Blueprint> {
+/// Returns the agent as it was submitted, with unresolved placeholders.
+fn submitted_blueprint<'j>(journal: &'j [Event], context: &RunContext) -> Option<&'j Blueprint> {
     let mut own = journal.iter().filter(|event| event.run_id == context.run_id);
     own.find_map(|event| match &event.body {
         EventBody::RunStart { blueprint, .. } => Some(&**blueprint),
@@ -118,19 +120,19 @@ fn asked_for<'j>(journal: &'j [Event], context: &RunContext) -> Option<&'j Bluep
     })
 }
 
-/// Drives a run that has nobody to wait for to its end.
+/// Drives a run without children to its end.
 ///
 /// # Errors
-/// As [`drive`], and when the run waits for a child all the same.
-pub async fn perform(
+/// As [`drive`], and [`Error::Parked`] when the run waits for a child.
+pub async fn drive_to_end(
     context: &RunContext,
     coordinator: &dyn Coordinator,
     stop: &StopSignal,
     progress: &dyn Progress,
 ) -> Result<Outcome, Error> {
     match drive(context, coordinator, stop, progress).await? {
-        Driven::Ended(outcome) => Ok(outcome),
-        Driven::Parked => Err(Error::Parked),
+        DriveOutcome::Ended(outcome) => Ok(outcome),
+        DriveOutcome::Parked => Err(Error::Parked),
     }
 }
 
@@ -138,25 +140,25 @@ pub(crate) struct Drive<'a> {
     pub(crate) context: &'a RunContext,
     coordinator: &'a dyn Coordinator,
     progress: &'a dyn Progress,
-    /// Those of the process and those of the agent's variables.
+    /// The secrets of the process and those in the agent's variables.
     secrets: Secrets,
     state: State,
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
-/// Why something was not waited for.
+/// The reason why waiting was interrupted.
 pub(crate) enum Interruption {
     Stop,
     Deadline,
 }
 
 impl Interruption {
-    fn body(self) -> EventBody {
-        self.after(None)
+    fn event(self) -> EventBody {
+        self.event_with(None)
     }
 
-    /// With what was written by then of the reply that was not waited for.
-    fn after(self, partial: Option<String>) -> EventBody {
+    /// Returns the event for the interruption, with the text of the reply that was in progress.
+    fn event_with(self, partial: Option<String>) -> EventBody {
         match self {
             Interruption::Stop => EventBody::StopRequested { partial },
             Interruption::Deadline => EventBody::DeadlineReached { partial },
@@ -165,43 +167,43 @@ impl Interruption {
 }
 
 impl Drive<'_> {
-    /// Opens the tools and says what there is to work with.
-    async fn attempt(&mut self, is_filled: bool, stop: &StopSignal) -> Result<(), Error> {
+    /// Opens the tools and appends `attempt_started`.
+    async fn attempt(&mut self, is_resolved: bool, stop: &StopSignal) -> Result<(), Error> {
         let opened = self.unless_interrupted(stop, self.context.toolbox()).await;
-        let (definitions, trouble) = match opened {
+        let (definitions, failure) = match opened {
             Ok(Ok(toolbox)) => (toolbox.definitions(), None),
             Ok(Err(error)) => (Vec::new(), Some(EventBody::ToolsFailed { error: error.to_string() })),
-            Err(cut) => (Vec::new(), Some(cut.body())),
+            Err(interruption) => (Vec::new(), Some(interruption.event())),
         };
-        // What cannot be had ends the run before there is an attempt.
-        match trouble {
+        // A failure to open the tools ends the run without an attempt.
+        match failure {
             Some(body) => self.append(vec![body]).await,
-            None => self.append(vec![self.context.attempt_started(definitions, is_filled)]).await,
+            None => self.append(vec![self.context.attempt_started(definitions, is_resolved)]).await,
         }
     }
 
-    async fn run(mut self, stop: &StopSignal) -> Result<Driven, Error> {
+    async fn run(mut self, stop: &StopSignal) -> Result<DriveOutcome, Error> {
         loop {
             match next(&self.state) {
                 Some(Action::Note(body)) => self.append(vec![*body]).await?,
                 Some(Action::Finish(outcome)) => {
-                    self.append(ending(&outcome)).await?;
-                    return Ok(Driven::Ended(*outcome));
+                    self.append(final_events(&outcome)).await?;
+                    return Ok(DriveOutcome::Ended(*outcome));
                 }
-                Some(Action::Park) => return Ok(Driven::Parked),
+                Some(Action::Park) => return Ok(DriveOutcome::Parked),
                 Some(action) => {
-                    if let Some(cut) = self.interruption(stop) {
-                        self.append_interruption(cut).await?;
+                    if let Some(interruption) = self.interruption(stop) {
+                        self.append_interruption(interruption).await?;
                         continue;
                     }
-                    self.act(action, stop).await?;
+                    self.perform(action, stop).await?;
                 }
-                None => return Err(Error::Stuck),
+                None => return Err(Error::NoNextAction),
             }
         }
     }
 
-    async fn act(&mut self, action: Action, stop: &StopSignal) -> Result<(), Error> {
+    async fn perform(&mut self, action: Action, stop: &StopSignal) -> Result<(), Error> {
         match action {
             Action::Call(call) => {
                 let body = self.call(&call, stop).await?;
@@ -209,15 +211,15 @@ impl Drive<'_> {
             }
             Action::Tools(calls) => self.call_tools(calls, stop).await,
             Action::Execute(execution) => self.execute(&execution, stop).await,
-            Action::VerifyPaths(paths) => self.look(paths, stop).await,
+            Action::VerifyPaths(paths) => self.verify_paths(paths, stop).await,
             Action::Delegate(child) => {
-                let asked = self.coordinator.delegate(self.context, &child);
-                let accepted = match self.unless_interrupted(stop, asked).await {
+                let request = self.coordinator.delegate(self.context, &child);
+                let accepted = match self.unless_interrupted(stop, request).await {
                     Ok(accepted) => accepted?,
-                    Err(cut) => return self.append_interruption(cut).await,
+                    Err(interruption) => return self.append_interruption(interruption).await,
                 };
                 let body = match accepted {
-                    Ok(Accepted { session_id, run_id }) => EventBody::ChildStarted {
+                    Ok(AcceptedChild { session_id, run_id }) => EventBody::ChildStarted {
                         call_id: child.call_id,
                         agent_name: child.agent_name,
                         child_session_id: session_id,
@@ -233,7 +235,7 @@ impl Drive<'_> {
                 };
                 self.append(vec![body]).await
             }
-            _ => Err(Error::Stuck),
+            _ => Err(Error::NoNextAction),
         }
     }
 
@@ -242,12 +244,13 @@ impl Drive<'_> {
         for mut body in bodies {
             self.context.environment.hide_values(&mut body);
             let written = match self.context.journaled(&body) {
-                // Prompts are made of values that are not written.
+                // The engine needs the values in prompts that the journal must not contain.
                 Some(written) => {
                     self.state.fold(&body)?;
                     self.secrets.redact_event(written)
                 }
-                // Everything else the engine decides by what is written.
+                // For all other events the engine sees what the journal contains, so that a replay decides
+                // the same.
                 None => {
                     let written = self.secrets.redact_event(body);
                     self.state.fold(&written)?;
@@ -257,36 +260,36 @@ impl Drive<'_> {
             self.progress.happened(self.context, &written);
             journaled.push(written);
         }
-        // Nothing follows from the events before they are acknowledged: a refusal ends the drive.
+        // The caller acts on events only after the coordinator acknowledged them; a rejection ends the drive.
         self.coordinator.append(&self.context.session_id, &self.context.run_id, journaled).await
     }
 
-    /// Appends that something was not waited for.
-    pub(crate) async fn append_interruption(&mut self, cut: Interruption) -> Result<(), Error> {
-        self.append(vec![cut.body()]).await
+    /// Appends the event for an interruption.
+    pub(crate) async fn append_interruption(&mut self, interruption: Interruption) -> Result<(), Error> {
+        self.append(vec![interruption.event()]).await
     }
 
-    /// How much of the run's time is left, where it is limited.
+    /// Returns the time until the run's deadline; `None` without a deadline.
     pub(crate) fn time_left(&self) -> Option<std::time::Duration> {
-        Some(self.until?.saturating_duration_since(Instant::now()))
+        Some(self.deadline?.saturating_duration_since(Instant::now()))
     }
 
     fn interruption(&self, stop: &StopSignal) -> Option<Interruption> {
         if stop.is_requested() {
             return Some(Interruption::Stop);
         }
-        self.until.filter(|until| *until <= Instant::now()).map(|_| Interruption::Deadline)
+        self.deadline.filter(|deadline| *deadline <= Instant::now()).map(|_| Interruption::Deadline)
     }
 
-    /// What a future gives, unless the run is stopped or its time is up before that.
+    /// Awaits a future, unless the run is stopped or reaches its deadline first.
     pub(crate) async fn unless_interrupted<T>(
         &self,
         stop: &StopSignal,
         future: impl Future<Output = T>,
     ) -> Result<T, Interruption> {
         let deadline = async {
-            match self.until {
-                Some(until) => tokio::time::sleep_until(until).await,
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
                 None => std::future::pending().await,
             }
         };
@@ -298,26 +301,26 @@ impl Drive<'_> {
         }
     }
 
-    /// Makes one call, unless the run is stopped or its time is up before the reply is there.
+    /// Calls a model, unless the run is stopped or reaches its deadline first.
     async fn call(&self, call: &ModelCall, stop: &StopSignal) -> Result<EventBody, Error> {
         let rung = self.context.rung(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
         let is_program = rung.tier.backend.kind == BackendKind::Command;
         let invocation = is_program.then(|| self.context.invocation(self.state.is_resumed()));
         self.progress.calling(self.context, call);
-        let partial = Partial::of(self.progress);
+        let partial = Partial::new(self.progress);
         let watch: &dyn Watch = &partial;
         let span = spans::chat(&rung.tier.backend);
         let answer = span.in_scope(|| {
             rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch })
         });
         Ok(match self.unless_interrupted(stop, answer.instrument(span.clone())).await {
-            Err(cut) => {
-                let body = cut.after(partial.written());
-                spans::cut(&span, &body);
+            Err(interruption) => {
+                let body = interruption.event_with(partial.written());
+                spans::record_interruption(&span, &body);
                 body
             }
             Ok(Ok(mut reply)) => {
-                spans::replied(&span, &reply);
+                spans::record_usage(&span, &reply);
                 EventBody::Message {
                     role: Role::Assistant,
                     content: std::mem::take(&mut reply.text),
@@ -326,15 +329,15 @@ impl Drive<'_> {
                 }
             }
             Ok(Err(error)) => {
-                spans::call_failed(&span, &error);
+                spans::record_call_error(&span, &error);
                 EventBody::CallFailed { error: error.to_call_error() }
             }
         })
     }
 }
 
-/// The events that end a run. They belong together: there is no result without an end.
-pub(crate) fn ending(outcome: &Outcome) -> Vec<EventBody> {
+/// Returns the events that end a run. They are appended together, so that no result exists without an end.
+pub(crate) fn final_events(outcome: &Outcome) -> Vec<EventBody> {
     let status = State::status(outcome);
     match outcome {
         Outcome::Completed(success) => vec![

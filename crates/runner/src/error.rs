@@ -1,40 +1,40 @@
-//! What can keep a runner from its work.
+//! Errors of runs and workers.
 
-/// Why a run could not be driven to its end, or a worker could not work.
+/// A run that could not be driven to its end, or a worker that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The journal cannot be folded.
-    #[error("the run's journal cannot be used")]
+    /// The journal cannot be folded into a state.
+    #[error("run journal cannot be replayed")]
     Engine(#[from] slipform_engine::Error),
-    /// The journal that came with a piece of work is none.
-    #[error("the run's journal cannot be read: {0}")]
-    Unreadable(String),
-    /// The coordinator does not take what is said to it, or was away for too long.
-    #[error("the coordinator does not take it")]
+    /// The journal of an assignment contains an invalid event, or lacks the run's start.
+    #[error("run journal is invalid: {0}")]
+    InvalidJournal(String),
+    /// The coordinator rejected a request, or was unreachable for too long.
+    #[error("request to the coordinator failed")]
     Coordinator(#[source] slipform_api::Error),
-    /// The run is somebody else's by now: nothing more may be said about it.
-    #[error("the attempt is no longer the run's latest")]
+    /// Another attempt owns the run. This one must not append anything.
+    #[error("attempt is stale; another attempt owns the run")]
     Stale,
-    /// The coordinator finds that the result does not satisfy the contract. The run has ended as a failure.
-    #[error("the coordinator refused the result: {0}")]
+    /// The result does not satisfy the stored contract. The run has ended as a failure.
+    #[error("coordinator rejected the result: {0}")]
     InvalidResult(String),
-    /// The way to the coordinator broke in a way that it never does.
-    #[error("the worker broke off: {0}")]
-    Broken(String),
-    /// The engine asks a backend that the claim does not hold.
-    #[error("the run asks for the backend '{0}', which its claim does not hold")]
+    /// A background task of the worker panicked.
+    #[error("worker task failed: {0}")]
+    TaskFailed(String),
+    /// The engine calls a backend that this runner did not prepare for the run.
+    #[error("backend `{0}` is not available on this runner")]
     NoBackend(String),
-    /// The run waits for a child, and nobody is there to wait with it.
-    #[error("the run waits for another agent, and nobody here starts agents")]
+    /// The run waits for a child, but the caller expected it to end.
+    #[error("run waits for a child agent, which cannot be started here")]
     Parked,
-    /// The engine has nothing to say although the run goes on.
-    #[error("the run cannot go on: its journal holds no attempt")]
-    Stuck,
+    /// The engine returns no action although the run has not ended.
+    #[error("run cannot continue; its journal contains no attempt")]
+    NoNextAction,
 }
 
 impl Error {
-    /// The error with all its causes, on one line for logs.
-    pub(crate) fn whole(&self) -> String {
+    /// Returns the error with all its sources, on one line for logs.
+    pub(crate) fn with_sources(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {

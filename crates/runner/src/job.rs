@@ -1,4 +1,4 @@
-//! A piece of work as a coordinator gives it, and whoever knows what it takes to do it.
+//! An assignment with its parsed journal, and the provider of the resources it needs.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,96 +11,99 @@ use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, Ru
 use crate::error::Error;
 use crate::run_context::RunContext;
 
-/// The answer to a job: a claim, or why there can be none.
+/// The result of preparing a job: the run's context, or the reason why the run fails.
 pub type Prepared<'a> = Pin<Box<dyn Future<Output = Result<RunContext, String>> + Send + 'a>>;
 
-/// Someone who knows backends, keys, folders and placeholders, and makes claims of jobs.
+/// Provides backends, keys, folders and placeholder values for jobs.
 pub trait ResourceProvider: Send + Sync {
-    /// Makes the claim of a job. Where that cannot be done the run fails for the reason that is given.
+    /// Prepares the context of a job. An error fails the run with this reason.
     fn prepare<'a>(&'a self, job: &'a Job) -> Prepared<'a>;
 }
 
-/// A run that a coordinator has given away, with all that its journal says of it.
+/// An assigned run, with everything that its journal says about it.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The session.
+    /// The session that the run belongs to.
     pub session_id: SessionId,
-    /// The run.
+    /// The run's id.
     pub run_id: RunId,
-    /// Whether it begins the session or goes on with it.
+    /// Whether the run starts the session or resumes it.
     pub run_type: RunType,
-    /// The agent as the run's `run_start` has it, placeholders and all.
+    /// The agent from the run's `run_start`, with unresolved placeholders.
     pub blueprint: Arc<Blueprint>,
-    /// What the result has to satisfy.
+    /// The resolved output contract; `None` for runs that return text.
     pub contract: Option<Arc<Contract>>,
-    /// What the caller gave.
+    /// The parameters of the run, validated by the coordinator.
     pub parameters: Value,
-    /// The same as text for the model.
+    /// The parameters as text for the model.
     pub input: String,
-    /// What placeholders are filled from, in every run of the session.
-    pub first: First,
-    /// The folder that the session was given.
+    /// The session's first run, whose values fill placeholders in every run of the session.
+    pub first_run: FirstRun,
+    /// The folder of the session, relative to the project's root; `None` for the root.
     pub project_dir: Option<String>,
-    /// The agents that it may delegate to.
+    /// The agents that this run may delegate to.
     pub agents: Vec<AgentCard>,
-    /// The commands of all agents, whose programs tools do not write to.
+    /// Commands of all agents, whose programs tools do not write to.
     pub commands: Vec<Vec<String>>,
-    /// How much of its time is left.
+    /// Time until the run's deadline; `None` without a deadline.
     pub time_left: Option<Duration>,
-    /// The session's journal so far.
+    /// The session's journal, including earlier runs.
     pub journal: Vec<Event>,
 }
 
-/// The session's first run.
+/// The first run of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct First {
-    /// Its id.
+pub struct FirstRun {
+    /// The first run's id.
     pub run_id: RunId,
-    /// What its caller gave.
+    /// The parameters of the first run.
     pub parameters: Value,
 }
 
 impl Job {
-    /// Reads what a coordinator gave.
+    /// Parses the journal of an assignment.
     ///
     /// # Errors
-    /// When its journal holds what is no event, or does not hold the run's beginning.
-    pub fn read(work: &Assignment) -> Result<Job, Error> {
-        let events = work.journal.iter().zip(1..).map(|(raw, number)| {
+    /// Returns an error when an event is invalid, or the run's `run_start` is missing.
+    pub fn parse(assignment: &Assignment) -> Result<Job, Error> {
+        let events = assignment.journal.iter().zip(1..).map(|(raw, number)| {
             serde_json::from_str(raw.get())
-                .map_err(|error| Error::Unreadable(format!("its event {number} is none: {error}")))
+                .map_err(|error| Error::InvalidJournal(format!("event {number} is invalid: {error}")))
         });
         let journal = events.collect::<Result<Vec<Event>, Error>>()?;
-        let missing = || Error::Unreadable(format!("it does not hold the run_start of {}", work.run_id));
+        let missing = || Error::InvalidJournal(format!("`run_start` of {} is missing", assignment.run_id));
         let mut starts = journal.iter().filter(|event| matches!(event.body, EventBody::RunStart { .. }));
         let first = starts.clone().next().ok_or_else(missing)?;
-        let own = starts.find(|event| event.run_id == work.run_id).ok_or_else(missing)?;
+        let own = starts.find(|event| event.run_id == assignment.run_id).ok_or_else(missing)?;
         let (
-            EventBody::RunStart { parameters: given, .. },
+            EventBody::RunStart { parameters: first_parameters, .. },
             EventBody::RunStart { run_type, blueprint, contract, parameters, input },
         ) = (&first.body, &own.body)
         else {
             return Err(missing());
         };
         Ok(Job {
-            session_id: work.session_id.clone(),
-            run_id: work.run_id.clone(),
+            session_id: assignment.session_id.clone(),
+            run_id: assignment.run_id.clone(),
             run_type: *run_type,
             blueprint: blueprint.clone(),
             contract: contract.clone(),
             parameters: parameters.clone(),
             input: input.clone(),
-            first: First { run_id: first.run_id.clone(), parameters: given.clone() },
-            project_dir: work.project_dir.clone(),
-            agents: work.agents.clone(),
-            commands: work.commands.clone(),
-            // Time that is up is no time, and not a mistake.
-            time_left: work.time_left_ms.map(|left| Duration::from_millis(left.try_into().unwrap_or(0))),
+            first_run: FirstRun { run_id: first.run_id.clone(), parameters: first_parameters.clone() },
+            project_dir: assignment.project_dir.clone(),
+            agents: assignment.agents.clone(),
+            commands: assignment.commands.clone(),
+            // A negative time means that the deadline has passed.
+            time_left: assignment
+                .time_left_ms
+                .map(|left| Duration::from_millis(left.try_into().unwrap_or(0))),
             journal,
         })
     }
 
-    /// The claim as far as the journal knows it: without backends and variables, placeholders not filled in.
+    /// Returns the context as far as the journal determines it: without backends and variables, with
+    /// unresolved placeholders.
     pub fn context(&self) -> RunContext {
         let blank = RunContext::new(self.session_id.clone(), self.run_id.clone(), self.blueprint.clone());
         RunContext {
@@ -129,7 +132,7 @@ mod tests {
         })
     }
 
-    fn work(run: u8, journal: &[Value]) -> Assignment {
+    fn assignment(run: u8, journal: &[Value]) -> Assignment {
         serde_json::from_str(
             &json!({
                 "run_id": RunId::from_random([run; 6]), "token": 1, "session_id": SessionId::from_random([9; 6]),
@@ -141,24 +144,24 @@ mod tests {
     }
 
     #[test]
-    fn a_later_run_of_a_session_knows_what_the_first_was_given() {
+    fn later_run_of_a_session_has_the_parameters_of_the_first() {
         let journal = [start(1, "start_session", "First."), start(2, "resume_session", "Go on.")];
-        let job = Job::read(&work(2, &journal)).unwrap();
+        let job = Job::parse(&assignment(2, &journal)).unwrap();
         assert_eq!((job.run_type, job.input.as_str()), (RunType::ResumeSession, "Go on."));
-        let first = First { run_id: RunId::from_random([1; 6]), parameters: json!({"prompt": "First."}) };
-        assert_eq!(job.first, first);
+        let first = FirstRun { run_id: RunId::from_random([1; 6]), parameters: json!({"prompt": "First."}) };
+        assert_eq!(job.first_run, first);
         assert_eq!((job.time_left, job.journal.len()), (Some(Duration::from_millis(1500)), 2));
-        let claim = job.context();
-        assert_eq!((claim.project_dir.as_str(), claim.input.as_str()), ("/srv/one", "Go on."));
+        let context = job.context();
+        assert_eq!((context.project_dir.as_str(), context.input.as_str()), ("/srv/one", "Go on."));
     }
 
     #[test]
-    fn a_journal_that_is_none_is_refused_with_the_place() {
-        let refused = |run, journal: &[Value]| Job::read(&work(run, journal)).unwrap_err().to_string();
+    fn invalid_journal_is_refused_with_the_event_number() {
+        let refused = |run, journal: &[Value]| Job::parse(&assignment(run, journal)).unwrap_err().to_string();
         let first = start(1, "start_session", "First.");
-        let spoilt = refused(1, &[first.clone(), json!({"seq": 2})]);
-        assert!(spoilt.starts_with("the run's journal cannot be read: its event 2 is none: "), "{spoilt}");
+        let invalid = refused(1, &[first.clone(), json!({"seq": 2})]);
+        assert!(invalid.starts_with("run journal is invalid: event 2 is invalid: "), "{invalid}");
         let missing = refused(2, &[first]);
-        assert!(missing.ends_with("it does not hold the run_start of run_020202020202"), "{missing}");
+        assert!(missing.ends_with("`run_start` of run_020202020202 is missing"), "{missing}");
     }
 }

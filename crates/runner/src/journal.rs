@@ -1,4 +1,4 @@
-//! Whom a runner reports to.
+//! The interface through which a drive reads and appends events, and an in-memory implementation.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,57 +10,57 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::run_context::RunContext;
 
-/// The answer to a report.
-pub type Reported<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+/// The future of a coordinator's answer.
+pub type CoordinatorFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// A child that was accepted.
+/// A child run that the coordinator has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
-    /// Its session.
+pub struct AcceptedChild {
+    /// The child's session.
     pub session_id: SessionId,
-    /// Its run.
+    /// The child's run.
     pub run_id: RunId,
 }
 
-/// Keeps the journals of sessions, and takes on the runs of children.
+/// Keeps the journals of sessions and accepts child runs.
 pub trait Coordinator: Send + Sync {
-    /// The session's journal so far; empty for one that nobody has worked on.
-    fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>>;
+    /// Returns the session's journal; empty for a new session.
+    fn journal<'a>(&'a self, session: &'a SessionId) -> CoordinatorFuture<'a, Vec<Event>>;
 
-    /// Appends what happened. What was acknowledged is never lost.
+    /// Appends events. Acknowledged events are durable.
     fn append<'a>(
         &'a self,
         session: &'a SessionId,
         run: &'a RunId,
         bodies: Vec<EventBody>,
-    ) -> Reported<'a, ()>;
+    ) -> CoordinatorFuture<'a, ()>;
 
-    /// Takes on the run of a child, or says why not in words that its parent can do something with.
+    /// Starts or resumes a child run. The inner error is the refusal that the parent's model reads.
     fn delegate<'a>(
         &'a self,
         parent: &'a RunContext,
         child: &'a Child,
-    ) -> Reported<'a, Result<Accepted, String>>;
+    ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>>;
 }
 
-/// A coordinator inside the process that keeps journals and does nothing else: it takes no children on.
-pub struct Memory {
+/// An in-memory journal. It refuses to start children.
+pub struct MemoryJournal {
     clock: Arc<dyn Clock>,
     events: Mutex<Vec<Event>>,
 }
 
-impl Memory {
-    /// An empty journal.
-    pub fn new(clock: Arc<dyn Clock>) -> Memory {
-        Memory::holding(clock, Vec::new())
+impl MemoryJournal {
+    /// Creates an empty journal.
+    pub fn new(clock: Arc<dyn Clock>) -> MemoryJournal {
+        MemoryJournal::with_events(clock, Vec::new())
     }
 
-    /// A journal that someone else began.
-    pub fn holding(clock: Arc<dyn Clock>, events: Vec<Event>) -> Memory {
-        Memory { clock, events: Mutex::new(events) }
+    /// Creates a journal with existing events.
+    pub fn with_events(clock: Arc<dyn Clock>, events: Vec<Event>) -> MemoryJournal {
+        MemoryJournal { clock, events: Mutex::new(events) }
     }
 
-    /// Everything that happened so far, in all sessions.
+    /// Returns the events of all sessions, in the order in which they were appended.
     pub fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -76,8 +76,8 @@ impl Memory {
     }
 }
 
-impl Coordinator for Memory {
-    fn journal<'a>(&'a self, session: &'a SessionId) -> Reported<'a, Vec<Event>> {
+impl Coordinator for MemoryJournal {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> CoordinatorFuture<'a, Vec<Event>> {
         let events = self.events().into_iter().filter(|event| event.session_id == *session).collect();
         Box::pin(std::future::ready(Ok(events)))
     }
@@ -87,12 +87,16 @@ impl Coordinator for Memory {
         session: &'a SessionId,
         run: &'a RunId,
         bodies: Vec<EventBody>,
-    ) -> Reported<'a, ()> {
+    ) -> CoordinatorFuture<'a, ()> {
         self.write(session, run, bodies);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn delegate<'a>(&'a self, _: &'a RunContext, _: &'a Child) -> Reported<'a, Result<Accepted, String>> {
+    fn delegate<'a>(
+        &'a self,
+        _: &'a RunContext,
+        _: &'a Child,
+    ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>> {
         Box::pin(std::future::ready(Ok(Err("there is nobody here who could start an agent".to_owned()))))
     }
 }

@@ -1,17 +1,38 @@
-//! Runners: they claim a run, do what the engine says, and append what happened to the journal.
+//! The runner: claims runs from a coordinator, performs the engine's actions and appends the resulting
+//! events.
 //!
-//! - [`Coordinator`] is whom a runner reports to. [`Memory`] is one inside the process that starts no children and whose
-//!   journal lives as long as it does.
-//! - [`RunContext`] holds everything a run needs; nothing is fetched later.
-//! - [`drive`] performs one run to its end, or to where it waits for a child.
-//! - [`Worker`] takes its work from a coordinator behind a [`slipform_api::RunnerApi`]: it claims as many runs as it has
-//!   slots, says that it lives, and gives back what it holds when it goes home. An [`ResourceProvider`] makes the claim of each
-//!   [`Job`]; an [`Attempt`] carries what happens to the coordinator, and again while that is away.
+//! Modules, in reading order:
 //!
-//! Runs, calls and tools are `tracing` spans under OpenTelemetry's names for generative AI (`invoke_agent`, `chat`,
-//! `execute_tool`); whoever starts the process decides where they go. What is said in them is never recorded.
+//! - `worker`: [`Worker`] registers, claims as many runs as it has slots, sends heartbeats and releases runs
+//!   on shutdown.
+//! - `job`: [`Job`], an assignment with its parsed journal, and [`ResourceProvider`], which prepares its
+//!   resources.
+//! - `run_context`: [`RunContext`], everything that one run needs: agent, contract, backends, folder,
+//!   variables.
+//! - `drive`: [`drive`] performs actions until the run ends or waits for a child.
+//! - `tools`: calls tools and runs the programs of procedural agents.
+//! - `attempt`: [`Attempt`] numbers the events of an attempt and appends them, with retries during an outage.
+//! - `journal`: the trait [`Coordinator`] and [`MemoryJournal`], an in-process journal that starts no
+//!   children.
+//! - `partial`, `secrets`, `variables`: partial replies, redaction, and the environment variables of an
+//!   agent.
+//! - `backoff`, `clock`, `spans`, `error`: retries, time, tracing spans and errors.
 //!
-//! Not in here: deciding (`slipform-engine`), storing, knowing agents.
+//! Runs, model calls and tool calls are `tracing` spans with OpenTelemetry's names for generative AI
+//! (`invoke_agent`, `chat`, `execute_tool`). The process installs the subscriber. Spans never contain
+//! prompts, replies or tool arguments.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use slipform_runner::{MemoryJournal, SystemClock};
+//!
+//! let journal = MemoryJournal::new(Arc::new(SystemClock));
+//! assert!(journal.events().is_empty());
+//! ```
+//!
+//! Not in this crate: deciding the next action (`slipform-engine`), storing journals (`slipform-store`),
+//! loading agents (`slipform-agents`).
 
 mod attempt;
 mod backoff;
@@ -30,10 +51,10 @@ mod worker;
 
 pub use attempt::Attempt;
 pub use clock::{Clock, SystemClock};
-pub use drive::{Driven, Progress, StopSignal, drive, perform};
+pub use drive::{DriveOutcome, Progress, StopSignal, drive, drive_to_end};
 pub use error::Error;
-pub use job::{First, Job, Prepared, ResourceProvider};
-pub use journal::{Accepted, Coordinator, Memory, Reported};
+pub use job::{FirstRun, Job, Prepared, ResourceProvider};
+pub use journal::{AcceptedChild, Coordinator, CoordinatorFuture, MemoryJournal};
 pub use run_context::{LadderRung, RunContext};
 pub use secrets::{Secrets, is_secret_variable};
 pub use slipform_engine::{Child, ChildTask, ModelCall};

@@ -1,15 +1,15 @@
-//! A reply while it is written.
+//! Keeps the text of a reply while it streams.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use slipform_model::{Error, Watch};
 
-/// The most that is kept of a reply that is not waited for. It stands in the journal twice, as what happened and as what
-/// is left of the run; what is longer loses its end.
+/// Maximum size of a partial reply, because the journal stores it twice: in the interruption and in the
+/// salvage. The rest is dropped.
 const PARTIAL_BYTES_MAX: usize = 256 * 1024;
 
-/// Keeps what is written, and passes on all that is told.
+/// Records streamed text and forwards everything to another watch.
 pub(crate) struct Partial<'a> {
     watch: &'a dyn Watch,
     written: Mutex<Written>,
@@ -18,17 +18,17 @@ pub(crate) struct Partial<'a> {
 #[derive(Default)]
 struct Written {
     text: String,
-    /// Whether what comes next begins anew. What was there before is kept until then.
-    is_over: bool,
+    /// Set when the call is retried. The next text replaces the old one; until then the old one is kept.
+    is_superseded: bool,
     is_full: bool,
 }
 
 impl<'a> Partial<'a> {
-    pub(crate) fn of(watch: &'a dyn Watch) -> Partial<'a> {
+    pub(crate) fn new(watch: &'a dyn Watch) -> Partial<'a> {
         Partial { watch, written: Mutex::default() }
     }
 
-    /// What was written so far, where it says anything.
+    /// Takes the text so far; `None` if it is blank.
     pub(crate) fn written(&self) -> Option<String> {
         let text = std::mem::take(&mut self.lock().text);
         Some(text).filter(|text| !text.trim().is_empty())
@@ -46,7 +46,7 @@ impl Watch for Partial<'_> {
 
     fn text(&self, piece: &str) {
         let mut written = self.lock();
-        if written.is_over {
+        if written.is_superseded {
             *written = Written::default();
         }
         if !written.is_full {
@@ -59,7 +59,7 @@ impl Watch for Partial<'_> {
     }
 
     fn waiting(&self, wait: Duration, error: &Error) {
-        self.lock().is_over = true;
+        self.lock().is_superseded = true;
         self.watch.waiting(wait, error);
     }
 }
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_try_counts_once_it_says_something() {
-        let partial = Partial::of(&());
+    fn text_of_a_retry_replaces_the_earlier_text() {
+        let partial = Partial::new(&());
         partial.text("one ");
         partial.text("two");
         let error = Error::Incomplete { reason: "it broke off".to_owned() };
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_has_no_holes() {
-        let partial = Partial::of(&());
+    fn partial_text_is_bounded_without_gaps() {
+        let partial = Partial::new(&());
         partial.text(&"a".repeat(PARTIAL_BYTES_MAX - 1));
         partial.text("é");
         partial.text("b");

@@ -1,4 +1,4 @@
-//! A context: everything a runner needs for one run.
+//! Everything a runner needs for one run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,60 +18,60 @@ use tokio::time::Instant;
 use crate::secrets::Secrets;
 use crate::variables::Variables;
 
-/// A run that a runner has taken on.
+/// A run with the resources to perform it.
 #[derive(Debug, Clone)]
 pub struct RunContext {
-    /// The session.
+    /// The session that the run belongs to.
     pub session_id: SessionId,
-    /// The run.
+    /// The run's id.
     pub run_id: RunId,
-    /// Whether it begins the session or goes on with it.
+    /// Whether the run starts the session or resumes it.
     pub run_type: RunType,
-    /// The agent, placeholders resolved.
+    /// The agent, with placeholders resolved.
     pub blueprint: Arc<Blueprint>,
-    /// What the result has to satisfy.
+    /// The resolved output contract; `None` for runs that return text.
     pub contract: Option<Arc<Contract>>,
-    /// What the caller gave.
+    /// The parameters of the run, validated by the coordinator.
     pub parameters: Value,
-    /// The same as text for the model.
+    /// The parameters as text for the model.
     pub input: String,
-    /// Where the run takes place.
+    /// The working directory of tools and programs.
     pub project_dir: String,
     /// The escalation ladder; empty for procedural agents.
     pub ladder: Vec<LadderRung>,
-    /// The agents that it may delegate to.
+    /// The agents that this run may delegate to.
     pub agents: Vec<AgentCard>,
-    /// The variables that its blueprint names, with their values: its programs see no others.
+    /// The variables that the blueprint names, with their values. Its programs see no others.
     pub environment: Variables,
-    /// The blueprint's command with those values in place of `${env.NAME}`, which the journal does not hold.
+    /// The blueprint's command with `${env.NAME}` replaced by values. The journal keeps the placeholders.
     pub command: Vec<String>,
-    /// The blueprint's MCP servers, in the same way.
+    /// The blueprint's MCP servers with `${env.NAME}` replaced by values.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// The commands that its checks may run, by their first words, such as `cargo test`.
+    /// The commands that `check:criteria` may run, each given by its leading words, such as `cargo test`.
     pub commands: Vec<String>,
-    /// What its tools may not write and read.
+    /// Rules for reading and writing files.
     pub policy: ProjectPolicy,
-    /// The agent as the journal shows it: values of variables are still `${env.NAME}`. None where that is `blueprint`.
+    /// The agent as the journal shows it, with `${env.NAME}` unresolved; `None` if equal to `blueprint`.
     pub journaled_blueprint: Option<Arc<Blueprint>>,
-    /// Values that are written nowhere, besides those of `environment` whose names say so.
+    /// Values to redact everywhere, in addition to the secret ones in `environment`.
     pub secrets: Secrets,
-    /// When its time is up. Where nobody has said so, the blueprint's limit counts from when the run is driven.
-    pub until: Option<Instant>,
-    /// Its tools, once they are open.
+    /// The deadline of the run. `None` applies the blueprint's time limit from the start of the drive.
+    pub deadline: Option<Instant>,
+    /// The run's tools, opened on first use.
     pub tools: Arc<OnceCell<Toolbox>>,
 }
 
-/// A step of the ladder, with the backend that stands behind it.
+/// A rung of the escalation ladder.
 #[derive(Debug, Clone)]
 pub struct LadderRung {
-    /// What the engine knows of it.
+    /// The tier and backend as the engine sees them.
     pub tier: TierBackend,
-    /// Who answers.
+    /// The client that performs the calls.
     pub backend: Arc<dyn Backend>,
 }
 
 impl RunContext {
-    /// A context of a new session without tools, agents or variables.
+    /// Creates the context of a new session without tools, agents and variables.
     pub fn new(session_id: SessionId, run_id: RunId, blueprint: Arc<Blueprint>) -> RunContext {
         RunContext {
             session_id,
@@ -91,19 +91,19 @@ impl RunContext {
             policy: ProjectPolicy::default(),
             journaled_blueprint: None,
             secrets: Secrets::default(),
-            until: None,
+            deadline: None,
             tools: Arc::default(),
         }
     }
 
-    /// When the blueprint's time would be up, were it to begin now.
-    pub(crate) fn time_from_now(&self) -> Option<Instant> {
+    /// Returns the deadline if the blueprint's time limit started now.
+    pub(crate) fn deadline_from_now(&self) -> Option<Instant> {
         let seconds = self.blueprint.limits.timeout_seconds?;
         Some(Instant::now() + Duration::from_secs(seconds.into()))
     }
 
-    /// Whether the agent has anything to call.
-    pub fn acts(&self) -> bool {
+    /// Returns whether the agent has tools, MCP servers or agents to call.
+    pub fn has_tools(&self) -> bool {
         let Blueprint { tools, mcp_servers, .. } = &*self.blueprint;
         !(tools.is_empty() && mcp_servers.is_empty() && self.agents.is_empty())
     }
@@ -118,14 +118,15 @@ impl RunContext {
         }
     }
 
-    /// What there is to work with; with the agent where it is not as the run was asked for.
-    pub(crate) fn attempt_started(&self, tools: Vec<ToolDefinition>, is_filled: bool) -> EventBody {
+    /// Returns the `attempt_started` event. It contains the agent if resolving placeholders changed it.
+    pub(crate) fn attempt_started(&self, tools: Vec<ToolDefinition>, is_resolved: bool) -> EventBody {
         let ladder = self.ladder.iter().map(|rung| rung.tier.clone()).collect();
-        let blueprint = is_filled.then(|| self.blueprint.clone());
+        let blueprint = is_resolved.then(|| self.blueprint.clone());
         EventBody::AttemptStarted { ladder, blueprint, tools, agents: self.agents.clone() }
     }
 
-    /// An event as it is written, where that is not as it is used: an agent's prompts hold the values of variables.
+    /// Returns the event to journal if it differs from the one to fold: prompts contain the values of
+    /// variables.
     pub(crate) fn journaled(&self, body: &EventBody) -> Option<EventBody> {
         let journaled = self.journaled_blueprint.as_ref()?;
         match body {
@@ -141,12 +142,12 @@ impl RunContext {
         }
     }
 
-    /// Opens the tools, or gives those that are open already.
+    /// Opens the tools on the first call and returns them.
     pub(crate) async fn toolbox(&self) -> Result<&Toolbox, Error> {
         if self.blueprint.kind != AgentType::Autonomous {
             return self.tools.get_or_try_init(|| async { Ok(Toolbox::default()) }).await;
         }
-        // Servers are installed by package managers and started through them: they need to find those.
+        // MCP servers are often installed and started by package managers, which need the common variables.
         let mut environment = slipform_process::common_environment(&|name| std::env::var(name).ok());
         let named = self.environment.list();
         environment.retain(|(name, _)| !named.iter().any(|(other, _)| other == name));
@@ -167,7 +168,7 @@ impl RunContext {
         self.ladder.iter().find(|rung| rung.tier.backend.name == backend)
     }
 
-    /// What an executor with sessions of its own is told about the run.
+    /// Returns the description of the run for an executor that keeps its own sessions.
     pub(crate) fn invocation(&self, resumed: bool) -> Invocation {
         Invocation {
             session_id: self.session_id.to_string(),

@@ -1,4 +1,4 @@
-//! Values that must not be written down, and how they are kept out of journals.
+//! Redacts secret values from events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use serde_json::Value;
 use slipform_model::Secret;
 use slipform_types::EventBody;
 
-/// Shorter values are stand-ins, such as `ollama` for a key, and would be found by chance.
+/// Minimum length of a secret. Shorter values are stand-ins, such as `ollama` for a key, and would match by
+/// chance.
 const SECRET_BYTES_MIN: usize = 12;
 
-/// How the words end that name secrets in the names of variables: `OPENAI_API_KEY`, `DB_PASSWORD`.
+/// Endings of words in variable names that mark a secret: `OPENAI_API_KEY`, `DB_PASSWORD`.
 const SECRET_WORDS: [&str; 12] = [
     "KEY",
     "TOKEN",
@@ -26,8 +27,7 @@ const SECRET_WORDS: [&str; 12] = [
     "DSN",
 ];
 
-/// Whether the value of a variable must not be written down: by the variable's name, or because it is an address with a
-/// password.
+/// Returns whether the value of a variable is secret, by its name or because it is a URL with a password.
 pub fn is_secret_variable(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let mut words = name.split(|character: char| !character.is_ascii_alphanumeric());
@@ -41,40 +41,40 @@ fn has_password(value: &str) -> bool {
     user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
-/// Values that must not be written down: keys of backends, tokens, passwords.
+/// Values to redact: keys of backends, tokens, passwords.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<[Secret]>);
 
 impl Secrets {
-    /// These values, without those that are too short to be secret.
+    /// Creates the set from these values, without those that are too short.
     pub fn new(values: impl IntoIterator<Item = String>) -> Secrets {
         let mut values: Vec<String> = values.into_iter().map(|value| value.trim().to_owned()).collect();
         values.retain(|value| value.len() >= SECRET_BYTES_MIN);
-        // A secret that holds another one is replaced as a whole.
+        // Longest first, so that a secret that contains another one is replaced as a whole.
         values.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         values.dedup();
         Secrets(values.into_iter().map(|value| Secret::new(Some(value))).collect())
     }
 
-    /// These secrets and others.
+    /// Returns these secrets and the given ones.
     #[must_use]
     pub fn with(&self, values: impl IntoIterator<Item = String>) -> Secrets {
         let others = Secrets::new(values);
         Secrets(self.0.iter().chain(others.0.iter()).cloned().collect())
     }
 
-    /// A text with `[redacted]` in place of each secret.
+    /// Replaces each secret in a text by `[redacted]`.
     pub fn redact(&self, text: String) -> String {
         self.0.iter().fold(text, |text, secret| secret.redact(text))
     }
 
-    /// A JSON value with `[redacted]` in place of each secret.
+    /// Replaces the secrets in all texts and keys of a JSON value.
     pub fn redact_json(&self, mut value: Value) -> Value {
         self.redact_value(&mut value);
         value
     }
 
-    /// An event without secrets, wherever they stand in it.
+    /// Replaces the secrets in all texts and keys of an event.
     pub(crate) fn redact_event(&self, mut body: EventBody) -> EventBody {
         if self.0.is_empty() {
             return body;
@@ -84,7 +84,7 @@ impl Secrets {
             return body;
         }
         if let EventBody::Message { reply, .. } = &mut body {
-            // Calls whose arguments change are marked: no tool is called with them.
+            // `redact_reply` marks calls whose arguments changed, so that no tool is called with them.
             **reply =
                 self.0.iter().fold(std::mem::take(&mut **reply), |reply, secret| secret.redact_reply(reply));
         }
@@ -93,7 +93,7 @@ impl Secrets {
             value
         });
         redacted.and_then(serde_json::from_value).unwrap_or_else(|error| EventBody::ToolsFailed {
-            error: format!("an event held a secret and could not be written without it: {error}"),
+            error: format!("event contained a secret and could not be redacted: {error}"),
         })
     }
 
@@ -124,7 +124,7 @@ impl Secrets {
     }
 
     fn occur_in(&self, body: &EventBody) -> bool {
-        // An event that cannot be written cannot be redacted either; the append reports it.
+        // An event that cannot be serialized cannot be redacted; the append reports the error.
         let Ok(text) = serde_json::to_string(body) else { return false };
         self.0.iter().any(|secret| secret.occurs_in_json(&text))
     }
@@ -157,22 +157,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_redacted_in_keys_texts_and_errors_and_other_values_are_kept() {
+    fn secrets_are_redacted_in_keys_texts_and_errors() {
         let address = "postgres://me:hunter2@db";
         let secrets = Secrets::new([address.to_owned(), "short".to_owned()]);
-        let said = format!("{address} in /srv/projects/one, short");
+        let text = format!("{address} in /srv/projects/one, short");
         let body = secrets.redact_event(EventBody::PostTool {
             call_id: "c".to_owned(),
             tool_name: "t".to_owned(),
-            tool_output: json!({"a": [said.clone()], address: 1}),
-            error: Some(said),
+            tool_output: json!({"a": [text.clone()], address: 1}),
+            error: Some(text),
         });
-        let kept = "[redacted] in /srv/projects/one, short";
+        let redacted = "[redacted] in /srv/projects/one, short";
         assert_eq!(
             serde_json::to_value(body).unwrap(),
             json!({
                 "event_type": "post_tool", "call_id": "c", "tool_name": "t",
-                "tool_output": {"a": [kept], "[redacted]": 1}, "error": kept,
+                "tool_output": {"a": [redacted], "[redacted]": 1}, "error": redacted,
             })
         );
         assert_eq!(format!("{secrets:?}"), "1 secrets");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_secret_by_the_words_of_their_names_or_their_passwords() {
+    fn variables_are_secret_by_name_or_password() {
         for (name, value) in [
             ("OPENAI_API_KEY", "x"),
             ("github-token", "x"),

@@ -1,4 +1,5 @@
-//! Spans of runs, calls and tools, under OpenTelemetry's names for generative AI. What is said in them is never recorded.
+//! Tracing spans of runs, calls and tools, with OpenTelemetry's names. They never contain prompts, replies or
+//! arguments.
 
 use slipform_model::Error;
 use slipform_types::{BackendInfo, CallErrorKind, EventBody, Outcome, Reply};
@@ -7,7 +8,7 @@ use tracing::field::Empty;
 
 use crate::run_context::RunContext;
 
-/// A run, for as long as this runner has it.
+/// Creates the span of a run, which lasts for one attempt.
 pub(crate) fn run(context: &RunContext) -> Span {
     let agent = context.blueprint.name.as_str();
     tracing::info_span!(
@@ -22,14 +23,14 @@ pub(crate) fn run(context: &RunContext) -> Span {
     )
 }
 
-/// How the run ended.
-pub(crate) fn ended(span: &Span, outcome: &Outcome) {
+/// Records the run's error type, if it failed.
+pub(crate) fn record_outcome(span: &Span, outcome: &Outcome) {
     if let Outcome::Failed(failure) = outcome {
         span.record("error.type", failure.error.kind.name());
     }
 }
 
-/// A request to a model.
+/// Creates the span of a model call.
 pub(crate) fn chat(backend: &BackendInfo) -> Span {
     let model = backend.model.as_str();
     tracing::info_span!(
@@ -45,14 +46,14 @@ pub(crate) fn chat(backend: &BackendInfo) -> Span {
     )
 }
 
-/// A model's answer.
-pub(crate) fn replied(span: &Span, reply: &Reply) {
+/// Records the token usage of a reply.
+pub(crate) fn record_usage(span: &Span, reply: &Reply) {
     span.record("gen_ai.usage.input_tokens", reply.usage.input);
     span.record("gen_ai.usage.output_tokens", reply.usage.output);
 }
 
-/// A call without an answer: the server's status code where there is one, else the kind of failure.
-pub(crate) fn call_failed(span: &Span, error: &Error) {
+/// Records the error of a call: the HTTP status if the server sent one, else the kind of failure.
+pub(crate) fn record_call_error(span: &Span, error: &Error) {
     let error = error.to_call_error();
     match (error.status, error.kind) {
         (Some(status), _) => span.record("error.type", status.to_string()),
@@ -61,15 +62,15 @@ pub(crate) fn call_failed(span: &Span, error: &Error) {
     };
 }
 
-/// Something that was not waited for.
-pub(crate) fn cut(span: &Span, body: &EventBody) {
+/// Records that a stop or a deadline interrupted the call.
+pub(crate) fn record_interruption(span: &Span, body: &EventBody) {
     match body {
         EventBody::StopRequested { .. } => span.record("error.type", "stopped"),
         _ => span.record("error.type", "timeout"),
     };
 }
 
-/// A tool that is called, or a program that is run.
+/// Creates the span of a tool call or a program.
 pub(crate) fn tool(name: &str, call_id: &str) -> Span {
     tracing::info_span!(
         "execute_tool",
@@ -81,7 +82,7 @@ pub(crate) fn tool(name: &str, call_id: &str) -> Span {
     )
 }
 
-/// A tool that gave no result.
-pub(crate) fn tool_failed(span: &Span) {
+/// Records that a tool failed.
+pub(crate) fn record_tool_failure(span: &Span) {
     span.record("error.type", "tool_failed");
 }

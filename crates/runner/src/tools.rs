@@ -1,4 +1,4 @@
-//! Calling tools and running programs for a run.
+//! Calls tools and runs the programs of procedural agents.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use crate::error::Error;
 use crate::run_context::RunContext;
 use crate::spans;
 
-/// Tools that are called at the same time. More would only wait for the same disk and processors.
-const AT_ONCE_MAX: usize = 8;
+/// Maximum number of concurrent tool calls. More would compete for the same disk and processors.
+const CONCURRENT_CALLS_MAX: usize = 8;
 
-/// How long the program of a procedural agent may run that has no limit of its own.
+/// Time limit in seconds for the program of a procedural agent that has no limit of its own.
 const PROGRAM_SECONDS_MAX: u64 = 600;
 
-/// The longest result of a program. It goes into the journal as a whole; a longer one is a mistake.
+/// Maximum size of a program's standard output, which the journal stores whole. More fails the run.
 const STDOUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How much of the end of a program's complaints is kept.
+/// Number of bytes kept from the end of a program's standard error.
 const STDERR_BYTES_MAX: usize = 16 * 1024;
 
 impl Drive<'_> {
-    /// Calls tools, as many as possible at once, and appends each answer as it comes.
+    /// Calls tools concurrently and appends each result as it arrives.
     pub(crate) async fn call_tools(&mut self, calls: Vec<ToolRun>, stop: &StopSignal) -> Result<(), Error> {
         let before = calls.iter().map(|call| EventBody::PreTool {
             call_id: call.call_id.clone(),
@@ -52,33 +52,33 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Calls tools at the same time and appends each answer as it comes; false where the run was cut off before all had
-    /// answered.
+    /// Calls a batch of tools concurrently and appends each result as it arrives. Returns false if the run
+    /// was interrupted.
     async fn call_batch(
         &mut self,
         toolbox: &Toolbox,
         calls: Vec<ToolRun>,
         stop: &StopSignal,
     ) -> Result<bool, Error> {
-        let mut waiting = calls.into_iter();
-        let mut working = JoinSet::new();
-        // The call of each task, so that even a task that panics is answered for.
+        let mut pending = calls.into_iter();
+        let mut running = JoinSet::new();
+        // Maps tasks to calls, so that a task that panics is answered too.
         let mut tasks: HashMap<Id, ToolRun> = HashMap::new();
         loop {
-            while working.len() < AT_ONCE_MAX
-                && let Some(call) = waiting.next()
+            while running.len() < CONCURRENT_CALLS_MAX
+                && let Some(call) = pending.next()
             {
-                // The span is made here, where its parent is known.
+                // Create the span here, where its parent span is current.
                 let span = spans::tool(&call.name, &call.call_id);
-                let task = working.spawn(call_tool(toolbox.clone(), call.clone(), span));
+                let task = running.spawn(call_tool(toolbox.clone(), call.clone(), span));
                 tasks.insert(task.id(), call);
             }
-            let joined = match self.unless_interrupted(stop, working.join_next_with_id()).await {
+            let joined = match self.unless_interrupted(stop, running.join_next_with_id()).await {
                 Ok(joined) => joined,
-                // Tasks are ended first; blocking work stops when it next looks at its cancel flag.
-                Err(cut) => {
-                    working.shutdown().await;
-                    self.append_interruption(cut).await?;
+                // Abort the tasks first; blocking work stops when it next checks its cancellation.
+                Err(interruption) => {
+                    running.shutdown().await;
+                    self.append_interruption(interruption).await?;
                     return Ok(false);
                 }
             };
@@ -96,22 +96,22 @@ impl Drive<'_> {
         }
     }
 
-    /// Looks whether paths are in the project.
-    pub(crate) async fn look(&mut self, paths: Vec<String>, stop: &StopSignal) -> Result<(), Error> {
+    /// Checks which paths exist in the project.
+    pub(crate) async fn verify_paths(&mut self, paths: Vec<String>, stop: &StopSignal) -> Result<(), Error> {
         let (folder, policy) = (PathBuf::from(&self.context.project_dir), self.context.policy.clone());
-        let look = tokio::task::spawn_blocking(move || {
+        let check = tokio::task::spawn_blocking(move || {
             let project = Project::open_with(&folder, &policy).map_err(|error| error.to_string())?;
             let (present, missing) = paths.into_iter().partition(|path| project.contains(path));
             Ok(EventBody::PathsChecked { present, missing })
         });
-        let looked = match self.unless_interrupted(stop, look).await {
-            Ok(looked) => looked.unwrap_or_else(|error| Err(error.to_string())),
-            Err(cut) => return self.append_interruption(cut).await,
+        let checked = match self.unless_interrupted(stop, check).await {
+            Ok(checked) => checked.unwrap_or_else(|error| Err(error.to_string())),
+            Err(interruption) => return self.append_interruption(interruption).await,
         };
-        self.append(vec![looked.unwrap_or_else(|error| EventBody::ToolsFailed { error })]).await
+        self.append(vec![checked.unwrap_or_else(|error| EventBody::ToolsFailed { error })]).await
     }
 
-    /// Runs the program of a procedural agent and appends how it ended.
+    /// Runs the program of a procedural agent and appends its result.
     pub(crate) async fn execute(&mut self, execution: &Execution, stop: &StopSignal) -> Result<(), Error> {
         let name = execution.argv.first().cloned().unwrap_or_default();
         self.append(vec![EventBody::PreTool {
@@ -120,9 +120,9 @@ impl Drive<'_> {
             tool_input: json!({"argv": execution.argv, "stdin": execution.stdin}),
         }])
         .await?;
-        let most = self.time_left().unwrap_or(Duration::from_secs(PROGRAM_SECONDS_MAX));
+        let timeout = self.time_left().unwrap_or(Duration::from_secs(PROGRAM_SECONDS_MAX));
         let limits = Limits {
-            timeout: Some(most),
+            timeout: Some(timeout),
             stdout_bytes_max: STDOUT_BYTES_MAX,
             stderr_bytes_max: STDERR_BYTES_MAX,
         };
@@ -135,9 +135,9 @@ impl Drive<'_> {
             ended = running => Some(ended),
         };
         let Some(ended) = ended else { return self.append_interruption(Interruption::Stop).await };
-        let (tool_output, error) = said(&name, ended);
+        let (tool_output, error) = program_result(&name, ended);
         if error.is_some() {
-            spans::tool_failed(&span);
+            spans::record_tool_failure(&span);
         }
         self.append(vec![EventBody::PostTool {
             call_id: execution.call_id.clone(),
@@ -148,16 +148,16 @@ impl Drive<'_> {
         .await
     }
 
-    /// The program as it is run: with the values that the journal does not hold.
+    /// Returns the program to start, with the values of variables that the journal does not contain.
     fn program(&self, execution: &Execution) -> Program {
         let RunContext { blueprint, command, environment, project_dir, policy, .. } = self.context;
-        let given = execution.argv.get(blueprint.command.len()..).unwrap_or_default();
+        let arguments = execution.argv.get(blueprint.command.len()..).unwrap_or_default();
         let command = anchor_command(command, policy.root.as_deref(), Path::new(project_dir));
-        let mut argv: Vec<String> = command.iter().chain(given).cloned().collect();
+        let mut argv: Vec<String> = command.iter().chain(arguments).cloned().collect();
         if let Some(first) = argv.first_mut()
             && let Some(path) = on_path(first)
         {
-            // The program sees no PATH unless it is named; whoever wrote the command did.
+            // Resolve the program with the runner's PATH, because the program's environment may have none.
             *first = path;
         }
         Program { argv, folder: project_dir.into(), environment: environment.list().to_vec() }
@@ -198,45 +198,45 @@ fn batches(calls: Vec<ToolRun>) -> Vec<Vec<ToolRun>> {
     batches
 }
 
-/// Calls a tool, in a span of its own.
+/// Calls a tool in its span.
 async fn call_tool(toolbox: Toolbox, call: ToolRun, span: Span) -> Result<Value, slipform_tools::Error> {
     let answer = toolbox.call(&call.name, &call.arguments).instrument(span.clone()).await;
     if answer.is_err() {
-        spans::tool_failed(&span);
+        spans::record_tool_failure(&span);
     }
     answer
 }
 
-/// What a program has said, and why that is no result if it is none.
-fn said(name: &str, ended: Result<Ended, slipform_process::Error>) -> (Value, Option<String>) {
-    let with = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
+/// Returns a program's output for the journal, and an error if it is not a result.
+fn program_result(name: &str, ended: Result<Ended, slipform_process::Error>) -> (Value, Option<String>) {
+    let suffix = |stderr: &str| if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
     let ended = match ended {
         Ok(ended) => ended,
         Err(error) => {
-            let (words, timed_out) = match &error {
+            let (stderr, timed_out) = match &error {
                 slipform_process::Error::Timeout { stderr, .. } => (last_words(stderr), true),
                 slipform_process::Error::TooLarge { stderr, .. } => (last_words(stderr), false),
                 _ => (String::new(), false),
             };
             let message = match &error {
                 slipform_process::Error::Start { .. } => format!("the program {error}"),
-                _ => format!("the program '{name}' {error}{}", with(&words)),
+                _ => format!("the program '{name}' {error}{}", suffix(&stderr)),
             };
-            return (json!({"timed_out": timed_out, "stderr": words}), Some(message));
+            return (json!({"timed_out": timed_out, "stderr": stderr}), Some(message));
         }
     };
-    let words = last_words(&ended.stderr);
+    let stderr = last_words(&ended.stderr);
     let stdout = String::from_utf8(ended.stdout);
     let error = match (&stdout, ended.status.success()) {
-        (_, false) => Some(format!("the program '{name}' failed ({}){}", ended.status, with(&words))),
+        (_, false) => Some(format!("the program '{name}' failed ({}){}", ended.status, suffix(&stderr))),
         (Err(_), true) => Some(format!("the program '{name}' wrote bytes that are not UTF-8 text")),
         (Ok(_), true) => None,
     };
     let stdout = stdout.unwrap_or_default();
-    (json!({"exit_code": ended.status.code(), "stdout": stdout, "stderr": words}), error)
+    (json!({"exit_code": ended.status.code(), "stdout": stdout, "stderr": stderr}), error)
 }
 
-/// Where a program given by its bare name is on this process's PATH.
+/// Searches this process's PATH for a program given by its bare name.
 fn on_path(name: &str) -> Option<String> {
     if name.is_empty() || name.contains('/') {
         return None;
@@ -248,5 +248,5 @@ fn on_path(name: &str) -> Option<String> {
 
 fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }

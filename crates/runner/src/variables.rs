@@ -1,4 +1,4 @@
-//! The variables that a blueprint names, with their values.
+//! The environment variables that a blueprint names.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::secrets::is_secret_variable;
 /// Shorter values are words such as `main`, which stand in texts by chance.
 const VALUE_BYTES_MIN: usize = 6;
 
-/// Variables and their values. Values may be keys, so only names are shown.
+/// Variables and their values. `Debug` shows only the names, because values may be keys.
 #[derive(Clone, Default)]
 pub struct Variables(Vec<(String, String)>);
 
 impl Variables {
-    /// Each name with its value.
+    /// Returns the names and values.
     pub fn list(&self) -> &[(String, String)] {
         &self.0
     }
@@ -40,7 +40,7 @@ impl Variables {
         }
     }
 
-    /// The values that must not be written down.
+    /// Returns the values that must be redacted.
     pub fn secret_values(&self) -> impl Iterator<Item = String> {
         let secret = self.0.iter().filter(|(name, value)| is_secret_variable(name, value));
         secret.map(|(_, value)| value.clone())

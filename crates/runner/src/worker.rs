@@ -1,4 +1,8 @@
-//! A runner at work: it claims runs from a coordinator, as many as it has room for, and drives them.
+//! Claims runs from a coordinator and drives as many of them concurrently as the worker has slots.
+//!
+//! - `registration` registers the worker, again after an outage; `claim_loop` polls for assignments.
+//! - `attempt_executor` performs an assignment, `active_attempts` lists those in progress, `heartbeat` renews
+//!   their leases.
 
 mod active_attempts;
 mod attempt_executor;
@@ -22,49 +26,49 @@ use crate::error::Error;
 use crate::job::ResourceProvider;
 use active_attempts::ActiveAttempts;
 use attempt_executor::{AttemptExecutor, AttemptFailure};
-use claim_loop::Claiming;
+use claim_loop::ClaimPoll;
 use registration::Registration;
 
-/// How long going home may take, in which all that is held is given back. What is not given back by then comes back
-/// when its lease expires.
-const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// Time limit of a shutdown, in which the worker releases its runs. Runs that are not released return to the
+/// queue when their lease expires.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How much of that time tasks may take to let go. What does not is not waited for: once it is given back, its token
-/// is worth nothing.
-const ENDING_MAX: Duration = Duration::from_secs(1);
+/// Part of that time that aborted tasks may take to end. The worker does not wait longer, because a released
+/// attempt's token is revoked.
+const ABORT_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How a worker works.
+/// Settings of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// Its name, for people.
+    /// The worker's name, shown to people.
     pub name: String,
-    /// How many runs it works on at a time.
+    /// Number of runs that it drives concurrently; at least 1.
     pub slots: usize,
-    /// What it wants known of itself.
+    /// Details for the list of runners, such as version and backends.
     pub details: Value,
-    /// The id that it had before; none the first time.
+    /// The id from an earlier registration; `None` for a new worker.
     pub runner_id: Option<String>,
-    /// How long it waits for work in one request, at most four seconds: one that is told to go home waits for the
-    /// answer, because there may be work in it.
+    /// Duration of one long poll for assignments, at most four seconds: a shutdown waits for the answer,
+    /// which may contain assignments.
     pub claim_wait: Duration,
 }
 
-/// A runner that takes its work from a coordinator.
+/// A runner that claims its runs from a coordinator.
 pub struct Worker {
-    bench: Arc<AttemptExecutor>,
-    link: Arc<Registration>,
-    held: Arc<ActiveAttempts>,
+    executor: Arc<AttemptExecutor>,
+    registration: Arc<Registration>,
+    active: Arc<ActiveAttempts>,
     slots: usize,
     claim_wait: Duration,
-    working: JoinSet<()>,
-    /// Which attempt each task works on.
+    running: JoinSet<()>,
+    /// The attempt that each task drives.
     tasks: HashMap<Id, AttemptRef>,
-    /// Tells whoever waits for work that none is wanted any more.
+    /// Tells the claim loop to stop.
     closing: watch::Sender<bool>,
 }
 
 impl Worker {
-    /// A worker of a coordinator. Nothing is said to it yet.
+    /// Creates a worker. It contacts the coordinator when [`Worker::run`] is called.
     pub fn new(
         api: Arc<dyn RunnerApi>,
         resources: Arc<dyn ResourceProvider>,
@@ -74,151 +78,151 @@ impl Worker {
         let WorkerOptions { name, slots, details, runner_id, claim_wait } = options;
         let slots = slots.max(1);
         Worker {
-            link: Arc::new(Registration::new(api.clone(), name, slots, details, runner_id)),
-            bench: Arc::new(AttemptExecutor::new(api, resources, progress)),
-            held: Arc::default(),
+            registration: Arc::new(Registration::new(api.clone(), name, slots, details, runner_id)),
+            executor: Arc::new(AttemptExecutor::new(api, resources, progress)),
+            active: Arc::default(),
             slots,
             claim_wait,
-            working: JoinSet::new(),
+            running: JoinSet::new(),
             tasks: HashMap::new(),
             closing: watch::Sender::new(false),
         }
     }
 
-    /// How many attempts it works on, whenever that changes.
+    /// Returns a watch on the number of attempts in progress.
     pub fn attempts(&self) -> watch::Receiver<usize> {
-        self.held.count()
+        self.active.count()
     }
 
-    /// Works until `shutdown` is there, and then gives back what it holds.
+    /// Works until `shutdown` completes, then releases its runs.
     ///
     /// # Errors
-    /// When the coordinator does not want to know it from the beginning, or the way to it is broken. One that is away is
-    /// waited for.
+    /// Returns an error when the coordinator rejects the first registration, or a background task panics. An
+    /// unreachable coordinator is retried.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let mut shutdown = pin!(shutdown);
         tokio::select! {
             biased;
             () = &mut shutdown => return Ok(()),
-            introduced = self.link.introduce() => introduced?,
+            registered = self.registration.register_first() => registered?,
         }
-        // In a set, because that ends it even where nobody waits for this worker any more.
-        let mut beating = JoinSet::new();
-        beating.spawn(heartbeat::beat(self.link.clone(), self.held.clone()));
-        let mut asked: Option<JoinHandle<Claims>> = None;
-        let ended = loop {
-            let free = self.slots.saturating_sub(self.working.len());
-            if asked.is_none() && free > 0 {
-                asked = Some(tokio::spawn(self.claiming(free).next()));
+        // A `JoinSet` aborts the task when this future is dropped.
+        let mut heartbeats = JoinSet::new();
+        heartbeats.spawn(heartbeat::send_heartbeats(self.registration.clone(), self.active.clone()));
+        let mut pending_claim: Option<JoinHandle<Claims>> = None;
+        let result = loop {
+            let free = self.slots.saturating_sub(self.running.len());
+            if pending_claim.is_none() && free > 0 {
+                pending_claim = Some(tokio::spawn(self.claim_poll(free).next()));
             }
             tokio::select! {
                 biased;
                 () = &mut shutdown => break Ok(()),
-                Some(joined) = self.working.join_next_with_id() => self.ended(joined),
-                claims = answered(&mut asked) => {
-                    asked = None;
+                Some(joined) = self.running.join_next_with_id() => self.task_ended(joined),
+                claims = next_claims(&mut pending_claim) => {
+                    pending_claim = None;
                     match claims {
-                        Ok(claims) => self.begin(claims.claims, free),
-                        Err(error) => break Err(Error::Broken(error.to_string())),
+                        Ok(claims) => self.start(claims.claims, free),
+                        Err(error) => break Err(Error::TaskFailed(error.to_string())),
                     }
                 }
-                // It never ends by itself, and without it every lease would be lost.
-                Some(Err(error)) = beating.join_next() => break Err(Error::Broken(error.to_string())),
+                // The heartbeat task never ends by itself; without it every lease would expire.
+                Some(Err(error)) = heartbeats.join_next() => break Err(Error::TaskFailed(error.to_string())),
             }
         };
-        self.drain(asked).await;
-        ended
+        self.drain(pending_claim).await;
+        result
     }
 
-    fn claiming(&self, free: usize) -> Claiming {
-        Claiming {
-            link: self.link.clone(),
+    fn claim_poll(&self, free: usize) -> ClaimPoll {
+        ClaimPoll {
+            registration: self.registration.clone(),
             slots: free.try_into().unwrap_or(u32::MAX),
             wait: self.claim_wait.min(claim_loop::WAIT_MAX),
             closing: self.closing.subscribe(),
         }
     }
 
-    /// Begins to work on what was claimed. What there is no room for goes back.
-    fn begin(&mut self, claims: Vec<Assignment>, free: usize) {
-        for (index, work) in claims.into_iter().enumerate() {
-            let (attempt, stop) = (reference(&work), StopSignal::default());
-            if work.stop {
+    /// Starts the assignments. Those beyond the free slots are released.
+    fn start(&mut self, claims: Vec<Assignment>, free: usize) {
+        for (index, assignment) in claims.into_iter().enumerate() {
+            let (attempt, stop) = (reference(&assignment), StopSignal::default());
+            if assignment.stop {
                 stop.request();
             }
-            let bench = self.bench.clone();
+            let executor = self.executor.clone();
             let task = if index < free {
-                self.working.spawn(bench.perform(work, stop.clone()))
+                self.running.spawn(executor.execute(assignment, stop.clone()))
             } else {
-                tracing::error!(run_id = %attempt.run_id, "more work came than was asked for; it is given back");
-                self.working.spawn(bench.release(attempt.clone()))
+                tracing::error!(run_id = %attempt.run_id, "received more assignments than requested; releasing");
+                self.running.spawn(executor.release(attempt.clone()))
             };
-            self.hold(attempt, stop, task);
+            self.track(attempt, stop, task);
         }
     }
 
-    fn hold(&mut self, attempt: AttemptRef, stop: StopSignal, task: AbortHandle) {
+    fn track(&mut self, attempt: AttemptRef, stop: StopSignal, task: AbortHandle) {
         self.tasks.insert(task.id(), attempt.clone());
-        self.held.insert(attempt, stop, task);
+        self.active.insert(attempt, stop, task);
     }
 
-    /// A task has ended: well, because it was aborted, or because it broke.
-    fn ended(&mut self, joined: Result<(Id, ()), JoinError>) {
+    /// Removes a task that has ended. A panic releases its run.
+    fn task_ended(&mut self, joined: Result<(Id, ()), JoinError>) {
         let (id, error) = match joined {
             Ok((id, ())) => (id, None),
             Err(error) => (error.id(), Some(error)),
         };
         let Some(attempt) = self.tasks.remove(&id) else { return };
-        self.held.remove(&attempt);
+        self.active.remove(&attempt);
         if let Some(error) = error.filter(JoinError::is_panic) {
-            let trouble = AttemptFailure { reason: format!("its attempt broke: {error}"), is_break: true };
-            let task = self.working.spawn(self.bench.clone().give_back(attempt.clone(), trouble));
-            self.hold(attempt, StopSignal::default(), task);
+            let failure = AttemptFailure { reason: format!("attempt panicked: {error}"), is_permanent: true };
+            let task = self.running.spawn(self.executor.clone().release_later(attempt.clone(), failure));
+            self.track(attempt, StopSignal::default(), task);
         }
     }
 
-    /// Ends everything and gives it back, within a bounded time.
-    async fn drain(&mut self, asked: Option<JoinHandle<Claims>>) {
+    /// Aborts all attempts and releases their runs, within `DRAIN_TIME_MAX`.
+    async fn drain(&mut self, pending_claim: Option<JoinHandle<Claims>>) {
         self.closing.send_replace(true);
-        let deadline = Instant::now() + DRAIN_MAX;
-        self.working.abort_all();
-        let ending = async {
-            while let Some(joined) = self.working.join_next_with_id().await {
-                // Whoever has ended by itself holds nothing any more.
+        let deadline = Instant::now() + DRAIN_TIME_MAX;
+        self.running.abort_all();
+        let aborted = async {
+            while let Some(joined) = self.running.join_next_with_id().await {
+                // A task that ended by itself has nothing left to release.
                 if let (Ok((id, ())), tasks) = (joined, &mut self.tasks)
                     && let Some(attempt) = tasks.remove(&id)
                 {
-                    self.held.remove(&attempt);
+                    self.active.remove(&attempt);
                 }
             }
         };
-        let _ = tokio::time::timeout(ENDING_MAX, ending).await;
+        let _ = tokio::time::timeout(ABORT_TIME_MAX, aborted).await;
         let mut releasing = JoinSet::new();
-        for attempt in self.held.list() {
-            releasing.spawn(self.bench.clone().release(attempt));
+        for attempt in self.active.list() {
+            releasing.spawn(self.executor.clone().release(attempt));
         }
-        let giving_back = async {
-            if let Some(asked) = asked {
-                let late = asked.await.map_or_else(|_| Vec::new(), |answer| answer.claims);
-                for work in &late {
-                    releasing.spawn(self.bench.clone().release(reference(work)));
+        let releases = async {
+            if let Some(pending_claim) = pending_claim {
+                let late = pending_claim.await.map_or_else(|_| Vec::new(), |answer| answer.claims);
+                for assignment in &late {
+                    releasing.spawn(self.executor.clone().release(reference(assignment)));
                 }
             }
             while releasing.join_next().await.is_some() {}
         };
-        if tokio::time::timeout_at(deadline, giving_back).await.is_err() {
-            tracing::warn!("not everything could be given back in time; leases will expire");
+        if tokio::time::timeout_at(deadline, releases).await.is_err() {
+            tracing::warn!("shutdown timed out before all runs were released; their leases will expire");
         }
     }
 }
 
-fn reference(work: &Assignment) -> AttemptRef {
-    AttemptRef { run_id: work.run_id.clone(), token: work.token }
+fn reference(assignment: &Assignment) -> AttemptRef {
+    AttemptRef { run_id: assignment.run_id.clone(), token: assignment.token }
 }
 
-/// What whoever was asked for work answers; nothing while nobody is asked.
-async fn answered(asked: &mut Option<JoinHandle<Claims>>) -> Result<Claims, JoinError> {
-    match asked {
+/// Awaits the pending claim, or forever if none is pending.
+async fn next_claims(pending_claim: &mut Option<JoinHandle<Claims>>) -> Result<Claims, JoinError> {
+    match pending_claim {
         Some(task) => task.await,
         None => std::future::pending().await,
     }

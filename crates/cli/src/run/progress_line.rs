@@ -161,7 +161,7 @@ impl Watch for ProgressLine {
 impl Progress for ProgressLine {
     fn calling(&self, context: &RunContext, call: &ModelCall) {
         let mut now = self.now();
-        let what = if context.acts() { "step" } else { "call" };
+        let what = if context.has_tools() { "step" } else { "call" };
         now.agent.clone_from(&context.blueprint.name);
         now.call = format!("{} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
         now.tokens = 0;

@@ -1,4 +1,4 @@
-//! The attempts that a worker holds.
+//! The attempts in progress.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 
 use crate::drive::StopSignal;
 
-/// The attempts that a worker holds, and how each is reached.
+/// The attempts in progress, each with its stop signal and its task.
 #[derive(Default)]
 pub(super) struct ActiveAttempts {
     attempts: Mutex<HashMap<AttemptRef, (StopSignal, AbortHandle)>>,
@@ -33,21 +33,21 @@ impl ActiveAttempts {
         self.count.subscribe()
     }
 
-    /// Waits until there is one.
-    pub(super) async fn any(&self) {
-        // The sender lives as long as this, so that waiting cannot fail.
+    /// Waits until at least one attempt is in progress.
+    pub(super) async fn wait_for_any(&self) {
+        // `self` owns the sender, so waiting cannot fail.
         let _ = self.count.subscribe().wait_for(|count| *count > 0).await;
     }
 
-    /// Does what the coordinator says of an attempt. One that is somebody else's ends at once and is forgotten: there is
-    /// nothing to give back.
-    pub(super) fn heard(&self, beat: Beat) {
+    /// Applies a heartbeat answer to an attempt. A stale attempt is aborted and removed without a release,
+    /// because another attempt owns the run.
+    pub(super) fn apply(&self, beat: Beat) {
         let attempt = AttemptRef { run_id: beat.run_id, token: beat.token };
         if beat.stale {
             let mut lost = None;
             self.change(|attempts| lost = attempts.remove(&attempt));
             if let Some((_, task)) = lost {
-                tracing::info!(run_id = %attempt.run_id, token = attempt.token, "the attempt is no longer ours");
+                tracing::info!(run_id = %attempt.run_id, token = attempt.token, "attempt is stale; aborting it");
                 task.abort();
             }
         } else if beat.stop

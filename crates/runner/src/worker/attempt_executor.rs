@@ -1,4 +1,4 @@
-//! Where one piece of work is done: it is prepared, driven, and then ended, parked or given back.
+//! Performs one assignment: prepares and drives it, then finishes, parks or releases it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,66 +8,67 @@ use slipform_api::{AppendRequest, Assignment, AttemptRef, Code, RunnerApi};
 use slipform_types::{EventBody, RunErrorType, RunId};
 use tokio::time::Instant;
 
-use crate::attempt::{Attempt, ended};
-use crate::backoff::{Backoff, insist};
-use crate::drive::{Driven, Progress, StopSignal, drive};
+use crate::attempt::{Attempt, failed_end};
+use crate::backoff::{Backoff, retry};
+use crate::drive::{DriveOutcome, Progress, StopSignal, drive};
 use crate::error::Error;
 use crate::job::{Job, ResourceProvider};
 use crate::run_context::RunContext;
 
-/// The longest that a run is kept which cannot be worked on, before it is given back: it would come again at once.
-const TROUBLE_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Longest delay before a failed run is released, because the coordinator would assign it again at once.
+const RELEASE_DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// How often a run may break its runner, or say what the coordinator does not take. One more time would cost the same
-/// calls again and lead to the same end, so that the run ends as a failure.
-const BREAKS_MAX: u32 = 5;
+/// Number of permanent failures after which a run ends as failed. Another attempt would repeat the same calls
+/// with the same result.
+const PERMANENT_FAILURES_MAX: u32 = 5;
 
-/// How often a run may be given back for whatever reason, such as a backend that this runner has not: by then half an
-/// hour has passed, and no other runner had more luck.
-const TROUBLES_OF_RUN_MAX: u32 = 60;
+/// Number of failures of any kind after which a run ends as failed, such as a missing backend. At the longest
+/// delay this takes half an hour, in which no other runner succeeded.
+const FAILURES_MAX: u32 = 60;
 
-/// Runs whose troubles are remembered. Beyond it all are forgotten, and waits begin short again.
-const TROUBLES_MAX: usize = 1024;
+/// Maximum number of runs whose failures are remembered. Beyond it all are forgotten, and delays start short
+/// again.
+const FAILED_RUNS_MAX: usize = 1024;
 
-/// How long it is tried to give a run back. By then its lease has expired.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a release is retried. By then the lease has expired.
+const RELEASE_TIME_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct AttemptExecutor {
     api: Arc<dyn RunnerApi>,
     resources: Arc<dyn ResourceProvider>,
     progress: Arc<dyn Progress>,
-    /// What was wrong with runs that could not be worked on.
-    troubles: Mutex<HashMap<RunId, AttemptFailures>>,
+    /// Failures of runs on this worker.
+    failures: Mutex<HashMap<RunId, AttemptFailures>>,
 }
 
-/// What was wrong with a run so far.
+/// The failures of one run.
 #[derive(Debug, Clone, Default)]
 struct AttemptFailures {
-    /// How often something was.
+    /// Number of failures of any kind.
     count: u32,
-    /// How often it was the run's own doing.
-    breaks: u32,
-    /// The last of it.
+    /// Number of permanent failures.
+    permanent_count: u32,
+    /// Reason of the last failure.
     last: String,
 }
 
-/// Why a run is given back.
+/// The reason why a run is released.
 #[derive(Debug, Clone)]
 pub(super) struct AttemptFailure {
     pub(super) reason: String,
-    /// Whether any other runner would fare the same.
-    pub(super) is_break: bool,
+    /// True if every runner would fail the same way.
+    pub(super) is_permanent: bool,
 }
 
 impl From<Error> for AttemptFailure {
     fn from(error: Error) -> AttemptFailure {
-        let is_break = match &error {
+        let is_permanent = match &error {
             Error::Coordinator(refusal) => !refusal.code.is_passing(),
-            // A journal that cannot be folded here can be folded nowhere.
-            Error::Engine(_) | Error::Stuck => true,
+            // A journal that this engine cannot replay cannot be replayed by another runner either.
+            Error::Engine(_) | Error::NoNextAction => true,
             _ => false,
         };
-        AttemptFailure { reason: error.whole(), is_break }
+        AttemptFailure { reason: error.with_sources(), is_permanent }
     }
 }
 
@@ -77,74 +78,74 @@ impl AttemptExecutor {
         resources: Arc<dyn ResourceProvider>,
         progress: Arc<dyn Progress>,
     ) -> AttemptExecutor {
-        AttemptExecutor { api, resources, progress, troubles: Mutex::default() }
+        AttemptExecutor { api, resources, progress, failures: Mutex::default() }
     }
 
-    /// Does a piece of work as far as it can be done. Nothing of it is held afterwards.
-    pub(super) async fn perform(self: Arc<Self>, work: Assignment, stop: StopSignal) {
-        let attempt = AttemptRef { run_id: work.run_id.clone(), token: work.token };
-        match self.work(work, &stop).await {
+    /// Performs an assignment. Afterwards this worker no longer owns the run.
+    pub(super) async fn execute(self: Arc<Self>, assignment: Assignment, stop: StopSignal) {
+        let attempt = AttemptRef { run_id: assignment.run_id.clone(), token: assignment.token };
+        match self.attempt(assignment, &stop).await {
             Ok(()) => {
-                self.troubles().remove(&attempt.run_id);
+                self.failures().remove(&attempt.run_id);
             }
             Err(Error::Stale) => {
-                tracing::info!(run_id = %attempt.run_id, token = attempt.token, "the attempt is no longer ours");
+                tracing::info!(run_id = %attempt.run_id, token = attempt.token, "attempt is stale; dropping it");
             }
             Err(error) => {
-                self.give_back(attempt, error.into()).await;
+                self.release_later(attempt, error.into()).await;
             }
         }
     }
 
-    async fn work(&self, work: Assignment, stop: &StopSignal) -> Result<(), Error> {
-        if let Some(reason) = self.given_up(&work.run_id) {
-            return self.end(&work, reason, stop).await;
+    async fn attempt(&self, assignment: Assignment, stop: &StopSignal) -> Result<(), Error> {
+        if let Some(reason) = self.exhausted_reason(&assignment.run_id) {
+            return self.end(&assignment, reason, stop).await;
         }
-        let job = Arc::new(Job::read(&work)?);
-        let until = job.time_left.map(|left| Instant::now() + left);
-        let attempt = Attempt::new(self.api.clone(), work.token, job.clone(), stop.clone());
-        drop(work);
-        let claim = match self.prepare(&job, until, stop).await {
-            Ok(claim) => RunContext { until: until.or(claim.until), ..claim },
+        let job = Arc::new(Job::parse(&assignment)?);
+        let deadline = job.time_left.map(|left| Instant::now() + left);
+        let attempt = Attempt::new(self.api.clone(), assignment.token, job.clone(), stop.clone());
+        drop(assignment);
+        let context = match self.prepare(&job, deadline, stop).await {
+            Ok(context) => RunContext { deadline: deadline.or(context.deadline), ..context },
             Err(reason) => return attempt.conclude(reason).await,
         };
-        match drive(&claim, &attempt, stop, &*self.progress).await {
-            Ok(Driven::Parked) => attempt.park().await,
-            Ok(Driven::Ended(_)) => Ok(()),
-            // However it came about: the run has ended.
+        match drive(&context, &attempt, stop, &*self.progress).await {
+            Ok(DriveOutcome::Parked) => attempt.park().await,
+            Ok(DriveOutcome::Ended(_)) => Ok(()),
+            // The coordinator acknowledged the end of the run, so the error has no effect.
             Err(_) if attempt.is_over() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Ends a run that is not tried again: through the engine, which keeps what there is, or without it.
-    async fn end(&self, work: &Assignment, reason: String, stop: &StopSignal) -> Result<(), Error> {
-        if let Ok(job) = Job::read(work) {
-            let attempt = Attempt::new(self.api.clone(), work.token, Arc::new(job), stop.clone());
+    /// Ends a run that is not retried: through the engine, which keeps partial results, or without it.
+    async fn end(&self, assignment: &Assignment, reason: String, stop: &StopSignal) -> Result<(), Error> {
+        if let Ok(job) = Job::parse(assignment) {
+            let attempt = Attempt::new(self.api.clone(), assignment.token, Arc::new(job), stop.clone());
             match attempt.conclude(EventBody::ToolsFailed { error: reason.clone() }).await {
-                Err(Error::Engine(_) | Error::Stuck) => {}
-                // What the run kept may be what is not taken.
+                Err(Error::Engine(_) | Error::NoNextAction) => {}
+                // The partial results may be what the coordinator rejects; finish without them.
                 Err(Error::Coordinator(refusal)) if !refusal.code.is_passing() => {}
                 concluded => return concluded,
             }
         }
-        let events = vec![ended(RunErrorType::ToolFailed, reason, None)];
-        let (run_id, token) = (work.run_id.clone(), work.token);
+        let events = vec![failed_end(RunErrorType::ToolFailed, reason, None)];
+        let (run_id, token) = (assignment.run_id.clone(), assignment.token);
         let request = AppendRequest { run_id, token, number: 1, events };
-        insist(RELEASE_PATIENCE, || self.api.finish(&request)).await?;
+        retry(RELEASE_TIME_MAX, || self.api.finish(&request)).await?;
         Ok(())
     }
 
-    /// The claim, or why the run ends without one.
+    /// Prepares the context, or returns the event that ends the run.
     async fn prepare(
         &self,
         job: &Job,
-        until: Option<Instant>,
+        deadline: Option<Instant>,
         stop: &StopSignal,
     ) -> Result<RunContext, EventBody> {
         let deadline = async {
-            match until {
-                Some(until) => tokio::time::sleep_until(until).await,
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
                 None => std::future::pending().await,
             }
         };
@@ -156,50 +157,51 @@ impl AttemptExecutor {
         }
     }
 
-    /// Gives back a run that cannot be worked on, after a while that is longer each time.
-    pub(super) async fn give_back(self: Arc<Self>, attempt: AttemptRef, trouble: AttemptFailure) {
-        let AttemptFailure { reason, .. } = &trouble;
-        tracing::error!(run_id = %attempt.run_id, reason, "a run cannot be worked on; it is given back");
-        let before = self.note(&attempt.run_id, trouble);
-        tokio::time::sleep(Backoff::after(before, TROUBLE_WAIT_MAX).wait()).await;
+    /// Releases a run that failed on this worker, after a delay that grows with each failure.
+    pub(super) async fn release_later(self: Arc<Self>, attempt: AttemptRef, failure: AttemptFailure) {
+        let AttemptFailure { reason, .. } = &failure;
+        tracing::error!(run_id = %attempt.run_id, reason, "run failed on this runner; releasing it");
+        let earlier = self.record_failure(&attempt.run_id, failure);
+        tokio::time::sleep(Backoff::after(earlier, RELEASE_DELAY_MAX).wait()).await;
         self.release(attempt).await;
     }
 
-    /// Gives a run back.
+    /// Releases a run to the queue, with retries.
     pub(super) async fn release(self: Arc<Self>, attempt: AttemptRef) {
         let run_id = &attempt.run_id;
-        match insist(RELEASE_PATIENCE, || self.api.release(&attempt)).await {
+        match retry(RELEASE_TIME_MAX, || self.api.release(&attempt)).await {
             Ok(()) => tracing::info!(%run_id, "released"),
-            // It has ended, or somebody else has it: there is nothing to give back.
+            // The run has ended, or another attempt owns it.
             Err(error) if error.code == Code::StaleAttempt => tracing::debug!(%run_id, "nothing to release"),
             Err(error) => tracing::warn!(%run_id, %error, "not released; its lease will expire"),
         }
     }
 
-    /// Notes a trouble with a run, and says how many there were before.
-    fn note(&self, run: &RunId, trouble: AttemptFailure) -> u32 {
-        let mut troubles = self.troubles();
-        if troubles.len() >= TROUBLES_MAX {
-            troubles.clear();
+    /// Records a failure and returns the number of earlier ones.
+    fn record_failure(&self, run: &RunId, failure: AttemptFailure) -> u32 {
+        let mut failures = self.failures();
+        if failures.len() >= FAILED_RUNS_MAX {
+            failures.clear();
         }
-        let known = troubles.entry(run.clone()).or_default();
+        let known = failures.entry(run.clone()).or_default();
         let before = known.count;
         known.count = before.saturating_add(1);
-        known.breaks = known.breaks.saturating_add(trouble.is_break.into());
-        known.last = trouble.reason;
+        known.permanent_count = known.permanent_count.saturating_add(failure.is_permanent.into());
+        known.last = failure.reason;
         before
     }
 
-    /// Why a run is not tried again, where that is so.
-    fn given_up(&self, run: &RunId) -> Option<String> {
-        let troubles = self.troubles();
-        let is_hopeless =
-            |known: &&AttemptFailures| known.breaks >= BREAKS_MAX || known.count >= TROUBLES_OF_RUN_MAX;
-        let known = troubles.get(run).filter(is_hopeless)?;
-        Some(format!("the run broke off {} times, the last time because: {}", known.count, known.last))
+    /// Returns the error message if the run must not be retried.
+    fn exhausted_reason(&self, run: &RunId) -> Option<String> {
+        let failures = self.failures();
+        let is_exhausted = |known: &&AttemptFailures| {
+            known.permanent_count >= PERMANENT_FAILURES_MAX || known.count >= FAILURES_MAX
+        };
+        let known = failures.get(run).filter(is_exhausted)?;
+        Some(format!("run failed {} times; last error: {}", known.count, known.last))
     }
 
-    fn troubles(&self) -> MutexGuard<'_, HashMap<RunId, AttemptFailures>> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failures(&self) -> MutexGuard<'_, HashMap<RunId, AttemptFailures>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

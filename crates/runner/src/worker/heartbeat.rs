@@ -1,4 +1,4 @@
-//! Signs of life.
+//! Sends heartbeats for the attempts in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,40 +9,40 @@ use tokio::time::Instant;
 use super::active_attempts::ActiveAttempts;
 use super::registration::Registration;
 
-/// The longest pause between two heartbeats: whoever stops a run waits for the next one.
+/// Longest interval between two heartbeats, because a stop request arrives with the next answer.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The shortest, whatever the coordinator asks for.
+/// Shortest interval, whatever the coordinator requests.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
-/// How long an answer may take. The next heartbeat has to come before leases are lost.
+/// Time limit of one heartbeat. The next one has to be sent before the leases expire.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Says that attempts go on for as long as there are any, and does what the answers say.
-pub(super) async fn beat(link: Arc<Registration>, held: Arc<ActiveAttempts>) {
+/// Sends heartbeats while attempts are in progress and applies the answers.
+pub(super) async fn send_heartbeats(registration: Arc<Registration>, active: Arc<ActiveAttempts>) {
     loop {
-        held.any().await;
-        let registered = link.registered().await;
-        let (began, attempts) = (Instant::now(), held.list());
-        // The last may have ended while the worker was introduced.
+        active.wait_for_any().await;
+        let registered = registration.registered().await;
+        let (started, attempts) = (Instant::now(), active.list());
+        // The last attempt may have ended during a registration.
         if !attempts.is_empty() {
             let heartbeat = Heartbeat { runner_id: registered.runner_id, attempts };
-            match answer(&link, &heartbeat).await {
+            match send(&registration, &heartbeat).await {
                 Ok(answer) => {
-                    link.well();
-                    answer.attempts.into_iter().for_each(|beat| held.heard(beat));
+                    registration.record_success();
+                    answer.attempts.into_iter().for_each(|beat| active.apply(beat));
                 }
-                Err(error) => link.lost(&error),
+                Err(error) => registration.record_failure(&error),
             }
         }
         let pause = Duration::from_millis(registered.heartbeat_ms).clamp(PAUSE_MIN, PAUSE_MAX);
-        tokio::time::sleep_until(began + pause).await;
+        tokio::time::sleep_until(started + pause).await;
     }
 }
 
-async fn answer(link: &Registration, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
-    let late = |_| Error::new(Code::Unavailable, "a heartbeat was not answered in time");
-    tokio::time::timeout(ANSWER_MAX, link.api.heartbeat(heartbeat))
+async fn send(registration: &Registration, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
+    let timed_out = |_| Error::new(Code::Unavailable, "heartbeat timed out");
+    tokio::time::timeout(ANSWER_MAX, registration.api.heartbeat(heartbeat))
         .await
-        .unwrap_or_else(|error| Err(late(error)))
+        .unwrap_or_else(|error| Err(timed_out(error)))
 }

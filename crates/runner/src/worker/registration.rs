@@ -1,4 +1,4 @@
-//! How a worker stands with its coordinator: known, or to be introduced again.
+//! Registers the worker with its coordinator, again after an outage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +10,18 @@ use tokio::sync::Mutex;
 
 use crate::backoff::Backoff;
 
-/// The longest wait between two introductions of a worker that was known: as often as it is heard of otherwise. One that
-/// holds attempts has to be back before its leases expire.
-const AWAY_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Longest delay between two registrations after an outage, as long as the heartbeat interval. A worker with
+/// attempts has to register before their leases expire.
+const REGISTER_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// A worker's standing. Whoever finds it unknown introduces it, and the others wait for that.
+/// The worker's registration. The first task that finds it lost registers again; other tasks wait.
 pub(super) struct Registration {
     pub(super) api: Arc<dyn RunnerApi>,
-    registration_request: Mutex<RegisterRequest>,
-    known: Mutex<Option<Registered>>,
+    request: Mutex<RegisterRequest>,
+    current: Mutex<Option<Registered>>,
     is_lost: AtomicBool,
-    /// Whether it was logged that the coordinator is away: once for each time.
-    is_away: AtomicBool,
+    /// True after the outage was logged, so that each outage is logged once.
+    is_outage_logged: AtomicBool,
 }
 
 impl Registration {
@@ -35,85 +35,85 @@ impl Registration {
         let slots = slots.try_into().unwrap_or(u32::MAX);
         Registration {
             api,
-            registration_request: Mutex::new(RegisterRequest { runner_id, name, slots, details }),
-            known: Mutex::default(),
+            request: Mutex::new(RegisterRequest { runner_id, name, slots, details }),
+            current: Mutex::default(),
             is_lost: AtomicBool::new(false),
-            is_away: AtomicBool::new(false),
+            is_outage_logged: AtomicBool::new(false),
         }
     }
 
-    /// Introduces the worker for the first time.
+    /// Registers the worker for the first time, with retries.
     ///
     /// # Errors
-    /// When the coordinator understands and does not want it: asking again would not help.
-    pub(super) async fn introduce(&self) -> Result<(), crate::Error> {
+    /// Returns an error when the coordinator rejects the worker permanently.
+    pub(super) async fn register_first(&self) -> Result<(), crate::Error> {
         let mut backoff = Backoff::default();
         loop {
             match self.register().await {
                 Ok(registered) => {
-                    self.well();
+                    self.record_success();
                     tracing::info!(runner_id = registered.runner_id, "registered");
-                    *self.known.lock().await = Some(registered);
+                    *self.current.lock().await = Some(registered);
                     return Ok(());
                 }
                 Err(error) if !is_temporary(&error) => return Err(error.into()),
-                Err(error) => self.away(&error),
+                Err(error) => self.log_outage(&error),
             }
             tokio::time::sleep(backoff.wait()).await;
         }
     }
 
-    /// What the coordinator knows the worker by; introduces it again where it has to.
+    /// Returns the registration, after registering again if it was lost.
     pub(super) async fn registered(&self) -> Registered {
-        let mut known = self.known.lock().await;
+        let mut current = self.current.lock().await;
         if self.is_lost.swap(false, Ordering::SeqCst) {
-            *known = None;
+            *current = None;
         }
-        let mut backoff = Backoff::after(0, AWAY_WAIT_MAX);
+        let mut backoff = Backoff::after(0, REGISTER_DELAY_MAX);
         loop {
-            if let Some(registered) = &*known {
+            if let Some(registered) = &*current {
                 return registered.clone();
             }
             match self.register().await {
                 Ok(registered) => {
                     tracing::debug!(runner_id = registered.runner_id, "registered again");
-                    *known = Some(registered);
+                    *current = Some(registered);
                     continue;
                 }
-                Err(error) => self.away(&error),
+                Err(error) => self.log_outage(&error),
             }
             tokio::time::sleep(backoff.wait()).await;
         }
     }
 
     async fn register(&self) -> Result<Registered, Error> {
-        let mut registration_request = self.registration_request.lock().await;
-        let registered = self.api.register(&registration_request).await?;
-        registration_request.runner_id = Some(registered.runner_id.clone());
+        let mut request = self.request.lock().await;
+        let registered = self.api.register(&request).await?;
+        request.runner_id = Some(registered.runner_id.clone());
         Ok(registered)
     }
 
-    /// The coordinator did not answer as it should: the worker introduces itself again before it asks anything else.
-    pub(super) fn lost(&self, error: &Error) {
-        self.away(error);
+    /// Records a failed request: the worker registers again before its next request.
+    pub(super) fn record_failure(&self, error: &Error) {
+        self.log_outage(error);
         self.is_lost.store(true, Ordering::SeqCst);
     }
 
-    /// The coordinator answers.
-    pub(super) fn well(&self) {
-        if self.is_away.swap(false, Ordering::SeqCst) {
-            tracing::info!("the coordinator is back");
+    /// Records a successful request.
+    pub(super) fn record_success(&self) {
+        if self.is_outage_logged.swap(false, Ordering::SeqCst) {
+            tracing::info!("coordinator is reachable again");
         }
     }
 
-    fn away(&self, error: &Error) {
-        if !self.is_away.swap(true, Ordering::SeqCst) {
-            tracing::warn!(%error, "the coordinator is away; it is asked again");
+    fn log_outage(&self, error: &Error) {
+        if !self.is_outage_logged.swap(true, Ordering::SeqCst) {
+            tracing::warn!(%error, "coordinator is unreachable; retrying");
         }
     }
 }
 
-/// Whether a refusal is the coordinator's trouble and not the worker's.
+/// Returns whether the error is the coordinator's fault and a retry may succeed.
 fn is_temporary(error: &Error) -> bool {
     error.code.is_passing() || error.code.status() >= 500
 }

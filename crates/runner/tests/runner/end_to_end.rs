@@ -1,8 +1,8 @@
-//! Whole runs against a model server on a real socket.
+//! Drives whole runs against a model server on a real socket.
 
-use crate::support::contexts::{claim, clock, journal, rung};
+use crate::support::contexts::{clock, journal, run_context, rung};
 use serde_json::{Value, json};
-use slipform_runner::{Memory, RunContext, StopSignal, perform};
+use slipform_runner::{MemoryJournal, RunContext, StopSignal, drive_to_end};
 use slipform_schema::Schema;
 use slipform_testkit::{ScriptedServer, Step, fixtures};
 use slipform_types::{BackendKind, EventBody, Failure, Outcome, RunErrorType, StructuredOutput, Success};
@@ -23,11 +23,11 @@ fn failed(outcome: Outcome) -> Failure {
     }
 }
 
-async fn run(claim: &RunContext) -> Outcome {
-    perform(claim, &journal(), &StopSignal::default(), &()).await.unwrap()
+async fn run(context: &RunContext) -> Outcome {
+    drive_to_end(context, &journal(), &StopSignal::default(), &()).await.unwrap()
 }
 
-/// What a model says in the way that it is asked by `auto` on a backend of this kind.
+/// Returns the reply to the strategy that `auto` selects for a backend of this kind.
 fn says(kind: BackendKind, value: &Value) -> Step {
     match kind {
         BackendKind::Anthropic => Step::tool("submit_result", value.clone()),
@@ -52,7 +52,8 @@ async fn every_fixture_gets_its_result_from_every_kind_of_backend() {
         for kind in KINDS {
             let server = ScriptedServer::start([says(kind, &fixture.reply)]);
             let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
-            let success = completed(run(&claim(&fixture.agent, fixture.input, json!({}), ladder)).await);
+            let success =
+                completed(run(&run_context(&fixture.agent, fixture.input, json!({}), ladder)).await);
             let what = format!("{} on {}", fixture.name, kind.name());
             assert_eq!(success.result_data.as_ref(), Some(&fixture.reply), "{what}");
             assert_eq!((success.receipt.calls, success.receipt.retries), (1, 0), "{what}");
@@ -69,7 +70,8 @@ async fn every_fixture_recovers_from_a_bad_reply_on_every_kind_of_backend() {
         for kind in KINDS {
             let server = ScriptedServer::start([says(kind, &json!({})), says(kind, &fixture.reply)]);
             let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
-            let success = completed(run(&claim(&fixture.agent, fixture.input, json!({}), ladder)).await);
+            let success =
+                completed(run(&run_context(&fixture.agent, fixture.input, json!({}), ladder)).await);
             let what = format!("{} on {}", fixture.name, kind.name());
             assert_eq!(success.result_data.as_ref(), Some(&fixture.reply), "{what}");
             assert_eq!((success.receipt.calls, success.receipt.retries), (2, 1), "{what}");
@@ -80,26 +82,27 @@ async fn every_fixture_recovers_from_a_bad_reply_on_every_kind_of_backend() {
 }
 
 #[tokio::test]
-async fn a_server_that_stalls_is_left_when_the_time_is_up() {
+async fn stalled_server_is_abandoned_at_the_deadline() {
     for stalled in [Step::hang(), Step::text("{\"age\": 1}").stall_after(1)] {
         let server = ScriptedServer::start([Step::text("no"), stalled]);
-        let claim = claim(&agent(json!({"timeout_seconds": 1})), "How old?", json!({}), prompted(&server));
-        let failure = failed(run(&claim).await);
+        let context =
+            run_context(&agent(json!({"timeout_seconds": 1})), "How old?", json!({}), prompted(&server));
+        let failure = failed(run(&context).await);
         assert_eq!(failure.error.kind, RunErrorType::Timeout);
         assert_eq!(failure.salvage.replies, ["no"]);
     }
 }
 
 #[tokio::test]
-async fn a_stop_in_the_middle_of_a_call_keeps_the_earlier_replies() {
+async fn stop_during_a_call_keeps_the_earlier_replies() {
     let server = ScriptedServer::start([Step::text("{\"age\": \"old\"}"), Step::hang()]);
-    let claim = claim(&agent(json!({})), "How old?", json!({}), prompted(&server));
+    let context = run_context(&agent(json!({})), "How old?", json!({}), prompted(&server));
     let (journal, stop) = (journal(), StopSignal::default());
     let stopping = async {
         server.wait_for_requests_async(2).await;
         stop.request();
     };
-    let (outcome, ()) = tokio::join!(perform(&claim, &journal, &stop, &()), stopping);
+    let (outcome, ()) = tokio::join!(drive_to_end(&context, &journal, &stop, &()), stopping);
     let failure = failed(outcome.unwrap());
     assert_eq!(failure.error.kind, RunErrorType::Stopped);
     assert_eq!(failure.salvage.replies, ["{\"age\": \"old\"}"]);
@@ -113,52 +116,52 @@ async fn a_stop_in_the_middle_of_a_call_keeps_the_earlier_replies() {
 }
 
 #[tokio::test]
-async fn a_run_is_continued_from_every_event_without_repeating_a_call() {
+async fn run_resumed_from_every_event_repeats_no_call() {
     let replies = || [Step::text("no"), Step::text("{\"age\": \"x\"}"), Step::text("{\"age\": 7}")];
     let options = json!({"max_retries": 2});
     let server = ScriptedServer::start(replies());
     let whole = journal();
-    let first = claim(&agent(json!({})), "How old?", options.clone(), prompted(&server));
-    let expected = perform(&first, &whole, &StopSignal::default(), &()).await.unwrap();
+    let first = run_context(&agent(json!({})), "How old?", options.clone(), prompted(&server));
+    let expected = drive_to_end(&first, &whole, &StopSignal::default(), &()).await.unwrap();
     let events = whole.events();
     let is_reply = |body: &EventBody| matches!(body, EventBody::Message { .. });
     for cut in 0..=events.len() {
         let done = events[..cut].iter().filter(|event| is_reply(&event.body)).count();
         let server = ScriptedServer::start(replies().into_iter().skip(done).collect::<Vec<_>>());
-        let claim = claim(&agent(json!({})), "How old?", options.clone(), prompted(&server));
-        let journal = Memory::holding(clock(), events[..cut].to_vec());
-        let outcome = perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap();
+        let context = run_context(&agent(json!({})), "How old?", options.clone(), prompted(&server));
+        let journal = MemoryJournal::with_events(clock(), events[..cut].to_vec());
+        let outcome = drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap();
         assert_eq!(outcome, expected, "cut after {cut} events");
         assert_eq!(server.requests().len(), replies().len() - done, "cut after {cut} events");
         let made = journal.events();
         assert_eq!(made[..cut], events[..cut], "cut after {cut} events");
-        let gapless = made.iter().zip(1..).all(|(event, seq)| event.seq == seq);
-        assert!(gapless, "cut after {cut} events");
+        let has_no_gaps = made.iter().zip(1..).all(|(event, seq)| event.seq == seq);
+        assert!(has_no_gaps, "cut after {cut} events");
     }
 }
 
 #[tokio::test]
-async fn a_run_that_has_ended_stays_as_it_is() {
+async fn run_that_has_ended_is_not_changed() {
     let server = ScriptedServer::start([Step::text("{\"age\": 7}")]);
-    let claim = claim(&agent(json!({})), "How old?", json!({}), prompted(&server));
+    let context = run_context(&agent(json!({})), "How old?", json!({}), prompted(&server));
     let journal = journal();
-    let outcome = perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap();
+    let outcome = drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap();
     let events = journal.events();
-    assert_eq!(perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap(), outcome);
+    assert_eq!(drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap(), outcome);
     assert_eq!(journal.events(), events);
 }
 
 #[tokio::test]
-async fn the_next_server_goes_on_where_the_first_fails() {
+async fn run_escalates_to_the_next_server_when_the_first_fails() {
     let small = ScriptedServer::start([Step::text("no"), Step::text("no")]);
     let large = ScriptedServer::start([Step::tool("submit_result", json!({"age": 7}))]);
     let ladder = vec![
         rung("small", BackendKind::OpenAi, &small, StructuredOutput::Prompt),
         rung("large", BackendKind::Anthropic, &large, StructuredOutput::Auto),
     ];
-    let claim = claim(&agent(json!({})), "How old?", json!({}), ladder);
+    let context = run_context(&agent(json!({})), "How old?", json!({}), ladder);
     let journal = journal();
-    let success = completed(perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap());
+    let success = completed(drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap());
     assert_eq!(success.result_data, Some(json!({"age": 7})));
     let rungs: Vec<_> = success.receipt.rungs.iter().map(|rung| (rung.tier.as_str(), rung.calls)).collect();
     assert_eq!(rungs, [("small", 2), ("large", 1)]);
@@ -167,23 +170,23 @@ async fn the_next_server_goes_on_where_the_first_fails() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_left_for_the_next() {
-    let gone = ScriptedServer::start([Step::close()]);
+async fn unreachable_server_is_skipped_for_the_next() {
+    let closed = ScriptedServer::start([Step::close()]);
     let large = ScriptedServer::start([Step::text("{\"age\": 7}")]);
     let ladder = vec![
-        rung("small", BackendKind::OpenAi, &gone, StructuredOutput::Prompt),
+        rung("small", BackendKind::OpenAi, &closed, StructuredOutput::Prompt),
         rung("large", BackendKind::OpenAi, &large, StructuredOutput::Prompt),
     ];
-    let success = completed(run(&claim(&agent(json!({})), "How old?", json!({}), ladder)).await);
+    let success = completed(run(&run_context(&agent(json!({})), "How old?", json!({}), ladder)).await);
     assert_eq!(success.result_data, Some(json!({"age": 7})));
 }
 
 #[tokio::test]
-async fn a_server_that_forces_the_universal_response_on_every_reply_is_understood() {
+async fn forced_universal_response_is_understood() {
     for kind in [BackendKind::OpenAi, BackendKind::Completions] {
         for fixture in fixtures::all().into_iter().filter(|fixture| fixture.name != "universal-response") {
             let result = fixture.reply.clone();
-            // The first reply has the form and misses the contract, as a forced schema allows.
+            // The first reply satisfies the forced schema but not the contract.
             let server = ScriptedServer::respond(move |_, index| {
                 let fields = if index == 0 { json!({}) } else { result.clone() };
                 Step::json(&json!({
@@ -191,7 +194,8 @@ async fn a_server_that_forces_the_universal_response_on_every_reply_is_understoo
                 }))
             });
             let ladder = vec![rung("default", kind, &server, StructuredOutput::Universal)];
-            let success = completed(run(&claim(&fixture.agent, fixture.input, json!({}), ladder)).await);
+            let success =
+                completed(run(&run_context(&fixture.agent, fixture.input, json!({}), ladder)).await);
             assert_eq!(success.result_data, Some(fixture.reply), "{}", fixture.name);
             assert_eq!(success.receipt.flags, ["universal_response"], "{}", fixture.name);
             assert_eq!(success.receipt.calls, 2, "{}", fixture.name);
@@ -200,13 +204,13 @@ async fn a_server_that_forces_the_universal_response_on_every_reply_is_understoo
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_the_format_is_asked_in_words() {
+async fn server_that_ignores_the_format_is_asked_by_prompt() {
     let server = ScriptedServer::respond(|request, _| {
-        let asked_in_words = request.prompt().contains("## Required Schema");
-        Step::text(if asked_in_words { "Sure: {\"age\": 7}" } else { "About seven, I think." })
+        let has_schema_in_prompt = request.prompt().contains("## Required Schema");
+        Step::text(if has_schema_in_prompt { "Sure: {\"age\": 7}" } else { "About seven, I think." })
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
-    let success = completed(run(&claim(&agent(json!({})), "How old?", json!({}), ladder)).await);
+    let success = completed(run(&run_context(&agent(json!({})), "How old?", json!({}), ladder)).await);
     assert_eq!(success.result_data, Some(json!({"age": 7})));
     assert_eq!(success.receipt.strategy.as_deref(), Some("prompt"));
     let requests = server.requests();
@@ -215,12 +219,12 @@ async fn a_server_that_ignores_the_format_is_asked_in_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_format_is_asked_in_words() {
+async fn server_that_refuses_the_format_is_asked_by_prompt() {
     let server = ScriptedServer::respond(|request, _| match request.body.get("response_format") {
         Some(_) => Step::status(400),
         None => Step::text("{\"age\": 7}"),
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
-    let success = completed(run(&claim(&agent(json!({})), "How old?", json!({}), ladder)).await);
+    let success = completed(run(&run_context(&agent(json!({})), "How old?", json!({}), ladder)).await);
     assert_eq!(success.receipt.calls, 2);
 }

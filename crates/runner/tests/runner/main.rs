@@ -1,5 +1,5 @@
-//! Runs driven by the runner: engine and backends over real sockets, programs that are really started, and workers
-//! against a scripted coordinator on a paused clock.
+//! Tests of the runner: engine and backends over real sockets, real programs, and workers against a fake
+//! coordinator on a paused clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod end_to_end;

@@ -1,7 +1,7 @@
-//! Recorded outputs of real models, replayed as the replies of whole runs.
+//! Replays recorded outputs of real models as the replies of whole runs.
 //!
-//! A retry gets another model's output for the same task where one was recorded, else the same text
-//! again, so that the rates are what recorded text alone can show: a model that reads its errors does better.
+//! A retry gets another model's output for the same task if one was recorded, else the same text again. The
+//! rates show what recorded text alone can show; a model that reads its errors does better.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use slipform_model::{Backend, Call, CallFuture};
-use slipform_runner::{LadderRung, StopSignal, perform};
+use slipform_runner::{LadderRung, StopSignal, drive_to_end};
 use slipform_schema::Schema;
 use slipform_types::{Outcome, Reply, TierBackend};
 
-/// The retries that are tried; the last is the most that any contract has unless it says so.
+/// The numbers of retries to test; the last is the default maximum of a contract.
 const RETRIES: [usize; 3] = [0, 1, 2];
 
-/// Answers with texts in order, and with the last one from then on.
+/// A backend that answers with texts in order and then repeats the last one.
 #[derive(Debug)]
 struct Recorded {
     texts: Vec<String>,
@@ -32,7 +32,7 @@ impl Backend for Recorded {
     }
 }
 
-/// One output, and what it was asked for.
+/// A recorded output and its task.
 struct Row {
     id: String,
     task: String,
@@ -41,7 +41,7 @@ struct Row {
     schema: Value,
 }
 
-/// The rows of a corpus; none where it is not on this machine.
+/// Returns the rows of a corpus; `None` if the corpus is not on this machine.
 fn rows(corpus: &str) -> Option<Vec<Row>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/text");
     let text = std::fs::read_to_string(folder.join(format!("{corpus}.jsonl"))).ok()?;
@@ -51,7 +51,7 @@ fn rows(corpus: &str) -> Option<Vec<Row>> {
 fn row(line: &Value) -> Row {
     let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
     let schema = match line.get("schema") {
-        // Some tasks were recorded without one; then any JSON will do.
+        // Some tasks were recorded without a schema; then any JSON is valid.
         Some(Value::Null) => json!(true),
         Some(schema) => schema.clone(),
         None => calls(line["expected"].is_array()),
@@ -59,8 +59,8 @@ fn row(line: &Value) -> Row {
     Row { id: text("id"), task: task(line), model: text("model"), text: text("input"), schema }
 }
 
-/// What BFCL takes: a function call or a list of them, by name with arguments or as a member whose name
-/// is the function's, since models were asked in the words of their own makers.
+/// Returns the schema of BFCL outputs: a function call or a list of them. A call is a name with arguments, or
+/// a member named like the function, because each vendor's prompt asked for another form.
 fn calls(several: bool) -> Value {
     let named = |arguments: &str| {
         json!({
@@ -73,7 +73,7 @@ fn calls(several: bool) -> Value {
     if several { json!({"type": "array", "items": call, "minItems": 1}) } else { call }
 }
 
-/// What tells that two outputs answer the same question.
+/// Returns the key of the task, which is equal for outputs that answer the same question.
 fn task(line: &Value) -> String {
     if let Some(id) = line["bfcl_id"].as_str() {
         return id.to_owned();
@@ -86,7 +86,7 @@ fn task(line: &Value) -> String {
     case.unwrap_or(named).to_owned()
 }
 
-/// What is said at the first call and at the retries.
+/// Returns the replies to the first call and to the retries.
 fn script(by_task: &BTreeMap<&str, Vec<&Row>>, row: &Row) -> Vec<String> {
     let others = by_task[row.task.as_str()]
         .iter()
@@ -103,9 +103,16 @@ async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
     let tier: TierBackend = serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap();
     let ladder = vec![LadderRung { tier, backend: Arc::new(Recorded { texts, asked: AtomicUsize::new(0) }) }];
     let agent = json!({"name": "replay", "output_schema": row.schema});
-    let claim =
-        crate::support::contexts::claim(&agent, "The recorded task", json!({"max_retries": retries}), ladder);
-    match perform(&claim, &crate::support::contexts::journal(), &StopSignal::default(), &()).await.unwrap() {
+    let context = crate::support::contexts::run_context(
+        &agent,
+        "The recorded task",
+        json!({"max_retries": retries}),
+        ladder,
+    );
+    match drive_to_end(&context, &crate::support::contexts::journal(), &StopSignal::default(), &())
+        .await
+        .unwrap()
+    {
         Outcome::Completed(success) => {
             let schema = Schema::compile(&row.schema).unwrap();
             let data = success.result_data.as_ref().expect("a contract gives data");
@@ -122,7 +129,7 @@ async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
 
 async fn replay(corpus: &str) {
     let Some(rows) = rows(corpus) else {
-        println!("{corpus}: the corpus is not on this machine; nothing was replayed");
+        println!("{corpus}: SKIPPED, the corpus is not on this machine");
         return;
     };
     let mut by_task: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
@@ -143,16 +150,16 @@ async fn replay(corpus: &str) {
 }
 
 #[tokio::test]
-async fn function_calls_of_many_models() {
+async fn recorded_function_calls_never_lose_results_with_retries() {
     replay("bfcl_real").await;
 }
 
 #[tokio::test]
-async fn judgements_of_many_models() {
+async fn recorded_judgements_never_lose_results_with_retries() {
     replay("ollama_real").await;
 }
 
 #[tokio::test]
-async fn tool_arguments_of_many_models() {
+async fn recorded_tool_arguments_never_lose_results_with_retries() {
     replay("pydantic_ai_real").await;
 }

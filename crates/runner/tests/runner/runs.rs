@@ -1,6 +1,5 @@
-//! Whole runs of agents with tools: models on real sockets, programs that are really started, files that are really read.
+//! Whole runs of agents with tools, with models on real sockets, real programs and real files.
 
-mod acting;
 mod callbacks;
 mod calls;
 mod delegation;
@@ -8,6 +7,7 @@ mod journals;
 mod limits;
 mod partial;
 mod programs;
+mod protocols;
 mod resume;
 mod servers;
 mod sessions;

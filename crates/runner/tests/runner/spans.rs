@@ -1,5 +1,4 @@
-//! The spans of a run with a tool, as a collector sees them. It has a process of its own: what a span costs is decided
-//! once for all threads, and other tests have no collector.
+//! Tests the spans of a run with a tool, as a collector sees them.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,17 +12,17 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::support::fake_api::{FakeApi, run, session};
-use crate::support::parts::{Played, spoken, with_tools};
+use crate::support::fakes::{FakeTool, scripted_rung, with_tools};
 use crate::support::worker::{FakeResources, ager, start};
 
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct RecordedSpan {
     name: String,
     parent: Option<String>,
     fields: BTreeMap<String, String>,
 }
 
-impl Visit for Seen {
+impl Visit for RecordedSpan {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.fields.insert(field.name().to_owned(), format!("{value:?}"));
     }
@@ -33,10 +32,10 @@ impl Visit for Seen {
     }
 }
 
-/// A collector that keeps everything.
+/// A subscriber that records everything.
 #[derive(Clone, Default)]
 struct Collector {
-    spans: Arc<Mutex<BTreeMap<u64, Seen>>>,
+    spans: Arc<Mutex<BTreeMap<u64, RecordedSpan>>>,
     entered: Arc<Mutex<Vec<u64>>>,
     events: Arc<Mutex<Vec<String>>>,
     next: Arc<AtomicU64>,
@@ -51,9 +50,10 @@ impl Subscriber for Collector {
         let id = self.next.fetch_add(1, Ordering::SeqCst) + 1;
         let mut spans = self.spans.lock().unwrap();
         let parent = self.entered.lock().unwrap().last().map(|parent| spans[parent].name.clone());
-        let mut seen = Seen { name: attributes.metadata().name().to_owned(), parent, ..Seen::default() };
-        attributes.record(&mut seen);
-        spans.insert(id, seen);
+        let mut span =
+            RecordedSpan { name: attributes.metadata().name().to_owned(), parent, ..RecordedSpan::default() };
+        attributes.record(&mut span);
+        spans.insert(id, span);
         Id::from_u64(id)
     }
 
@@ -64,9 +64,9 @@ impl Subscriber for Collector {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut seen = Seen::default();
-        event.record(&mut seen);
-        self.events.lock().unwrap().push(seen.fields["message"].clone());
+        let mut span = RecordedSpan::default();
+        event.record(&mut span);
+        self.events.lock().unwrap().push(span.fields["message"].clone());
     }
 
     fn enter(&self, span: &Id) {
@@ -79,25 +79,25 @@ impl Subscriber for Collector {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_its_calls_and_its_tools_are_spans_without_what_is_said() {
+async fn spans_of_run_calls_and_tools_contain_no_content() {
     let collector = Collector::default();
     let _guard = tracing::subscriber::set_default(collector.clone());
-    let door = FakeApi::new();
+    let api = FakeApi::new();
     let (mut agent, contract) = ager();
     agent["tools"] = json!(["echo"]);
-    door.submit(1, agent, Some(contract));
-    let outfit = FakeResources::making(|job| {
+    api.submit(1, agent, Some(contract));
+    let resources = FakeResources::with(|job| {
         let call = json!({"id": "a", "name": "echo", "arguments": "{\"word\": \"hush\"}"});
         let result = json!({"id": "b", "name": "submit_result", "arguments": "{\"age\": 7}"});
         let usage = json!({"input": 11, "output": 3});
         let says = |call| json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}, "usage": usage});
-        let ladder = vec![spoken(vec![says(call), says(result)])];
-        Ok(with_tools(RunContext { ladder, ..job.context() }, &[Played::echo("echo")]))
+        let ladder = vec![scripted_rung(vec![says(call), says(result)])];
+        Ok(with_tools(RunContext { ladder, ..job.context() }, &[FakeTool::echo("echo")]))
     });
-    let working = start(&door, outfit, 1);
-    door.ended(1).await;
-    working.go_home().await;
-    let spans: Vec<Seen> = collector.spans.lock().unwrap().values().cloned().collect();
+    let worker = start(&api, resources, 1);
+    api.ended(1).await;
+    worker.shut_down().await;
+    let spans: Vec<RecordedSpan> = collector.spans.lock().unwrap().values().cloned().collect();
     let names: Vec<(&str, Option<&str>)> =
         spans.iter().map(|span| (span.name.as_str(), span.parent.as_deref())).collect();
     let within = Some("invoke_agent");

@@ -1,14 +1,14 @@
-//! Every strategy in every protocol that knows it, and the ways in which each protocol says that there is no
-//! answer.
+//! Every strategy on every protocol that supports it, and every way in which a protocol reports that it has
+//! no answer.
 
-use crate::support::contexts::{claim, journal, rung};
+use crate::support::contexts::{journal, run_context, rung};
 use serde_json::{Value, json};
-use slipform_runner::{LadderRung, RunContext, StopSignal, perform};
+use slipform_runner::{LadderRung, RunContext, StopSignal, drive_to_end};
 use slipform_testkit::fixtures::{self, Fixture};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{BackendKind, Outcome, RunErrorType, StructuredOutput};
 
-/// Every protocol with the strategies that it can be asked by.
+/// Every kind of backend with the strategies that it supports.
 const ROUTES: [(BackendKind, &str); 10] = [
     (BackendKind::OpenAi, "prompt"),
     (BackendKind::OpenAi, "system_prompt"),
@@ -26,23 +26,23 @@ fn ladder(kind: BackendKind, server: &ScriptedServer) -> Vec<LadderRung> {
     vec![rung("default", kind, server, StructuredOutput::Auto)]
 }
 
-async fn run(claim: &RunContext) -> Outcome {
-    perform(claim, &journal(), &StopSignal::default(), &()).await.unwrap()
+async fn run(context: &RunContext) -> Outcome {
+    drive_to_end(context, &journal(), &StopSignal::default(), &()).await.unwrap()
 }
 
-async fn failure(claim: &RunContext) -> slipform_types::Failure {
-    match run(claim).await {
+async fn failure(context: &RunContext) -> slipform_types::Failure {
+    match run(context).await {
         Outcome::Failed(failure) => *failure,
         Outcome::Completed(success) => panic!("the run completed: {:?}", success.result_data),
     }
 }
 
-/// A value said as the strategy wants it.
+/// Returns the reply in the form that the strategy expects.
 fn says(strategy: &str, value: &Value) -> Step {
     if strategy == "tool" { Step::tool("submit_result", value.clone()) } else { Step::json(value) }
 }
 
-/// The fixture's reply without the first of its required members.
+/// Returns the fixture's reply without the first of its required members.
 fn flawed(fixture: &Fixture) -> Value {
     let mut reply = fixture.reply.clone();
     let required = fixture.output_schema()["required"][0].as_str().unwrap();
@@ -51,11 +51,11 @@ fn flawed(fixture: &Fixture) -> Value {
 }
 
 fn with_strategy(fixture: &Fixture, strategy: &str, ladder: Vec<LadderRung>) -> RunContext {
-    claim(&fixture.agent, fixture.input, json!({"strategy": strategy}), ladder)
+    run_context(&fixture.agent, fixture.input, json!({"strategy": strategy}), ladder)
 }
 
 #[tokio::test]
-async fn every_fixture_by_every_strategy() {
+async fn every_fixture_is_corrected_under_every_strategy() {
     for (kind, strategy) in ROUTES {
         for fixture in fixtures::all() {
             let what = format!("{} on {} by {strategy}", fixture.name, kind.name());
@@ -82,7 +82,7 @@ async fn every_fixture_by_every_strategy() {
 }
 
 #[tokio::test]
-async fn an_unmet_contract_keeps_everything_whatever_the_strategy() {
+async fn unmet_contract_keeps_all_replies_under_every_strategy() {
     for (kind, strategy) in ROUTES {
         let fixture = fixtures::pr_reviewer();
         let bad = || says(strategy, &flawed(&fixture));
@@ -98,7 +98,7 @@ async fn an_unmet_contract_keeps_everything_whatever_the_strategy() {
 }
 
 #[tokio::test]
-async fn a_cut_off_reply_is_never_a_success() {
+async fn truncated_reply_is_never_a_success() {
     for (kind, strategy) in ROUTES {
         let fixture = fixtures::code_analyzer();
         let cut = || says(strategy, &fixture.reply).finish("length");
@@ -111,22 +111,22 @@ async fn a_cut_off_reply_is_never_a_success() {
 }
 
 #[tokio::test]
-async fn refusals_and_filters_end_the_run() {
+async fn refusals_and_content_filters_end_the_run() {
     for kind in [BackendKind::OpenAi, BackendKind::Anthropic] {
         for step in [Step::refusal("I cannot do that."), Step::text("half").finish("content_filter")] {
             let server = ScriptedServer::start([step]);
-            let claim = with_strategy(&fixtures::code_analyzer(), "prompt", ladder(kind, &server));
-            assert_eq!(failure(&claim).await.error.kind, RunErrorType::Refused, "{}", kind.name());
+            let context = with_strategy(&fixtures::code_analyzer(), "prompt", ladder(kind, &server));
+            assert_eq!(failure(&context).await.error.kind, RunErrorType::Refused, "{}", kind.name());
         }
     }
 }
 
 #[tokio::test]
-async fn an_agent_without_a_contract_gives_text() {
+async fn agent_without_a_contract_returns_text() {
     for kind in [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic] {
         let server = ScriptedServer::start([Step::text("  "), Step::text("All is well.")]);
         let agent = json!({"name": "talker"});
-        let outcome = run(&claim(&agent, "How is it?", json!({}), ladder(kind, &server))).await;
+        let outcome = run(&run_context(&agent, "How is it?", json!({}), ladder(kind, &server))).await;
         let Outcome::Completed(success) = outcome else { panic!("{}: {outcome:?}", kind.name()) };
         assert_eq!(success.result_text.as_deref(), Some("All is well."), "{}", kind.name());
         assert_eq!((success.result_data, success.receipt.calls), (None, 2), "{}", kind.name());
@@ -134,13 +134,13 @@ async fn an_agent_without_a_contract_gives_text() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_at_once_asks_nobody() {
+async fn run_stopped_before_the_first_call_makes_none() {
     let fixture = fixtures::code_analyzer();
     let server = ScriptedServer::start([Step::json(&fixture.reply)]);
-    let claim = with_strategy(&fixture, "prompt", ladder(BackendKind::OpenAi, &server));
+    let context = with_strategy(&fixture, "prompt", ladder(BackendKind::OpenAi, &server));
     let stop = StopSignal::default();
     stop.request();
-    let outcome = perform(&claim, &journal(), &stop, &()).await.unwrap();
+    let outcome = drive_to_end(&context, &journal(), &stop, &()).await.unwrap();
     let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
     assert_eq!((failure.error.kind, failure.error.calls), (RunErrorType::Stopped, 0));
     assert_eq!(server.requests().len(), 0);

@@ -2,10 +2,10 @@
 
 pub(crate) mod contexts;
 pub(crate) mod fake_api;
+pub(crate) mod fakes;
 pub(crate) mod fixture;
 pub(crate) mod folder;
 pub(crate) mod model;
-pub(crate) mod parts;
-pub(crate) mod perform;
+pub(crate) mod outcome;
 pub(crate) mod test_coordinator;
 pub(crate) mod worker;

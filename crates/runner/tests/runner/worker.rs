@@ -1,10 +1,10 @@
-//! Workers against a scripted coordinator in memory, on a paused clock.
+//! Workers against a fake coordinator on a paused clock.
 
 mod attempts;
-mod away;
-mod beats;
 mod children;
-mod draining;
+mod failures;
+mod heartbeats;
+mod outage;
 mod registration;
+mod shutdown;
 mod slots;
-mod troubles;

@@ -1,4 +1,4 @@
-//! Calls that come in one reply, and calls that go wrong.
+//! Several tool calls in one reply, and calls that go wrong.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use slipform_tools::Error;
 use slipform_types::{BackendKind, EventBody, StructuredOutput};
 use tokio::sync::{Barrier, Semaphore};
 
-use crate::support::contexts::{claim, rung};
+use crate::support::contexts::{run_context, rung};
+use crate::support::fakes::{FakeTool, with_tools};
 use crate::support::folder::Folder;
-use crate::support::model::{Move, answers};
-use crate::support::parts::{Played, with_tools};
-use crate::support::perform::{completed, names, run};
+use crate::support::model::{ModelTurn, answers};
+use crate::support::outcome::{completed, names, run};
 
-/// A claim of an agent with these tools, which gives an object with `ok`.
+/// Returns the context of an agent with these tools, which submits an object with `ok`.
 fn acting(tools: &[&str], server: &ScriptedServer) -> RunContext {
     let agent = json!({
         "name": "actor", "tools": tools,
         "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
-    claim(&agent, "Act.", json!({}), ladder)
+    run_context(&agent, "Act.", json!({}), ladder)
 }
 
-/// A model that says these steps in order.
+/// Starts a model that replies with these steps in order.
 fn says(steps: Vec<Step>) -> ScriptedServer {
     ScriptedServer::start(steps)
 }
@@ -35,7 +35,7 @@ fn submits() -> Step {
     Step::tool("submit_result", json!({"ok": true}))
 }
 
-/// The answers that a request shows, by the ids of the calls.
+/// Returns the answers in a request, with the ids of their calls.
 fn answered(request: &Recorded) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let messages = request.body["messages"].as_array().unwrap().iter();
@@ -44,11 +44,11 @@ fn answered(request: &Recorded) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn calls_of_one_reply_overlap_and_are_answered_in_their_order() {
+async fn calls_of_one_reply_run_concurrently_and_are_answered_in_order() {
     let (meeting, over) = (Arc::new(Barrier::new(2)), Arc::new(Semaphore::new(0)));
     let (first_meeting, first_over) = (meeting.clone(), over.clone());
-    // Neither ends before both are called, and the first only after the second.
-    let first = Played::new("meet:first", move |_| {
+    // Both calls wait until the other has started, and the first ends after the second.
+    let first = FakeTool::new("meet:first", move |_| {
         let (meeting, over) = (first_meeting.clone(), first_over.clone());
         async move {
             meeting.wait().await;
@@ -56,7 +56,7 @@ async fn calls_of_one_reply_overlap_and_are_answered_in_their_order() {
             Ok(json!("first"))
         }
     });
-    let second = Played::new("meet:second", move |_| {
+    let second = FakeTool::new("meet:second", move |_| {
         let (meeting, over) = (meeting.clone(), over.clone());
         async move {
             meeting.wait().await;
@@ -67,11 +67,11 @@ async fn calls_of_one_reply_overlap_and_are_answered_in_their_order() {
     let calls = vec![("meet:first", json!({})), ("meet:second", json!({}))];
     let mut calls = Some(calls);
     let server = ScriptedServer::respond(move |request, _| match answers(request).len() {
-        0 => Move::Call(calls.take().unwrap()).said(request),
+        0 => ModelTurn::Call(calls.take().unwrap()).step(request),
         _ => submits(),
     });
-    let claim = with_tools(acting(&["meet:first", "meet:second"], &server), &[first, second]);
-    let (outcome, journal) = run(&claim).await;
+    let context = with_tools(acting(&["meet:first", "meet:second"], &server), &[first, second]);
+    let (outcome, journal) = run(&context).await;
     completed(outcome);
     expect![[r#"
         [
@@ -92,10 +92,10 @@ async fn calls_of_one_reply_overlap_and_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn no_more_than_eight_tools_work_at_once() {
-    // Eight have to be there for any to go on; a ninth would be told by the count of those who work.
+async fn at_most_eight_tools_run_at_once() {
+    // Eight concurrent calls release each other; the semaphore fails a ninth.
     let (meeting, room) = (Arc::new(Barrier::new(8)), Arc::new(Semaphore::new(8)));
-    let tool = Played::new("meet", move |arguments: Value| {
+    let tool = FakeTool::new("meet", move |arguments: Value| {
         let (meeting, room) = (meeting.clone(), room.clone());
         async move {
             let _place = room.try_acquire().map_err(|_| Error::Failed("too many at once".to_owned()))?;
@@ -104,17 +104,19 @@ async fn no_more_than_eight_tools_work_at_once() {
         }
     });
     let server = ScriptedServer::respond(|request, index| match index {
-        0 => Move::Call((0..16).map(|number| ("meet", json!({"number": number}))).collect()).said(request),
+        0 => {
+            ModelTurn::Call((0..16).map(|number| ("meet", json!({"number": number}))).collect()).step(request)
+        }
         _ => submits(),
     });
-    let claim = with_tools(acting(&["meet"], &server), &[tool]);
-    completed(run(&claim).await.0);
+    let context = with_tools(acting(&["meet"], &server), &[tool]);
+    completed(run(&context).await.0);
     let numbers: Vec<String> = (0..16).map(|number| number.to_string()).collect();
     assert_eq!(answers(&server.requests()[1]), numbers);
 }
 
 #[tokio::test]
-async fn writes_of_one_reply_are_made_in_their_order() {
+async fn writes_of_one_reply_are_made_in_order() {
     let folder = Folder::new("writes");
     let write = |text: &str| json!({"path": "notes.txt", "content": text});
     let edit = |old: &str, new: &str| json!({"path": "notes.txt", "old_text": old, "new_text": new});
@@ -126,8 +128,8 @@ async fn writes_of_one_reply_are_made_in_their_order() {
             .and_tool("fs_edit", edit("three", "four")),
         submits(),
     ]);
-    let claim = acting(&["fs:write", "fs:edit"], &server);
-    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
+    let context = acting(&["fs:write", "fs:edit"], &server);
+    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..context }).await;
     completed(outcome);
     assert_eq!((folder.read("notes.txt").as_str(), folder.read("other.txt").as_str()), ("four", "x"));
     let happened = names(&journal.events());
@@ -135,12 +137,12 @@ async fn writes_of_one_reply_are_made_in_their_order() {
 }
 
 #[tokio::test]
-async fn wrong_calls_are_told_and_the_run_goes_on() {
+async fn wrong_calls_are_reported_and_the_run_continues() {
     let number = json!({
         "type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}},
         "additionalProperties": false,
     });
-    let tool = Played::taking("count", number, |arguments| std::future::ready(Ok(arguments)));
+    let tool = FakeTool::with_parameters("count", number, |arguments| std::future::ready(Ok(arguments)));
     let server = says(vec![
         Step::tool("counts", json!({"n": 1}))
             .and_tool("count", json!({}))
@@ -148,11 +150,11 @@ async fn wrong_calls_are_told_and_the_run_goes_on() {
         Step::tool("count", "{\"n\": ").and_tool("count", "{'n': 3}").and_tool("count", json!({"n": 4})),
         submits(),
     ]);
-    let claim = with_tools(acting(&["count"], &server), std::slice::from_ref(&tool));
-    let (outcome, journal) = run(&claim).await;
+    let context = with_tools(acting(&["count"], &server), std::slice::from_ref(&tool));
+    let (outcome, journal) = run(&context).await;
     let success = completed(outcome);
-    // The arguments in the wrong quotes can only mean one thing, and are no reason to ask again.
-    assert_eq!(tool.called(), 2);
+    // The arguments in single quotes are unambiguous and need no retry.
+    assert_eq!(tool.call_count(), 2);
     assert_eq!((success.receipt.calls, success.receipt.retries), (3, 0));
     let requests = server.requests();
     expect![[r#"
@@ -166,7 +168,7 @@ async fn wrong_calls_are_told_and_the_run_goes_on() {
         ]
     "#]]
     .assert_debug_eq(&answers(&requests[2]));
-    // Servers read earlier calls again, and some fall over arguments that are no object.
+    // Servers parse earlier calls again, and some fail on arguments that are not an object.
     let messages = requests[2].body["messages"].as_array().unwrap().iter();
     for call in messages.filter_map(|message| message["tool_calls"].as_array()).flatten() {
         let arguments = call["function"]["arguments"].as_str().unwrap();
@@ -177,7 +179,7 @@ async fn wrong_calls_are_told_and_the_run_goes_on() {
     assert_eq!(pre, 2);
 }
 
-/// A reply of chat completions with calls of these ids.
+/// Returns a chat completion with calls that have these ids.
 fn with_ids(calls: &[(&str, &str)]) -> Step {
     let calls: Vec<Value> = calls
         .iter()
@@ -192,16 +194,16 @@ fn with_ids(calls: &[(&str, &str)]) -> Step {
 }
 
 #[tokio::test]
-async fn calls_of_one_id_are_told_apart_and_the_same_call_twice_is_one() {
-    let tool = Played::echo("echo");
+async fn calls_with_one_id_are_told_apart_and_duplicates_are_merged() {
+    let tool = FakeTool::echo("echo");
     let server = says(vec![
         with_ids(&[("a", "{\"n\":1}"), ("a", "{\"n\":2}"), ("a", "{\"n\":1}"), ("", "{\"n\":3}")]),
         with_ids(&[("a", "{\"n\":4}")]),
         submits(),
     ]);
-    let claim = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
-    completed(run(&claim).await.0);
-    assert_eq!(tool.called(), 4);
+    let context = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
+    completed(run(&context).await.0);
+    assert_eq!(tool.call_count(), 4);
     expect![[r#"
         [
             (
@@ -226,56 +228,56 @@ async fn calls_of_one_id_are_told_apart_and_the_same_call_twice_is_one() {
 }
 
 #[tokio::test]
-async fn a_result_beside_calls_counts_once_they_are_answered() {
-    let tool = Played::echo("echo");
+async fn result_beside_calls_counts_after_the_calls_are_answered() {
+    let tool = FakeTool::echo("echo");
     let server = says(vec![Step::tool("submit_result", json!({"ok": true})).and_tool("echo", json!({}))]);
-    let claim = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
-    let success = completed(run(&claim).await.0);
-    assert_eq!((success.result_data, tool.called()), (Some(json!({"ok": true})), 1));
+    let context = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
+    let success = completed(run(&context).await.0);
+    assert_eq!((success.result_data, tool.call_count()), (Some(json!({"ok": true})), 1));
 }
 
 #[tokio::test]
-async fn a_bad_result_beside_calls_is_corrected_after_their_answers() {
-    let tool = Played::echo("echo");
+async fn invalid_result_beside_calls_is_corrected_after_their_answers() {
+    let tool = FakeTool::echo("echo");
     let both = Step::tool("echo", json!({"n": 1})).and_tool("submit_result", json!({"ok": "yes"}));
     let server = says(vec![both, submits()]);
-    let claim = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
-    let success = completed(run(&claim).await.0);
-    assert_eq!((success.receipt.calls, success.receipt.retries, tool.called()), (2, 1, 1));
-    let heard = answered(&server.requests()[1]);
-    assert_eq!(heard.len(), 2, "{heard:?}");
-    assert_eq!(heard[0].1, "{\"heard\":{\"n\":1}}");
-    assert!(heard[1].1.contains("$.ok: must be a boolean, not a string ('yes')"), "{heard:?}");
+    let context = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
+    let success = completed(run(&context).await.0);
+    assert_eq!((success.receipt.calls, success.receipt.retries, tool.call_count()), (2, 1, 1));
+    let received = answered(&server.requests()[1]);
+    assert_eq!(received.len(), 2, "{received:?}");
+    assert_eq!(received[0].1, "{\"heard\":{\"n\":1}}");
+    assert!(received[1].1.contains("$.ok: must be a boolean, not a string ('yes')"), "{received:?}");
 }
 
 #[tokio::test]
-async fn of_two_results_the_first_that_is_valid_wins() {
+async fn first_valid_of_several_results_wins() {
     let server = says(vec![
         Step::tool("submit_result", json!({"ok": 1}))
             .and_tool("submit_result", json!({"ok": false}))
             .and_tool("submit_result", json!({"ok": true})),
     ]);
-    let claim = with_tools(acting(&["echo"], &server), &[Played::echo("echo")]);
-    let success = completed(run(&claim).await.0);
+    let context = with_tools(acting(&["echo"], &server), &[FakeTool::echo("echo")]);
+    let success = completed(run(&context).await.0);
     assert_eq!(success.result_data, Some(json!({"ok": false})));
     assert_eq!(success.receipt.flags, ["submitted_twice"]);
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_told_to_the_model() {
-    let tool = Played::new("break", |_| std::future::ready(Err(Error::Failed("no paint left".to_owned()))));
+async fn tool_failure_is_reported_to_the_model() {
+    let tool = FakeTool::new("break", |_| std::future::ready(Err(Error::Failed("no paint left".to_owned()))));
     let server = says(vec![Step::text("Let me see.").and_tool("break", json!({})), submits()]);
-    let claim = with_tools(acting(&["break"], &server), &[tool]);
-    let (outcome, journal) = run(&claim).await;
+    let context = with_tools(acting(&["break"], &server), &[tool]);
+    let (outcome, journal) = run(&context).await;
     completed(outcome);
     assert_eq!(answers(&server.requests()[1]), ["Error: no paint left"]);
     assert!(names(&journal.events()).contains(&"post_tool break failed".to_owned()));
-    let said = &server.requests()[1].body["messages"][2];
-    assert_eq!((&said["role"], &said["content"]), (&json!("assistant"), &json!("Let me see.")));
+    let message = &server.requests()[1].body["messages"][2];
+    assert_eq!((&message["role"], &message["content"]), (&json!("assistant"), &json!("Let me see.")));
 }
 
 #[tokio::test]
-async fn a_model_that_invents_the_answer_of_a_tool_is_not_believed() {
+async fn invented_tool_answer_is_ignored() {
     let call =
         json!({"action": "USE_TOOL", "reasoning": "", "content": "", "tool": "echo", "parameters": {"n": 1}});
     let made_up =
@@ -289,30 +291,30 @@ async fn a_model_that_invents_the_answer_of_a_tool_is_not_believed() {
         format!("{call}\n{made_up}\n{end_text}"),
         format!("```json\n{call}\n```\nThe tool says:\n```json\n{made_up}\n```\n```json\n{end_text}\n```"),
     ] {
-        let tool = Played::echo("echo");
+        let tool = FakeTool::echo("echo");
         let server = ScriptedServer::start([Step::text(text), Step::json(&end(true))]);
         let agent = json!({
             "name": "actor", "tools": ["echo"], "protocol": "actions",
             "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
         });
         let ladder = vec![rung("default", BackendKind::Completions, &server, StructuredOutput::Auto)];
-        let claim = with_tools(claim(&agent, "Act.", json!({}), ladder), std::slice::from_ref(&tool));
-        let success = completed(run(&claim).await.0);
-        assert_eq!((success.result_data, tool.called()), (Some(json!({"ok": true})), 1));
-        // Nor is it shown its invention again.
+        let context = with_tools(run_context(&agent, "Act.", json!({}), ladder), std::slice::from_ref(&tool));
+        let success = completed(run(&context).await.0);
+        assert_eq!((success.result_data, tool.call_count()), (Some(json!({"ok": true})), 1));
+        // The next request does not contain the invented answer.
         assert_eq!(answers(&server.requests()[1]), ["{\"heard\":{\"n\":1}}"]);
     }
 }
 
 #[tokio::test]
-async fn answers_of_one_reply_are_one_message_where_the_protocol_wants_that() {
+async fn answers_of_one_reply_share_a_message_if_the_protocol_requires_it() {
     let server = says(vec![
         Step::text("Let me see.").and_tool("echo", json!({"n": 1})).and_tool("echo", json!({"n": 2})),
         submits(),
     ]);
     let ladder = vec![rung("default", BackendKind::Anthropic, &server, StructuredOutput::Auto)];
-    let claim = with_tools(RunContext { ladder, ..acting(&["echo"], &server) }, &[Played::echo("echo")]);
-    completed(run(&claim).await.0);
+    let context = with_tools(RunContext { ladder, ..acting(&["echo"], &server) }, &[FakeTool::echo("echo")]);
+    completed(run(&context).await.0);
     let messages = server.requests()[1].body["messages"].clone();
     expect![[r#"
         [
@@ -365,13 +367,13 @@ async fn answers_of_one_reply_are_one_message_where_the_protocol_wants_that() {
 }
 
 #[tokio::test]
-async fn a_call_without_arguments_is_one_with_none() {
-    let tool = Played::echo("echo");
+async fn missing_arguments_are_an_empty_object() {
+    let tool = FakeTool::echo("echo");
     let server = says(vec![
         Step::tool("echo", "").and_tool("echo", "{}").and_tool("echo", "null").and_tool("echo", " "),
         submits(),
     ]);
-    let claim = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
-    completed(run(&claim).await.0);
+    let context = with_tools(acting(&["echo"], &server), std::slice::from_ref(&tool));
+    completed(run(&context).await.0);
     assert_eq!(answers(&server.requests()[1]), ["{\"heard\":{}}"; 4]);
 }

@@ -1,19 +1,19 @@
-//! Every limit ends a run in its own way, and nothing that was paid for is lost.
+//! Every limit ends a run with its own error, and completed replies are kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use slipform_runner::{RunContext, StopSignal, perform};
+use slipform_runner::{RunContext, StopSignal, drive_to_end};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_tools::Error;
 use slipform_types::{BackendKind, Failure, RunErrorType, StructuredOutput};
 use tokio::sync::Semaphore;
 
-use crate::support::contexts::{claim, journal, rung};
-use crate::support::model::Move;
-use crate::support::parts::{Played, spoken, with_tools};
-use crate::support::perform::{completed, failed, names, run};
+use crate::support::contexts::{journal, run_context, rung};
+use crate::support::fakes::{FakeTool, scripted_rung, with_tools};
+use crate::support::model::ModelTurn;
+use crate::support::outcome::{completed, failed, names, run};
 
 fn agent(protocol: &str, limits: Value) -> Value {
     json!({
@@ -22,61 +22,63 @@ fn agent(protocol: &str, limits: Value) -> Value {
     })
 }
 
-fn limited(protocol: &str, limits: Value, server: &ScriptedServer, tool: &Arc<Played>) -> RunContext {
+fn limited(protocol: &str, limits: Value, server: &ScriptedServer, tool: &Arc<FakeTool>) -> RunContext {
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
-    with_tools(claim(&agent(protocol, limits), "Act.", json!({}), ladder), std::slice::from_ref(tool))
+    with_tools(run_context(&agent(protocol, limits), "Act.", json!({}), ladder), std::slice::from_ref(tool))
 }
 
-/// A model that never has enough.
+/// Starts a model that calls a tool in every step.
 fn restless() -> ScriptedServer {
-    ScriptedServer::respond(|request, index| Move::call("echo", json!({"n": index})).said(request))
+    ScriptedServer::respond(|request, index| ModelTurn::call("echo", json!({"n": index})).step(request))
 }
 
-async fn failure(claim: &RunContext) -> Failure {
-    failed(run(claim).await.0)
+async fn failure(context: &RunContext) -> Failure {
+    failed(run(context).await.0)
 }
 
 #[tokio::test]
-async fn a_model_that_goes_on_past_its_steps_is_ended() {
+async fn run_over_max_steps_fails() {
     for protocol in ["tools", "actions"] {
-        let (server, tool) = (restless(), Played::echo("echo"));
+        let (server, tool) = (restless(), FakeTool::echo("echo"));
         let failure = failure(&limited(protocol, json!({"max_steps": 3}), &server, &tool)).await;
         assert_eq!(failure.error.kind, RunErrorType::LimitExceeded, "{protocol}");
         assert!(failure.error.message.contains("3 steps (limits.max_steps)"), "{}", failure.error.message);
-        assert_eq!((server.requests().len(), tool.called()), (3, 2), "{protocol}");
+        assert_eq!((server.requests().len(), tool.call_count()), (3, 2), "{protocol}");
         assert_eq!(failure.salvage.replies.len(), 3, "{protocol}");
-        let spoken = failure.error.response.is_some_and(|response| response["action"] == "NORMAL_RESPONSE");
-        assert_eq!(spoken, protocol == "actions");
+        let has_response =
+            failure.error.response.is_some_and(|response| response["action"] == "NORMAL_RESPONSE");
+        assert_eq!(has_response, protocol == "actions");
     }
 }
 
 #[tokio::test]
-async fn a_model_that_calls_too_much_is_ended() {
+async fn run_over_max_tool_calls_fails() {
     for protocol in ["tools", "actions"] {
-        let (server, tool) = (restless(), Played::echo("echo"));
+        let (server, tool) = (restless(), FakeTool::echo("echo"));
         let failure = failure(&limited(protocol, json!({"max_tool_calls": 2}), &server, &tool)).await;
         assert_eq!(failure.error.kind, RunErrorType::LimitExceeded, "{protocol}");
         assert!(failure.error.message.contains("2 tool calls (limits.max_tool_calls)"), "{protocol}");
-        assert_eq!((server.requests().len(), tool.called()), (3, 2), "{protocol}");
+        assert_eq!((server.requests().len(), tool.call_count()), (3, 2), "{protocol}");
         assert_eq!(failure.salvage.replies.len(), 3, "{protocol}");
     }
 }
 
 #[tokio::test]
-async fn the_last_step_is_told_and_can_be_used_to_answer() {
-    let tool = Played::echo("echo");
+async fn last_step_forces_a_submit() {
+    let tool = FakeTool::echo("echo");
     let server = ScriptedServer::respond(|request, index| match index {
-        0 => Move::call("echo", json!({})).said(request),
-        _ => Move::Submit(json!({"ok": true})).said(request),
+        0 => ModelTurn::call("echo", json!({})).step(request),
+        _ => ModelTurn::Submit(json!({"ok": true})).step(request),
     });
-    let claim = limited("tools", json!({"max_tool_calls": 1}), &server, &tool);
-    completed(run(&claim).await.0);
+    let context = limited("tools", json!({"max_tool_calls": 1}), &server, &tool);
+    completed(run(&context).await.0);
     let choice = &server.requests()[1].body["tool_choice"];
     assert_eq!(choice["function"]["name"], "submit_result");
 }
 
-/// Says when it is called, and whether it was dropped before it could end.
-fn hanging() -> (Arc<Played>, Arc<Semaphore>, Arc<AtomicBool>) {
+/// Returns a tool that hangs, a semaphore that counts its calls, and a flag that is set when a call is
+/// dropped.
+fn hanging() -> (Arc<FakeTool>, Arc<Semaphore>, Arc<AtomicBool>) {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -84,10 +86,10 @@ fn hanging() -> (Arc<Played>, Arc<Semaphore>, Arc<AtomicBool>) {
         }
     }
     let (called, dropped) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(false)));
-    let (says_called, says_dropped) = (called.clone(), dropped.clone());
-    let tool = Played::new("echo", move |_| {
-        says_called.add_permits(1);
-        let dropped = Dropped(says_dropped.clone());
+    let (call_count, drop_flag) = (called.clone(), dropped.clone());
+    let tool = FakeTool::new("echo", move |_| {
+        call_count.add_permits(1);
+        let dropped = Dropped(drop_flag.clone());
         async move {
             let _dropped = dropped;
             std::future::pending::<Result<Value, Error>>().await
@@ -97,7 +99,7 @@ fn hanging() -> (Arc<Played>, Arc<Semaphore>, Arc<AtomicBool>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_hangs_is_left_when_the_time_is_up() {
+async fn hanging_tool_is_dropped_at_the_deadline() {
     let call = json!({"id": "a", "name": "echo", "arguments": "{}"});
     let envelope = json!({
         "action": "USE_TOOL", "reasoning": "", "content": "", "tool": "echo", "parameters": {},
@@ -107,39 +109,39 @@ async fn a_tool_that_hangs_is_left_when_the_time_is_up() {
         ("actions", json!({"text": envelope.to_string()})),
     ] {
         let (tool, _, dropped) = hanging();
-        let claim = claim(
+        let context = run_context(
             &agent(protocol, json!({"timeout_seconds": 30})),
             "Act.",
             json!({}),
-            vec![spoken(vec![reply])],
+            vec![scripted_rung(vec![reply])],
         );
-        let (outcome, journal) = run(&with_tools(claim, &[tool])).await;
+        let (outcome, journal) = run(&with_tools(context, &[tool])).await;
         let failure = failed(outcome);
         assert_eq!(failure.error.kind, RunErrorType::Timeout, "{protocol}");
         assert!(failure.error.message.contains("30 s"), "{}", failure.error.message);
         assert_eq!(failure.salvage.replies.len(), 1, "{protocol}");
-        assert!(dropped.load(Ordering::SeqCst), "{protocol}: the tool goes on");
+        assert!(dropped.load(Ordering::SeqCst), "{protocol}: the tool still runs");
         let happened = names(&journal.events());
         assert_eq!(happened[3..], ["pre_tool echo", "deadline_reached", "run_completed"], "{protocol}");
     }
 }
 
 #[tokio::test]
-async fn a_stop_in_the_middle_of_a_tool_ends_it_and_the_run() {
+async fn stop_during_a_tool_call_drops_it_and_ends_the_run() {
     for protocol in ["tools", "actions"] {
         let (tool, called, dropped) = hanging();
         let server = restless();
-        let claim = limited(protocol, json!({}), &server, &tool);
+        let context = limited(protocol, json!({}), &server, &tool);
         let (journal, stop) = (journal(), StopSignal::default());
         let stopping = async {
             called.acquire().await.unwrap().forget();
             stop.request();
         };
-        let (outcome, ()) = tokio::join!(perform(&claim, &journal, &stop, &()), stopping);
+        let (outcome, ()) = tokio::join!(drive_to_end(&context, &journal, &stop, &()), stopping);
         let failure = failed(outcome.unwrap());
         assert_eq!(failure.error.kind, RunErrorType::Stopped, "{protocol}");
         assert_eq!(failure.salvage.replies.len(), 1, "{protocol}");
-        assert!(dropped.load(Ordering::SeqCst), "{protocol}: the tool goes on");
+        assert!(dropped.load(Ordering::SeqCst), "{protocol}: the tool still runs");
         let events = journal.events();
         assert_eq!(names(&events)[3..], ["pre_tool echo", "stop_requested", "run_completed"], "{protocol}");
         let end = serde_json::to_value(&events.last().unwrap().body).unwrap();
@@ -148,12 +150,12 @@ async fn a_stop_in_the_middle_of_a_tool_ends_it_and_the_run() {
 }
 
 #[tokio::test]
-async fn replies_that_are_cut_off_are_given_more_room_and_then_given_up() {
+async fn truncated_replies_get_more_tokens_before_the_run_fails() {
     for protocol in ["tools", "actions"] {
-        let tool = Played::echo("echo");
+        let tool = FakeTool::echo("echo");
         let server = ScriptedServer::respond(|request, index| match index {
-            0 => Move::call("echo", json!({})).said(request),
-            _ => Move::Submit(json!({"ok": true})).said(request).finish("length"),
+            0 => ModelTurn::call("echo", json!({})).step(request),
+            _ => ModelTurn::Submit(json!({"ok": true})).step(request).finish("length"),
         });
         let failure = failure(&limited(protocol, json!({"max_tokens": 100}), &server, &tool)).await;
         assert_eq!(failure.error.kind, RunErrorType::OutputTruncated, "{protocol}");
@@ -162,27 +164,27 @@ async fn replies_that_are_cut_off_are_given_more_room_and_then_given_up() {
         let budgets: Vec<Value> =
             server.requests().iter().map(|request| request.body["max_tokens"].clone()).collect();
         assert_eq!(budgets, [100, 100, 200], "{protocol}");
-        assert_eq!(tool.called(), 1, "{protocol}");
+        assert_eq!(tool.call_count(), 1, "{protocol}");
     }
 }
 
 #[tokio::test]
-async fn calls_that_are_cut_off_are_not_made() {
-    let tool = Played::echo("echo");
+async fn truncated_calls_are_not_made() {
+    let tool = FakeTool::echo("echo");
     let server = ScriptedServer::respond(|request, index| match index {
         0 => Step::tool("echo", "{\"path\": \"/half").finish("length"),
-        _ => Move::Submit(json!({"ok": true})).said(request),
+        _ => ModelTurn::Submit(json!({"ok": true})).step(request),
     });
     let success = completed(run(&limited("tools", json!({}), &server, &tool)).await.0);
-    assert_eq!((success.receipt.retries, tool.called()), (1, 0));
+    assert_eq!((success.receipt.retries, tool.call_count()), (1, 0));
 }
 
 #[tokio::test]
-async fn a_tool_that_cannot_be_had_ends_the_run_before_anybody_is_asked() {
+async fn unknown_tool_fails_the_run_before_the_first_call() {
     let server = restless();
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
-    let claim = claim(&agent("tools", json!({})), "Act.", json!({}), ladder);
-    let (outcome, journal) = run(&claim).await;
+    let context = run_context(&agent("tools", json!({})), "Act.", json!({}), ladder);
+    let (outcome, journal) = run(&context).await;
     let failure = failed(outcome);
     assert_eq!(failure.error.kind, RunErrorType::ToolFailed);
     assert!(failure.error.message.contains("there is no tool 'echo'"), "{}", failure.error.message);

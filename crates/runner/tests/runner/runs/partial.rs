@@ -1,36 +1,36 @@
-//! What a model had written when nobody waited any longer.
+//! Interrupted replies: the text so far is kept.
 
 use serde_json::json;
 use slipform_model::{Backend, Call, CallFuture, Watch};
-use slipform_runner::{LadderRung, Progress, StopSignal, perform};
+use slipform_runner::{LadderRung, Progress, StopSignal, drive_to_end};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{BackendKind, EventBody, RunErrorType, StructuredOutput};
 
-use crate::support::contexts::{claim, journal, rung};
-use crate::support::parts::silent;
-use crate::support::perform::{failed, names, run};
+use crate::support::contexts::{journal, run_context, rung};
+use crate::support::fakes::silent_rung;
+use crate::support::outcome::{failed, names, run};
 
-/// Stops the run once anything is written.
+/// Stops the run at the first text.
 #[derive(Default)]
-struct Stopping(StopSignal);
+struct StopOnText(StopSignal);
 
-impl Watch for Stopping {
+impl Watch for StopOnText {
     fn text(&self, _: &str) {
         self.0.request();
     }
 }
 
-impl Progress for Stopping {}
+impl Progress for StopOnText {}
 
 #[tokio::test]
-async fn a_stop_in_the_middle_of_a_reply_keeps_what_was_written() {
+async fn stop_during_a_reply_keeps_its_text() {
     for kind in [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic] {
         let text = "Once upon a time there was a run, and it was stopped.";
         let server = ScriptedServer::start(Step::text(text).stall_after(4));
         let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
-        let claim = claim(&json!({"name": "teller"}), "Tell.", json!({}), ladder);
-        let (journal, stopping) = (journal(), Stopping::default());
-        let outcome = perform(&claim, &journal, &stopping.0, &stopping).await;
+        let context = run_context(&json!({"name": "teller"}), "Tell.", json!({}), ladder);
+        let (journal, stopping) = (journal(), StopOnText::default());
+        let outcome = drive_to_end(&context, &journal, &stopping.0, &stopping).await;
         let failure = failed(outcome.unwrap());
         assert_eq!(failure.error.kind, RunErrorType::Stopped, "{kind:?}");
         let [kept] = &failure.salvage.replies[..] else { panic!("{kind:?}: {:?}", failure.salvage) };
@@ -43,11 +43,11 @@ async fn a_stop_in_the_middle_of_a_reply_keeps_what_was_written() {
     }
 }
 
-/// A backend that begins and never ends.
+/// A backend that starts a reply and never ends it.
 #[derive(Debug)]
-struct Rambling;
+struct EndlessBackend;
 
-impl Backend for Rambling {
+impl Backend for EndlessBackend {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         call.watch.text("{\"key\": \"hunter2-hunter2\", ");
         call.watch.text("\"n\": 1");
@@ -56,15 +56,15 @@ impl Backend for Rambling {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_in_the_middle_of_a_reply_keeps_it_without_the_agents_secrets() {
+async fn deadline_during_a_reply_keeps_its_text_without_secrets() {
     let agent = json!({
         "name": "teller", "limits": {"timeout_seconds": 5},
         "output_schema": {"type": "object", "required": ["n", "m"], "properties": {"n": {"type": "integer"}}},
     });
-    let ladder = vec![LadderRung { backend: std::sync::Arc::new(Rambling), ..silent() }];
-    let mut claim = claim(&agent, "Tell.", json!({}), ladder);
-    claim.environment = vec![("API_KEY".to_owned(), "hunter2-hunter2".to_owned())].into();
-    let (outcome, journal) = run(&claim).await;
+    let ladder = vec![LadderRung { backend: std::sync::Arc::new(EndlessBackend), ..silent_rung() }];
+    let mut context = run_context(&agent, "Tell.", json!({}), ladder);
+    context.environment = vec![("API_KEY".to_owned(), "hunter2-hunter2".to_owned())].into();
+    let (outcome, journal) = run(&context).await;
     let failure = failed(outcome);
     assert_eq!(failure.error.kind, RunErrorType::Timeout);
     assert_eq!(failure.salvage.replies, ["{\"key\": \"[redacted]\", \"n\": 1"]);

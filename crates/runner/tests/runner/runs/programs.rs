@@ -1,4 +1,4 @@
-//! Procedural agents: programs that are really started, with what they are given and whatever they do.
+//! Procedural agents: real programs, their arguments, environment, output and children.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -6,41 +6,41 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use slipform_agents::placeholders::{FillContext, fill};
-use slipform_runner::{Memory, RunContext, StopSignal, perform};
+use slipform_runner::{MemoryJournal, RunContext, StopSignal, drive_to_end};
 use slipform_types::{EventBody, Failure, RunErrorType};
 
-use crate::support::contexts::{claim, clock, journal};
+use crate::support::contexts::{clock, journal, run_context};
 use crate::support::folder::Folder;
-use crate::support::perform::{completed, failed, names, run};
+use crate::support::outcome::{completed, failed, names, run};
 
-/// How long something may take that happens at once; beyond it the test has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Upper bound for operations that take milliseconds; beyond it the test fails.
+const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A claim of an agent that is this program.
+/// Returns the context of a procedural agent with this command.
 fn program(folder: &Folder, command: &[&str], more: Value, parameters: Value) -> RunContext {
     let mut agent = json!({"name": "scanner", "type": "procedural", "command": command});
     agent.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-    let claim = claim(&agent, "", json!({}), Vec::new());
-    RunContext { parameters, project_dir: folder.path(), ..claim }
+    let context = run_context(&agent, "", json!({}), Vec::new());
+    RunContext { parameters, project_dir: folder.path(), ..context }
 }
 
-/// The same of a script.
+/// Returns the context of a procedural agent that is this shell script.
 fn script(folder: &Folder, text: &str, more: Value) -> RunContext {
     folder.write("script.sh", text);
     program(folder, &["sh", "script.sh"], more, json!({}))
 }
 
-/// Keeps its arguments, each ended by a zero byte.
-const KEEP: &str = "printf '%s\\0' \"$@\" > arguments; echo '{\"kept\": true}'";
+/// Writes its arguments to a file, each terminated by a NUL byte.
+const SAVE_ARGUMENTS: &str = "printf '%s\\0' \"$@\" > arguments; echo '{\"kept\": true}'";
 
-fn kept(folder: &Folder) -> Vec<String> {
+fn saved_arguments(folder: &Folder) -> Vec<String> {
     let text = folder.read("arguments");
     text.strip_suffix('\0').unwrap().split('\0').map(str::to_owned).collect()
 }
 
 #[tokio::test]
-async fn parameters_are_arguments_that_no_shell_reads() {
-    let folder = Folder::with("flags", &[("keep.sh", KEEP)]);
+async fn parameters_become_arguments_without_a_shell() {
+    let folder = Folder::with("flags", &[("keep.sh", SAVE_ARGUMENTS)]);
     let parameters = json!({
         "path": "a b; touch hacked `touch hacked` $(touch hacked) 'x' \"y\" * \\ \n &", "deep": true, "dry": false,
         "none": null, "max": 3, "ratio": 0.5, "names": ["x", 1, "y z"], "where": {"a": [1, "b c"]}, "dash": "-rf",
@@ -66,38 +66,38 @@ async fn parameters_are_arguments_that_no_shell_reads() {
             "-rf",
         ]
     "#]]
-    .assert_debug_eq(&kept(&folder));
+    .assert_debug_eq(&saved_arguments(&folder));
     assert!(!std::path::Path::new(&folder.path()).join("hacked").exists());
 }
 
 #[tokio::test]
-async fn parameters_are_read_from_standard_input() {
+async fn parameters_are_passed_on_standard_input() {
     let folder = Folder::new("stdin");
     let parameters = json!({"text": "ä\n\"quoted\"", "list": [1, {"a": null}]});
-    let claim = program(&folder, &["cat"], json!({"parameters_as": "stdin"}), parameters.clone());
-    assert_eq!(completed(run(&claim).await.0).result_data, Some(parameters));
+    let context = program(&folder, &["cat"], json!({"parameters_as": "stdin"}), parameters.clone());
+    assert_eq!(completed(run(&context).await.0).result_data, Some(parameters));
 }
 
 #[tokio::test]
-async fn parameters_stand_where_the_command_names_them() {
-    let folder = Folder::with("placeholders", &[("keep.sh", KEEP)]);
+async fn parameters_replace_placeholders_in_the_command() {
+    let folder = Folder::with("placeholders", &[("keep.sh", SAVE_ARGUMENTS)]);
     let command = ["sh", "keep.sh", "${params.path}", "--max=${params.max}", "${runtime.run_id}"];
     let parameters = json!({"path": "a b; ${params.max} $HOME", "max": 3, "unnamed": "x"});
-    let claim = program(&folder, &command, json!({"parameters_as": "placeholders"}), parameters);
-    let context = FillContext {
-        parameters: &claim.parameters,
-        session_id: &claim.session_id,
-        run_id: &claim.run_id,
+    let context = program(&folder, &command, json!({"parameters_as": "placeholders"}), parameters);
+    let fill_context = FillContext {
+        parameters: &context.parameters,
+        session_id: &context.session_id,
+        run_id: &context.run_id,
         environment: &|_| None,
     };
-    let filled = fill(&claim.blueprint, &context).unwrap();
-    let claim = RunContext { blueprint: filled.blueprint.into(), command: filled.command, ..claim };
-    completed(run(&claim).await.0);
-    assert_eq!(kept(&folder), ["a b; ${params.max} $HOME", "--max=3", "run_020202020202"]);
+    let filled = fill(&context.blueprint, &fill_context).unwrap();
+    let context = RunContext { blueprint: filled.blueprint.into(), command: filled.command, ..context };
+    completed(run(&context).await.0);
+    assert_eq!(saved_arguments(&folder), ["a b; ${params.max} $HOME", "--max=3", "run_020202020202"]);
 }
 
-/// What the program wrote, whether that is a result or not.
-fn stdout(journal: &Memory) -> String {
+/// Returns the program's standard output, also if it is not a result.
+fn stdout(journal: &MemoryJournal) -> String {
     let mut outputs = journal.events().into_iter().filter_map(|event| match event.body {
         EventBody::PostTool { tool_output, .. } => Some(tool_output["stdout"].as_str().unwrap().to_owned()),
         _ => None,
@@ -106,25 +106,25 @@ fn stdout(journal: &Memory) -> String {
 }
 
 #[tokio::test]
-async fn a_program_sees_no_variables_but_those_that_are_named() {
-    assert!(std::env::var_os("PATH").is_some(), "there is something to hide");
+async fn program_sees_only_the_named_variables() {
+    assert!(std::env::var_os("PATH").is_some(), "the test needs a variable to hide");
     let folder = Folder::new("environment");
-    let claim = program(&folder, &["env"], json!({}), json!({}));
-    assert_eq!(stdout(&run(&claim).await.1), "");
+    let context = program(&folder, &["env"], json!({}), json!({}));
+    assert_eq!(stdout(&run(&context).await.1), "");
     let environment = vec![("REGION".to_owned(), "a b".to_owned())];
-    let claim = RunContext {
+    let context = RunContext {
         environment: environment.into(),
         ..program(&folder, &["env"], json!({"env": ["REGION"]}), json!({}))
     };
-    assert_eq!(stdout(&run(&claim).await.1), "REGION=a b\n");
+    assert_eq!(stdout(&run(&context).await.1), "REGION=a b\n");
 }
 
-async fn failure(claim: &RunContext) -> Failure {
-    failed(run(claim).await.0)
+async fn failure(context: &RunContext) -> Failure {
+    failed(run(context).await.0)
 }
 
-/// A failure as one line, with the machine's own paths taken out of it.
-fn told(failure: &Failure, folder: &Folder) -> String {
+/// Formats a failure as one line, without the machine's paths.
+fn describe(failure: &Failure, folder: &Folder) -> String {
     let errors = failure.error.validation_errors.join("; ");
     let line = format!("{}: {}", failure.error.kind.name(), failure.error.message);
     let line = if errors.is_empty() { line } else { format!("{line} [{errors}]") };
@@ -134,11 +134,11 @@ fn told(failure: &Failure, folder: &Folder) -> String {
 async fn check(text: &str, more: Value, expected: Expect) {
     let folder = Folder::new("failing");
     let failure = failure(&script(&folder, text, more)).await;
-    expected.assert_eq(&told(&failure, &folder));
+    expected.assert_eq(&describe(&failure, &folder));
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told() {
+async fn failures_of_programs_are_reported() {
     let contract = || json!({"output_schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}});
     check(
         "echo 'no such thing' >&2; echo '{}'; exit 3",
@@ -168,11 +168,11 @@ async fn what_goes_wrong_is_told() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_start_is_told() {
+async fn program_that_does_not_start_is_reported() {
     let folder = Folder::with("absent", &[("plain.sh", "#!/bin/sh\necho '{}'\n")]);
     let check = async |command: &str, expected: Expect| {
         let failure = failure(&program(&folder, &[command], json!({}), json!({}))).await;
-        expected.assert_eq(&told(&failure, &folder));
+        expected.assert_eq(&describe(&failure, &folder));
     };
     check("./absent", expect!["tool_failed: the program './absent' cannot be started: there is no file FOLDER/absent (relative paths start at FOLDER)"]).await;
     check("no-such-program-anywhere", expect!["tool_failed: the program 'no-such-program-anywhere' cannot be started: there is no such program on the PATH (which is not given to it); give its whole path, or ./ and its name if it is in FOLDER"]).await;
@@ -180,7 +180,7 @@ async fn a_program_that_does_not_start_is_told() {
 }
 
 #[tokio::test]
-async fn what_does_not_match_is_kept() {
+async fn result_that_violates_the_contract_is_kept_in_the_salvage() {
     let folder = Folder::new("kept");
     let contract = json!({"output_schema": {"type": "object", "required": ["n"]}});
     let failure = failure(&script(&folder, "echo '{\"m\": 1}'", contract)).await;
@@ -189,77 +189,77 @@ async fn what_does_not_match_is_kept() {
     assert_eq!(failure.error.calls, 0);
 }
 
-/// A named pipe that a program of the program holds open. Reading it ends when that program is gone.
-struct ActiveAttempts {
+/// A named pipe that a child of the program holds open. Reading it ends when that child has exited.
+struct HeldPipe {
     reading: tokio::task::JoinHandle<()>,
     opened: tokio::sync::oneshot::Receiver<()>,
 }
 
-/// Leaves a program behind that would run for a quarter of an hour.
-const LEAVE: &str = "sleep 1000 > held &\n";
+/// Leaves a child process behind that would run for a quarter of an hour.
+const LEAVE_CHILD: &str = "sleep 1000 > held &\n";
 
-impl ActiveAttempts {
-    async fn gone(self) {
-        tokio::time::timeout(PATIENCE, self.reading).await.expect("the program is gone").unwrap();
+impl HeldPipe {
+    async fn child_exited(self) {
+        tokio::time::timeout(TIME_MAX, self.reading).await.expect("the child exits").unwrap();
     }
 }
 
-fn held(folder: &Folder) -> ActiveAttempts {
+fn hold_pipe(folder: &Folder) -> HeldPipe {
     let path = format!("{}/held", folder.path());
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let (says, opened) = tokio::sync::oneshot::channel();
+    let (sender, opened) = tokio::sync::oneshot::channel();
     let reading = tokio::task::spawn_blocking(move || {
-        // Opening waits for the other side.
+        // Opening blocks until the other side opens the pipe.
         let mut pipe = std::fs::File::open(path).unwrap();
-        says.send(()).unwrap();
+        sender.send(()).unwrap();
         let _ = pipe.read_to_end(&mut Vec::new());
     });
-    ActiveAttempts { reading, opened }
+    HeldPipe { reading, opened }
 }
 
 #[tokio::test]
-async fn when_the_time_is_up_all_that_it_started_is_gone() {
+async fn timeout_kills_the_program_and_its_children() {
     let folder = Folder::new("timeout");
-    let held = held(&folder);
+    let held = hold_pipe(&folder);
     let more = json!({"limits": {"timeout_seconds": 1}});
-    let text = format!("echo 'still waiting' >&2\n{LEAVE}wait");
+    let text = format!("echo 'still waiting' >&2\n{LEAVE_CHILD}wait");
     let (outcome, journal) = run(&script(&folder, &text, more)).await;
     let error = failed(outcome).error;
     assert_eq!(error.kind, RunErrorType::Timeout);
     let (before, after) = error.message.split_once(" took longer than ").unwrap();
     assert_eq!((before, after.ends_with(" s: still waiting")), ("the program 'sh'", true), "{after}");
-    held.gone().await;
+    held.child_exited().await;
     assert_eq!(names(&journal.events())[2..], ["pre_tool sh", "post_tool sh failed", "run_completed"]);
 }
 
 #[tokio::test]
-async fn when_it_is_stopped_all_that_it_started_is_gone() {
+async fn stop_kills_the_program_and_its_children() {
     let folder = Folder::new("stopped");
-    let mut held = held(&folder);
-    let claim = script(&folder, &format!("{LEAVE}wait"), json!({}));
+    let mut held = hold_pipe(&folder);
+    let context = script(&folder, &format!("{LEAVE_CHILD}wait"), json!({}));
     let (journal, stop) = (journal(), StopSignal::default());
     let stopping = async {
         (&mut held.opened).await.unwrap();
         stop.request();
     };
-    let (outcome, ()) = tokio::join!(perform(&claim, &journal, &stop, &()), stopping);
+    let (outcome, ()) = tokio::join!(drive_to_end(&context, &journal, &stop, &()), stopping);
     assert_eq!(failed(outcome.unwrap()).error.kind, RunErrorType::Stopped);
-    held.gone().await;
+    held.child_exited().await;
 }
 
 #[tokio::test]
-async fn what_it_leaves_behind_is_neither_waited_for_nor_left() {
+async fn leftover_children_are_killed_without_waiting() {
     let folder = Folder::new("left");
-    let held = held(&folder);
-    // The other has both the pipe and its parent's standard output.
+    let held = hold_pipe(&folder);
+    // The child holds the pipe and its parent's standard output.
     let text = "exec 3> held\nsleep 1000 &\nexec 3>&-\necho '{}'";
     let (outcome, _) = run(&script(&folder, text, json!({}))).await;
     assert_eq!(completed(outcome).result_data, Some(json!({})));
-    held.gone().await;
+    held.child_exited().await;
 }
 
 #[tokio::test]
-async fn secrets_that_it_prints_do_not_reach_the_journal() {
+async fn secrets_in_the_output_are_redacted_in_the_journal() {
     let secret = "s3cret \"value\" of mine";
     let environment = vec![
         ("API_TOKEN".to_owned(), secret.to_owned()),
@@ -275,9 +275,9 @@ async fn secrets_that_it_prints_do_not_reach_the_journal() {
         ("echo \"$API_TOKEN $REGION\"", "failed"),
     ] {
         let folder = Folder::new("secrets");
-        let claim =
+        let context =
             RunContext { environment: environment.clone().into(), ..script(&folder, text, more.clone()) };
-        let (_, journal) = run(&claim).await;
+        let (_, journal) = run(&context).await;
         let written = serde_json::to_string(&journal.events()).unwrap();
         assert!(written.contains(&format!("\"status\":\"{status}\"")), "{text}: {written}");
         assert!(!written.contains("s3cret") && written.contains("[redacted]"), "{text}: {written}");
@@ -286,15 +286,15 @@ async fn secrets_that_it_prints_do_not_reach_the_journal() {
 }
 
 #[tokio::test]
-async fn secrets_that_it_is_given_are_not_told() {
-    let folder = Folder::with("told", &[("keep.sh", KEEP)]);
+async fn secrets_in_the_arguments_are_redacted_in_the_journal() {
+    let folder = Folder::with("redacted", &[("keep.sh", SAVE_ARGUMENTS)]);
     let secret = "s3cret-value-of-mine";
-    // As a command that names the variable has it filled in.
-    let claim = program(&folder, &["sh", "keep.sh", secret], json!({"env": ["API_KEY"]}), json!({}));
+    // The secret stands where the command's placeholder was filled in.
+    let context = program(&folder, &["sh", "keep.sh", secret], json!({"env": ["API_KEY"]}), json!({}));
     let environment = vec![("API_KEY".to_owned(), secret.to_owned())];
-    let (outcome, journal) = run(&RunContext { environment: environment.into(), ..claim }).await;
+    let (outcome, journal) = run(&RunContext { environment: environment.into(), ..context }).await;
     completed(outcome);
-    assert_eq!(kept(&folder), [secret]);
+    assert_eq!(saved_arguments(&folder), [secret]);
     let events = journal.events();
     let given = events.iter().find(|event| matches!(event.body, EventBody::PreTool { .. })).unwrap();
     let given = serde_json::to_string(given).unwrap();
@@ -302,19 +302,23 @@ async fn secrets_that_it_is_given_are_not_told() {
 }
 
 #[tokio::test]
-async fn a_program_that_has_answered_is_not_run_again() {
+async fn program_that_has_ended_is_not_run_again() {
     let folder = Folder::new("again");
     let text = "echo x >> runs; echo '{\"runs\": 1}'";
     let whole = journal();
     let expected =
-        perform(&script(&folder, text, json!({})), &whole, &StopSignal::default(), &()).await.unwrap();
+        drive_to_end(&script(&folder, text, json!({})), &whole, &StopSignal::default(), &()).await.unwrap();
     let events = whole.events();
     let answered = names(&events).iter().position(|name| name == "post_tool sh").unwrap();
     for cut in 0..=events.len() {
         folder.write("runs", "");
-        let journal = Memory::holding(clock(), events[..cut].to_vec());
-        let claim = script(&folder, text, json!({}));
-        assert_eq!(perform(&claim, &journal, &StopSignal::default(), &()).await.unwrap(), expected, "{cut}");
+        let journal = MemoryJournal::with_events(clock(), events[..cut].to_vec());
+        let context = script(&folder, text, json!({}));
+        assert_eq!(
+            drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap(),
+            expected,
+            "{cut}"
+        );
         assert_eq!(folder.read("runs").lines().count(), usize::from(cut <= answered), "{cut}");
     }
 }

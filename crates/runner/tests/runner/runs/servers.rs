@@ -1,5 +1,5 @@
-//! Tools of MCP servers, over the whole path: the server is started or reached, its tools are offered to a model, called
-//! and answered.
+//! Tools of MCP servers end to end: the server is started or reached, a model calls its tools, and the
+//! results return to the model.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use slipform_testkit::ScriptedServer;
 use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::contexts::{claim, rung};
-use crate::support::model::{Move, answers};
-use crate::support::perform::{completed, failed, names, run};
+use crate::support::contexts::{run_context, rung};
+use crate::support::model::{ModelTurn, answers};
+use crate::support::outcome::{completed, failed, names, run};
 
-/// The folder of the servers that the client's own tests use.
+/// Returns the folder of the servers that the tests of `slipform-tools` use.
 fn folder() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/tests/servers").to_str().unwrap().to_owned()
 }
 
-/// The Python that has the published servers, or why the test cannot run.
-#[allow(clippy::print_stdout, reason = "what is not tested is said")]
+/// Returns the Python that has the published servers installed. Without it, prints why the test is skipped.
+#[allow(clippy::print_stdout, reason = "reports skipped tests")]
 fn python() -> Option<String> {
     let python = std::env::var("SLIPFORM_MCP_PYTHON").ok();
     if python.is_none() {
@@ -31,7 +31,7 @@ fn python() -> Option<String> {
     python
 }
 
-/// The server on HTTP, and where it is. It ends with the first value.
+/// Starts the server over HTTP. Dropping the first value ends it.
 async fn on_http(python: &str) -> (Running, Value) {
     let program = Program {
         argv: vec![python.to_owned(), "official.py".to_owned(), "http".to_owned()],
@@ -54,28 +54,28 @@ fn agent(protocol: &str, mcp: &Value, tools: &[&str]) -> Value {
     })
 }
 
-/// A model that adds, greets, fails once, and says what it heard.
+/// Starts a model that adds, greets, fails once, and submits what it received.
 fn model() -> ScriptedServer {
     ScriptedServer::respond(|request, _| {
-        let heard = answers(request);
-        match &heard[..] {
-            [] => Move::call("demo:add", json!({"a": 2, "b": 3})),
-            [_] => Move::call("demo:greet", json!({"name": "Ada"})),
-            [_, _] => Move::call("demo:fail", json!({"reason": "no paint left"})),
+        let received = answers(request);
+        match &received[..] {
+            [] => ModelTurn::call("demo:add", json!({"a": 2, "b": 3})),
+            [_] => ModelTurn::call("demo:greet", json!({"name": "Ada"})),
+            [_, _] => ModelTurn::call("demo:fail", json!({"reason": "no paint left"})),
             [sum, greeting, failure, ..] => {
                 assert_eq!(failure, "Error: Error executing tool fail: no paint left");
                 let sum: Value = serde_json::from_str(sum).unwrap();
-                Move::Submit(json!({"total": sum["total"], "greeting": greeting}))
+                ModelTurn::Submit(json!({"total": sum["total"], "greeting": greeting}))
             }
         }
-        .said(request)
+        .step(request)
     })
 }
 
 fn adding(protocol: &str, mcp: &Value, tools: &[&str], server: &ScriptedServer) -> RunContext {
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
-    let claim = claim(&agent(protocol, mcp, tools), "Add and greet.", json!({}), ladder);
-    RunContext { project_dir: folder(), ..claim }
+    let context = run_context(&agent(protocol, mcp, tools), "Add and greet.", json!({}), ladder);
+    RunContext { project_dir: folder(), ..context }
 }
 
 async fn check(mcp: &Value) {
@@ -87,31 +87,31 @@ async fn check(mcp: &Value) {
         let happened = names(&journal.events());
         assert!(happened.contains(&"post_tool demo:fail failed".to_owned()), "{protocol}: {happened:?}");
     }
-    // Of a server whose tools are named, only those are offered: a call of another is wrong.
+    // If the blueprint names tools of a server, only those are offered.
     let server = ScriptedServer::respond(|request, _| match answers(request).len() {
-        0 => Move::call("demo:fail", json!({"reason": "x"})).said(request),
-        _ => Move::Submit(json!({"total": 0, "greeting": answers(request)[0]})).said(request),
+        0 => ModelTurn::call("demo:fail", json!({"reason": "x"})).step(request),
+        _ => ModelTurn::Submit(json!({"total": 0, "greeting": answers(request)[0]})).step(request),
     });
     let success = completed(run(&adding("tools", mcp, &["demo:add", "demo:greet"], &server)).await.0);
-    let told = "Error: There is no tool 'demo_fail'. The tools are: demo_add, demo_greet, submit_result.";
-    assert_eq!(success.result_data.unwrap()["greeting"], told);
+    let message = "Error: There is no tool 'demo_fail'. The tools are: demo_add, demo_greet, submit_result.";
+    assert_eq!(success.result_data.unwrap()["greeting"], message);
 }
 
 #[tokio::test]
-async fn a_server_that_is_started() {
+async fn server_started_as_a_program_serves_tools() {
     let Some(python) = python() else { return };
     check(&json!({"command": [python, "official.py"]})).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_reached() {
+async fn server_reached_over_http_serves_tools() {
     let Some(python) = python() else { return };
     let (_running, mcp) = on_http(&python).await;
     check(&mcp).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_ends_the_run_before_anybody_is_asked() {
+async fn missing_server_fails_the_run_before_the_first_call() {
     let server = model();
     let (outcome, _) = run(&adding("tools", &json!({"command": ["./absent"]}), &[], &server)).await;
     let failure = failed(outcome);
@@ -121,12 +121,12 @@ async fn a_server_that_is_not_there_ends_the_run_before_anybody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_server_that_complains_with_a_secret_does_not_bring_it_into_the_journal() {
+async fn secret_in_the_stderr_of_a_server_is_redacted() {
     let server = model();
     let complains = json!({"command": ["sh", "-c", "echo \"bad key $API_KEY\" >&2; exit 1"]});
     let environment = vec![("API_KEY".to_owned(), "s3cret-value-of-mine".to_owned())];
-    let claim = RunContext { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
-    let (outcome, journal) = run(&claim).await;
+    let context = RunContext { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
+    let (outcome, journal) = run(&context).await;
     let message = failed(outcome).error.message;
     assert!(message.contains("bad key [redacted]"), "{message}");
     assert!(!serde_json::to_string(&journal.events()).unwrap().contains("s3cret"));

@@ -1,4 +1,4 @@
-//! Trees of runs: programs as children, children that are busy, callbacks without end, and what is left of it all.
+//! Trees of runs: programs as children, busy children, endless callbacks, and resources of ended children.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -8,17 +8,17 @@ use slipform_runner::{Progress, RunContext};
 use slipform_testkit::{Gate, Step};
 use slipform_types::{EventBody, RunStatus};
 
-use crate::support::fixture::{Fixture, agent, asked, on, playing};
+use crate::support::fakes::FakeTool;
+use crate::support::fixture::{Fixture, agent, ladder_of, requests_of, serve_agents};
 use crate::support::folder::Folder;
-use crate::support::model::{Move, answers};
-use crate::support::parts::Played;
-use crate::support::perform::completed;
-use crate::support::test_coordinator::{TestCoordinator, perform, session};
+use crate::support::model::{ModelTurn, answers};
+use crate::support::outcome::completed;
+use crate::support::test_coordinator::{TestCoordinator, run_tree, session};
 
 const START: &str = "start_agent_session";
 
 #[tokio::test]
-async fn a_program_is_a_child_like_any_other() {
+async fn procedural_agent_can_be_a_child() {
     let scan = json!({
         "type": "procedural", "command": ["sh", "scan.sh"],
         "parameters_schema": {
@@ -29,7 +29,7 @@ async fn a_program_is_a_child_like_any_other() {
     for protocol in ["tools", "actions"] {
         let by_actions = protocol == "actions";
         let folder = Folder::with("scanning", &[("scan.sh", "printf '{\"given\": \"%s\"}' \"$*\"")]);
-        let server = playing(move |_, request| match answers(request).pop() {
+        let server = serve_agents(move |_, request| match answers(request).pop() {
             None if by_actions => Step::json(&json!({
                 "action": "AGENT_CALL", "reasoning": "", "content": "Scan src.",
                 "target_agent": "scanner", "parameters": {"path": "src"},
@@ -41,51 +41,51 @@ async fn a_program_is_a_child_like_any_other() {
             Some(answer) => Step::text(answer),
         });
         let agents = vec![
-            (agent("parent", &["scanner"], json!({"protocol": protocol})), on(&server)),
+            (agent("parent", &["scanner"], json!({"protocol": protocol})), ladder_of(&server)),
             (agent("scanner", &[], scan.clone()), Vec::new()),
         ];
-        let agency = Arc::new(Fixture::with(agents, &folder.path(), |_| Vec::new()));
-        let ended = perform(&agency, "parent", "Scan.").await;
+        let fixture = Arc::new(Fixture::with(agents, &folder.path(), |_| Vec::new()));
+        let ended = run_tree(&fixture, "parent", "Scan.").await;
         let text = completed(ended.outcome).result_text.unwrap();
         assert_eq!(text, "{\n  \"given\": \"--path src\"\n}", "{protocol}");
     }
 }
 
 #[tokio::test]
-async fn a_child_that_is_busy_cannot_be_told_more() {
+async fn busy_child_cannot_be_resumed() {
     let resume = || json!({"agent_name": "child", "prompt": "More."});
     let gate = Gate::new();
-    let door = gate.clone();
-    let server = playing(move |name, request| match (name, answers(request).len()) {
+    let step_gate = gate.clone();
+    let server = serve_agents(move |name, request| match (name, answers(request).len()) {
         ("parent", 0) => Step::tool(START, json!({"agent_name": "child", "prompt": "Begin."})),
         ("parent", 1) => {
             Step::tool("resume_agent_session", resume()).and_tool("resume_agent_session", resume())
         }
         ("parent", _) => Step::text("Enough."),
-        _ if request.prompt().contains("More.") => Step::text("Yes.").gate(&door),
+        _ if request.prompt().contains("More.") => Step::text("Yes.").gate(&step_gate),
         _ => Step::text("Yes."),
     });
     let agents = [agent("parent", &["child"], json!({})), agent("child", &[], json!({}))];
-    let place = TestCoordinator::open(&Fixture::new(&agents, &server)).await;
-    // The child is answered for the second time only when its parent has asked for all that it wants, and waits.
+    let coordinator = TestCoordinator::open(&Fixture::new(&agents, &server)).await;
+    // The model answers the child's second run only when its parent has made all its calls and waits.
     let opening = async {
         server.wait_for_requests_async(4).await;
-        place.until_runs(1, |status| status == RunStatus::Waiting).await;
+        coordinator.until_runs(1, |status| status == RunStatus::Waiting).await;
         gate.open();
     };
-    let (ended, ()) = tokio::join!(place.perform(("parent", "Go."), Arc::new(())), opening);
+    let (ended, ()) = tokio::join!(coordinator.run_tree(("parent", "Go."), Arc::new(())), opening);
     completed(ended.outcome.clone());
-    let heard = answers(asked(&server, "parent").last().unwrap());
-    assert_eq!(heard[..2], ["Yes.", "Yes."]);
+    let received = answers(requests_of(&server, "parent").last().unwrap());
+    assert_eq!(received[..2], ["Yes.", "Yes."]);
     assert_eq!(
-        ended.told(&heard[2]),
+        ended.normalized(&received[2]),
         "Error: the session ses_020202020202 is still busy; wait for its result first"
     );
 }
 
 #[tokio::test]
-async fn callbacks_that_lead_to_callbacks_have_an_end() {
-    let server = playing(|name, request| {
+async fn chain_of_callbacks_is_limited() {
+    let server = serve_agents(|name, request| {
         let messages = request.body["messages"].as_array().unwrap();
         let is_asked = messages.last().unwrap()["role"] == "user";
         match (name, is_asked) {
@@ -97,55 +97,55 @@ async fn callbacks_that_lead_to_callbacks_have_an_end() {
         }
     });
     let agents = [agent("parent", &["child"], json!({})), agent("child", &[], json!({}))];
-    let ended = perform(&Fixture::new(&agents, &server), "parent", "Go.").await;
+    let ended = run_tree(&Fixture::new(&agents, &server), "parent", "Go.").await;
     let starts = ended.events.iter().filter(|event| matches!(event.body, EventBody::RunStart { .. })).count();
-    // The 200 of one task, and the callback of the last.
+    // The limit of 200 runs per tree, and the callback of the last one.
     assert_eq!(starts, 201);
     completed(ended.outcome);
 }
 
-/// Looks whether the child's tool is still there when its parent goes on.
-struct Looks {
-    tool: Arc<Mutex<Weak<Played>>>,
+/// Records whether the child's tool still exists when its parent continues.
+struct ToolWatch {
+    tool: Arc<Mutex<Weak<FakeTool>>>,
     seen: Mutex<Vec<bool>>,
 }
 
-impl Watch for Looks {}
+impl Watch for ToolWatch {}
 
-impl Progress for Looks {
-    fn happened(&self, claim: &RunContext, body: &EventBody) {
-        if claim.blueprint.name == "parent" && matches!(body, EventBody::Message { .. }) {
+impl Progress for ToolWatch {
+    fn happened(&self, context: &RunContext, body: &EventBody) {
+        if context.blueprint.name == "parent" && matches!(body, EventBody::Message { .. }) {
             self.seen.lock().unwrap().push(self.tool.lock().unwrap().upgrade().is_some());
         }
     }
 }
 
 #[tokio::test]
-async fn the_tools_of_a_child_are_gone_when_it_has_ended() {
-    let server = playing(|name, request| match (name, answers(request).len()) {
+async fn tools_of_a_child_are_dropped_when_it_has_ended() {
+    let server = serve_agents(|name, request| match (name, answers(request).len()) {
         ("parent", 0) => Step::tool(START, json!({"agent_name": "child", "prompt": "Act."})),
         ("parent", _) => Step::text("Done."),
-        (_, 0) => Move::call("echo", json!({})).said(request),
+        (_, 0) => ModelTurn::call("echo", json!({})).step(request),
         _ => Step::text("Acted."),
     });
     let agents: Vec<Value> =
         vec![agent("parent", &["child"], json!({})), agent("child", &[], json!({"tools": ["echo"]}))];
-    let agents = agents.into_iter().map(|agent| (agent, on(&server))).collect();
+    let agents = agents.into_iter().map(|agent| (agent, ladder_of(&server))).collect();
     let tool = Arc::new(Mutex::new(Weak::new()));
     let made = tool.clone();
-    let agency = Fixture::with(agents, ".", move |name| {
+    let fixture = Fixture::with(agents, ".", move |name| {
         if name != "child" {
             return Vec::new();
         }
-        let echo = Played::echo("echo");
+        let echo = FakeTool::echo("echo");
         *made.lock().unwrap() = Arc::downgrade(&echo);
         vec![echo]
     });
-    let looks = Arc::new(Looks { tool, seen: Mutex::default() });
-    let place = TestCoordinator::open(&Arc::new(agency)).await;
-    let ended = place.perform(("parent", "Go."), looks.clone()).await;
+    let watch = Arc::new(ToolWatch { tool, seen: Mutex::default() });
+    let coordinator = TestCoordinator::open(&Arc::new(fixture)).await;
+    let ended = coordinator.run_tree(("parent", "Go."), watch.clone()).await;
     completed(ended.outcome.clone());
     assert_eq!(ended.statuses(&session(2)), ["completed"]);
-    // Before there is one, and after it has ended.
-    assert_eq!(*looks.seen.lock().unwrap(), [false, false]);
+    // Once before the child started, once after it ended.
+    assert_eq!(*watch.seen.lock().unwrap(), [false, false]);
 }

@@ -1,4 +1,4 @@
-//! A server that knows one schema, the universal response, and forces it on every reply whatever it is asked for.
+//! A server that forces the universal response schema on every reply.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,49 +8,54 @@ use slipform_schema::universal;
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 
-use crate::runs::acting::{FILES, review, reviewer};
-use crate::support::contexts::{claim, rung};
+use crate::runs::protocols::{FILES, review, reviewer};
+use crate::support::contexts::{run_context, rung};
 use crate::support::folder::Folder;
-use crate::support::model::Move;
-use crate::support::perform::{completed, failed, names, run};
+use crate::support::model::ModelTurn;
+use crate::support::outcome::{completed, failed, names, run};
 
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
 
-/// The server, and what it could not have said.
-struct Forcing {
+/// The server, and the replies that its schema does not allow.
+struct ForcingServer {
     server: ScriptedServer,
-    broken: Arc<Mutex<Vec<Value>>>,
+    invalid_replies: Arc<Mutex<Vec<Value>>>,
 }
 
-impl Forcing {
-    /// A server whose model says this, as far as the schema lets it.
-    fn respond(mut model: impl FnMut(&Recorded, usize) -> Value + Send + 'static) -> Forcing {
-        let broken: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let impossible = broken.clone();
+impl ForcingServer {
+    /// Starts a server whose model replies with these values. A value outside the schema is recorded and
+    /// answered with status 500.
+    fn respond(mut model: impl FnMut(&Recorded, usize) -> Value + Send + 'static) -> ForcingServer {
+        let invalid_replies: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let rejected = invalid_replies.clone();
         let server = ScriptedServer::respond(move |request, index| {
             let reply = model(request, index);
             if !universal::schema().unwrap().is_valid(&reply) {
-                impossible.lock().unwrap().push(reply.clone());
+                rejected.lock().unwrap().push(reply.clone());
                 return Step::status(500);
             }
             Step::json(&reply)
         });
-        Forcing { server, broken }
+        ForcingServer { server, invalid_replies }
     }
 
-    /// A server that says these, one after the other, and then the last for ever.
-    fn saying(replies: &[Value]) -> Forcing {
+    /// Starts a server that replies with these values in order and then repeats the last one.
+    fn replying(replies: &[Value]) -> ForcingServer {
         let replies = replies.to_vec();
-        Forcing::respond(move |_, index| replies[index.min(replies.len() - 1)].clone())
+        ForcingServer::respond(move |_, index| replies[index.min(replies.len() - 1)].clone())
     }
 
     fn ladder(&self, kind: BackendKind) -> Vec<LadderRung> {
         vec![rung("default", kind, &self.server, StructuredOutput::Universal)]
     }
 
-    /// All prompts, once it is sure that the server kept to its schema.
+    /// Returns all prompts, after asserting that every reply satisfied the schema.
     fn prompts(&self) -> Vec<String> {
-        assert_eq!(*self.broken.lock().unwrap(), [json!(null); 0], "replies that no such server gives");
+        assert_eq!(
+            *self.invalid_replies.lock().unwrap(),
+            [json!(null); 0],
+            "replies outside the forced schema"
+        );
         self.server.requests().iter().map(|request| request.prompt()).collect()
     }
 }
@@ -90,18 +95,18 @@ fn ager() -> Value {
 }
 
 #[tokio::test]
-async fn a_contract_travels_inside_it_and_is_corrected_by_every_strategy() {
+async fn contract_in_custom_fields_is_corrected_under_every_strategy() {
     for kind in KINDS {
         for strategy in ["auto", "prompt", "system_prompt", "tool", "native"] {
             let what = format!("{} by {strategy}", kind.name());
-            // The second reply is what was asked for, so that the model has to be told what was wrong.
-            let forcing = Forcing::respond(|request, _| {
-                let is_told = request.prompt().contains("$.age: must be an integer");
-                custom(&if is_told { json!({"age": 7}) } else { json!({"age": "seven"}) })
+            // The second reply is valid only if the prompt contains the error.
+            let forcing = ForcingServer::respond(|request, _| {
+                let has_error = request.prompt().contains("$.age: must be an integer");
+                custom(&if has_error { json!({"age": 7}) } else { json!({"age": "seven"}) })
             });
             let options = json!({"strategy": strategy, "correction": "patch"});
-            let claim = claim(&ager(), "How old?", options, forcing.ladder(kind));
-            let success = completed(run(&claim).await.0);
+            let context = run_context(&ager(), "How old?", options, forcing.ladder(kind));
+            let success = completed(run(&context).await.0);
             assert_eq!(success.result_data, Some(json!({"age": 7})), "{what}");
             assert_eq!(success.receipt.flags, ["universal_response"], "{what}");
             let prompts = forcing.prompts();
@@ -116,13 +121,13 @@ async fn a_contract_travels_inside_it_and_is_corrected_by_every_strategy() {
 }
 
 #[tokio::test]
-async fn a_contract_that_is_the_universal_response_is_the_reply_itself() {
+async fn universal_contract_is_the_reply_itself() {
     for kind in KINDS {
         let mut bare = plan();
         bare.as_object_mut().unwrap().shift_remove("planning_data");
-        let forcing = Forcing::saying(&[bare, plan()]);
-        let claim = claim(&planner(json!({})), "Plan a login.", json!({}), forcing.ladder(kind));
-        let success = completed(run(&claim).await.0);
+        let forcing = ForcingServer::replying(&[bare, plan()]);
+        let context = run_context(&planner(json!({})), "Plan a login.", json!({}), forcing.ladder(kind));
+        let success = completed(run(&context).await.0);
         assert_eq!(success.result_data, Some(plan()), "{}", kind.name());
         assert_eq!((success.receipt.calls, &success.receipt.flags[..]), (2, &[][..]), "{}", kind.name());
         let prompts = forcing.prompts();
@@ -132,35 +137,36 @@ async fn a_contract_that_is_the_universal_response_is_the_reply_itself() {
 }
 
 #[tokio::test]
-async fn tools_are_called_and_the_result_is_given_in_its_custom_fields() {
+async fn tools_are_called_through_custom_fields() {
     for kind in KINDS {
         for protocol in ["tools", "actions"] {
             let what = format!("{} by {protocol}", kind.name());
             let folder = Folder::with(&format!("universal-{}-{protocol}", kind.name()), &FILES);
-            let forcing = Forcing::respond(|request, _| custom(&review(request).action()));
-            let claim = claim(&reviewer(protocol), "What is left to do?", json!({}), forcing.ladder(kind));
-            let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
+            let forcing = ForcingServer::respond(|request, _| custom(&review(request).action()));
+            let context =
+                run_context(&reviewer(protocol), "What is left to do?", json!({}), forcing.ladder(kind));
+            let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..context }).await;
             let success = completed(outcome);
             assert_eq!(success.result_data.unwrap()["text"], "// TODO: everything", "{what}");
             assert_eq!((success.receipt.calls, success.receipt.retries), (4, 0), "{what}");
             let happened = names(&journal.events());
             assert_eq!(happened.iter().filter(|name| name.starts_with("post_tool fs:")).count(), 3, "{what}");
-            // The model has to know what its result is held to.
+            // The prompt contains the output schema.
             assert!(forcing.prompts()[0].contains("\"line\""), "{what}");
         }
     }
 }
 
 #[tokio::test]
-async fn an_agent_with_tools_may_end_with_the_universal_response_itself() {
+async fn agent_with_tools_may_end_with_the_universal_response() {
     let folder = Folder::with("universal-outright", &FILES);
-    let forcing = Forcing::respond(|_, index| match index {
-        0 => custom(&Move::call("fs:read", json!({"path": "README.md"})).action()),
+    let forcing = ForcingServer::respond(|_, index| match index {
+        0 => custom(&ModelTurn::call("fs:read", json!({"path": "README.md"})).action()),
         _ => plan(),
     });
     let agent = planner(json!({"tools": ["fs:read"]}));
-    let claim = claim(&agent, "Plan a login.", json!({}), forcing.ladder(BackendKind::OpenAi));
-    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
+    let context = run_context(&agent, "Plan a login.", json!({}), forcing.ladder(BackendKind::OpenAi));
+    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..context }).await;
     let success = completed(outcome);
     assert_eq!((success.result_data, success.receipt.retries), (Some(plan()), 0));
     assert!(names(&journal.events()).contains(&"post_tool fs:read".to_owned()));
@@ -168,13 +174,14 @@ async fn an_agent_with_tools_may_end_with_the_universal_response_itself() {
 }
 
 #[tokio::test]
-async fn without_a_contract_its_message_is_the_text() {
+async fn without_a_contract_the_message_is_the_text() {
     for kind in KINDS {
-        let mut said = custom(&json!({}));
-        said["message"] = json!("About seven.");
-        let forcing = Forcing::saying(&[error(), said]);
+        let mut reply = custom(&json!({}));
+        reply["message"] = json!("About seven.");
+        let forcing = ForcingServer::replying(&[error(), reply]);
         let agent = json!({"name": "ager", "system_prompt": "You guess ages."});
-        let success = completed(run(&claim(&agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
+        let success =
+            completed(run(&run_context(&agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
         assert_eq!(success.result_text.as_deref(), Some("About seven."), "{}", kind.name());
         assert_eq!((success.receipt.calls, success.receipt.retries), (2, 1), "{}", kind.name());
         let prompts = forcing.prompts();
@@ -184,18 +191,19 @@ async fn without_a_contract_its_message_is_the_text() {
 }
 
 #[tokio::test]
-async fn an_error_is_a_typed_failure_of_whatever_was_asked_for() {
+async fn error_response_is_a_typed_failure() {
     let plain = json!({"name": "ager"});
     let tools = json!({"tools": ["fs:read"], "name": "ager", "output_schema": ager()["output_schema"]});
     let anything = json!({"name": "ager", "output_schema": {"type": "object"}});
     for kind in KINDS {
         for agent in [&plain, &tools, &anything, &ager()] {
-            let forcing = Forcing::saying(&[error()]);
-            let failure = failed(run(&claim(agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
+            let forcing = ForcingServer::replying(&[error()]);
+            let failure =
+                failed(run(&run_context(agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
             let what = format!("{agent} on {}", kind.name());
             assert_eq!(failure.error.kind, RunErrorType::OutputSchemaValidationFailed, "{what}");
-            let told = "$: the model reported an error: There is nothing to look at.";
-            assert_eq!(failure.error.validation_errors, [told], "{what}");
+            let message = "$: the model reported an error: There is nothing to look at.";
+            assert_eq!(failure.error.validation_errors, [message], "{what}");
             assert_eq!(failure.salvage.replies, [error().to_string(), error().to_string()], "{what}");
             forcing.prompts();
         }
@@ -203,16 +211,18 @@ async fn an_error_is_a_typed_failure_of_whatever_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_failure_of_a_universal_contract_is_a_universal_response() {
+async fn failure_of_a_universal_contract_is_a_universal_response() {
     let mut bare = plan();
     bare.as_object_mut().unwrap().shift_remove("planning_data");
-    let forcing = Forcing::saying(&[bare]);
-    let asked = claim(&planner(json!({})), "Plan.", json!({}), forcing.ladder(BackendKind::OpenAi));
-    let gone = ScriptedServer::start([Step::close()]);
-    let ladder = vec![rung("default", BackendKind::OpenAi, &gone, StructuredOutput::Universal)];
-    let away = claim(&planner(json!({})), "Plan.", json!({}), ladder);
-    for (claim, code) in [(asked, "output_schema_validation_failed"), (away, "backend_unavailable")] {
-        let response = failed(run(&claim).await.0).error.response.unwrap();
+    let forcing = ForcingServer::replying(&[bare]);
+    let invalid = run_context(&planner(json!({})), "Plan.", json!({}), forcing.ladder(BackendKind::OpenAi));
+    let closed = ScriptedServer::start([Step::close()]);
+    let ladder = vec![rung("default", BackendKind::OpenAi, &closed, StructuredOutput::Universal)];
+    let unreachable = run_context(&planner(json!({})), "Plan.", json!({}), ladder);
+    for (context, code) in
+        [(invalid, "output_schema_validation_failed"), (unreachable, "backend_unavailable")]
+    {
+        let response = failed(run(&context).await.0).error.response.unwrap();
         let form = universal::schema().unwrap();
         assert_eq!(form.violations(&response).lines(), [""; 0], "{response}");
         assert_eq!(universal::pairing_violations(&response, Some("planning")).lines(), [""; 0], "{response}");

@@ -1,35 +1,35 @@
-//! Claims for tests: an agent, and the servers that answer it.
+//! Run contexts for tests: an agent, and the servers that answer it.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use slipform_model::{BackendConfig, connect};
-use slipform_runner::{Clock, LadderRung, Memory, RunContext};
+use slipform_runner::{Clock, LadderRung, MemoryJournal, RunContext};
 use slipform_testkit::ScriptedServer;
 use slipform_types::{
     BackendKind, Blueprint, Capabilities, OptionsPatch, RunId, SessionId, StructuredOutput, TierBackend,
 };
 
-/// A clock that stands still.
-struct Still;
+/// A clock that always returns the same time.
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> String {
         "2026-01-01T00:00:00.000Z".to_owned()
     }
 }
 
 pub(crate) fn clock() -> Arc<dyn Clock> {
-    Arc::new(Still)
+    Arc::new(FixedClock)
 }
 
-pub(crate) fn journal() -> Memory {
-    Memory::new(clock())
+pub(crate) fn journal() -> MemoryJournal {
+    MemoryJournal::new(clock())
 }
 
-/// A claim of a run of this agent, with these options of its contract.
-pub(crate) fn claim(agent: &Value, input: &str, options: Value, ladder: Vec<LadderRung>) -> RunContext {
+/// Returns the context of a run of this agent, with these options of its contract.
+pub(crate) fn run_context(agent: &Value, input: &str, options: Value, ladder: Vec<LadderRung>) -> RunContext {
     let blueprint: Blueprint = serde_json::from_value(agent.clone()).unwrap();
     let options: OptionsPatch = serde_json::from_value(options).unwrap();
     let request = ContractRequest { options, ..ContractRequest::default() };
@@ -44,7 +44,7 @@ pub(crate) fn claim(agent: &Value, input: &str, options: Value, ladder: Vec<Ladd
     }
 }
 
-/// A rung with this server behind it. Calls are not repeated below the engine.
+/// Returns a rung with this server as backend. The backend makes no retries of its own.
 pub(crate) fn rung(
     tier: &str,
     kind: BackendKind,

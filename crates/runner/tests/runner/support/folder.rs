@@ -1,20 +1,20 @@
-//! A folder for one test, gone with it.
+//! A temporary folder for one test.
 
 use std::path::{Path, PathBuf};
 
-/// A folder of the build's own.
+/// A folder below the build's temporary folder. Dropping it deletes the folder.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Folder {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runs-{name}-{}", std::process::id()));
-        // Left over from an earlier process of the same number, if at all.
+        // Remove the folder of an earlier test process with the same process id.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    /// The same with these files.
+    /// Creates a folder with these files.
     pub(crate) fn with(name: &str, files: &[(&str, &str)]) -> Folder {
         let folder = Folder::new(name);
         for (path, text) in files {

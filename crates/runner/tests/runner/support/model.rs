@@ -1,75 +1,77 @@
-//! A model that is played: what it wants next, said in whatever protocol it is asked in.
+//! A scripted model that expresses its next step in the protocol of the request.
 
 use serde_json::{Value, json};
 use slipform_testkit::{Protocol, Recorded, Step};
 
-/// What a model wants next.
-pub(crate) enum Move {
-    /// To call these tools, given by the names that people know. Under the action protocol there is one a turn.
+/// The next step of a model.
+pub(crate) enum ModelTurn {
+    /// Call these tools, given by their public names. The action protocol allows one call per turn.
     Call(Vec<(&'static str, Value)>),
-    /// To end with this result.
+    /// Submit this result.
     Submit(Value),
 }
 
-impl Move {
-    pub(crate) fn call(tool: &'static str, arguments: Value) -> Move {
-        Move::Call(vec![(tool, arguments)])
+impl ModelTurn {
+    pub(crate) fn call(tool: &'static str, arguments: Value) -> ModelTurn {
+        ModelTurn::Call(vec![(tool, arguments)])
     }
 
-    /// The move as the request wants it said.
-    pub(crate) fn said(self, request: &Recorded) -> Step {
+    /// Returns the reply in the protocol of the request.
+    pub(crate) fn step(self, request: &Recorded) -> Step {
         if calls_tools(request) {
             return match self {
-                Move::Call(calls) => {
+                ModelTurn::Call(calls) => {
                     let mut calls = calls.into_iter().map(|(name, arguments)| (wire(name), arguments));
                     let (name, arguments) = calls.next().unwrap();
                     calls.fold(Step::tool(&name, arguments), |step, (name, arguments)| {
                         step.and_tool(&name, arguments)
                     })
                 }
-                Move::Submit(result) if offers(request, "submit_result") => {
+                ModelTurn::Submit(result) if offers(request, "submit_result") => {
                     Step::tool("submit_result", result)
                 }
-                Move::Submit(result) => Step::json(&result),
+                ModelTurn::Submit(result) => Step::json(&result),
             };
         }
         Step::json(&self.action())
     }
 
-    /// The move as an action.
+    /// Returns the step as an envelope of the action protocol.
     pub(crate) fn action(&self) -> Value {
         match self {
-            Move::Call(calls) => {
-                let [(tool, parameters)] = &calls[..] else { panic!("one call a turn") };
+            ModelTurn::Call(calls) => {
+                let [(tool, parameters)] = &calls[..] else {
+                    panic!("the action protocol allows one call per turn")
+                };
                 json!({
                     "action": "USE_TOOL", "reasoning": "I have to look.", "content": "", "tool": tool,
                     "parameters": parameters,
                 })
             }
-            Move::Submit(result) => json!({
+            ModelTurn::Submit(result) => json!({
                 "action": "NORMAL_RESPONSE", "reasoning": "Seen.", "content": "Done.", "parameters": result,
             }),
         }
     }
 }
 
-/// A tool's name as backends take it.
+/// Returns a tool's name as backends accept it.
 fn wire(name: &str) -> String {
     name.replace(':', "_")
 }
 
-/// Whether the model was offered tools by the backend's own protocol.
+/// Returns whether the request offers tools through the backend's own protocol.
 pub(crate) fn calls_tools(request: &Recorded) -> bool {
     request.body.get("tools").is_some()
 }
 
-/// Whether a tool of this name was offered.
+/// Returns whether the request offers a tool with this name.
 fn offers(request: &Recorded, name: &str) -> bool {
     let tools = request.body["tools"].as_array().unwrap().iter();
     tools.filter_map(|tool| tool.get("name").or(tool["function"].get("name"))).any(|offered| offered == name)
 }
 
-/// Everything that tools and agents have answered so far, oldest first.
+/// Returns all answers of tools and agents in a request, oldest first.
 pub(crate) fn answers(request: &Recorded) -> Vec<String> {
     if !calls_tools(request) {
         return returned(&request.prompt());
@@ -89,7 +91,7 @@ pub(crate) fn answers(request: &Recorded) -> Vec<String> {
     }
 }
 
-/// The contents of the TOOL_RETURN and AGENT_RETURN envelopes in a text.
+/// Returns the contents of the TOOL_RETURN and AGENT_RETURN envelopes in a text.
 fn returned(text: &str) -> Vec<String> {
     let mut list = Vec::new();
     for (at, _) in text.match_indices("{\"action\":\"") {

@@ -1,4 +1,4 @@
-//! A worker at work, and what it works with.
+//! Starts a worker with fake resources.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,35 +15,37 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::support::fake_api::FakeApi;
-use crate::support::parts::{silent, spoken};
+use crate::support::fakes::{scripted_rung, silent_rung};
 
-type Make = Box<dyn Fn(&Job) -> Result<RunContext, String> + Send + Sync>;
+type Prepare = Box<dyn Fn(&Job) -> Result<RunContext, String> + Send + Sync>;
 
-/// An resources that does what a test says.
-pub(crate) struct FakeResources(Make);
+/// A resource provider that runs a closure.
+pub(crate) struct FakeResources(Prepare);
 
 impl FakeResources {
-    pub(crate) fn making(
-        make: impl Fn(&Job) -> Result<RunContext, String> + Send + Sync + 'static,
+    pub(crate) fn with(
+        prepare: impl Fn(&Job) -> Result<RunContext, String> + Send + Sync + 'static,
     ) -> Arc<dyn ResourceProvider> {
-        Arc::new(FakeResources(Box::new(make)))
+        Arc::new(FakeResources(Box::new(prepare)))
     }
 
-    /// Every run gets these rungs.
+    /// Returns a provider that gives every run these rungs.
     pub(crate) fn ladder(
         rungs: impl Fn(&Job) -> Vec<LadderRung> + Send + Sync + 'static,
     ) -> Arc<dyn ResourceProvider> {
-        FakeResources::making(move |job| Ok(RunContext { ladder: rungs(job), ..job.context() }))
+        FakeResources::with(move |job| Ok(RunContext { ladder: rungs(job), ..job.context() }))
     }
 
-    /// Every run is answered with its own input.
-    pub(crate) fn answering() -> Arc<dyn ResourceProvider> {
-        FakeResources::ladder(|job| vec![spoken(vec![json!({"text": format!("{} Done.", job.input)})])])
+    /// Returns a provider whose backend answers every run with its own input.
+    pub(crate) fn echoing() -> Arc<dyn ResourceProvider> {
+        FakeResources::ladder(|job| {
+            vec![scripted_rung(vec![json!({"text": format!("{} Done.", job.input)})])]
+        })
     }
 
-    /// No run is ever answered.
+    /// Returns a provider whose backend never answers.
     pub(crate) fn silent() -> Arc<dyn ResourceProvider> {
-        FakeResources::ladder(|_| vec![silent()])
+        FakeResources::ladder(|_| vec![silent_rung()])
     }
 }
 
@@ -53,26 +55,26 @@ impl ResourceProvider for FakeResources {
     }
 }
 
-/// A rung whose backend breaks when it is asked, for as long as there are breaks left.
-pub(crate) fn breaking(breaks: &Arc<Mutex<VecDeque<()>>>) -> LadderRung {
+/// Returns a rung whose backend panics when it is called, while `panics` is not empty.
+pub(crate) fn panicking_rung(panics: &Arc<Mutex<VecDeque<()>>>) -> LadderRung {
     #[derive(Debug)]
-    struct Breaking(Arc<Mutex<VecDeque<()>>>, LadderRung);
-    impl Backend for Breaking {
+    struct PanickingBackend(Arc<Mutex<VecDeque<()>>>, LadderRung);
+    impl Backend for PanickingBackend {
         fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-            let breaks = self.0.lock().unwrap().pop_front();
-            assert!(breaks.is_none(), "the backend breaks");
+            let panics = self.0.lock().unwrap().pop_front();
+            assert!(panics.is_none(), "the backend panics");
             self.1.backend.call(call)
         }
     }
-    let whole = spoken(vec![json!({"text": "Whole."})]);
-    LadderRung { tier: whole.tier.clone(), backend: Arc::new(Breaking(breaks.clone(), whole)) }
+    let working = scripted_rung(vec![json!({"text": "Whole."})]);
+    LadderRung { tier: working.tier.clone(), backend: Arc::new(PanickingBackend(panics.clone(), working)) }
 }
 
 pub(crate) fn agent() -> Value {
     json!({"name": "worker", "system_prompt": "You work."})
 }
 
-/// An agent that has to say its age, and its contract.
+/// Returns an agent that has to return an age, and its contract.
 pub(crate) fn ager() -> (Value, Contract) {
     let agent = json!({
         "name": "ager",
@@ -93,26 +95,26 @@ pub(crate) fn options(slots: usize) -> WorkerOptions {
     }
 }
 
-/// A worker that works until it is told to go home.
-pub(crate) struct Working {
-    home: oneshot::Sender<()>,
+/// A worker that runs until it is shut down.
+pub(crate) struct RunningWorker {
+    shutdown: oneshot::Sender<()>,
     task: JoinHandle<Result<(), Error>>,
 }
 
-pub(crate) fn start(door: &Arc<FakeApi>, resources: Arc<dyn ResourceProvider>, slots: usize) -> Working {
-    let worker = Worker::new(door.clone(), resources, Arc::new(()), options(slots));
-    let (home, told) = oneshot::channel();
-    let task = tokio::spawn(worker.run(async move { told.await.unwrap_or_default() }));
-    Working { home, task }
+pub(crate) fn start(api: &Arc<FakeApi>, resources: Arc<dyn ResourceProvider>, slots: usize) -> RunningWorker {
+    let worker = Worker::new(api.clone(), resources, Arc::new(()), options(slots));
+    let (shutdown, requested) = oneshot::channel();
+    let task = tokio::spawn(worker.run(async move { requested.await.unwrap_or_default() }));
+    RunningWorker { shutdown, task }
 }
 
-impl Working {
-    pub(crate) async fn go_home(self) {
-        self.home.send(()).unwrap();
+impl RunningWorker {
+    pub(crate) async fn shut_down(self) {
+        self.shutdown.send(()).unwrap();
         self.task.await.unwrap().unwrap();
     }
 
-    /// How it ended by itself.
+    /// Returns the result of a worker that ends by itself.
     pub(crate) async fn end(self) -> Result<(), Error> {
         self.task.await.unwrap()
     }

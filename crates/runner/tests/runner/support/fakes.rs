@@ -1,4 +1,4 @@
-//! Parts that tests make themselves: tools that do what a test says, and a backend without a socket.
+//! Fake tools, and rungs with fake backends or programs.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,35 +11,35 @@ use slipform_tools::{Error, Tool, ToolFuture, Toolbox};
 use slipform_types::{BackendKind, Capabilities, Reply, TierBackend, ToolDefinition};
 
 type Answer = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
-type Act = Box<dyn Fn(Value) -> Answer + Send + Sync>;
+type ToolClosure = Box<dyn Fn(Value) -> Answer + Send + Sync>;
 
-/// A tool that does what a test says, and counts its calls.
-pub(crate) struct Played {
+/// A tool that runs a closure and counts its calls.
+pub(crate) struct FakeTool {
     definition: ToolDefinition,
-    act: Act,
+    run: ToolClosure,
     pub(crate) calls: AtomicUsize,
 }
 
-impl std::fmt::Debug for Played {
+impl std::fmt::Debug for FakeTool {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.definition.name)
     }
 }
 
-impl Played {
-    /// A tool that takes any object.
-    pub(crate) fn new<F>(name: &str, act: impl Fn(Value) -> F + Send + Sync + 'static) -> Arc<Played>
+impl FakeTool {
+    /// Creates a tool that accepts any object.
+    pub(crate) fn new<F>(name: &str, run: impl Fn(Value) -> F + Send + Sync + 'static) -> Arc<FakeTool>
     where
         F: Future<Output = Result<Value, Error>> + Send + 'static,
     {
-        Played::taking(name, json!({"type": "object"}), act)
+        FakeTool::with_parameters(name, json!({"type": "object"}), run)
     }
 
-    pub(crate) fn taking<F>(
+    pub(crate) fn with_parameters<F>(
         name: &str,
         parameters: Value,
-        act: impl Fn(Value) -> F + Send + Sync + 'static,
-    ) -> Arc<Played>
+        run: impl Fn(Value) -> F + Send + Sync + 'static,
+    ) -> Arc<FakeTool>
     where
         F: Future<Output = Result<Value, Error>> + Send + 'static,
     {
@@ -50,53 +50,53 @@ impl Played {
             output: None,
             hash: format!("sha256:{name}"),
         };
-        let act: Act = Box::new(move |arguments| Box::pin(act(arguments)));
-        Arc::new(Played { definition, act, calls: AtomicUsize::new(0) })
+        let run: ToolClosure = Box::new(move |arguments| Box::pin(run(arguments)));
+        Arc::new(FakeTool { definition, run, calls: AtomicUsize::new(0) })
     }
 
-    /// A tool that repeats what it is given.
-    pub(crate) fn echo(name: &str) -> Arc<Played> {
-        Played::new(name, |arguments| std::future::ready(Ok(json!({"heard": arguments}))))
+    /// Creates a tool that returns its arguments.
+    pub(crate) fn echo(name: &str) -> Arc<FakeTool> {
+        FakeTool::new(name, |arguments| std::future::ready(Ok(json!({"heard": arguments}))))
     }
 
-    /// The same tool, pinned by another hash.
-    pub(crate) fn hashed(tool: Arc<Played>, hash: &str) -> Arc<Played> {
-        let Some(Played { mut definition, act, calls }) = Arc::into_inner(tool) else {
-            panic!("it is shared")
+    /// Returns the same tool with a different hash.
+    pub(crate) fn with_hash(tool: Arc<FakeTool>, hash: &str) -> Arc<FakeTool> {
+        let Some(FakeTool { mut definition, run, calls }) = Arc::into_inner(tool) else {
+            panic!("the tool is shared")
         };
         definition.hash = hash.to_owned();
-        Arc::new(Played { definition, act, calls })
+        Arc::new(FakeTool { definition, run, calls })
     }
 
-    pub(crate) fn called(&self) -> usize {
+    pub(crate) fn call_count(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 }
 
-impl Tool for Played {
+impl Tool for FakeTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
     fn call<'a>(&'a self, arguments: &'a Value) -> ToolFuture<'a> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        (self.act)(arguments.clone())
+        (self.run)(arguments.clone())
     }
 }
 
-/// The claim with these tools and no others.
-pub(crate) fn with_tools(claim: RunContext, tools: &[Arc<Played>]) -> RunContext {
+/// Returns the context with these tools and no others.
+pub(crate) fn with_tools(context: RunContext, tools: &[Arc<FakeTool>]) -> RunContext {
     let tools = tools.iter().map(|tool| tool.clone() as Arc<dyn Tool>).collect();
-    let claim = RunContext { tools: Arc::default(), ..claim };
-    claim.tools.set(Toolbox::new(tools)).unwrap();
-    claim
+    let context = RunContext { tools: Arc::default(), ..context };
+    context.tools.set(Toolbox::new(tools)).unwrap();
+    context
 }
 
-/// A backend that needs no socket: under a clock that does not run by itself a socket is never waited for.
+/// A backend with fixed replies. It needs no socket, because a paused clock does not wait for sockets.
 #[derive(Debug)]
-struct Spoken(Mutex<Vec<Reply>>);
+struct ScriptedBackend(Mutex<Vec<Reply>>);
 
-impl Backend for Spoken {
+impl Backend for ScriptedBackend {
     fn call<'a>(&'a self, _: Call<'a>) -> CallFuture<'a> {
         let reply = self.0.lock().unwrap().pop().expect("a reply is left");
         Box::pin(std::future::ready(Ok(reply)))
@@ -105,9 +105,9 @@ impl Backend for Spoken {
 
 /// A backend that never answers.
 #[derive(Debug)]
-struct Silent;
+struct SilentBackend;
 
-impl Backend for Silent {
+impl Backend for SilentBackend {
     fn call<'a>(&'a self, _: Call<'a>) -> CallFuture<'a> {
         Box::pin(std::future::pending())
     }
@@ -120,12 +120,12 @@ fn tier() -> TierBackend {
     serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap()
 }
 
-pub(crate) fn silent() -> LadderRung {
-    LadderRung { tier: tier(), backend: Arc::new(Silent) }
+pub(crate) fn silent_rung() -> LadderRung {
+    LadderRung { tier: tier(), backend: Arc::new(SilentBackend) }
 }
 
-/// A rung that gives these replies in order.
-pub(crate) fn spoken(replies: Vec<Value>) -> LadderRung {
+/// Returns a rung that gives these replies in order.
+pub(crate) fn scripted_rung(replies: Vec<Value>) -> LadderRung {
     let mut replies: Vec<Reply> = replies
         .into_iter()
         .map(|mut reply| {
@@ -135,11 +135,11 @@ pub(crate) fn spoken(replies: Vec<Value>) -> LadderRung {
         })
         .collect();
     replies.reverse();
-    LadderRung { tier: tier(), backend: Arc::new(Spoken(Mutex::new(replies))) }
+    LadderRung { tier: tier(), backend: Arc::new(ScriptedBackend(Mutex::new(replies))) }
 }
 
-/// A rung with a program behind it.
-pub(crate) fn executor(tier: &str, command: &[&str]) -> LadderRung {
+/// Returns a rung whose backend is a program.
+pub(crate) fn command_rung(tier: &str, command: &[&str]) -> LadderRung {
     let mut config = BackendConfig::new(tier, BackendKind::Command);
     config.command = command.iter().map(|&word| word.to_owned()).collect();
     config.retries = 0;

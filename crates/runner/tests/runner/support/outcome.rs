@@ -1,8 +1,8 @@
-//! Runs to their ends.
+//! Drives runs to their end and unwraps their outcomes.
 
 use std::time::Duration;
 
-use slipform_runner::{Memory, RunContext, StopSignal, perform};
+use slipform_runner::{MemoryJournal, RunContext, StopSignal, drive_to_end};
 use slipform_types::{Event, EventBody, Failure, Outcome, Success};
 
 use crate::support::contexts::journal;
@@ -21,19 +21,19 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
     }
 }
 
-/// How long a run may take that ends by itself; beyond it something waits for what never comes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a run that ends by itself; beyond it the test fails.
+const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Drives a run to its end.
-pub(crate) async fn run(claim: &RunContext) -> (Outcome, Memory) {
+pub(crate) async fn run(context: &RunContext) -> (Outcome, MemoryJournal) {
     let journal = journal();
     let stop = StopSignal::default();
-    let running = perform(claim, &journal, &stop, &());
-    let outcome = tokio::time::timeout(PATIENCE, running).await.expect("the run ends").unwrap();
+    let running = drive_to_end(context, &journal, &stop, &());
+    let outcome = tokio::time::timeout(TIME_MAX, running).await.expect("the run ends").unwrap();
     (outcome, journal)
 }
 
-/// What happened, by the names of events; tools with theirs.
+/// Returns the names of events, those of tool events with the tool's name.
 pub(crate) fn names(events: &[Event]) -> Vec<String> {
     let name = |event: &Event| match &event.body {
         EventBody::PreTool { tool_name, .. } => format!("pre_tool {tool_name}"),

@@ -1,15 +1,15 @@
-//! One agent and one task under both protocols, on every kind of backend: the result is the same.
+//! Runs one agent and one task under both protocols on every kind of backend, with the same result.
 
 use serde_json::{Value, json};
 use slipform_runner::{LadderRung, RunContext};
 use slipform_testkit::{Protocol, Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, StructuredOutput, Support};
 
-use crate::support::contexts::{claim, rung};
+use crate::support::contexts::{run_context, rung};
+use crate::support::fakes::command_rung;
 use crate::support::folder::Folder;
-use crate::support::model::{Move, answers, calls_tools};
-use crate::support::parts::executor;
-use crate::support::perform::{completed, names, run};
+use crate::support::model::{ModelTurn, answers, calls_tools};
+use crate::support::outcome::{completed, names, run};
 
 const KINDS: [BackendKind; 3] = [BackendKind::OpenAi, BackendKind::Anthropic, BackendKind::Completions];
 
@@ -19,7 +19,7 @@ pub(crate) const FILES: [(&str, &str); 3] = [
     ("README.md", "Nothing yet.\n"),
 ];
 
-/// An agent that has just enough steps: it is reminded half way, and has to answer in the last one.
+/// Returns an agent with just enough steps: it is reminded half way and has to answer in the last one.
 pub(crate) fn reviewer(protocol: &str) -> Value {
     json!({
         "name": "reviewer", "system_prompt": "You look for what is left to do.", "protocol": protocol,
@@ -34,27 +34,27 @@ pub(crate) fn reviewer(protocol: &str) -> Value {
     })
 }
 
-/// What comes of it, which nobody can say without having seen the answers of all three tools.
+/// Returns the result, which depends on the answers of all three tools.
 fn expected() -> Value {
     json!({"files": 3, "path": "src/run.rs", "line": 2, "text": "// TODO: everything"})
 }
 
-/// The model: lists, searches, reads what was found, and says what it saw.
-pub(crate) fn review(request: &Recorded) -> Move {
+/// Plays the model: lists, searches, reads the match and submits what it read.
+pub(crate) fn review(request: &Recorded) -> ModelTurn {
     let seen: Vec<Value> =
         answers(request).iter().map(|answer| serde_json::from_str(answer).unwrap()).collect();
     match &seen[..] {
-        [] => Move::call("fs:list", json!({"depth": 2})),
-        [_] => Move::call("fs:search", json!({"pattern": "TODO"})),
+        [] => ModelTurn::call("fs:list", json!({"depth": 2})),
+        [_] => ModelTurn::call("fs:search", json!({"pattern": "TODO"})),
         [_, found] => {
             let Value::Object(first) = &found["matches"][0] else { panic!("nothing was found: {found}") };
             let arguments = json!({"path": first["path"], "offset": first["line"], "limit": 1});
-            Move::call("fs:read", arguments)
+            ModelTurn::call("fs:read", arguments)
         }
         [listed, found, read, ..] => {
             let entries = listed["entries"].as_array().unwrap();
             let first = &found["matches"][0];
-            Move::Submit(json!({
+            ModelTurn::Submit(json!({
                 "files": entries.iter().filter(|entry| entry["kind"] == "file").count(),
                 "path": first["path"], "line": first["line"],
                 "text": read["content"].as_str().unwrap().trim(),
@@ -64,12 +64,12 @@ pub(crate) fn review(request: &Recorded) -> Move {
 }
 
 pub(crate) fn model() -> ScriptedServer {
-    ScriptedServer::respond(|request, _| review(request).said(request))
+    ScriptedServer::respond(|request, _| review(request).step(request))
 }
 
 pub(crate) fn reviewing(protocol: &str, folder: &Folder, ladder: Vec<LadderRung>) -> RunContext {
-    let claim = claim(&reviewer(protocol), "What is left to do?", json!({}), ladder);
-    RunContext { project_dir: folder.path(), ..claim }
+    let context = run_context(&reviewer(protocol), "What is left to do?", json!({}), ladder);
+    RunContext { project_dir: folder.path(), ..context }
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn every_backend_under_both_protocols_gives_the_same_result() {
 }
 
 #[tokio::test]
-async fn every_strategy_gives_it_too() {
+async fn every_strategy_gives_the_same_result() {
     for kind in [BackendKind::OpenAi, BackendKind::Anthropic] {
         for strategy in ["prompt", "system_prompt", "tool", "native"] {
             for protocol in ["tools", "actions"] {
@@ -114,8 +114,8 @@ async fn every_strategy_gives_it_too() {
                 let server = model();
                 let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
                 let options = json!({"strategy": strategy});
-                let claim = claim(&reviewer(protocol), "What is left to do?", options, ladder);
-                let (outcome, _) = run(&RunContext { project_dir: folder.path(), ..claim }).await;
+                let context = run_context(&reviewer(protocol), "What is left to do?", options, ladder);
+                let (outcome, _) = run(&RunContext { project_dir: folder.path(), ..context }).await;
                 let success = completed(outcome);
                 assert_eq!(success.result_data, Some(expected()), "{what}");
                 assert_eq!((success.receipt.calls, success.receipt.retries), (4, 0), "{what}");
@@ -134,12 +134,12 @@ async fn every_strategy_gives_it_too() {
 }
 
 #[tokio::test]
-async fn an_executor_without_tool_calling_gives_it_too() {
+async fn executor_without_tool_calling_gives_the_same_result() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/play/executor.py");
     for protocol in ["tools", "actions"] {
         let folder = Folder::with(&format!("executor-{protocol}"), &FILES);
         let memory = Folder::new(&format!("memory-{protocol}"));
-        let ladder = vec![executor("default", &["python3", script, &memory.path()])];
+        let ladder = vec![command_rung("default", &["python3", script, &memory.path()])];
         let (outcome, _) = run(&reviewing(protocol, &folder, ladder)).await;
         let success = completed(outcome);
         assert_eq!(success.result_data, Some(expected()), "{protocol}");
@@ -148,27 +148,27 @@ async fn an_executor_without_tool_calling_gives_it_too() {
 }
 
 #[tokio::test]
-async fn an_executor_that_takes_over_hears_what_was_found_before_it() {
+async fn executor_that_takes_over_receives_earlier_tool_results() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/play/successor.py");
     let folder = Folder::with("successor", &FILES);
-    // It looks once and is lost then.
+    // The first backend calls one tool and fails then.
     let server = ScriptedServer::respond(|request, _| match answers(request).len() {
-        0 => review(request).said(request),
+        0 => review(request).step(request),
         _ => Step::status(503),
     });
     let ladder = vec![
         rung("small", BackendKind::Completions, &server, StructuredOutput::Auto),
-        executor("large", &["python3", script]),
+        command_rung("large", &["python3", script]),
     ];
     let success = completed(run(&reviewing("actions", &folder, ladder)).await.0);
     assert_eq!(success.result_data.unwrap()["files"], 3);
 }
 
-/// The request as it went to the server, and what of it belongs to tools.
+/// The parts of a request that belong to tools.
 struct Wire {
     offered: Vec<(String, Value)>,
     choice: Value,
-    /// Ids of the calls that the model is shown to have made, and of the answers to them.
+    /// Ids of the calls in the conversation, and of the answers to them.
     made: Vec<String>,
     answered: Vec<String>,
     roles: Vec<String>,
@@ -207,7 +207,7 @@ fn wire(request: &Recorded) -> Wire {
 }
 
 #[tokio::test]
-async fn a_server_sees_the_tools_their_answers_and_at_last_that_it_has_to_submit() {
+async fn server_receives_tools_answers_and_finally_a_forced_submit() {
     for kind in [BackendKind::OpenAi, BackendKind::Anthropic] {
         let folder = Folder::with("wire", &FILES);
         let server = model();
@@ -231,7 +231,7 @@ async fn a_server_sees_the_tools_their_answers_and_at_last_that_it_has_to_submit
             assert_eq!(wire.choice, choice, "{what}");
         }
         let roles = match kind {
-            // The system prompt is no message there, and the answers are the user's.
+            // Anthropic has no system message, and tool results belong to the user.
             BackendKind::Anthropic => vec!["user", "assistant", "user"],
             _ => vec!["system", "user", "assistant", "tool"],
         };
@@ -243,7 +243,7 @@ async fn a_server_sees_the_tools_their_answers_and_at_last_that_it_has_to_submit
 }
 
 #[tokio::test]
-async fn a_server_without_tools_hears_envelopes_in_turn() {
+async fn server_without_tools_receives_envelopes() {
     let folder = Folder::with("envelopes", &FILES);
     let server = model();
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
@@ -258,18 +258,17 @@ async fn a_server_without_tools_hears_envelopes_in_turn() {
         assert_eq!(system.contains(part), is_there, "{part}: {system}");
     }
     assert!(system.contains("## Required Output Format"), "{system}");
-    let said: Value = serde_json::from_str(messages[2]["content"].as_str().unwrap()).unwrap();
-    assert_eq!((&said["action"], &said["tool"]), (&json!("USE_TOOL"), &json!("fs:list")));
-    let heard: Value = serde_json::from_str(messages[3]["content"].as_str().unwrap()).unwrap();
-    assert_eq!((&heard["action"], &heard["tool"]), (&json!("TOOL_RETURN"), &json!("fs:list")));
+    let sent: Value = serde_json::from_str(messages[2]["content"].as_str().unwrap()).unwrap();
+    assert_eq!((&sent["action"], &sent["tool"]), (&json!("USE_TOOL"), &json!("fs:list")));
+    let received: Value = serde_json::from_str(messages[3]["content"].as_str().unwrap()).unwrap();
+    assert_eq!((&received["action"], &received["tool"]), (&json!("TOOL_RETURN"), &json!("fs:list")));
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_tools_is_asked_for_actions() {
+async fn server_that_refuses_tools_is_asked_for_actions() {
     let folder = Folder::with("refused", &FILES);
-    let server = ScriptedServer::respond(|request, _| match calls_tools(request) {
-        true => Step::status(400),
-        false => review(request).said(request),
+    let server = ScriptedServer::respond(|request, _| {
+        if calls_tools(request) { Step::status(400) } else { review(request).step(request) }
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
     let success = completed(run(&reviewing("tools", &folder, ladder)).await.0);
@@ -278,11 +277,14 @@ async fn a_server_that_refuses_tools_is_asked_for_actions() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_tools_is_asked_for_actions() {
+async fn server_that_ignores_tools_is_asked_for_actions() {
     let folder = Folder::with("ignored", &FILES);
-    let server = ScriptedServer::respond(|request, _| match calls_tools(request) {
-        true => Step::text("I would look at the files, if I could."),
-        false => review(request).said(request),
+    let server = ScriptedServer::respond(|request, _| {
+        if calls_tools(request) {
+            Step::text("I would look at the files, if I could.")
+        } else {
+            review(request).step(request)
+        }
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
     let success = completed(run(&reviewing("tools", &folder, ladder)).await.0);
@@ -290,7 +292,7 @@ async fn a_server_that_ignores_tools_is_asked_for_actions() {
     assert_eq!((success.receipt.calls, success.receipt.retries), (5, 1));
 }
 
-/// A rung that was found to enforce schemas.
+/// Returns a rung whose backend was probed to enforce schemas.
 fn enforcing(server: &ScriptedServer) -> LadderRung {
     let mut rung = rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto);
     rung.tier.backend.capabilities.json_schema = Support::Enforced;
@@ -298,7 +300,7 @@ fn enforcing(server: &ScriptedServer) -> LadderRung {
 }
 
 #[tokio::test]
-async fn a_server_that_enforces_schemas_is_held_to_the_forms_of_each_action() {
+async fn server_that_enforces_schemas_receives_a_schema_per_action() {
     let folder = Folder::with("enforced", &FILES);
     let server = model();
     let success = completed(run(&reviewing("actions", &folder, vec![enforcing(&server)])).await.0);
@@ -314,16 +316,16 @@ async fn a_server_that_enforces_schemas_is_held_to_the_forms_of_each_action() {
     let tool = |name: &str| json!(["USE_TOOL", name]);
     let end = json!(["NORMAL_RESPONSE", null]);
     assert_eq!(actions(0), [tool("fs:read"), tool("fs:list"), tool("fs:search"), end.clone()]);
-    // In the last step there is nothing left to call.
+    // The last step offers no tools.
     assert_eq!(actions(3), [end]);
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_forms_is_asked_in_words() {
+async fn server_that_refuses_action_schemas_is_asked_by_prompt() {
     let folder = Folder::with("forms", &FILES);
     let server = ScriptedServer::respond(|request, _| match request.body.get("response_format") {
         Some(_) => Step::status(400),
-        None => review(request).said(request),
+        None => review(request).step(request),
     });
     let success = completed(run(&reviewing("actions", &folder, vec![enforcing(&server)])).await.0);
     assert_eq!(success.result_data, Some(expected()));
