@@ -16,7 +16,7 @@ use crate::job::Job;
 use crate::journal::{AcceptedChild, Coordinator, CoordinatorFuture};
 use crate::run_context::RunContext;
 
-/// How long requests are retried while the coordinator is unreachable. After that the lease has expired and
+/// Time limit for retries while the coordinator is unreachable. After that the lease has expired and
 /// the attempt ends.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 

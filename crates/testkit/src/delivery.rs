@@ -10,7 +10,7 @@ use crate::reply::{Flood, Reply, ReplyBody};
 use crate::step::{Delivery, Step, StepKind};
 use crate::wire::{FLOOD_BLOCK_BYTES, Framing, HttpWriter, Sent, head};
 
-/// What to do with the connection after a reply.
+/// Whether the connection stays open after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     KeepAlive,

@@ -9,7 +9,7 @@ use crate::recorded::Recorded;
 use crate::script::{Behaviour, Route, Script};
 use crate::step::Step;
 
-/// How long a test waits. Nothing here takes a second, so a longer wait fails the test instead of hanging.
+/// Time limit of a test's wait. Nothing here takes a second, so a longer wait fails the test instead of hanging.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct State {

@@ -27,9 +27,9 @@ pub(crate) enum Sent {
     Cut,
 }
 
-/// Writes a body in its framing. Bytes are sent at the next flush, so that a head and a short body, or the
-/// last event and the end of a stream, are one write. Otherwise a client would wait for an end that is
-/// already due.
+/// Writes a body in its framing. Bytes are sent at the next flush.
+/// A head and a short body are one write, and so are the last event and the end of a stream. Otherwise a
+/// client would wait for an end that is already due.
 pub(crate) struct HttpWriter<'a> {
     stream: &'a mut TcpStream,
     framing: Framing,

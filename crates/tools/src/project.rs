@@ -159,8 +159,8 @@ impl Project {
 
 /// Reads a regular file. `path` is its name in error messages.
 ///
-/// The type is checked before opening, because opening a device can have side effects, and again on the open
-/// file, because another program may have replaced it. A FIFO does not block the open because of
+/// The type is checked before opening, because opening a device can have side effects. It is checked again
+/// on the open file, because another program may have replaced it. A FIFO does not block the open because of
 /// `O_NONBLOCK`.
 fn read_file_in(folder: &Dir, name: &Path, path: &ProjectPath, bytes_max: u64) -> Result<Vec<u8>, Error> {
     let failed = |error: io::Error| path_error(path, &error);

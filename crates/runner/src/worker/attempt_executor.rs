@@ -30,7 +30,7 @@ const FAILURES_MAX: u32 = 60;
 /// again.
 const FAILED_RUNS_MAX: usize = 1024;
 
-/// How long a release is retried. By then the lease has expired.
+/// Time limit for retries of a release. By then the lease has expired.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct AttemptExecutor {

@@ -8,7 +8,7 @@ const LINES_MIN: usize = 20;
 const LINES_MAX: usize = 50;
 const LINES: usize = 40;
 
-/// Number of lines that a chunk without a natural end shares with the next one, so that one of them contains
+/// Number of lines that a chunk without a natural end shares with the next one. One of them then contains
 /// the text at the boundary whole.
 const LINES_SHARED: usize = 6;
 

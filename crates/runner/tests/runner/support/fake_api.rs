@@ -14,7 +14,7 @@ use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, Ru
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a test waits for an event. The clock is paused, so waiting takes no real time.
+/// Time limit for waiting on an event. The clock is paused, so waiting takes no real time.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) fn run(number: u8) -> RunId {
