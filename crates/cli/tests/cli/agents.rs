@@ -1,10 +1,11 @@
-//! `slipform agents` and `slipform probe` from outside.
+//! `slipform agents` and `slipform probe`.
 
 use crate::support::{Project, REVIEWER};
 use expect_test::expect;
 use serde_json::json;
 use slipform_testkit::{ScriptedServer, Step};
 
+/// An agent file in the `kb.agent/1` format.
 const KB: &str = "\
 schema: 'kb.agent/1'
 id: researcher
@@ -23,7 +24,7 @@ output:
 ";
 
 #[test]
-fn agents_are_listed_with_what_is_wrong_with_them() {
+fn agents_list_reports_invalid_files() {
     let project = Project::new("list")
         .file("agents/reviewer.yaml", REVIEWER)
         .file("agents/researcher/agent.yml", KB)
@@ -46,7 +47,7 @@ fn agents_are_listed_with_what_is_wrong_with_them() {
 }
 
 #[test]
-fn an_agent_is_shown_by_what_it_takes_and_gives() {
+fn agents_show_prints_parameters_and_output_schema() {
     let project = Project::new("show").file("agents/researcher/agent.yml", KB);
     expect![[r#"
         status 0
@@ -70,7 +71,7 @@ fn an_agent_is_shown_by_what_it_takes_and_gives() {
 }
 
 #[test]
-fn a_first_agent_is_made_checked_and_run() {
+fn agents_init_creates_valid_runnable_agent() {
     let server = ScriptedServer::start([Step::text(r#"{"summary": "Disk full.", "urgency": "high"}"#)]);
     let project = Project::new("init").backend(&server.base_url());
     let made = project.run(&["agents", "init", "triage"]);
@@ -87,7 +88,7 @@ fn a_first_agent_is_made_checked_and_run() {
     assert_eq!(project.run(&["agents", "init", "no good"]).status, 2);
 }
 
-/// A server that keeps to forced tools and to nothing else.
+/// Starts a server that enforces forced tools, refuses JSON schemas and ignores everything else.
 fn only_forced_tools() -> ScriptedServer {
     ScriptedServer::respond(|request, _| {
         let name = request.body["tool_choice"]["function"]["name"].as_str().unwrap_or_default();
@@ -103,7 +104,7 @@ fn only_forced_tools() -> ScriptedServer {
 }
 
 #[test]
-fn the_probe_tells_promises_from_facts_and_steers_auto() {
+fn probe_verdicts_select_auto_strategy() {
     let server = only_forced_tools();
     let project = Project::new("probe").backend(&server.base_url()).file("agents/reviewer.yaml", REVIEWER);
     expect![[r#"
@@ -128,8 +129,8 @@ fn the_probe_tells_promises_from_facts_and_steers_auto() {
 }
 
 #[test]
-fn a_probe_of_a_backend_that_is_away_says_so() {
-    let project = Project::new("probe-away").backend("http://127.0.0.1:9/v1");
+fn probe_of_unreachable_backend_exits_with_status_3() {
+    let project = Project::new("probe-unreachable").backend("http://127.0.0.1:9/v1");
     let ran = project.run(&["probe"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (3, ""));
     assert!(ran.stderr.contains("cannot reach http://127.0.0.1:9/v1"), "{}", ran.stderr);

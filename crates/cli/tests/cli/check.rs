@@ -1,4 +1,4 @@
-//! `slipform check` from outside: exit status, stdout and stderr.
+//! `slipform check` and `slipform schemas check`: exit status, stdout and stderr.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-/// A folder of its own for each test.
+/// Creates a folder with `schemas/person.json`. Tests run in parallel, so each needs a different `name`.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -23,13 +23,13 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-struct Ran {
+struct CommandOutput {
     status: i32,
     stdout: String,
     stderr: String,
 }
 
-fn run(folder: &Path, arguments: &[&str], input: &[u8]) -> Ran {
+fn run(folder: &Path, arguments: &[&str], input: &[u8]) -> CommandOutput {
     let mut child = Command::new(env!("CARGO_BIN_EXE_slipform"))
         .args(arguments)
         .current_dir(folder)
@@ -41,7 +41,7 @@ fn run(folder: &Path, arguments: &[&str], input: &[u8]) -> Ran {
     // A command that refuses its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     let output = child.wait_with_output().unwrap();
-    Ran {
+    CommandOutput {
         status: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -55,7 +55,7 @@ fn check(name: &str, arguments: &[&str], input: &str, expected: Expect) {
 }
 
 #[test]
-fn valid_json_goes_to_stdout() {
+fn valid_json_is_printed_on_stdout() {
     check(
         "valid",
         &["check", "--schema", "person"],
@@ -72,7 +72,7 @@ fn valid_json_goes_to_stdout() {
 }
 
 #[test]
-fn violations_go_to_stderr_one_a_line() {
+fn violations_are_printed_on_stderr_one_per_line() {
     check(
         "invalid",
         &["check", "--schema", "schemas/person.json"],
@@ -89,7 +89,7 @@ fn violations_go_to_stderr_one_a_line() {
 }
 
 #[test]
-fn no_json_is_its_own_status() {
+fn text_without_json_exits_with_status_4() {
     check(
         "none",
         &["check"],
@@ -115,7 +115,7 @@ fn no_json_is_its_own_status() {
 }
 
 #[test]
-fn the_receipt_names_every_change() {
+fn receipt_lists_every_repair() {
     let arguments = ["check", "--schema", "person", "--mode", "lenient", "--receipt"];
     let ran = run(&folder("receipt"), &arguments, br#"{"Name": "Ada", "age": "36"}"#);
     assert_eq!(ran.status, 0);
@@ -136,7 +136,7 @@ fn the_receipt_names_every_change() {
 }
 
 #[test]
-fn what_is_wrong_with_the_schema_is_said() {
+fn unusable_schema_is_refused_with_reason() {
     check(
         "missing-schema",
         &["check", "--schema", "nobody"],
@@ -148,7 +148,7 @@ fn what_is_wrong_with_the_schema_is_said() {
             slipform: no schema 'nobody': there is no such file, and no schemas/nobody.json; give a file or the name of one in schemas/
         "#]],
     );
-    let place = folder("bad-schemas");
+    let project = folder("bad-schemas");
     for (name, source, expected) in [
         ("broken", "{\"type\": ", "is not JSON: EOF while parsing a value at line 1 column 9\n"),
         (
@@ -163,8 +163,8 @@ fn what_is_wrong_with_the_schema_is_said() {
         ),
     ] {
         let file = format!("{name}.json");
-        fs::write(place.join(&file), source).unwrap();
-        let ran = run(&place, &["check", "--schema", &file], b"{}");
+        fs::write(project.join(&file), source).unwrap();
+        let ran = run(&project, &["check", "--schema", &file], b"{}");
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{file}");
         let expected = format!("slipform: the schema in {file} {expected}");
         assert!(ran.stderr.starts_with(&expected), "{expected}\n{}", ran.stderr);
@@ -172,8 +172,8 @@ fn what_is_wrong_with_the_schema_is_said() {
 }
 
 #[test]
-fn bad_usage_and_unreadable_texts_are_named() {
-    let place = folder("usage");
+fn bad_usage_and_unreadable_files_exit_with_status_2() {
+    let project = folder("usage");
     for arguments in [
         &["check", "--mode", "loose"][..],
         &["check", "--jsonl", "a", "b"],
@@ -182,19 +182,19 @@ fn bad_usage_and_unreadable_texts_are_named() {
         &["frobnicate"],
         &[],
     ] {
-        let ran = run(&place, arguments, b"");
+        let ran = run(&project, arguments, b"");
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}");
         assert!(!ran.stderr.is_empty(), "{arguments:?}");
     }
-    let ran = run(&place, &["check", "nowhere.txt"], b"");
+    let ran = run(&project, &["check", "nowhere.txt"], b"");
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.starts_with("slipform: cannot open nowhere.txt: "), "{}", ran.stderr);
-    let ran = run(&place, &["check", "schemas"], b"");
+    let ran = run(&project, &["check", "schemas"], b"");
     assert_eq!((ran.status, ran.stderr.as_str()), (2, "slipform: cannot read schemas: it is a folder\n"));
 }
 
 #[test]
-fn over_long_texts_are_refused() {
+fn text_above_max_bytes_is_refused() {
     let ran = run(&folder("long"), &["check", "--max-bytes", "10"], b"{\"a\": \"123456789\"}");
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     assert_eq!(
@@ -205,22 +205,22 @@ fn over_long_texts_are_refused() {
 }
 
 #[test]
-fn bytes_that_are_no_text_follow_the_mode() {
-    let place = folder("bytes");
+fn invalid_utf8_fails_in_strict_and_is_replaced_in_lenient_mode() {
+    let project = folder("bytes");
     let text = b"{\"a\": \"\xff\"}";
-    let strict = run(&place, &["check"], text);
+    let strict = run(&project, &["check"], text);
     assert_eq!(
         (strict.status, strict.stderr.as_str()),
         (1, "$: the text is not UTF-8: byte 7 starts no character\n")
     );
-    let lenient = run(&place, &["check", "--mode", "lenient"], text);
+    let lenient = run(&project, &["check", "--mode", "lenient"], text);
     assert_eq!(lenient.status, 0);
     assert_eq!(serde_json::from_str::<Value>(&lenient.stdout).unwrap(), json!({"a": "\u{fffd}"}));
 }
 
 #[test]
-fn many_texts_give_one_verdict_a_line() {
-    let place = folder("jsonl");
+fn jsonl_input_gives_one_verdict_per_line() {
+    let project = folder("jsonl");
     let input = [
         json!({"id": 1, "text": "{\"name\": \"Ada\"}"}).to_string(),
         json!({"id": "two", "text": "{\"age\": 3}"}).to_string(),
@@ -234,9 +234,9 @@ fn many_texts_give_one_verdict_a_line() {
         json!({"text": "{name: 'x'}"}).to_string(),
     ]
     .join("\n");
-    fs::write(place.join("in.jsonl"), &input).unwrap();
-    let from_file = run(&place, &["check", "--jsonl", "in.jsonl", "--schema", "person"], b"");
-    let from_stdin = run(&place, &["check", "--jsonl", "-", "--schema", "person"], input.as_bytes());
+    fs::write(project.join("in.jsonl"), &input).unwrap();
+    let from_file = run(&project, &["check", "--jsonl", "in.jsonl", "--schema", "person"], b"");
+    let from_stdin = run(&project, &["check", "--jsonl", "-", "--schema", "person"], input.as_bytes());
     assert_eq!(from_file.stdout, from_stdin.stdout);
     assert_eq!((from_file.status, from_file.stderr.as_str()), (0, ""));
     let lines: Vec<Value> =
@@ -263,7 +263,7 @@ fn many_texts_give_one_verdict_a_line() {
 }
 
 #[test]
-fn a_verdict_comes_as_soon_as_its_line_is_in() {
+fn jsonl_verdict_is_printed_as_soon_as_its_line_is_read() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_slipform"))
         .args(["check", "--jsonl", "-"])
         .stdin(Stdio::piped())
@@ -283,45 +283,45 @@ fn a_verdict_comes_as_soon_as_its_line_is_in() {
 }
 
 #[test]
-fn schemas_check_reports_errors_and_likely_mistakes() {
-    let place = folder("lint");
+fn schemas_check_reports_errors_and_warnings() {
+    let project = folder("lint");
     let odd = r#"{"type": "object", "require": ["a"], "properties": {"a": {"type": "string"}}}"#;
-    fs::write(place.join("odd.json"), odd).unwrap();
-    fs::write(place.join("bad.json"), r#"{"type": 5}"#).unwrap();
-    let ran = run(&place, &["schemas", "check", "person", "odd.json"], b"");
+    fs::write(project.join("odd.json"), odd).unwrap();
+    fs::write(project.join("bad.json"), r#"{"type": 5}"#).unwrap();
+    let ran = run(&project, &["schemas", "check", "person", "odd.json"], b"");
     assert_eq!(ran.status, 0);
     assert_eq!(
         ran.stderr,
         "person: ok\nodd.json: warning: $.require: unknown keyword 'require' is ignored; did you mean 'required'?\n"
     );
-    let ran = run(&place, &["schemas", "check", "--json", "bad.json"], b"");
+    let ran = run(&project, &["schemas", "check", "--json", "bad.json"], b"");
     assert_eq!(ran.status, 2);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert!(report[0]["error"].as_str().unwrap().starts_with("$.type: "), "{report}");
 }
 
 #[test]
-fn help_is_enough_to_get_going() {
+fn check_help_lists_options_examples_and_statuses() {
     let ran = run(&folder("help"), &["check", "--help"], b"");
     assert_eq!(ran.status, 0);
     for word in
         ["--schema", "--mode", "--strict-json-only", "--receipt", "--jsonl", "Examples:", "Exit status:"]
     {
-        assert!(ran.stdout.contains(word), "check --help says nothing of {word}");
+        assert!(ran.stdout.contains(word), "check --help lacks {word}");
     }
     let version = run(&folder("version"), &["--version"], b"").stdout;
     assert_eq!(version, format!("slipform {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// A plan without a plan, which the schema of the universal response has nothing against.
-const BARE: &str = r#"{"response_type": "planning", "status": "success", "message": "A plan."}"#;
+/// A planning response without `planning_data`, which the universal schema alone accepts.
+const WITHOUT_PLAN: &str = r#"{"response_type": "planning", "status": "success", "message": "A plan."}"#;
 
 #[test]
-fn universal_responses_are_held_to_the_rules_beyond_their_schema() {
+fn universal_responses_must_satisfy_extra_rules() {
     check(
         "universal",
         &["check", "--schema", "universal-agent-response"],
-        BARE,
+        WITHOUT_PLAN,
         expect![[r#"
         status 1
         --- stdout
@@ -329,12 +329,14 @@ fn universal_responses_are_held_to_the_rules_beyond_their_schema() {
         $.planning_data: required property is missing, since response_type is 'planning' and status is 'success'; it needs summary and steps
     "#]],
     );
-    let place = folder("universal-lines");
-    let lines =
-        [json!({"id": 1, "text": BARE}), json!({"id": 2, "text": BARE, "schema": {"type": "object"}})];
+    let project = folder("universal-lines");
+    let lines = [
+        json!({"id": 1, "text": WITHOUT_PLAN}),
+        json!({"id": 2, "text": WITHOUT_PLAN, "schema": {"type": "object"}}),
+    ];
     let input = lines.map(|line| line.to_string()).join("\n");
     let arguments = ["check", "--jsonl", "-", "--schema", "universal-agent-response"];
-    let verdicts = run(&place, &arguments, input.as_bytes()).stdout;
+    let verdicts = run(&project, &arguments, input.as_bytes()).stdout;
     let verdicts: Vec<Value> = verdicts.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&verdicts[0]["valid"], &verdicts[1]["valid"]), (&json!(false), &json!(true)));
     let error = verdicts[0]["errors"][0].as_str().unwrap();

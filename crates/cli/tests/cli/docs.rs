@@ -1,8 +1,10 @@
-//! The examples in the documentation, executed: what a page shows is what the command prints.
+//! Executes the examples of `README.md` and `docs/` and compares their output with the page.
 //!
-//! A fence with `file=NAME` in its info string is written to the page's own folder; in a `console`
-//! fence every line that starts with `$ ` is run there, and what follows is its output. A fence whose info ends in
-//! `model` holds what the model says next, one JSON value a line: a text, or the tools it calls with their arguments.
+//! - A fence with `file=NAME` in its info string is written to the page's folder.
+//! - In a `console` fence each line that starts with `$ ` is run in that folder; the lines after it are the expected
+//!   output.
+//! - A fence whose info string ends in ` model` holds the model's next replies, one JSON value per line: a string is
+//!   a text reply, an object maps tool names to their arguments.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use slipform_testkit::{ScriptedServer, Step};
 
-/// Variables of the outside that would change what a page means.
-const FOREIGN: [&str; 10] = [
+/// Variables of the developer's environment that would change an example's output.
+const CLEARED_VARIABLES: [&str; 10] = [
     "SLIPFORM_URL",
     "SLIPFORM_TOKEN",
     "SLIPFORM_MODEL",
@@ -57,7 +59,7 @@ fn run(command: &str, folder: &Path, model: Option<&Model>) -> String {
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("({command}) 2>&1")]).current_dir(folder).env("PATH", path);
-    for name in FOREIGN {
+    for name in CLEARED_VARIABLES {
         shell.env_remove(name);
     }
     if let Some(model) = model {
@@ -66,24 +68,26 @@ fn run(command: &str, folder: &Path, model: Option<&Model>) -> String {
     String::from_utf8(shell.output().unwrap().stdout).unwrap()
 }
 
-/// A text with every id and moment the same: pages show some, commands make their own.
-fn settled(text: &str) -> String {
+/// Replaces ids and timestamps by `…`, since each run of a command creates different ones.
+fn normalize(text: &str) -> String {
     let mut words = Vec::new();
     for word in text
         .trim_end()
         .split_inclusive(|letter: char| !(letter.is_ascii_alphanumeric() || "_-:.".contains(letter)))
     {
-        let bare = word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+        let trimmed = word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
         let is_id = ["ses_", "run_", "tok_"].iter().any(|prefix| {
-            bare.strip_prefix(prefix).is_some_and(|digits| {
+            trimmed.strip_prefix(prefix).is_some_and(|digits| {
                 digits.len() == 12 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
             })
         });
-        let is_moment =
-            bare.len() == 24 && bare.starts_with("20") && bare.ends_with('Z') && bare.as_bytes()[10] == b'T';
-        words.push(match (is_id, is_moment) {
-            (true, _) => word.replace(&bare[4..], "…"),
-            (_, true) => word.replace(bare, "…"),
+        let is_timestamp = trimmed.len() == 24
+            && trimmed.starts_with("20")
+            && trimmed.ends_with('Z')
+            && trimmed.as_bytes()[10] == b'T';
+        words.push(match (is_id, is_timestamp) {
+            (true, _) => word.replace(&trimmed[4..], "…"),
+            (_, true) => word.replace(trimmed, "…"),
             _ => word.to_owned(),
         });
     }
@@ -91,7 +95,7 @@ fn settled(text: &str) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// The model of a page: a server that says what the page has it say.
+/// The scripted model of one page.
 struct Model {
     server: ScriptedServer,
     replies: Arc<Mutex<VecDeque<Value>>>,
@@ -103,24 +107,24 @@ impl Model {
         let queue = replies.clone();
         let server = ScriptedServer::respond(move |_, _| match queue.lock().unwrap().pop_front() {
             Some(Value::String(text)) => Step::text(text),
-            Some(calls) => said(&calls),
+            Some(calls) => tool_step(&calls),
             None => Step::status(400),
         });
         Model { server, replies }
     }
 
-    fn will_say(&self, lines: &str) {
+    fn add_replies(&self, lines: &str) {
         self.replies.lock().unwrap().extend(lines.lines().map(|line| serde_json::from_str(line).unwrap()));
     }
 
-    /// How many replies nobody has asked for.
-    fn left(&self) -> usize {
+    /// Counts the replies that no request has used.
+    fn unused(&self) -> usize {
         self.replies.lock().unwrap().len()
     }
 }
 
-/// A reply that calls tools: an object of names and arguments, or a list of them.
-fn said(calls: &Value) -> Step {
+/// Builds a reply with tool calls from an object of names and arguments, or from a list of such objects.
+fn tool_step(calls: &Value) -> Step {
     let list = calls.as_array().cloned().unwrap_or_else(|| vec![calls.clone()]);
     let mut calls = list.iter().flat_map(|calls| calls.as_object().unwrap());
     let (name, arguments) = calls.next().unwrap();
@@ -128,7 +132,7 @@ fn said(calls: &Value) -> Step {
     calls.fold(first, |step, (name, arguments)| step.and_tool(name, arguments.clone()))
 }
 
-/// Copies a folder, without what earlier runs have left in it.
+/// Copies a folder without hidden entries, which earlier runs have left.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
@@ -144,7 +148,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs the examples of one page and gives (how many, what differs).
+/// Runs the examples of one page and returns their number and the differences.
 fn check(page: &Path) -> (usize, Vec<String>) {
     let name = page.strip_prefix(root()).unwrap().with_extension("").to_string_lossy().replace('/', "-");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{name}"));
@@ -163,7 +167,7 @@ fn check(page: &Path) -> (usize, Vec<String>) {
             fs::write(path, &fence.body).unwrap();
         }
         if fence.info.ends_with(" model") {
-            model.get_or_insert_with(Model::start).will_say(&fence.body);
+            model.get_or_insert_with(Model::start).add_replies(&fence.body);
         }
         if fence.info != "console" {
             continue;
@@ -171,21 +175,22 @@ fn check(page: &Path) -> (usize, Vec<String>) {
         for example in format!("\n{}", fence.body).split("\n$ ").filter(|example| !example.trim().is_empty())
         {
             let (command, expected) = example.split_once('\n').unwrap_or((example, ""));
-            // The project's own commands build and test everything; they are not run from a test.
+            // `cargo xtask` builds and tests the whole workspace, which a test must not do.
             if command.starts_with("cargo xtask") {
                 continue;
             }
             let folder = if name == "README" { root() } else { folder.clone() };
-            let given = run(command, &folder, model.as_ref());
+            let printed = run(command, &folder, model.as_ref());
             total += 1;
-            if settled(&given) != settled(expected) {
-                differences
-                    .push(format!("{name}: $ {command}\n--- the page\n{expected}\n--- the command\n{given}"));
+            if normalize(&printed) != normalize(expected) {
+                differences.push(format!(
+                    "{name}: $ {command}\n--- the page\n{expected}\n--- the command\n{printed}"
+                ));
             }
         }
     }
-    if let Some(left) = model.map(|model| model.left()).filter(|left| *left > 0) {
-        differences.push(format!("{name}: {left} replies of the model were never asked for"));
+    if let Some(unused) = model.map(|model| model.unused()).filter(|unused| *unused > 0) {
+        differences.push(format!("{name}: {unused} model replies were not used"));
     }
     (total, differences)
 }
@@ -204,7 +209,7 @@ fn pages_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_example_prints_what_its_page_shows() {
+fn documented_examples_print_the_documented_output() {
     let mut pages = pages_in(&root().join("docs"));
     pages.push(root().join("README.md"));
     pages.sort();
@@ -221,7 +226,7 @@ fn every_example_prints_what_its_page_shows() {
 }
 
 #[test]
-fn every_repair_is_documented() {
+fn repair_kinds_are_documented() {
     let page = fs::read_to_string(root().join("docs/reference/extraction.md")).unwrap();
     let missing: Vec<String> = slipform_extract::RepairKind::ALL
         .iter()

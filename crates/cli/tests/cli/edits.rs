@@ -1,4 +1,4 @@
-//! Edits of one file by several agents at once are all kept.
+//! Concurrent edits of one file by several agents are all applied, and writes over a changed file are refused.
 
 use std::fs;
 
@@ -6,19 +6,20 @@ use crate::support::{Project, request, serve};
 use serde_json::{Value, json};
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 
+/// Edits that each of the two agents makes.
 const EDITS: usize = 30;
 
-/// How many tool results the model has been shown.
-fn results(request: &Recorded) -> usize {
+/// Counts the tool results in a request.
+fn tool_results(request: &Recorded) -> usize {
     let messages = request.body["messages"].as_array().unwrap();
     messages.iter().filter(|message| message["role"] == "tool").count()
 }
 
 #[test]
-fn edits_of_one_file_by_two_agents_at_once_are_all_kept() {
+fn concurrent_edits_of_one_file_are_all_applied() {
     let model = ScriptedServer::respond(|request, _| {
         let name = if request.prompt().contains("agent a") { "a" } else { "b" };
-        match results(request) {
+        match tool_results(request) {
             EDITS.. => Step::text("Done."),
             done => Step::tool(
                 "fs_edit",
@@ -49,7 +50,7 @@ fn edits_of_one_file_by_two_agents_at_once_are_all_kept() {
 }
 
 #[test]
-fn read_after_a_write_in_one_reply_sees_what_was_written() {
+fn read_after_write_in_one_reply_sees_the_write() {
     let model = ScriptedServer::start([
         Step::tool("fs_read", json!({"path": "notes.txt"}))
             .and_tool("fs_write", json!({"path": "notes.txt", "content": "second\n"}))
@@ -66,21 +67,21 @@ fn read_after_a_write_in_one_reply_sees_what_was_written() {
     let ran = project.run(&["run", "editor", "-p", "go"]);
     assert_eq!(ran.status, 0, "{}", ran.all());
     let messages = model.requests()[1].body["messages"].clone();
-    let told: Vec<Value> = messages
+    let tool_outputs: Vec<Value> = messages
         .as_array()
         .unwrap()
         .iter()
         .filter(|message| message["role"] == "tool")
         .map(|message| serde_json::from_str(message["content"].as_str().unwrap()).unwrap())
         .collect();
-    assert_eq!(told[0]["content"], "first\n", "{told:?}");
-    assert_eq!(told[2]["content"], "second\n", "{told:?}");
-    assert_eq!(told[4]["matches"][0]["text"], "third", "{told:?}");
-    assert_eq!(told[5]["content"], "third\n", "{told:?}");
+    assert_eq!(tool_outputs[0]["content"], "first\n", "{tool_outputs:?}");
+    assert_eq!(tool_outputs[2]["content"], "second\n", "{tool_outputs:?}");
+    assert_eq!(tool_outputs[4]["matches"][0]["text"], "third", "{tool_outputs:?}");
+    assert_eq!(tool_outputs[5]["content"], "third\n", "{tool_outputs:?}");
 }
 
 #[test]
-fn write_over_a_file_that_changed_since_it_was_read_is_refused() {
+fn write_over_file_changed_since_read_is_refused() {
     let folder = Project::new("stale-write").folder;
     let path = folder.join("notes.txt");
     let changed = path.clone();

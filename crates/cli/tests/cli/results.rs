@@ -1,4 +1,4 @@
-//! A command prints the result of the run that it asked for, and of no other run of the session.
+//! Commands and `GET /runs/{id}` return the result of the requested run, not of another run of its session.
 
 use crate::support::{Project, request, serve};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn other_schema() -> Value {
     json!({"type": "object", "required": ["other"], "properties": {"other": {"type": "integer"}}, "additionalProperties": false})
 }
 
-/// Answers each run by its prompt; the run that files waits for the gate.
+/// Starts a model that answers by prompt. The reply to `FIRST` waits for the gate.
 fn model(gate: &Gate) -> ScriptedServer {
     let gate = gate.clone();
     ScriptedServer::respond(move |request, _| {
@@ -26,7 +26,7 @@ fn model(gate: &Gate) -> ScriptedServer {
 }
 
 #[test]
-fn run_with_a_session_prints_its_own_result_while_another_run_is_queued() {
+fn run_prints_its_own_result_while_another_run_is_queued() {
     let gate = Gate::new();
     let model = model(&gate);
     let project = Project::new("own-result")
@@ -69,7 +69,7 @@ fn run_with_a_session_prints_its_own_result_while_another_run_is_queued() {
 }
 
 #[test]
-fn run_has_its_own_result_after_later_runs_of_its_session() {
+fn run_keeps_its_result_after_later_runs_of_its_session() {
     let gate = Gate::new();
     gate.open();
     let model = model(&gate);

@@ -1,11 +1,10 @@
-//! The agents that come with the program, with a model that knows what to say: what fits is the result, and what does
-//! not is told to the model.
+//! The shipped agents on a scripted model: valid results are returned, and each violation is sent back to the model.
 
-use crate::support::{Project, Ran};
+use crate::support::{CommandOutput, Project};
 use serde_json::{Value, json};
 use slipform_testkit::{ScriptedServer, Step, universal_examples};
 
-/// A project with every file that the examples name.
+/// Creates a project with every file that the example results cite.
 fn project(name: &str, server: &ScriptedServer) -> Project {
     let files = [
         (
@@ -27,49 +26,58 @@ fn project(name: &str, server: &ScriptedServer) -> Project {
     files.iter().fold(empty, |project, (path, text)| project.file(path, text))
 }
 
-/// Whether an agent gives its result in a call.
+/// Returns whether an agent has tools and therefore submits its result in a tool call.
 fn has_tools(agent: &str) -> bool {
     !["clarity", "custom"].contains(&agent)
 }
 
-fn giving(agent: &str, value: &Value) -> Step {
+/// Builds the reply in which the agent returns `value`.
+fn result_step(agent: &str, value: &Value) -> Step {
     if has_tools(agent) { Step::tool("submit_result", value.clone()) } else { Step::json(value) }
 }
 
-/// Runs an agent on a model that gives these results one after the other.
-fn run(name: &str, agent: &str, arguments: &[&str], values: &[&Value]) -> (Ran, ScriptedServer) {
-    let server = ScriptedServer::start(values.iter().map(|value| giving(agent, value)).collect::<Vec<_>>());
+/// Runs an agent on a model that returns these results one after the other.
+fn run(name: &str, agent: &str, arguments: &[&str], values: &[&Value]) -> (CommandOutput, ScriptedServer) {
+    let server =
+        ScriptedServer::start(values.iter().map(|value| result_step(agent, value)).collect::<Vec<_>>());
     let project = project(&format!("roles-{name}"), &server);
     let ran = project.run(&[&["run", agent], arguments].concat());
     (ran, server)
 }
 
-/// Checks that an agent takes a result as it is.
+/// Checks that the agent's first result is accepted unchanged.
 #[track_caller]
-fn takes(name: &str, agent: &str, arguments: &[&str], value: &Value) {
+fn assert_accepted(name: &str, agent: &str, arguments: &[&str], value: &Value) {
     let (ran, server) = run(name, agent, arguments, &[value]);
     assert_eq!(ran.status, 0, "{agent}: {}", ran.all());
     assert_eq!((ran.json(), server.requests().len()), (value.clone(), 1), "{agent}: {}", ran.stderr);
 }
 
-/// Checks that a result is refused with these words, and that the model is told and can do better.
+/// Checks that the result `wrong` is refused, that the model receives `message`, and that its next result `right` is
+/// accepted.
 #[track_caller]
-fn mends(name: &str, agent: &str, arguments: &[&str], (wrong, words): (&Value, &str), right: &Value) {
+fn assert_corrected(
+    name: &str,
+    agent: &str,
+    arguments: &[&str],
+    (wrong, message): (&Value, &str),
+    right: &Value,
+) {
     let (ran, server) = run(name, agent, arguments, &[wrong, right]);
     assert_eq!(ran.status, 0, "{name}: {}", ran.all());
     assert_eq!(ran.json(), *right, "{name}: {}", ran.stderr);
-    let told = server.requests()[1].prompt();
-    assert!(told.contains(words), "{name}: {told}");
+    let correction = server.requests()[1].prompt();
+    assert!(correction.contains(message), "{name}: {correction}");
 }
 
-/// A value with something else in one place.
+/// Returns the value with one member replaced.
 fn with(mut value: Value, pointer: &str, member: Value) -> Value {
     *value.pointer_mut(pointer).unwrap() = member;
     value
 }
 
 #[test]
-fn every_role_gives_the_specifications_example() {
+fn roles_accept_the_specification_examples() {
     let Some(examples) = universal_examples() else { return };
     let criteria = json!([
         "File src/auth/jwt.ts exists",
@@ -87,26 +95,26 @@ fn every_role_gives_the_specifications_example() {
         ("custom", &["-p", "Scan the code", "--param", "structure={\"vulnerabilities\": \"a list\"}"]),
     ] {
         let example = examples.iter().find(|example| example["response_type"] == role).unwrap();
-        takes(&format!("seed-{role}"), role, arguments, example);
+        assert_accepted(&format!("seed-{role}"), role, arguments, example);
         let error = examples.iter().find(|example| example["response_type"] == "error").unwrap();
-        takes(&format!("error-{role}"), role, &["-p", "Do it"], error);
+        assert_accepted(&format!("error-{role}"), role, &["-p", "Do it"], error);
     }
 }
 
 #[test]
-fn every_role_gives_its_own_example_and_takes_a_prompt_alone() {
+fn roles_accept_their_own_examples_with_only_a_prompt() {
     for role in ["planning", "answer", "verification", "clarity", "research", "custom"] {
         let shown =
             Project::new(&format!("roles-show-{role}")).run(&["agents", "show", role, "--json"]).json();
         assert_eq!(shown["response_type"], role);
         let prompt = shown["system_prompt"].as_str().unwrap();
         assert!(prompt.contains(&format!("- response_type: \"{role}\"")), "{prompt}");
-        takes(&format!("own-{role}"), role, &["-p", "Do it"], &shown["output_example"]);
+        assert_accepted(&format!("own-{role}"), role, &["-p", "Do it"], &shown["output_example"]);
     }
 }
 
 #[test]
-fn every_specialist_gives_what_fits_and_is_told_what_does_not() {
+fn specialists_accept_valid_results_and_correct_invalid_ones() {
     let research = json!({
         "summary": "Tokens are made and verified in one file, and asked for by the routes.",
         "findings": [{
@@ -128,7 +136,7 @@ fn every_specialist_gives_what_fits_and_is_told_what_does_not() {
         "summary": "Tests of both functions.", "coverage": 80,
         "testsCreated": [{"path": "src/auth/jwt.test.ts", "testCount": 4, "type": "unit"}],
     });
-    for (agent, right, pointer, member, words) in [
+    for (agent, right, pointer, member, message) in [
         (
             "researcher",
             &research,
@@ -140,9 +148,15 @@ fn every_specialist_gives_what_fits_and_is_told_what_does_not() {
         ("reviewer", &review, "/approved", json!("perhaps"), "$.approved: must be a boolean"),
         ("tester", &tests, "/coverage", json!(120), "$.coverage"),
     ] {
-        takes(agent, agent, &["-p", "Work on the tokens"], right);
+        assert_accepted(agent, agent, &["-p", "Work on the tokens"], right);
         let wrong = with(right.clone(), pointer, member);
-        mends(&format!("{agent}-told"), agent, &["-p", "Work on the tokens"], (&wrong, words), right);
+        assert_corrected(
+            &format!("{agent}-corrected"),
+            agent,
+            &["-p", "Work on the tokens"],
+            (&wrong, message),
+            right,
+        );
     }
 }
 
@@ -155,6 +169,7 @@ fn plan() -> Value {
     })
 }
 
+/// Builds a verification response.
 fn checked(status: &str, checks: &[(&str, bool)]) -> Value {
     let check = |(criterion, passed): &(&str, bool)| json!({"criterion": criterion, "passed": passed});
     json!({
@@ -163,27 +178,37 @@ fn checked(status: &str, checks: &[(&str, bool)]) -> Value {
     })
 }
 
-#[test]
-fn every_rule_of_a_role_is_told_to_its_model() {
-    let go = ["-p", "Do it"];
-    let answer = json!({
+fn answer() -> Value {
+    json!({
         "response_type": "answer", "status": "success", "message": "30 days.",
         "answer_data": {"confidence": "high", "sources": ["settings.py", "jobs/"]},
-    });
-    let found = json!({
+    })
+}
+
+fn research() -> Value {
+    json!({
         "response_type": "research", "status": "success", "message": "One.",
         "research_data": {
             "findings": [{"topic": "t", "description": "d", "source_file": "database/migrations/"}],
             "sources": ["config/database.js"],
         },
-    });
-    let scored = json!({
+    })
+}
+
+fn clarity() -> Value {
+    json!({
         "response_type": "clarity", "status": "needs_clarification", "message": "Vague.",
         "clarity_data": {"total_score": 35, "follow_up_questions": ["Which file?"]},
-    });
-    let custom =
-        json!({"response_type": "custom", "status": "success", "message": "m", "custom_fields": {"n": 1}});
-    for (role, right, pointer, member, words) in [
+    })
+}
+
+fn custom() -> Value {
+    json!({"response_type": "custom", "status": "success", "message": "m", "custom_fields": {"n": 1}})
+}
+
+#[test]
+fn violated_role_rules_are_corrected() {
+    for (role, right, pointer, member, message) in [
         (
             "planning",
             plan(),
@@ -200,74 +225,80 @@ fn every_rule_of_a_role_is_told_to_its_model() {
         ),
         (
             "answer",
-            answer,
+            answer(),
             "/answer_data/sources/0",
             json!("conf.py"),
             "sources[0]: 'conf.py' is not a file or folder",
         ),
         (
             "research",
-            found.clone(),
+            research(),
             "/research_data/findings/0/source_file",
             json!("db/"),
             "'db/' is not a file or folder",
         ),
         (
             "research",
-            found,
+            research(),
             "/research_data/sources/0",
             json!("made/up.js"),
             "sources[0]: 'made/up.js' is not a file",
         ),
         (
             "clarity",
-            scored,
+            clarity(),
             "/clarity_data/follow_up_questions",
             json!([]),
             "follow_up_questions: has 0 items",
         ),
-        ("custom", custom, "/status", json!("PASS"), "$.status: 'PASS' is not one of"),
+        ("custom", custom(), "/status", json!("PASS"), "$.status: 'PASS' is not one of"),
     ] {
         let wrong = with(right.clone(), pointer, member);
         let name = format!("rule-{role}{}", pointer.replace('/', "-"));
-        mends(&name, role, &go, (&wrong, words), &right);
+        assert_corrected(&name, role, &["-p", "Do it"], (&wrong, message), &right);
     }
-    let verdict = checked("FAIL", &[("it is short", false)]);
-    let wrong = with(verdict.clone(), "/status", json!("PASS"));
-    let words = "$.status: must be 'FAIL', not 'PASS', since 1 of 1 checks failed: 'it is short'";
-    mends("rule-verdict", "verification", &go, (&wrong, words), &verdict);
 }
 
 #[test]
-fn no_model_gets_a_criterion_past_that_was_found_to_fail() {
+fn verification_status_that_contradicts_its_checks_is_corrected() {
+    let verdict = checked("FAIL", &[("it is short", false)]);
+    let wrong = with(verdict.clone(), "/status", json!("PASS"));
+    let message = "$.status: must be 'FAIL', not 'PASS', since 1 of 1 checks failed: 'it is short'";
+    assert_corrected("rule-verdict", "verification", &["-p", "Do it"], (&wrong, message), &verdict);
+}
+
+#[test]
+fn verification_cannot_pass_a_failed_criterion() {
     let criteria = json!([
         "File src/auth/session.ts exists", {"criterion": "It verifies", "path": "src/auth/jwt.ts", "contains": "verifyToken"},
         {"criterion": "Tests pass", "command": ["npm", "test"]},
     ]);
     let arguments = ["--param", &format!("criteria={criteria}")];
     let [file, verifies, tests] = ["File src/auth/session.ts exists", "It verifies", "Tests pass"];
-    let lie = checked("PASS", &[(file, true), (verifies, true), (tests, true)]);
+    let false_pass = checked("PASS", &[(file, true), (verifies, true), (tests, true)]);
     let right = checked("PARTIAL", &[(file, false), (verifies, true), (tests, false)]);
-    let words = "$.verification_data.checks[0].passed: must be false: check:criteria found: src/auth/session.ts does not exist";
-    mends("lie", "verification", &arguments, (&lie, words), &right);
-    let silent = checked("PASS", &[(verifies, true), (tests, true)]);
-    let words = "$.verification_data.checks: lacks the criterion 'File src/auth/session.ts exists'";
-    mends("silent", "verification", &arguments, (&silent, words), &right);
-    let (ran, server) = run("lies", "verification", &arguments, &[&lie, &lie, &lie]);
+    let message = "$.verification_data.checks[0].passed: must be false: check:criteria found: src/auth/session.ts does not exist";
+    assert_corrected("false-pass", "verification", &arguments, (&false_pass, message), &right);
+    let incomplete = checked("PASS", &[(verifies, true), (tests, true)]);
+    let message = "$.verification_data.checks: lacks the criterion 'File src/auth/session.ts exists'";
+    assert_corrected("incomplete", "verification", &arguments, (&incomplete, message), &right);
+    let (ran, server) =
+        run("false-passes", "verification", &arguments, &[&false_pass, &false_pass, &false_pass]);
     assert_eq!(ran.status, 1, "{}", ran.all());
     assert!(ran.stderr.contains("contradicted what was checked"), "{}", ran.stderr);
-    // What could not be run is left open, and says how it could be.
-    let heard = server.requests()[0].prompt();
-    assert!(heard.contains("allow it in slipform.toml") && heard.contains("npm test"), "{heard}");
+    // The prompt lists the command that may not run and names the setting that allows it.
+    let prompt = server.requests()[0].prompt();
+    assert!(prompt.contains("allow it in slipform.toml") && prompt.contains("npm test"), "{prompt}");
 }
 
 #[test]
-fn a_command_that_the_project_allows_decides_a_criterion() {
+fn allowed_command_decides_a_criterion() {
     let criteria =
         r#"criteria=[{"criterion": "It builds", "command": ["sh", "-c", "echo broken >&2; exit 1"]}]"#;
     let right = checked("FAIL", &[("it builds", false)]);
     let wrong = checked("PASS", &[("It builds", true)]);
-    let server = ScriptedServer::start([giving("verification", &wrong), giving("verification", &right)]);
+    let server =
+        ScriptedServer::start([result_step("verification", &wrong), result_step("verification", &right)]);
     let settings = format!(
         "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n[tools]\ncommands = [\"sh -c\"]\n",
         server.base_url()
@@ -275,19 +306,22 @@ fn a_command_that_the_project_allows_decides_a_criterion() {
     let project = project("roles-command", &server).file("slipform.toml", &settings);
     let ran = project.run(&["run", "verification", "--param", criteria]);
     assert_eq!((ran.status, ran.json()), (0, right), "{}", ran.all());
-    let told = server.requests()[1].prompt();
-    assert!(told.contains("must be false: check:criteria found") && told.contains("broken"), "{told}");
+    let correction = server.requests()[1].prompt();
+    assert!(
+        correction.contains("must be false: check:criteria found") && correction.contains("broken"),
+        "{correction}"
+    );
 }
 
 #[test]
-fn parameters_that_a_role_does_not_take_are_refused() {
+fn parameters_outside_the_role_schema_are_refused() {
     let project = Project::new("roles-parameters");
-    for (role, arguments, words) in [
+    for (role, arguments, message) in [
         ("clarity", ["--param", "question=Why?"].as_slice(), "does not take these parameters"),
         ("verification", &["--param", "criteria=[]"], "criteria"),
         ("custom", &["--param", "structure=x"], "prompt"),
     ] {
         let ran = project.run(&[&["run", role], arguments].concat());
-        assert!(ran.status == 2 && ran.stderr.contains(words), "{role}: {}", ran.all());
+        assert!(ran.status == 2 && ran.stderr.contains(message), "{role}: {}", ran.all());
     }
 }

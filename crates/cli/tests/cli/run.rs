@@ -1,4 +1,4 @@
-//! `slipform run` from outside, against a scripted model on a real socket.
+//! `slipform run` against a scripted model on a real socket.
 
 use crate::support::{Project, REVIEWER};
 use expect_test::expect;
@@ -13,7 +13,7 @@ fn project(name: &str, server: &ScriptedServer) -> Project {
 }
 
 #[test]
-fn the_result_goes_to_stdout() {
+fn run_prints_result_on_stdout() {
     let server = ScriptedServer::start([Step::text(format!("Sure!\n```json\n{GOOD}\n```"))]);
     let ran = project("result", &server).run(&["run", "reviewer", "-p", "Look at this."]);
     expect![[r#"
@@ -34,7 +34,7 @@ fn the_result_goes_to_stdout() {
 }
 
 #[test]
-fn a_bad_reply_is_corrected_and_the_receipt_says_so() {
+fn invalid_reply_is_corrected_and_counted_in_receipt() {
     let server = ScriptedServer::start([Step::text(BAD), Step::text(GOOD)]);
     let ran =
         project("retry", &server).run(&["run", "reviewer", "-p", "x", "--receipt", "--correction", "full"]);
@@ -63,7 +63,7 @@ fn a_bad_reply_is_corrected_and_the_receipt_says_so() {
 }
 
 #[test]
-fn a_failure_is_typed_and_loses_nothing() {
+fn failed_run_is_saved_with_typed_error_and_salvage() {
     let server = ScriptedServer::start([Step::text(BAD), Step::text("no idea")]);
     let project = project("failure", &server);
     let ran = project.run(&["run", "reviewer", "-p", "x", "--strategy", "system_prompt"]);
@@ -73,8 +73,8 @@ fn a_failure_is_typed_and_loses_nothing() {
         "{}",
         ran.stderr
     );
-    let kept = std::fs::read_dir(project.folder.join(".slipform/failed")).unwrap().next().unwrap().unwrap();
-    let run: Value = serde_json::from_slice(&std::fs::read(kept.path()).unwrap()).unwrap();
+    let saved = std::fs::read_dir(project.folder.join(".slipform/failed")).unwrap().next().unwrap().unwrap();
+    let run: Value = serde_json::from_slice(&std::fs::read(saved.path()).unwrap()).unwrap();
     assert_eq!(run["salvage"]["replies"], json!([BAD, "no idea"]));
     assert_eq!(run["salvage"]["best_candidate"]["severity"], "critical");
     assert_eq!(run["salvage"]["valid_parts"], json!({"summary": "Fine."}));
@@ -83,7 +83,7 @@ fn a_failure_is_typed_and_loses_nothing() {
 }
 
 #[test]
-fn json_prints_the_run_whether_it_succeeds_or_fails() {
+fn run_with_json_prints_run_object_on_success_and_failure() {
     let server = ScriptedServer::start([Step::text(BAD), Step::text(GOOD)]);
     let project = project("json", &server);
     let failed = project.run(&["run", "reviewer", "-p", "x", "--json", "--max-retries", "0"]);
@@ -103,7 +103,7 @@ fn json_prints_the_run_whether_it_succeeds_or_fails() {
 }
 
 #[test]
-fn parameters_are_checked_before_anything_is_asked() {
+fn invalid_parameters_are_refused_before_first_call() {
     let server = ScriptedServer::start(Vec::new());
     let agent = "name: scanner\nparameters_schema:\n  type: object\n  required: [path]\n  properties:\n    path: {type: string}\n    depth: {type: integer}\n";
     let project = project("parameters", &server).file("agents/scanner.yaml", agent);
@@ -124,10 +124,10 @@ fn parameters_are_checked_before_anything_is_asked() {
 }
 
 #[test]
-fn parameters_come_from_everywhere() {
+fn parameters_from_file_flags_and_stdin_are_merged() {
     let server = ScriptedServer::start([Step::text("done")]);
     let agent = "name: scanner\nparameters_schema:\n  type: object\n  properties:\n    id: {type: string}\n    depth: {type: integer}\n    tags: {type: array}\n    prompt: {type: string}\n";
-    let project = project("given", &server)
+    let project = project("merged-parameters", &server)
         .file("agents/scanner.yaml", agent)
         .file("more.json", r#"{"tags": ["a", "b"], "depth": 1}"#);
     let ran = project.run_with(
@@ -147,9 +147,10 @@ fn parameters_come_from_everywhere() {
 }
 
 #[test]
-fn a_backend_that_is_away_or_refuses_is_exit_status_three() {
-    let nobody = Project::new("away").backend("http://127.0.0.1:9/v1").file("agents/reviewer.yaml", REVIEWER);
-    let ran = nobody.run(&["run", "reviewer", "-p", "x", "--strategy", "prompt"]);
+fn unreachable_or_refusing_backend_exits_with_status_3() {
+    let unreachable =
+        Project::new("unreachable").backend("http://127.0.0.1:9/v1").file("agents/reviewer.yaml", REVIEWER);
+    let ran = unreachable.run(&["run", "reviewer", "-p", "x", "--strategy", "prompt"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (3, ""));
     assert!(ran.stderr.contains("cannot reach http://127.0.0.1:9/v1"), "{}", ran.stderr);
     assert!(ran.stderr.contains("(backend_unavailable)"), "{}", ran.stderr);
@@ -165,7 +166,7 @@ fn a_backend_that_is_away_or_refuses_is_exit_status_three() {
 }
 
 #[test]
-fn a_key_is_found_nowhere() {
+fn api_key_appears_in_no_output_and_no_file() {
     const CANARY: &str = "sk-canary-0123456789";
     let server = ScriptedServer::respond(|request, _| {
         let echo = format!("{:?}", request.headers);
@@ -196,7 +197,7 @@ fn a_key_is_found_nowhere() {
 }
 
 #[test]
-fn an_interrupted_run_ends_as_a_typed_failure() {
+fn interrupted_run_exits_with_130_and_stopped_error() {
     let server = ScriptedServer::start([Step::text(BAD), Step::hang()]);
     let project = project("interrupted", &server);
     let child = project.command(&["run", "reviewer", "-p", "x", "--json"]).spawn().unwrap();
@@ -212,7 +213,7 @@ fn an_interrupted_run_ends_as_a_typed_failure() {
 }
 
 #[test]
-fn a_terminated_run_keeps_what_it_has() {
+fn terminated_run_saves_received_replies() {
     let server = ScriptedServer::start([Step::text(BAD), Step::hang()]);
     let project = project("terminated", &server);
     let child = project.command(&["run", "reviewer", "-p", "x"]).spawn().unwrap();
@@ -225,7 +226,7 @@ fn a_terminated_run_keeps_what_it_has() {
 }
 
 #[test]
-fn a_result_that_cannot_be_shown_is_kept() {
+fn result_is_saved_when_stdout_is_full() {
     let server = ScriptedServer::start([Step::text(GOOD)]);
     let project = project("full", &server);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -235,7 +236,7 @@ fn a_result_that_cannot_be_shown_is_kept() {
 }
 
 #[test]
-fn what_local_servers_get_for_a_key_is_a_word_like_any_other() {
+fn placeholder_key_of_local_server_is_not_redacted() {
     let server = ScriptedServer::start([Step::text(r#"{"summary": "use ollama", "severity": "low"}"#)]);
     let project = Project::new("word").file("agents/reviewer.yaml", REVIEWER);
     let project =
@@ -244,10 +245,10 @@ fn what_local_servers_get_for_a_key_is_a_word_like_any_other() {
 }
 
 #[test]
-fn every_strategy_can_be_asked_for() {
-    let asked = |strategy: &str| {
-        let submit = strategy == "tool";
-        let step = if submit { Step::tool("submit_result", GOOD) } else { Step::text(GOOD) };
+fn strategy_flag_selects_request_form() {
+    let request_body = |strategy: &str| {
+        let is_tool = strategy == "tool";
+        let step = if is_tool { Step::tool("submit_result", GOOD) } else { Step::text(GOOD) };
         let server = ScriptedServer::start([step]);
         let ran = project(&format!("strategy-{strategy}"), &server).run(&[
             "run",
@@ -262,24 +263,24 @@ fn every_strategy_can_be_asked_for() {
         assert_eq!(ran.json()["receipt"]["strategy"], strategy);
         server.requests()[0].body.clone()
     };
-    let prompt = asked("prompt");
+    let prompt = request_body("prompt");
     assert_eq!(prompt["messages"][0]["content"], "You review changes.");
     assert!(
         prompt["messages"][1]["content"].as_str().unwrap().starts_with("x\n\n## Output Format (REQUIRED)\n")
     );
     assert!(prompt.get("response_format").is_none());
-    let tool = asked("tool");
+    let tool = request_body("tool");
     assert_eq!(tool["tool_choice"]["function"]["name"], "submit_result");
     assert_eq!(tool["tools"][0]["function"]["parameters"]["required"], json!(["summary", "severity"]));
-    let native = asked("native");
+    let native = request_body("native");
     assert_eq!(native["response_format"]["json_schema"]["name"], "reviewer");
-    let system = asked("system_prompt");
+    let system = request_body("system_prompt");
     assert!(system["messages"][0]["content"].as_str().unwrap().contains("## Required Output Format"));
     assert!(system.get("response_format").is_none());
 }
 
 #[test]
-fn the_callers_schema_counts_unless_the_agent_has_its_own() {
+fn caller_schema_applies_unless_agent_has_output_schema() {
     let server = ScriptedServer::start([Step::text("[1, 2]"), Step::text("hello")]);
     let project = project("caller", &server)
         .file("agents/free.yaml", "name: free\n")
@@ -295,7 +296,7 @@ fn the_callers_schema_counts_unless_the_agent_has_its_own() {
 }
 
 #[test]
-fn a_spent_rung_hands_over_to_the_next_tier() {
+fn exhausted_rung_escalates_to_next_tier() {
     let weak = ScriptedServer::start([Step::text("hm"), Step::text("hm")]);
     let strong = ScriptedServer::start([Step::text(GOOD)]);
     let settings = format!(
@@ -320,14 +321,14 @@ fn a_spent_rung_hands_over_to_the_next_tier() {
 }
 
 #[test]
-fn without_a_file_the_environment_names_the_backend() {
+fn environment_configures_backend_without_settings_file() {
     let server = ScriptedServer::start([Step::text(GOOD)]);
     let project = Project::new("environment").file("agents/reviewer.yaml", REVIEWER);
     let project =
         project.variable("OPENAI_BASE_URL", &server.base_url()).variable("OPENAI_API_KEY", "sk-local");
     let ran = project.run(&["run", "reviewer", "-p", "x", "--json"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    // The server was asked which model it has.
+    // Without OPENAI_MODEL the command asks the server for its models.
     assert_eq!(server.other_requests()[0].path, "/v1/models");
     assert!(!server.requests()[0].body["model"].as_str().unwrap().is_empty());
 
@@ -341,7 +342,7 @@ fn without_a_file_the_environment_names_the_backend() {
 }
 
 #[test]
-fn what_cannot_be_used_is_said_before_anything_is_asked() {
+fn unusable_agent_or_option_is_refused_before_first_call() {
     let server = ScriptedServer::start(Vec::new());
     let project = project("refusals", &server)
         .file("agents/broken.yaml", "name: broken\noutput_schema: {type: objekt}\nsytem_prompt: x\n")

@@ -1,4 +1,4 @@
-//! Values of variables stay where they are used.
+//! Values of secret variables reach only the programs and prompts that use them: no journal, log or output.
 
 use crate::support::{Project, request, serve};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use slipform_testkit::{ScriptedServer, Step};
 const SECRET: &str = "sk-test-0123456789abcdef";
 
 #[test]
-fn a_key_in_a_command_reaches_its_program_and_nothing_else() {
+fn key_in_command_reaches_only_its_program() {
     let agent = r#"
 name: caller
 type: procedural
@@ -18,14 +18,14 @@ command: [sh, -c, 'test "$1" = "$SERVICE_TOKEN" && echo "used $1" >&2 && exit 3'
     let project =
         Project::new("secret-command").file("agents/caller.yaml", agent).variable("SERVICE_TOKEN", SECRET);
     let ran = project.run(&["run", "caller", "-p", "x", "--json"]);
-    // It was given the key, which is why it failed in the way it does.
+    // Status 3 shows that the program received the key.
     assert_eq!(ran.json()["error"]["type"], "tool_failed", "{}", ran.all());
     assert!(ran.stderr.contains("exit status: 3"), "{}", ran.stderr);
     assert!(!ran.all().contains(SECRET), "{}", ran.all());
 }
 
 #[test]
-fn an_agent_cannot_give_itself_programs() {
+fn agent_cannot_write_agent_files_or_settings() {
     let write = |path: &str| {
         let content = "name: counter\ntype: procedural\ncommand: [sh, -c, 'echo \"{}\"']\n";
         Step::tool("fs_write", json!({"path": path, "content": content}))
@@ -46,13 +46,13 @@ fn an_agent_cannot_give_itself_programs() {
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "Done.\n"), "{}", ran.stderr);
     let refused = "says which programs and keys agents may use";
     assert_eq!(ran.stderr.matches(refused).count(), 2, "{}", ran.stderr);
-    let kept = std::fs::read_to_string(project.folder.join("agents/counter.yaml")).unwrap();
-    assert_eq!(kept, "name: counter\n");
+    let content = std::fs::read_to_string(project.folder.join("agents/counter.yaml")).unwrap();
+    assert_eq!(content, "name: counter\n");
     assert!(project.folder.join("notes.txt").is_file());
 }
 
 #[test]
-fn api_key_in_the_settings_is_refused_without_its_value() {
+fn api_key_in_settings_is_refused_without_printing_it() {
     for (line, advice) in [
         (format!("api_key = \"{SECRET}\""), "api_key_env"),
         (format!("apikey = \"{SECRET}\""), "api_key_env"),
@@ -74,7 +74,7 @@ fn api_key_in_the_settings_is_refused_without_its_value() {
 }
 
 #[test]
-fn variables_in_prompts_reach_the_model_and_not_the_journal() {
+fn variables_in_prompts_reach_model_but_not_journal() {
     let model = ScriptedServer::start([
         Step::text(format!("You said {SECRET} and blue-whale.")),
         Step::text("Again."),
@@ -100,16 +100,16 @@ env: [SERVICE_TOKEN, PROJECT]
         model.requests().iter().map(|request| request.body["messages"][0]["content"].clone()).collect();
     let expected = format!("Use {SECRET} for blue-whale and ${{env.PROJECT}}.");
     assert_eq!(systems, [json!(expected), json!(expected)]);
-    // What the caller wrote is text, not a placeholder.
-    let asked = model.requests()[0].body["messages"][1]["content"].clone();
-    assert_eq!(asked, "literally ${env.SERVICE_TOKEN}");
+    // Placeholders in the caller's prompt are plain text.
+    let prompt = model.requests()[0].body["messages"][1]["content"].clone();
+    assert_eq!(prompt, "literally ${env.SERVICE_TOKEN}");
     let events = project.run(&["sessions", "events", &session, "--json"]);
     assert!(events.stdout.contains("Use ${env.SERVICE_TOKEN} for ${env.PROJECT}"), "{}", events.stdout);
     assert!(!events.stdout.contains("Use blue-whale"), "{}", events.stdout);
     assert!(!project.everything_written().contains(SECRET));
 }
 
-/// A key of a backend is a secret wherever it turns up: in a file that a tool reads, in what a program says, in a reply.
+/// The key is in a file that a tool reads, in a program's stderr and in a model reply.
 #[test]
 fn backend_keys_are_redacted_in_tool_results_programs_replies_and_logs() {
     let model = ScriptedServer::start([
@@ -143,9 +143,9 @@ fn backend_keys_are_redacted_in_tool_results_programs_replies_and_logs() {
     assert!(!project.everything_written().contains(SECRET));
 }
 
-/// A tool that cannot be started says why, with whatever its program wrote.
+/// The error of an MCP server that does not start contains the server's stderr.
 #[test]
-fn backend_keys_are_redacted_in_failures_before_the_first_call() {
+fn backend_keys_are_redacted_in_startup_failures() {
     let model = ScriptedServer::start([Step::text("never")]);
     let settings = format!(
         "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\napi_key_env = \"OTHER_KEY\"\n",

@@ -1,4 +1,4 @@
-//! Spans of a run, as a collector gets them.
+//! OpenTelemetry spans of a run, as a collector receives them.
 #![cfg(feature = "otel")]
 
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use crate::support::Project;
 use serde_json::json;
 use slipform_testkit::{ScriptedServer, Step};
 
-/// A collector that takes what is sent and hands it over.
+/// Starts an OTLP collector that passes each request on through a channel.
 fn collector() -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -25,27 +25,27 @@ fn collector() -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
     (address, received)
 }
 
-/// The head and the body of a request, which is answered.
+/// Reads a request, answers it with 200, and returns its head in lower case and its body.
 fn request(stream: &mut TcpStream) -> (String, Vec<u8>) {
-    let (mut bytes, mut piece) = (Vec::new(), [0; 4_096]);
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 4_096]);
     let end = |bytes: &[u8]| bytes.windows(4).position(|window| window == b"\r\n\r\n");
     loop {
-        let read = stream.read(&mut piece).unwrap();
-        bytes.extend_from_slice(&piece[..read]);
+        let read = stream.read(&mut chunk).unwrap();
+        bytes.extend_from_slice(&chunk[..read]);
         let Some(end) = end(&bytes) else { continue };
         let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
         let length: usize = length.trim().parse().unwrap();
         if bytes.len() >= end + 4 + length {
-            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-            stream.write_all(answer.as_bytes()).unwrap();
+            let response = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(response.as_bytes()).unwrap();
             return (head, bytes[end + 4..].to_vec());
         }
     }
 }
 
 #[test]
-fn a_collector_gets_the_spans_of_run_call_and_tool_and_nothing_that_was_said() {
+fn collector_receives_run_call_and_tool_spans_without_content() {
     let (address, received) = collector();
     let server = ScriptedServer::start([
         Step::tool("fs_read", json!({"path": "secret.txt"})),

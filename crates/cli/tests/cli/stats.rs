@@ -1,4 +1,4 @@
-//! `slipform stats`, and the files beside it, from outside.
+//! `slipform stats` and the analytics files.
 
 use std::fs;
 use std::process::Command;
@@ -14,8 +14,8 @@ fn project(name: &str, server: &ScriptedServer) -> Project {
     Project::new(name).backend(&server.base_url()).file("agents/reviewer.yaml", REVIEWER)
 }
 
-/// The types of all lines for those who count, in order.
-fn lines(project: &Project) -> Vec<String> {
+/// Returns the types of all analytics lines, in order.
+fn analytics_types(project: &Project) -> Vec<String> {
     let Ok(entries) = fs::read_dir(project.folder.join(".slipform/analytics")) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> = paths.filter(|path| path.extension() == Some("jsonl".as_ref())).collect();
@@ -26,7 +26,7 @@ fn lines(project: &Project) -> Vec<String> {
 }
 
 #[test]
-fn without_runs_there_is_a_word_of_how_to_come_by_some() {
+fn stats_without_runs_suggests_a_command() {
     let project = Project::new("stats-none");
     let ran = project.run(&["stats"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, ""), "{}", ran.all());
@@ -37,7 +37,7 @@ fn without_runs_there_is_a_word_of_how_to_come_by_some() {
 }
 
 #[test]
-fn figures_are_the_same_here_and_at_a_coordinator() {
+fn stats_are_equal_in_process_and_from_coordinator() {
     let model =
         ScriptedServer::start([Step::text(BAD), Step::text(GOOD), Step::text(GOOD), Step::text(GOOD)]);
     let project = project("stats-figures", &model);
@@ -45,7 +45,7 @@ fn figures_are_the_same_here_and_at_a_coordinator() {
         assert_eq!(project.run(&["run", "reviewer", "-p", "x"]).status, 0);
     }
     let ended = "orchestrator.specialist.completed";
-    assert_eq!(lines(&project), ["agent.validation.failed", ended, ended]);
+    assert_eq!(analytics_types(&project), ["agent.validation.failed", ended, ended]);
     let ran = project.run(&["stats"]);
     let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows.len(), 2, "{}", ran.all());
@@ -54,20 +54,23 @@ fn figures_are_the_same_here_and_at_a_coordinator() {
 
     let (server, address) = serve(&project, &[]);
     assert_eq!(project.run(&["run", "reviewer", "-p", "x", "--server", &address]).status, 0);
-    let here = project.run(&["stats", "--json"]).json();
-    let there = Project::new("stats-elsewhere");
-    assert_eq!(there.run(&["stats", "--json", "--agent", "reviewer", "--server", &address]).json(), here);
-    assert_eq!((&here[0]["runs"], &here[0]["retries"]), (&json!(3), &json!(1)));
+    let local = project.run(&["stats", "--json"]).json();
+    let elsewhere = Project::new("stats-elsewhere");
+    assert_eq!(
+        elsewhere.run(&["stats", "--json", "--agent", "reviewer", "--server", &address]).json(),
+        local
+    );
+    assert_eq!((&local[0]["runs"], &local[0]["retries"]), (&json!(3), &json!(1)));
     drop(server);
-    assert_eq!(lines(&project), ["agent.validation.failed", ended, ended, ended]);
-    assert!(lines(&there).is_empty());
+    assert_eq!(analytics_types(&project), ["agent.validation.failed", ended, ended, ended]);
+    assert!(analytics_types(&elsewhere).is_empty());
 }
 
 #[test]
-fn a_server_that_goes_down_leaves_nothing_unwritten() {
+fn terminated_server_writes_pending_analytics() {
     let project = Project::new("stats-down").file("agents/reviewer.yaml", REVIEWER);
     let (mut server, address) = serve(&project, &["--no-runner"]);
-    // Nobody works on it, so that it ends as soon as somebody stops it.
+    // Without a runner the run stays pending, so it ends as soon as it is stopped.
     let mut waiting = project.command(&["run", "reviewer", "-p", "x", "--server", &address]).spawn().unwrap();
     let run = loop {
         let runs = project.run(&["runs", "list", "--json", "--server", &address]).json();
@@ -78,13 +81,13 @@ fn a_server_that_goes_down_leaves_nothing_unwritten() {
     assert_eq!(project.run(&["runs", "stop", &run, "--server", &address]).status, 0);
     let killed = Command::new("kill").args(["-TERM", &server.0.id().to_string()]).status().unwrap();
     assert!(killed.success() && server.0.wait().unwrap().success());
-    assert_eq!(lines(&project), ["orchestrator.specialist.completed"]);
+    assert_eq!(analytics_types(&project), ["orchestrator.specialist.completed"]);
     let _ = waiting.kill();
     let _ = waiting.wait();
 }
 
 #[test]
-fn files_that_nobody_wants_are_not_written() {
+fn disabled_analytics_write_no_files() {
     let model = ScriptedServer::start([Step::text(GOOD)]);
     let project = project("stats-off", &model);
     let settings = fs::read_to_string(project.folder.join("slipform.toml")).unwrap();
@@ -95,7 +98,7 @@ fn files_that_nobody_wants_are_not_written() {
 }
 
 #[test]
-fn files_that_cannot_be_written_cost_no_run() {
+fn unwritable_analytics_do_not_fail_the_run() {
     let model = ScriptedServer::start([Step::text(GOOD)]);
     let project = project("stats-in-the-way", &model)
         .file(".slipform/analytics", "in the way")

@@ -1,4 +1,4 @@
-//! A project folder of its own for each test, and the command run in it.
+//! Test fixtures: a project folder per test, the command run in it, and a coordinator that serves it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-/// Variables of the outside that would change what a test means.
-const FOREIGN: [&str; 14] = [
+/// Variables of the developer's environment that would change a test's outcome. [`Project::command`] removes them.
+const CLEARED_VARIABLES: [&str; 14] = [
     "SLIPFORM_URL",
     "SLIPFORM_TOKEN",
     "SLIPFORM_MODEL",
@@ -25,30 +25,34 @@ const FOREIGN: [&str; 14] = [
     "SCHEMA_ENFORCEMENT_EXTRACT_JSON",
 ];
 
+/// A project folder with the environment of the commands that run in it.
 pub(crate) struct Project {
     pub(crate) folder: PathBuf,
     variables: Vec<(String, String)>,
 }
 
-pub(crate) struct Ran {
+/// The output and exit status of a finished command.
+pub(crate) struct CommandOutput {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
+    /// Parses stdout as one JSON document.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
     }
 
-    /// Everything in one text, for snapshots.
+    /// Returns the status, stdout and stderr as one text, for snapshots and failure messages.
     pub(crate) fn all(&self) -> String {
         format!("status {}\n--- stdout\n{}--- stderr\n{}", self.status, self.stdout, self.stderr)
     }
 }
 
 impl Project {
+    /// Creates an empty project. Tests run in parallel, so each needs a different `name`.
     pub(crate) fn new(name: &str) -> Project {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("project-{name}"));
         let _ = fs::remove_dir_all(&folder);
@@ -63,7 +67,7 @@ impl Project {
         self
     }
 
-    /// One chat completions backend, without waits between tries.
+    /// Configures one chat completions backend that retries without backoff.
     pub(crate) fn backend(self, base_url: &str) -> Project {
         let settings = format!(
             "[backends.scripted]\nkind = \"openai\"\nbase_url = \"{base_url}\"\nmodel = \"m\"\nretry_base_seconds = 0.0\n"
@@ -71,15 +75,17 @@ impl Project {
         self.file("slipform.toml", &settings)
     }
 
+    /// Sets an environment variable for every command of the project.
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Project {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
+    /// Prepares the command with piped stdin, stdout and stderr.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_slipform"));
         command.args(arguments).current_dir(&self.folder);
-        for name in FOREIGN {
+        for name in CLEARED_VARIABLES {
             command.env_remove(name);
         }
         command.envs(self.variables.iter().cloned());
@@ -87,23 +93,24 @@ impl Project {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.run_with(arguments, "")
     }
 
-    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+    /// Runs the command to its end with `input` on stdin.
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut child = self.command(arguments).spawn().unwrap();
         // A command that refuses its arguments does not read its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
-        Ran {
+        CommandOutput {
             status: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
     }
 
-    /// The text of every file in the project, for whoever looks for something that must not be there.
+    /// Returns the text of every file in the project, to search it for secrets.
     pub(crate) fn everything_written(&self) -> String {
         let mut text = String::new();
         let mut pending = vec![self.folder.clone()];
@@ -118,7 +125,7 @@ impl Project {
     }
 }
 
-/// A coordinator of a project, for as long as this lives.
+/// A running coordinator. Dropping it kills the process.
 pub(crate) struct Server(pub(crate) Child);
 
 impl Drop for Server {
@@ -128,20 +135,20 @@ impl Drop for Server {
     }
 }
 
-/// Serves a project on a port that is free; the address.
+/// Serves a project on a free port and returns the coordinator with its URL.
 pub(crate) fn serve(project: &Project, more: &[&str]) -> (Server, String) {
     let mut command = project.command(&["serve", "--listen", "127.0.0.1:0"]);
     command.args(more);
     let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
     let line = lines.find(|line| line.as_ref().unwrap().contains("listening on")).unwrap().unwrap();
-    // Somebody has to read what else it says.
+    // An unread pipe would fill up and block the coordinator.
     std::thread::spawn(move || lines.for_each(drop));
     let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
     (Server(process), address)
 }
 
-/// An agent with a contract.
+/// An agent file with an output schema.
 pub(crate) const REVIEWER: &str = "\
 name: reviewer
 description: Reviews a change
@@ -173,9 +180,9 @@ pub(crate) fn request(
         body.len()
     )
     .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, if body.is_empty() { Value::Null } else { serde_json::from_str(body).unwrap() })
 }

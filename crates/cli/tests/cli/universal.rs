@@ -1,6 +1,7 @@
-//! Universal responses from outside: for people, for whoever reads nothing else, and from servers with one schema.
+//! Universal responses: printed for people, read by programs that know no other schema, and returned by servers
+//! that enforce no other schema.
 
-use crate::support::{Project, REVIEWER, Ran};
+use crate::support::{CommandOutput, Project, REVIEWER};
 use expect_test::expect;
 use serde_json::{Value, json};
 use slipform_schema::universal;
@@ -32,17 +33,17 @@ fn plan() -> Value {
     })
 }
 
-/// What a consumer reads that knows universal responses and nothing else.
-fn read(ran: &Ran) -> Value {
+/// Parses stdout as a consumer that knows only universal responses, and checks every rule of such a response.
+fn read(ran: &CommandOutput) -> Value {
     let response = ran.json();
-    let form = universal::schema().unwrap();
-    assert_eq!(form.violations(&response).lines(), [""; 0], "{response}");
+    let schema = universal::schema().unwrap();
+    assert_eq!(schema.violations(&response).lines(), [""; 0], "{response}");
     assert_eq!(universal::pairing_violations(&response, Some("planning")).lines(), [""; 0], "{response}");
     response
 }
 
 #[test]
-fn a_response_is_shown_to_people_by_its_kind() {
+fn run_with_pretty_formats_response_by_type() {
     let server = ScriptedServer::start([Step::json(&plan())]);
     let project = project("pretty", &server);
     let ran = project.run(&["run", "planner", "-p", "Plan a login.", "--pretty"]);
@@ -71,7 +72,7 @@ fn a_response_is_shown_to_people_by_its_kind() {
 }
 
 #[test]
-fn what_a_model_says_commands_no_terminal() {
+fn escape_sequences_in_results_are_printed_escaped() {
     let mut evil = plan();
     evil["message"] = json!("\u{1b}]0;owned\u{7}Done.");
     let server = ScriptedServer::start([Step::json(&evil), Step::text("\u{1b}[2JHello.")]);
@@ -83,7 +84,7 @@ fn what_a_model_says_commands_no_terminal() {
 }
 
 #[test]
-fn other_results_are_shown_to_people_as_an_outline() {
+fn run_with_pretty_prints_other_results_as_outline() {
     let server = ScriptedServer::start([Step::text(r#"{"summary": "Fine.", "severity": "low"}"#)]);
     let project = project("outline", &server).file("agents/reviewer.yaml", REVIEWER);
     let ran = project.run(&["run", "reviewer", "-p", "x", "--pretty"]);
@@ -93,7 +94,7 @@ fn other_results_are_shown_to_people_as_an_outline() {
 }
 
 #[test]
-fn a_failure_is_a_response_too_in_every_form() {
+fn failed_run_returns_error_response_in_every_output_form() {
     let server = ScriptedServer::start([Step::refusal("I will not."), Step::refusal("I will not.")]);
     let project = project("failure-response", &server);
     let ran = project.run(&["run", "planner", "-p", "x"]);
@@ -131,7 +132,7 @@ fn a_failure_is_a_response_too_in_every_form() {
 }
 
 #[test]
-fn a_backend_that_is_gone_leaves_a_response() {
+fn unreachable_backend_returns_error_response() {
     let server = ScriptedServer::start([Step::close(), Step::close(), Step::close()]);
     let settings = format!(
         "[backends.gone]\nkind = \"openai\"\nbase_url = \"{}\"\nretries = 0\nstructured_output = \"prompt\"\n",
@@ -147,7 +148,7 @@ fn a_backend_that_is_gone_leaves_a_response() {
 }
 
 #[test]
-fn a_failure_of_another_contract_prints_nothing() {
+fn failed_run_of_other_contract_prints_nothing_on_stdout() {
     let server = ScriptedServer::start([Step::refusal("I will not.")]);
     let project = project("silent", &server).file("agents/reviewer.yaml", REVIEWER);
     let ran = project.run(&["run", "reviewer", "-p", "x", "--pretty"]);
@@ -155,7 +156,7 @@ fn a_failure_of_another_contract_prints_nothing() {
 }
 
 #[test]
-fn a_server_with_one_schema_serves_agents_with_others() {
+fn server_with_universal_schema_serves_agents_with_other_schemas() {
     let custom = |fields: Value| {
         let message = "About seven.";
         let reply = json!({"response_type": "custom", "status": "success", "message": message, "custom_fields": fields});
@@ -183,7 +184,7 @@ fn a_server_with_one_schema_serves_agents_with_others() {
 }
 
 #[test]
-fn a_completions_server_is_asked_for_a_universal_response() {
+fn completions_server_receives_universal_schema_in_prompt() {
     let thinking = format!("<think>\nA login needs users.\n</think>\n{}", plan());
     let server = ScriptedServer::start([Step::text("Here is a plan."), Step::text(thinking)]);
     let settings = format!(

@@ -1,4 +1,4 @@
-//! Agents and those who work for them, from the command line: callbacks, programs, and an end to all of them.
+//! Child agents: callbacks to the parent, and interruption of their programs.
 
 use std::io::Read as _;
 use std::process::Command;
@@ -18,20 +18,20 @@ fn project(name: &str, server: &ScriptedServer, scanner: &str) -> Project {
         .file("agents/scanner.yaml", scanner)
 }
 
-/// The last thing that was said to the model.
-fn last(request: &Recorded) -> Value {
+/// Returns the last message of a request.
+fn last_message(request: &Recorded) -> Value {
     request.body["messages"].as_array().unwrap().last().unwrap().clone()
 }
 
 #[test]
-fn a_callback_leads_to_the_answer_that_is_printed() {
+fn run_prints_the_answer_to_its_callback() {
     let server = ScriptedServer::respond(|request, _| {
-        let (is_helper, last) = (request.prompt().starts_with("You help."), last(request));
-        let said = last["content"].as_str().unwrap();
+        let (is_helper, last) = (request.prompt().starts_with("You help."), last_message(request));
+        let content = last["content"].as_str().unwrap();
         match (is_helper, last["role"].as_str().unwrap()) {
             (true, _) => Step::text("It is red."),
-            (false, "user") if said.starts_with("<agent-callback session=\"ses_") => {
-                Step::text(said.lines().nth(3).unwrap())
+            (false, "user") if content.starts_with("<agent-callback session=\"ses_") => {
+                Step::text(content.lines().nth(3).unwrap())
             }
             (false, "user") => Step::tool(
                 "start_agent_session",
@@ -47,20 +47,20 @@ fn a_callback_leads_to_the_answer_that_is_printed() {
 }
 
 #[test]
-fn an_interrupt_ends_the_program_of_a_child_and_all_that_it_started() {
+fn interrupt_ends_the_process_tree_of_a_child() {
     let server = ScriptedServer::start([Step::tool(
         "start_agent_session",
         json!({"agent_name": "scanner", "prompt": "x"}),
     )]);
     let scanner = "name: scanner\ntype: procedural\ncommand: [sh, -c, 'sleep 1000 > held & wait']\n";
-    let project = project("interrupted-family", &server, scanner);
+    let project = project("interrupted-child", &server, scanner);
     let held = project.folder.join("held");
     assert!(Command::new("mkfifo").arg(&held).status().unwrap().success());
     let child = project.command(&["run", "parent", "-p", "Go.", "--json"]).spawn().unwrap();
-    // Opening waits until the program of the program is there; reading ends when it is gone.
+    // Opening the pipe blocks until the grandchild process exists; reading it ends when that process has ended.
     let mut pipe = std::fs::File::open(held).unwrap();
-    let number = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &number]).status().unwrap().success());
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -69,14 +69,16 @@ fn an_interrupt_ends_the_program_of_a_child_and_all_that_it_started() {
 }
 
 #[test]
-fn an_agent_with_tools_reads_the_project_it_is_started_in() {
-    let server = ScriptedServer::respond(|request, _| match last(request)["role"].as_str().unwrap() {
-        "tool" => {
-            let read: Value = serde_json::from_str(last(request)["content"].as_str().unwrap()).unwrap();
-            Step::tool("submit_result", json!({"colour": read["content"]}))
-        }
-        _ => Step::tool("fs_read", json!({"path": "paint.txt"})),
-    });
+fn agent_reads_files_of_its_project() {
+    let server =
+        ScriptedServer::respond(|request, _| match last_message(request)["role"].as_str().unwrap() {
+            "tool" => {
+                let read: Value =
+                    serde_json::from_str(last_message(request)["content"].as_str().unwrap()).unwrap();
+                Step::tool("submit_result", json!({"colour": read["content"]}))
+            }
+            _ => Step::tool("fs_read", json!({"path": "paint.txt"})),
+        });
     let reader = "name: reader\ntools: [fs:read]\noutput_schema: {type: object, required: [colour]}\n";
     let project = Project::new("reading")
         .backend(&server.base_url())

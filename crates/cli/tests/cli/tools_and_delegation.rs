@@ -1,12 +1,12 @@
-//! Agents that act, from the command line: others that work for them, and programs.
+//! Agents that delegate to other agents, call tools and run programs.
 
 use crate::support::Project;
 use serde_json::json;
 use slipform_testkit::{ScriptedServer, Step};
 
-/// More agents above one another than there are slots: if a run kept its slot while it waits, nobody could go on.
+/// The chain of agents is longer than the number of slots, so it would deadlock if a waiting run kept its slot.
 #[test]
-fn a_parked_run_holds_no_slot() {
+fn parked_run_holds_no_slot() {
     let names = ["a", "b", "c", "d", "e"];
     let starts = names[1..].iter().map(|name| {
         Step::tool("start_agent_session", json!({"agent_name": name, "prompt": format!("go on, {name}")}))
@@ -23,7 +23,7 @@ fn a_parked_run_holds_no_slot() {
     let project = project.file("agents/e.yaml", "name: e\n");
     let ran = project.run(&["run", "a", "-p", "go on"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "said by a\n"), "{}", ran.stderr);
-    // Each parent read what its child had said.
+    // Each parent received the reply of its child.
     for (parent, request) in server.requests()[5..].iter().enumerate() {
         let child = names[names.len() - 1 - parent];
         let messages = request.body["messages"].as_array().unwrap();
@@ -31,9 +31,9 @@ fn a_parked_run_holds_no_slot() {
     }
 }
 
-/// What a program is given is what its agent's file names, as it was given.
+/// A program receives only the variables that its agent's file names, and its parameters without shell expansion.
 #[test]
-fn a_program_gets_no_shell_and_no_environment_but_what_is_named() {
+fn program_gets_no_shell_and_only_named_variables() {
     let program = r#"printf '{"named": "%s", "other": "%s", "home": "%s", "given": "%s"}' "$NAMED" "$OTHER" "$HOME" "$2""#;
     let agent = format!(
         "name: sees\ntype: procedural\nenv: [NAMED]\ncommand: [sh, -c, '{}', sh]\n",
@@ -43,15 +43,15 @@ fn a_program_gets_no_shell_and_no_environment_but_what_is_named() {
         .file("agents/sees.yaml", &agent)
         .variable("NAMED", "this")
         .variable("OTHER", "not this");
-    let given = "$(id); `id` && rm x | cat > y";
-    let ran = project.run(&["run", "sees", "-p", given]);
+    let prompt = "$(id); `id` && rm x | cat > y";
+    let ran = project.run(&["run", "sees", "-p", prompt]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    assert_eq!(ran.json(), json!({"named": "this", "other": "", "home": "", "given": given}));
+    assert_eq!(ran.json(), json!({"named": "this", "other": "", "home": "", "given": prompt}));
 }
 
-/// What a model names is looked for among the registered schemas, and nowhere else.
+/// A schema name from a model is looked up only in the registry, never as a path.
 #[test]
-fn a_schema_that_a_model_names_is_one_of_the_registry() {
+fn schema_named_by_model_must_be_registered() {
     let outside = Project::new("outside").file("secret.json", r#"{"title": "not for models"}"#);
     let path = outside.folder.join("secret.json");
     let start = |name: &str| {
@@ -75,14 +75,14 @@ fn a_schema_that_a_model_names_is_one_of_the_registry() {
         );
     let ran = project.run(&["run", "parent", "-p", "count"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "Three.\n"), "{}", ran.stderr);
-    let heard: Vec<String> = server.requests().iter().map(|request| request.prompt()).collect();
-    assert_eq!(heard[2].matches("there is no schema").count(), 2, "{}", heard[2]);
-    assert!(heard[4].contains("\"count\": 3"), "{}", heard[4]);
-    assert!(heard.iter().all(|text| !text.contains("not for models")));
+    let prompts: Vec<String> = server.requests().iter().map(|request| request.prompt()).collect();
+    assert_eq!(prompts[2].matches("there is no schema").count(), 2, "{}", prompts[2]);
+    assert!(prompts[4].contains("\"count\": 3"), "{}", prompts[4]);
+    assert!(prompts.iter().all(|text| !text.contains("not for models")));
 }
 
 #[test]
-fn validate_warns_of_tools_and_agents_that_are_not_there_and_run_refuses_them() {
+fn unknown_tools_and_agents_are_warnings_in_validate_and_errors_in_run() {
     let project = Project::new("missing")
         .file(
             "agents/a.yaml",
@@ -111,16 +111,15 @@ fn validate_warns_of_tools_and_agents_that_are_not_there_and_run_refuses_them() 
     );
 }
 
-/// The text on stderr of an agent whose child ends.
 #[test]
-fn what_happens_is_told_while_it_happens() {
+fn started_child_is_reported_on_stderr() {
     let server = ScriptedServer::start([
         Step::tool("start_agent_session", json!({"agent_name": "child", "prompt": "go", "mode": "callback"})),
         Step::text("Started it."),
         Step::text("It is done."),
         Step::text("So it is."),
     ]);
-    let project = Project::new("told")
+    let project = Project::new("child-progress")
         .backend(&server.base_url())
         .file("agents/parent.yaml", "name: parent\nagents: [child]\n")
         .file("agents/child.yaml", "name: child\n");
@@ -131,15 +130,15 @@ fn what_happens_is_told_while_it_happens() {
     assert!(ran.stderr.contains("parent: child starts to work for it (ses_"), "{}", ran.stderr);
 }
 
-/// A reader of stderr that goes away must not cost the run.
+/// A full or closed stderr must not fail the run.
 #[test]
-fn a_run_survives_the_loss_of_its_listeners() {
+fn run_completes_when_stderr_is_full() {
     let server = ScriptedServer::start([
         Step::tool("fs_read", json!({"path": "no\u{1b}[31mthing"})),
         Step::tool("fs_read", json!({"path": "nothing"})),
         Step::text("Done."),
     ]);
-    let project = Project::new("listeners")
+    let project = Project::new("full-stderr")
         .backend(&server.base_url())
         .file("agents/reader.yaml", "name: reader\ntools: [fs:read]\n");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -153,7 +152,7 @@ fn a_run_survives_the_loss_of_its_listeners() {
 }
 
 #[test]
-fn what_models_say_does_not_command_the_terminal() {
+fn escape_sequences_in_progress_lines_are_printed_escaped() {
     let server = ScriptedServer::start([
         Step::tool("fs_read", json!({"path": "no\u{1b}[31mthing\u{7}"})),
         Step::tool("fs\u{1b}[2J", json!({})),
