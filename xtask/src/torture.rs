@@ -31,7 +31,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
             "cargo",
             &["test", "--quiet", "--package", "slipform", "--no-default-features", "--test", "faults", "--"],
         );
-        test.args(["--exact", &format!("torture::{store}"), "--nocapture"]);
+        test.args(["--exact", &format!("torture::random_kills_lose_nothing_on_{store}"), "--nocapture"]);
         test.env(KILLS_VARIABLE, kills.to_string());
         test.envs(seed.map(|seed| (SEED_VARIABLE, seed.to_string())));
         shell::run(&format!("torture on {store}"), &mut test)?;

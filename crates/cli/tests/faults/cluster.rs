@@ -1,4 +1,4 @@
-//! A project with its processes: coordinators and runners that are started, hurt and started again.
+//! A project with its coordinator and runner processes, which tests kill, pause and restart.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -13,48 +13,50 @@ use serde_json::Value;
 use crate::http;
 use crate::model::{AGENTS, Model};
 use crate::postgres::Postgres;
-use crate::wait::until;
+use crate::wait::wait_until;
 
-/// Ports that the system gives to nobody by itself: a runner that asks for a coordinator which is away must not be
-/// given its port for the other end.
+/// Ports below the ephemeral range. A runner that connects to a stopped coordinator must not get the coordinator's
+/// port as its own local port.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// How long leases are. On a machine that is busy with other tests, shorter ones expire by themselves.
+/// The lease in seconds. On a loaded machine shorter leases expire without a fault.
 pub(crate) const LEASE_SECONDS: u32 = 3;
 
-/// Where runs are kept.
+/// The database that stores the runs.
 #[derive(Clone, Copy)]
 pub(crate) enum StoreKind<'a> {
-    /// A file in the project.
+    /// A file in the project folder.
     Sqlite,
-    /// A database of its own on a server.
+    /// A separate database on this server.
     Postgres(&'a Postgres),
 }
 
-/// How a cluster is built.
+/// The size and store of a cluster.
 pub(crate) struct ClusterPlan<'a> {
     pub(crate) name: &'a str,
-    pub(crate) place: StoreKind<'a>,
+    pub(crate) store: StoreKind<'a>,
     pub(crate) coordinators: usize,
     pub(crate) runners: usize,
+    /// Slots of each runner.
     pub(crate) slots: usize,
 }
 
-/// A project with its processes.
+/// A project with its processes. Dropping it kills them.
 pub(crate) struct Cluster {
     pub(crate) folder: PathBuf,
+    /// The URL of the database.
     pub(crate) database: String,
     pub(crate) coordinators: Vec<Process>,
     pub(crate) runners: Vec<Process>,
 }
 
 impl Cluster {
-    /// Builds a cluster and waits until its coordinators answer.
+    /// Starts a cluster and waits until its coordinators are ready.
     pub(crate) fn build(plan: &ClusterPlan<'_>, model: &Model) -> Cluster {
-        let folder = folder(plan.name, model);
-        let database = match plan.place {
-            StoreKind::Sqlite => format!("sqlite:{}", folder.join("kept.db").display()),
-            StoreKind::Postgres(server) => server.database(plan.name),
+        let folder = create_project(plan.name, model);
+        let database = match plan.store {
+            StoreKind::Sqlite => format!("sqlite:{}", folder.join("store.db").display()),
+            StoreKind::Postgres(server) => server.create_database(plan.name),
         };
         let mut cluster = Cluster { folder, database, coordinators: Vec::new(), runners: Vec::new() };
         for number in 0..plan.coordinators {
@@ -72,7 +74,7 @@ impl Cluster {
         cluster
     }
 
-    /// Adds a runner that works for one of the coordinators.
+    /// Starts another runner. Runners are spread over the coordinators.
     pub(crate) fn add_runner(&mut self, slots: usize) {
         let number = self.runners.len();
         let address = self.coordinators[number % self.coordinators.len()].address;
@@ -81,22 +83,23 @@ impl Cluster {
         self.runners.push(Process::start(&self.folder, &name, address, &arguments));
     }
 
-    /// Where the first coordinator listens.
+    /// Returns the address of the first coordinator.
     pub(crate) fn address(&self) -> SocketAddr {
         self.coordinators[0].address
     }
 
-    /// Where all of them listen.
+    /// Returns the addresses of all coordinators.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.coordinators.iter().map(|process| process.address).collect()
     }
 
-    /// Asks the first coordinator for something that is there.
+    /// Sends a GET request to the first coordinator until it answers 200, and returns the body.
     pub(crate) fn get(&self, path: &str) -> Value {
-        until(path, || http::get(self.address(), path).ok().filter(|answer| answer.status == 200)).body
+        wait_until(path, || http::get(self.address(), path).ok().filter(|response| response.status == 200))
+            .body
     }
 
-    /// Ends all processes, as a power cut would.
+    /// Kills all processes with SIGKILL.
     pub(crate) fn kill_all(&self) {
         self.runners.iter().chain(&self.coordinators).for_each(Process::kill);
     }
@@ -108,8 +111,8 @@ impl Drop for Cluster {
     }
 }
 
-/// A project of the agents that the model plays.
-fn folder(name: &str, model: &Model) -> PathBuf {
+/// Creates the project folder with the agents of [`AGENTS`].
+fn create_project(name: &str, model: &Model) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{name}"));
     let _ = fs::remove_dir_all(&folder);
     for part in ["agents", "notes"] {
@@ -135,14 +138,14 @@ fn settings(base_url: &str) -> String {
 fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 11_000).unwrap();
-    until("a free port", || {
+    wait_until("a free port", || {
         let offset = (first + NEXT.fetch_add(1, Ordering::SeqCst)) % (PORTS.end - PORTS.start);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORTS.start + offset));
         TcpListener::bind(address).is_ok().then_some(address)
     })
 }
 
-/// The command, which finds nothing of the test's own surroundings.
+/// Prepares the command with an environment that has only `PATH`.
 pub(crate) fn slipform(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slipform"));
     command.current_dir(folder).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -150,10 +153,10 @@ pub(crate) fn slipform(folder: &Path) -> Command {
     command
 }
 
-/// A process that can be started again as it was.
+/// A process that can be restarted with the same arguments.
 pub(crate) struct Process {
     pub(crate) name: String,
-    /// Where it listens, or whom it works for.
+    /// The address of the coordinator, or of the runner's coordinator.
     pub(crate) address: SocketAddr,
     arguments: Vec<String>,
     variables: Vec<(String, String)>,
@@ -180,14 +183,14 @@ impl Process {
         Process { name: name.to_owned(), address, arguments, variables, folder: folder.to_owned(), child }
     }
 
-    /// Ends it where it stands.
+    /// Kills the process with SIGKILL and waits for its exit.
     pub(crate) fn kill(&self) {
         let mut child = self.child.lock().unwrap();
         let _ = child.kill();
         child.wait().unwrap();
     }
 
-    /// Starts it again, as it was.
+    /// Starts the process again with the same arguments.
     pub(crate) fn restart(&self) {
         *self.child.lock().unwrap() = spawn(&self.folder, &self.name, &self.arguments, &self.variables);
     }
@@ -197,29 +200,29 @@ impl Process {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until it has ended by itself.
-    pub(crate) fn ended(&self) -> ExitStatus {
-        until(&format!("{} ends", self.name), || self.child.lock().unwrap().try_wait().unwrap())
+    /// Waits until the process exits without a kill.
+    pub(crate) fn wait_for_exit(&self) -> ExitStatus {
+        wait_until(&format!("{} exits", self.name), || self.child.lock().unwrap().try_wait().unwrap())
     }
 
     pub(crate) fn wait_until_ready(&self) {
-        until(&format!("{} is ready", self.name), || {
-            http::get(self.address, "/readyz").ok().filter(|answer| answer.status == 200)
+        wait_until(&format!("{} is ready", self.name), || {
+            http::get(self.address, "/readyz").ok().filter(|response| response.status == 200)
         });
     }
 
-    /// What it said on stderr so far.
+    /// Returns the output of the process so far.
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(log(&self.folder, &self.name)).unwrap_or_default()
+        fs::read_to_string(log_path(&self.folder, &self.name)).unwrap_or_default()
     }
 }
 
-fn log(folder: &Path, name: &str) -> PathBuf {
+fn log_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
 }
 
 fn spawn(folder: &Path, name: &str, arguments: &[String], variables: &[(String, String)]) -> Child {
-    let log = File::options().create(true).append(true).open(log(folder, name)).unwrap();
+    let log = File::options().create(true).append(true).open(log_path(folder, name)).unwrap();
     let mut command = slipform(folder);
     command.args(arguments).envs(variables.iter().cloned());
     command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()

@@ -1,4 +1,4 @@
-//! As much of HTTP as a client needs that is told everything about its connections.
+//! A minimal HTTP/1.0 client that reports every broken connection as an error.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,45 +7,45 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// How long an answer may take: longer than a coordinator waits for its database.
-const ANSWER_WAIT: Duration = Duration::from_secs(25);
+/// The longest wait for a response; longer than a coordinator waits for its database.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// An answer.
+/// A response with a JSON body; an empty body is `null`.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: Value,
 }
 
-pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Answer> {
-    ask(address, "GET", path, "", "")
+pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Response> {
+    exchange(address, "GET", path, "", "")
 }
 
-pub(crate) fn post(address: SocketAddr, path: &str, headers: &str, body: &Value) -> Result<Answer> {
-    ask(address, "POST", path, headers, &body.to_string())
+pub(crate) fn post(address: SocketAddr, path: &str, headers: &str, body: &Value) -> Result<Response> {
+    exchange(address, "POST", path, headers, &body.to_string())
 }
 
-/// Asks on a connection of its own; an error where it breaks before the whole answer is there.
-fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Result<Answer> {
-    let mut lines = begin(address, method, path, headers, body, ANSWER_WAIT)?;
+/// Sends a request on a new connection. Fails if the connection breaks before the whole response has arrived.
+fn exchange(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Result<Response> {
+    let mut lines = send_request(address, method, path, headers, body, RESPONSE_TIMEOUT)?;
     let (status, length) = read_head(&mut lines)?;
     let mut body = vec![0; length.context("no content-length")?];
     lines.read_exact(&mut body)?;
     let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body)? };
-    Ok(Answer { status, body })
+    Ok(Response { status, body })
 }
 
-/// Sends a request of HTTP 1.0, whose answers end with their connection.
-fn begin(
+/// Opens a connection and sends an HTTP/1.0 request, whose response ends with the connection.
+fn send_request(
     address: SocketAddr,
     method: &str,
     path: &str,
     headers: &str,
     body: &str,
-    wait: Duration,
+    timeout: Duration,
 ) -> Result<BufReader<TcpStream>> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
-    stream.set_read_timeout(Some(wait))?;
+    stream.set_read_timeout(Some(timeout))?;
     write!(
         stream,
         "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
@@ -54,13 +54,13 @@ fn begin(
     Ok(BufReader::new(stream))
 }
 
-/// The status, and how long the body is where it is said.
+/// Reads the head of a response and returns the status and the content length, if given.
 fn read_head(lines: &mut BufReader<TcpStream>) -> Result<(u16, Option<usize>)> {
     let (mut status, mut length) = (None, None);
     loop {
         let mut line = String::new();
         if lines.read_line(&mut line)? == 0 {
-            bail!("the connection ended in the middle of an answer");
+            bail!("the connection ended before the end of the response head");
         }
         let line = line.trim_end();
         if line.is_empty() {
@@ -76,34 +76,34 @@ fn read_head(lines: &mut BufReader<TcpStream>) -> Result<(u16, Option<usize>)> {
     }
 }
 
-/// An event of a stream.
+/// A server-sent event.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct StreamEvent {
     pub(crate) id: String,
     pub(crate) data: Value,
 }
 
-/// A stream of events. It is cut by dropping it.
+/// An event stream. Dropping it closes the connection.
 pub(crate) struct Stream(BufReader<TcpStream>);
 
 impl Stream {
-    /// Follows from after an event on. Nothing is waited for longer than `wait`.
+    /// Opens a stream after the event `last`. Each read waits at most `timeout`.
     pub(crate) fn open(
         address: SocketAddr,
         path: &str,
         last: Option<&str>,
-        wait: Duration,
+        timeout: Duration,
     ) -> Result<Stream> {
         let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
-        let mut lines = begin(address, "GET", path, &last, "", wait)?;
+        let mut lines = send_request(address, "GET", path, &last, "", timeout)?;
         match read_head(&mut lines)? {
             (200, _) => Ok(Stream(lines)),
             (status, _) => bail!("status {status} for {path}"),
         }
     }
 
-    /// The next event; none where the stream is silent or has ended. Half of an event is none.
-    pub(crate) fn next(&mut self) -> Option<Told> {
+    /// Returns the next event; `None` after the timeout, at the end of the stream, or after an incomplete event.
+    pub(crate) fn next(&mut self) -> Option<StreamEvent> {
         let (mut id, mut data) = (None, None);
         loop {
             let mut line = String::new();
@@ -115,7 +115,7 @@ impl Stream {
                 Some(("data", value)) => data = Some(serde_json::from_str(value).unwrap()),
                 _ if line.trim_end().is_empty() => {
                     if let (Some(id), Some(data)) = (id.take(), data.take()) {
-                        return Some(Told { id, data });
+                        return Some(StreamEvent { id, data });
                     }
                 }
                 _ => {}

@@ -1,4 +1,4 @@
-//! Keys of providers are the runners': no coordinator has them, and nothing is kept of them.
+//! Provider keys stay on the runner: no coordinator, log or database contains them.
 
 use std::fs;
 use std::path::Path;
@@ -15,23 +15,23 @@ use crate::records::Records;
 const KEY: &str = "sk-test-fedcba9876543210";
 
 #[test]
-fn a_key_is_only_on_the_runner() {
-    // The provider says the key back, as an error page may do.
+fn provider_key_stays_on_the_runner() {
+    // The provider echoes the key, as an error page may do.
     let provider =
         ScriptedServer::respond(|request, _| Step::json(&json!({"task": request.header("authorization")})));
-    let plan = ClusterPlan { name: "keys", place: StoreKind::Sqlite, coordinators: 1, runners: 0, slots: 1 };
+    let plan = ClusterPlan { name: "keys", store: StoreKind::Sqlite, coordinators: 1, runners: 0, slots: 1 };
     let mut cluster = Cluster::build(&plan, &Model::start(Random::new(1)));
-    let elsewhere = cluster.folder.join("elsewhere");
-    fs::create_dir_all(&elsewhere).unwrap();
+    let runner_folder = cluster.folder.join("elsewhere");
+    fs::create_dir_all(&runner_folder).unwrap();
     let settings = format!(
         "[backends.provider]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\napi_key_env = \"PROVIDER_KEY\"\n",
         provider.base_url()
     );
-    fs::write(elsewhere.join("slipform.toml"), settings).unwrap();
+    fs::write(runner_folder.join("slipform.toml"), settings).unwrap();
     let url = format!("http://{}", cluster.address());
     let arguments = ["runner", "--coordinator", &url];
     cluster.runners.push(Process::start_with(
-        &elsewhere,
+        &runner_folder,
         "runner",
         cluster.address(),
         &arguments,
@@ -41,22 +41,22 @@ fn a_key_is_only_on_the_runner() {
     let records = Records::read(&cluster);
     cluster.kill_all();
     assert_eq!(records.runs[0]["status"], "completed", "{:?}", records.runs);
-    let shown: Vec<_> = provider
+    let sent: Vec<_> = provider
         .requests()
         .iter()
         .map(|request| request.header("authorization").map(str::to_owned))
         .collect();
-    assert_eq!(shown, [Some(format!("Bearer {KEY}"))]);
-    assert_eq!(holding(&cluster.folder), Vec::<String>::new());
+    assert_eq!(sent, [Some(format!("Bearer {KEY}"))]);
+    assert_eq!(files_with_key(&cluster.folder), Vec::<String>::new());
 }
 
-/// The files in a folder that hold the key.
-fn holding(folder: &Path) -> Vec<String> {
+/// Returns the files in a folder, and in its subfolders, that contain the key.
+fn files_with_key(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(holding(&path));
+            found.extend(files_with_key(&path));
         } else if fs::read(&path).unwrap().windows(KEY.len()).any(|bytes| bytes == KEY.as_bytes()) {
             found.push(path.display().to_string());
         }

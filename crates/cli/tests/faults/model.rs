@@ -1,8 +1,8 @@
-//! The model: it knows what each task wants, answers nothing twice in the same words, and notes what it was asked.
+//! The scripted model: it plays every agent, gives each reply a different text, and records each exchange.
 //!
-//! Every task says who it is in its first words, as in `[leader-7]`; those that work for it are `[leader-7/1]` and so
-//! on. Every answer is signed: the name of the model that gave it is its number. The journal keeps that name, so that
-//! it is known of each reply in a journal which request it answered.
+//! Every prompt begins with its task, such as `[leader-7]`; the tasks of its children are `[leader-7/1]` and so on. The
+//! model name in each reply contains the number of its request. Journals store that name, so [`request_number`] finds
+//! the request of each stored reply.
 
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex};
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use slipform_testkit::{Gate, Recorded, ScriptedServer, Step};
 
 use crate::random::Random;
-use crate::wait::until;
+use crate::wait::wait_until;
 
-/// What an agent of the cluster does, and what it needs for that.
+/// The agents of the project: name and file content.
 pub(crate) const AGENTS: [(&str, &str); 7] = [
     (
         "plain",
@@ -24,109 +24,111 @@ pub(crate) const AGENTS: [(&str, &str); 7] = [
         "name: strict\noutput_schema: {type: object, required: [task, colour], \
          properties: {task: {type: string}, colour: {type: string}}}\n",
     ),
-    ("looking", "name: looking\ntools: [fs:read]\n"),
+    ("reader", "name: reader\ntools: [fs:read]\n"),
     ("leader", "name: leader\nagents: [helper]\n"),
     ("caller", "name: caller\nagents: [helper]\n"),
     ("helper", "name: helper\n"),
     ("team", "name: team\ntype: orchestrator\nagents: [helper]\n"),
 ];
 
-/// How often `looking` reads before it answers.
+/// The number of files that `reader` reads before it answers.
 const READS: usize = 3;
 
-/// A request, and what it was answered with.
+/// A request and its reply.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    /// Whose it was, such as `leader-7/1`.
+pub(crate) struct Exchange {
+    /// The task of the request, such as `leader-7/1`.
     pub(crate) task: String,
-    /// The conversation so far.
+    /// The messages of the request.
     pub(crate) messages: Value,
-    /// What was said.
+    /// The text of the reply.
     pub(crate) text: String,
-    /// The tools that were called, with their arguments.
+    /// The tool calls of the reply: name and arguments.
     pub(crate) calls: Vec<(String, Value)>,
 }
 
-/// A model server.
+/// A model server that records its exchanges.
 pub(crate) struct Model {
     pub(crate) server: ScriptedServer,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    exchanges: Arc<Mutex<Vec<Exchange>>>,
 }
 
 impl Model {
-    /// A model that takes some time for each answer.
+    /// Starts a model that delays each reply by 5 to 150 ms.
     pub(crate) fn start(mut random: Random) -> Model {
-        Model::answering(move |_, step| step.delay(random.millis(5, 150)))
+        Model::with_delivery(move |_, step| step.delay(random.millis(5, 150)))
     }
 
-    /// A model that keeps some of its answers to a task behind a gate: those of these numbers, from 0.
-    pub(crate) fn holding(
+    /// Starts a model that holds some replies to `task` until the gate opens. `held` counts these replies from 0.
+    pub(crate) fn with_gate(
         task: &'static str,
         held: impl RangeBounds<usize> + Send + 'static,
         gate: &Gate,
     ) -> Model {
         let (gate, mut seen) = (gate.clone(), 0);
-        Model::answering(move |asked, step| {
+        Model::with_delivery(move |exchange, step| {
             let number = seen;
-            seen += usize::from(asked.task == task);
-            if asked.task == task && held.contains(&number) { step.gate(&gate) } else { step }
+            seen += usize::from(exchange.task == task);
+            if exchange.task == task && held.contains(&number) { step.gate(&gate) } else { step }
         })
     }
 
-    fn answering(mut deliver: impl FnMut(&Asked, Step) -> Step + Send + 'static) -> Model {
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let notes = asked.clone();
+    fn with_delivery(mut deliver: impl FnMut(&Exchange, Step) -> Step + Send + 'static) -> Model {
+        let exchanges: Arc<Mutex<Vec<Exchange>>> = Arc::default();
+        let recorded = exchanges.clone();
         let server = ScriptedServer::respond(move |request, _| {
-            let mut notes = notes.lock().unwrap();
-            let asked = answer(request, notes.len());
-            let step = asked.calls.iter().fold(Step::text(asked.text.clone()), |step, (name, arguments)| {
-                step.and_tool(name, arguments.clone())
-            });
-            let step = deliver(&asked, step.model(&signature(notes.len())));
-            notes.push(asked);
+            let mut recorded = recorded.lock().unwrap();
+            let exchange = answer(request, recorded.len());
+            let text = Step::text(exchange.text.clone());
+            let step = exchange
+                .calls
+                .iter()
+                .fold(text, |step, (name, arguments)| step.and_tool(name, arguments.clone()));
+            let step = deliver(&exchange, step.model(&model_name(recorded.len())));
+            recorded.push(exchange);
             step
         });
-        Model { server, asked }
+        Model { server, exchanges }
     }
 
-    /// Everything that it was asked, in order.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    /// Returns all exchanges in the order of their requests.
+    pub(crate) fn exchanges(&self) -> Vec<Exchange> {
+        self.exchanges.lock().unwrap().clone()
     }
 
-    /// Waits until a task has asked it so often.
-    pub(crate) fn wait_for(&self, task: &str, count: usize) {
-        let asked = || self.asked.lock().unwrap().iter().filter(|asked| asked.task == task).count();
-        until(&format!("{task} asks the model {count} times"), || (asked() >= count).then_some(()));
+    /// Waits until a task has sent `count` requests.
+    pub(crate) fn wait_for_calls(&self, task: &str, count: usize) {
+        let calls = || self.exchanges.lock().unwrap().iter().filter(|exchange| exchange.task == task).count();
+        wait_until(&format!("{task} calls the model {count} times"), || (calls() >= count).then_some(()));
     }
 }
 
-/// How the answer to a request is signed.
-fn signature(number: usize) -> String {
+/// Returns the model name in the reply to a request.
+fn model_name(number: usize) -> String {
     format!("answer-{number}")
 }
 
-/// Which request a signature belongs to.
-pub(crate) fn signed(name: &str) -> Option<usize> {
+/// Returns the number of the request whose reply has this model name.
+pub(crate) fn request_number(name: &str) -> Option<usize> {
     name.strip_prefix("answer-")?.parse().ok()
 }
 
-fn answer(request: &Recorded, number: usize) -> Asked {
+fn answer(request: &Recorded, number: usize) -> Exchange {
     let prompt = request.prompt();
     let marks = AGENTS.iter().filter_map(|(name, _)| prompt.find(&format!("[{name}-")));
     let own = marks.min().map_or("", |at| &prompt[at + 1..]);
     let task = own.split(']').next().unwrap_or_default();
     let messages = request.body["messages"].clone();
     let (text, calls) = reply(task, messages.as_array().unwrap(), number);
-    Asked { task: task.to_owned(), messages, text, calls }
+    Exchange { task: task.to_owned(), messages, text, calls }
 }
 
-/// What is said, and which tools are called.
+/// Returns the text and the tool calls of the reply. `number` makes each text different.
 fn reply(task: &str, messages: &[Value], number: usize) -> (String, Vec<(String, Value)>) {
     let role = |message: &Value| message["role"].as_str().unwrap_or_default().to_owned();
     let rounds = messages.iter().filter(|message| role(message) == "assistant").count();
     let last = messages.last().unwrap();
-    let said = format!("{task}, number {number}");
+    let text = format!("{task}, number {number}");
     let start = |child: usize, mode: &str| {
         let prompt = format!("[{task}/{child}] Help.");
         let arguments = json!({"agent_name": "helper", "prompt": prompt, "mode": mode});
@@ -134,38 +136,38 @@ fn reply(task: &str, messages: &[Value], number: usize) -> (String, Vec<(String,
     };
     let kind = if task.contains('/') { "helper" } else { task.split('-').next().unwrap_or_default() };
     match kind {
-        "plain" => (json!({"task": said}).to_string(), Vec::new()),
-        "strict" if !is_correction(messages) => (json!({"task": said}).to_string(), Vec::new()),
-        "strict" => (json!({"task": said, "colour": "red"}).to_string(), Vec::new()),
-        "looking" if rounds < READS => {
-            (said, vec![("fs_read".to_owned(), json!({"path": format!("notes/{rounds}.txt")}))])
+        "plain" => (json!({"task": text}).to_string(), Vec::new()),
+        "strict" if !is_correction(messages) => (json!({"task": text}).to_string(), Vec::new()),
+        "strict" => (json!({"task": text, "colour": "red"}).to_string(), Vec::new()),
+        "reader" if rounds < READS => {
+            (text, vec![("fs_read".to_owned(), json!({"path": format!("notes/{rounds}.txt")}))])
         }
-        "leader" if role(last) == "user" => (said, vec![start(1, "sync")]),
-        "team" if !summed_up(messages) => (said, vec![plan(task)]),
-        "team" => (format!("{said} [s1] [s2] [s3]"), Vec::new()),
+        "leader" if role(last) == "user" => (text, vec![start(1, "sync")]),
+        "team" if !is_summary(messages) => (text, vec![plan(task)]),
+        "team" => (format!("{text} [s1] [s2] [s3]"), Vec::new()),
         "caller" if role(last) == "user" && !is_callback(last) => {
-            (said, vec![start(1, "callback"), start(2, "callback")])
+            (text, vec![start(1, "callback"), start(2, "callback")])
         }
-        _ => (said, Vec::new()),
+        _ => (text, Vec::new()),
     }
 }
 
-/// Two subtasks at once, and one after them.
+/// Plans two independent subtasks and one that depends on both.
 fn plan(task: &str) -> (String, Value) {
-    let subtask = |number: usize, needed: &[&str]| {
+    let subtask = |number: usize, dependencies: &[&str]| {
         let (id, description) = (format!("s{number}"), format!("[{task}/{number}] Help."));
-        json!({"id": id, "description": description, "agent": "helper", "dependencies": needed})
+        json!({"id": id, "description": description, "agent": "helper", "dependencies": dependencies})
     };
     let subtasks = [subtask(1, &[]), subtask(2, &[]), subtask(3, &["s1", "s2"])];
     ("create_execution_plan".to_owned(), json!({"subtasks": subtasks}))
 }
 
-/// Whether all subtasks are done.
-fn summed_up(messages: &[Value]) -> bool {
+/// Returns whether the orchestrator asks for the summary.
+fn is_summary(messages: &[Value]) -> bool {
     messages.iter().any(|message| message.to_string().contains("All subtasks are done."))
 }
 
-/// Whether the model was told what is wrong with its first answer.
+/// Returns whether the request contains the violation of the first reply.
 fn is_correction(messages: &[Value]) -> bool {
     messages.iter().any(|message| message.to_string().contains("required property is missing"))
 }

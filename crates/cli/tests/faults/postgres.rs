@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the test's own, which may be stopped and started.
+//! A private PostgreSQL server that a test can crash and restart.
 
 use std::fs;
 use std::net::TcpListener;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Who runs the server: it refuses to be run by root.
+/// The account that runs the server, which refuses to run as root. It is also the database user.
 const ACCOUNT: &str = "postgres";
 
-/// Where Debian keeps its programs.
+/// The folder in which Debian installs the server's programs, one folder per version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// How many lines the server says about a deadlock.
+/// The number of log lines about one deadlock.
 const DEADLOCK_LINES: usize = 24;
 
-/// A server in a temporary folder.
+/// A server in a temporary folder. Dropping it stops the server and deletes the folder.
 pub(crate) struct Postgres {
     programs: PathBuf,
     folder: PathBuf,
@@ -23,15 +23,17 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// A server; none where PostgreSQL is not installed, and the test says so.
+    /// Starts a server; `None`, with a printed notice, if PostgreSQL is not installed.
     pub(crate) fn start() -> Option<Postgres> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let Some(programs) = programs() else {
-            println!("SKIPPED: no programs of PostgreSQL; SLIPFORM_TEST_POSTGRES_BIN names their folder");
+            println!(
+                "SKIPPED: PostgreSQL not found; set SLIPFORM_TEST_POSTGRES_BIN to the folder of its programs"
+            );
             return None;
         };
         let number = COUNT.fetch_add(1, Ordering::SeqCst);
-        // Not in the target folder: the account that runs the server may not be let into it.
+        // The server's account may have no access to the target folder.
         let folder = std::env::temp_dir().join(format!("slipform-faults-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
@@ -44,13 +46,13 @@ impl Postgres {
         run(init
             .args(["--username", ACCOUNT, "--auth", "trust", "--no-sync", "--pgdata"])
             .arg(server.data()));
-        server.go_on();
+        server.start_server();
         Some(server)
     }
 
-    /// Starts the server where it was stopped.
-    pub(crate) fn go_on(&self) {
-        // What a process has written survives its end without being synced: only the machine's own end does more harm.
+    /// Starts the server process on the existing data.
+    pub(crate) fn start_server(&self) {
+        // Written data survives a process crash without fsync; only a machine crash would lose it.
         let options = format!(
             "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={} -c max_connections=200 -c fsync=off",
             self.port,
@@ -61,20 +63,20 @@ impl Postgres {
         run(start.arg("--log").arg(self.log()).args(["--options", &options]));
     }
 
-    /// Stops the server as a crash would: connections break, and it has to recover when it goes on.
+    /// Stops the server like a crash: connections break, and the next start performs recovery.
     pub(crate) fn crash(&self) {
         let mut stop = self.program("pg_ctl");
         run(stop.args(["stop", "--mode", "immediate", "--wait", "--pgdata"]).arg(self.data()));
     }
 
-    /// Makes a database and gives its address.
-    pub(crate) fn database(&self, name: &str) -> String {
+    /// Creates a database and returns its URL.
+    pub(crate) fn create_database(&self, name: &str) -> String {
         let name = name.replace('-', "_");
         self.query("postgres", &format!("CREATE DATABASE {name}"));
         format!("postgres://{ACCOUNT}@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// Rows, with their columns.
+    /// Runs a query and returns its rows, each with its columns as text.
     pub(crate) fn query(&self, database: &str, sql: &str) -> Vec<Vec<String>> {
         let database = database.rsplit('/').next().unwrap();
         let mut psql = self.program("psql");
@@ -93,12 +95,12 @@ impl Postgres {
         text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
-    /// Transactions that waited for each other until the server gave up on one, as it tells of them.
+    /// Returns the reports of deadlocks from the server's log.
     pub(crate) fn deadlocks(&self) -> Vec<String> {
         let log = fs::read(self.log()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log).into_owned();
-        let told = log.split("deadlock detected").skip(1);
-        told.map(|text| text.lines().take(DEADLOCK_LINES).collect::<Vec<_>>().join("\n")).collect()
+        let reports = log.split("deadlock detected").skip(1);
+        reports.map(|text| text.lines().take(DEADLOCK_LINES).collect::<Vec<_>>().join("\n")).collect()
     }
 
     fn data(&self) -> PathBuf {
@@ -109,16 +111,15 @@ impl Postgres {
         self.folder.join("log")
     }
 
-    /// One of its programs, as the account that may run it.
+    /// Prepares one of the server's programs to run as an unprivileged account.
     fn program(&self, name: &str) -> Command {
         let program = self.programs.join(name);
-        let mut command = match is_root() {
-            true => {
-                let mut command = Command::new("runuser");
-                command.args(["-u", ACCOUNT, "--"]).arg(program);
-                command
-            }
-            false => Command::new(program),
+        let mut command = if is_root() {
+            let mut command = Command::new("runuser");
+            command.args(["-u", ACCOUNT, "--"]).arg(program);
+            command
+        } else {
+            Command::new(program)
         };
         command.current_dir(&self.folder);
         command
@@ -137,8 +138,8 @@ fn programs() -> Option<PathBuf> {
     let named = std::env::var_os("SLIPFORM_TEST_POSTGRES_BIN").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let debian = fs::read_dir(DEBIAN).into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
-    let mut places = named.into_iter().chain(std::env::split_paths(&path)).chain(debian);
-    places.find(|folder| ["initdb", "pg_ctl", "psql"].iter().all(|name| is_program(&folder.join(name))))
+    let mut folders = named.into_iter().chain(std::env::split_paths(&path)).chain(debian);
+    folders.find(|folder| ["initdb", "pg_ctl", "psql"].iter().all(|name| is_program(&folder.join(name))))
 }
 
 fn is_program(path: &Path) -> bool {

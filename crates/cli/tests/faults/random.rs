@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed.
+//! Reproducible random numbers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ impl Random {
         Random(seed)
     }
 
-    /// Another one, for another thread.
+    /// Returns an independent generator for another thread.
     pub(crate) fn fork(&mut self) -> Random {
         Random(self.next())
     }
@@ -23,20 +23,21 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below this one.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
+    /// Returns a duration from `from` to below `to`, in milliseconds.
     pub(crate) fn millis(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(from + self.next() % (to - from))
     }
 }
 
-/// The seed that was asked for, or one of this moment.
+/// Returns the seed in `SLIPFORM_TORTURE_SEED`, or one from the current time.
 pub(crate) fn seed() -> u64 {
-    let given = std::env::var("SLIPFORM_TORTURE_SEED").ok();
+    let variable = std::env::var("SLIPFORM_TORTURE_SEED").ok();
     let now =
         || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
-    given.map_or_else(now, |seed| seed.parse().expect("SLIPFORM_TORTURE_SEED is a number"))
+    variable.map_or_else(now, |seed| seed.parse().expect("SLIPFORM_TORTURE_SEED is a number"))
 }

@@ -1,4 +1,4 @@
-//! Readers of streams that are cut off at random, and read on somewhere else.
+//! Reads an event stream over short connections to random coordinators.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,38 +7,34 @@ use serde_json::Value;
 
 use crate::http::Stream;
 use crate::random::Random;
-use crate::wait::PATIENCE;
+use crate::wait::WAIT_MAX;
 
-/// How long a reader listens to silence before it is cut off.
-const SILENCE_MAX: Duration = Duration::from_millis(400);
+/// The longest wait for the next event of a connection.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// The most events of one connection.
+/// The most events that one connection reads.
 const EVENTS_MAX: usize = 12;
 
-/// Reads a stream from its beginning until it is said to be enough, on many short connections.
+/// Reads a stream from its beginning until `is_complete`. Each connection continues after the last event received.
 pub(crate) fn read(
     addresses: &[SocketAddr],
     path: &str,
     mut random: Random,
-    is_enough: impl Fn(&[Value]) -> bool,
+    is_complete: impl Fn(&[Value]) -> bool,
 ) -> Vec<Value> {
     let (mut events, mut last): (Vec<Value>, String) = (Vec::new(), "0".to_owned());
     let mut progress = Instant::now();
-    while !is_enough(&events) {
-        assert!(
-            progress.elapsed() < PATIENCE,
-            "{path} tells nothing after {last}, which is {:?}",
-            events.last()
-        );
+    while !is_complete(&events) {
+        assert!(progress.elapsed() < WAIT_MAX, "{path} sends no event after {last}: {:?}", events.last());
         let address = addresses[random.below(addresses.len())];
-        let Ok(mut stream) = Stream::open(address, path, Some(&last), SILENCE_MAX) else {
+        let Ok(mut stream) = Stream::open(address, path, Some(&last), IDLE_TIMEOUT) else {
             std::thread::sleep(random.millis(10, 100));
             continue;
         };
         for _ in 0..=random.below(EVENTS_MAX) {
-            let Some(told) = stream.next() else { break };
-            (last, progress) = (told.id, Instant::now());
-            events.push(told.data);
+            let Some(event) = stream.next() else { break };
+            (last, progress) = (event.id, Instant::now());
+            events.push(event.data);
         }
     }
     events

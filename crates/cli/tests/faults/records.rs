@@ -1,4 +1,4 @@
-//! Everything that is kept: as the API tells it, and as the database holds it.
+//! Reads all runs and journals, over HTTP and from the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,23 +7,23 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
 use crate::cluster::{Cluster, StoreKind};
-use crate::wait::until;
+use crate::wait::wait_until;
 
-/// What is kept.
+/// All runs and journals of a cluster.
 pub(crate) struct Records {
     pub(crate) runs: Vec<Value>,
-    /// Journals by session.
+    /// Journals by session id.
     pub(crate) journals: BTreeMap<String, Vec<Value>>,
 }
 
 impl Records {
-    /// Waits until nothing goes on any more, and reads everything over HTTP.
+    /// Waits until all runs have ended, and reads all runs and journals over HTTP.
     pub(crate) fn read(cluster: &Cluster) -> Records {
-        let runs = until("all runs end", || {
-            let runs = pages(cluster, "/runs?", "runs");
+        let runs = wait_until("all runs end", || {
+            let runs = read_pages(cluster, "/runs?", "runs");
             runs.iter().all(|run| !run["finished_at"].is_null()).then_some(runs)
         });
-        let sessions = pages(cluster, "/sessions?", "sessions");
+        let sessions = read_pages(cluster, "/sessions?", "sessions");
         let journals = sessions.iter().map(|session| {
             let id = session["session_id"].as_str().unwrap().to_owned();
             let journal = journal(cluster, &id);
@@ -32,48 +32,48 @@ impl Records {
         Records { journals: journals.collect(), runs }
     }
 
-    /// The same from the database, which nobody has open; what is wrong with it.
-    pub(crate) fn compare(&self, place: StoreKind<'_>, database: &str) -> Vec<String> {
+    /// Compares the journals with the database and returns the differences. No process may have the database open.
+    pub(crate) fn compare(&self, store: StoreKind<'_>, database: &str) -> Vec<String> {
         let mut problems = Vec::new();
-        if let StoreKind::Sqlite = place {
-            let found = query(place, database, "PRAGMA integrity_check");
+        if let StoreKind::Sqlite = store {
+            let found = query(store, database, "PRAGMA integrity_check");
             if found != [["ok"]] {
                 problems.push(format!("the database is damaged: {found:?}"));
             }
         }
         let sql =
             "SELECT session_id, CAST(seq AS TEXT), run_id, body FROM events ORDER BY session_id, events.seq";
-        let mut kept: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for row in query(place, database, sql) {
+        let mut stored: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for row in query(store, database, sql) {
             let [session, seq, run, body] = &row[..] else { panic!("{row:?}") };
             let mut event: Value = serde_json::from_str(body).unwrap();
             event["seq"] = seq.parse::<i64>().unwrap().into();
             event["session_id"] = session.as_str().into();
             event["run_id"] = run.as_str().into();
-            kept.entry(session.clone()).or_default().push(event);
+            stored.entry(session.clone()).or_default().push(event);
         }
         let without_time = |journal: &Vec<Value>| {
             let mut journal = journal.clone();
             journal.iter_mut().for_each(|event| drop(event.as_object_mut().unwrap().remove("timestamp")));
             journal
         };
-        let told: BTreeMap<String, Vec<Value>> =
+        let served: BTreeMap<String, Vec<Value>> =
             self.journals.iter().map(|(session, journal)| (session.clone(), without_time(journal))).collect();
-        let (none, sessions) = (Vec::new(), kept.keys().chain(told.keys()).collect::<BTreeSet<_>>());
+        let (none, sessions) = (Vec::new(), stored.keys().chain(served.keys()).collect::<BTreeSet<_>>());
         for session in sessions {
-            let (kept, told) = (kept.get(session).unwrap_or(&none), told.get(session).unwrap_or(&none));
-            let same = kept.iter().zip(told).take_while(|(kept, told)| kept == told).count();
-            if same < kept.len().max(told.len()) {
-                let (kept, told) = (kept.get(same), told.get(same));
-                problems
-                    .push(format!("after event {same} of {session}, {told:?} is told and {kept:?} is kept"));
+            let (stored, served) =
+                (stored.get(session).unwrap_or(&none), served.get(session).unwrap_or(&none));
+            let same = stored.iter().zip(served).take_while(|(stored, served)| stored == served).count();
+            if same < stored.len().max(served.len()) {
+                let (stored, served) = (stored.get(same), served.get(same));
+                problems.push(format!("{session}, event {same}: API {served:?}, database {stored:?}"));
             }
         }
         problems
     }
 }
 
-/// The journal of a session.
+/// Reads the journal of a session over HTTP.
 pub(crate) fn journal(cluster: &Cluster, session: &str) -> Vec<Value> {
     let (mut journal, mut after) = (Vec::new(), 0);
     loop {
@@ -87,12 +87,13 @@ pub(crate) fn journal(cluster: &Cluster, session: &str) -> Vec<Value> {
     }
 }
 
-/// The types of a journal's events, in order.
+/// Returns the types of a journal's events, in order.
 pub(crate) fn types(journal: &[Value]) -> Vec<&str> {
     journal.iter().map(|event| event["event_type"].as_str().unwrap()).collect()
 }
 
-fn pages(cluster: &Cluster, path: &str, name: &str) -> Vec<Value> {
+/// Reads all pages of a listing.
+fn read_pages(cluster: &Cluster, path: &str, name: &str) -> Vec<Value> {
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
         let page = cluster.get(&format!("{path}limit=1000{after}"));
@@ -104,9 +105,9 @@ fn pages(cluster: &Cluster, path: &str, name: &str) -> Vec<Value> {
     }
 }
 
-/// Rows of a database, as text.
-pub(crate) fn query(place: StoreKind<'_>, database: &str, sql: &str) -> Vec<Vec<String>> {
-    let path = match place {
+/// Runs a query and returns its rows, each with its columns as text.
+pub(crate) fn query(store: StoreKind<'_>, database: &str, sql: &str) -> Vec<Vec<String>> {
+    let path = match store {
         StoreKind::Postgres(server) => return server.query(database, sql),
         StoreKind::Sqlite => Path::new(database.strip_prefix("sqlite:").unwrap()),
     };

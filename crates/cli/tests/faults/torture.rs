@@ -1,74 +1,79 @@
-//! Coordinators and runners killed at random moments under load.
+//! Kills coordinators and runners at random times under load.
 
 use std::time::Duration;
 
 use crate::cluster::{Cluster, ClusterPlan, Process, StoreKind};
+use crate::consistency::verify;
 use crate::load::Load;
 use crate::model::Model;
 use crate::postgres::Postgres;
 use crate::random::{Random, seed};
 use crate::records::Records;
-use crate::verdict::judge;
 
-/// How many kills there are unless more are asked for.
+/// The number of kills without `SLIPFORM_TORTURE_KILLS`.
 const KILLS: usize = 20;
 
-/// How many clients there are: most of them wait for runs whose runner was killed.
+/// The number of clients. Most of them wait for runs whose runner was killed.
 const CLIENTS: usize = 12;
 
+// `cargo xtask torture` selects these two tests by name.
 #[test]
-fn sqlite() {
+fn random_kills_lose_nothing_on_sqlite() {
     torture("torture-sqlite", StoreKind::Sqlite, 1);
 }
 
 #[test]
-fn postgres() {
+fn random_kills_lose_nothing_on_postgres() {
     if let Some(server) = Postgres::start() {
         torture("torture-postgres", StoreKind::Postgres(&server), 2);
         let deadlocks = server.deadlocks();
-        assert!(deadlocks.is_empty(), "verbs lock in one order, and yet: {}", deadlocks.join("\n\n"));
+        assert!(
+            deadlocks.is_empty(),
+            "all transactions lock in one order, but deadlocked: {}",
+            deadlocks.join("\n\n")
+        );
     }
 }
 
-fn torture(name: &str, place: StoreKind<'_>, coordinators: usize) {
+fn torture(name: &str, store: StoreKind<'_>, coordinators: usize) {
     let (kills, seed) = (kills(), seed());
     println!("{name}: {kills} kills, SLIPFORM_TORTURE_SEED={seed}");
     let began = std::time::Instant::now();
     let mut random = Random::new(seed);
     let model = Model::start(random.fork());
-    let cluster = Cluster::build(&ClusterPlan { name, place, coordinators, runners: 3, slots: 3 }, &model);
+    let cluster = Cluster::build(&ClusterPlan { name, store, coordinators, runners: 3, slots: 3 }, &model);
     let load = Load::new(cluster.addresses());
     std::thread::scope(|scope| {
-        let _working = load.until_dropped();
+        let _guard = load.run_until_dropped();
         for _ in 0..CLIENTS {
             let (load, random) = (&load, random.fork());
-            scope.spawn(move || load.work(random));
+            scope.spawn(move || load.run_client(random));
         }
         (0..kills).for_each(|_| kill(&cluster, &mut random));
     });
     let records = Records::read(&cluster);
     cluster.kill_all();
-    let (jobs, asked) = (load.jobs(), model.asked());
-    let mut verdict = judge(&records, &jobs, &asked);
-    verdict.problems.extend(records.compare(place, &cluster.database));
+    let (jobs, exchanges) = (load.jobs(), model.exchanges());
+    let mut report = verify(&records, &jobs, &exchanges);
+    report.problems.extend(records.compare(store, &cluster.database));
     println!(
         "{name}: {kills} kills, {} jobs in {} runs, {} model calls, {} leases expired, {} lost, {:.0} s",
         jobs.len(),
-        verdict.runs,
-        asked.len(),
-        verdict.expired,
-        verdict.lost,
+        report.runs,
+        exchanges.len(),
+        report.expired,
+        report.lost,
         began.elapsed().as_secs_f64()
     );
-    verdict.check(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", cluster.folder.display()));
+    report.assert_ok(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", cluster.folder.display()));
 }
 
 fn kills() -> usize {
-    let given = std::env::var("SLIPFORM_TORTURE_KILLS").ok();
-    given.map_or(KILLS, |kills| kills.parse().expect("SLIPFORM_TORTURE_KILLS is a number"))
+    let variable = std::env::var("SLIPFORM_TORTURE_KILLS").ok();
+    variable.map_or(KILLS, |kills| kills.parse().expect("SLIPFORM_TORTURE_KILLS is a number"))
 }
 
-/// Kills one of the processes at some moment, and starts it again some time later.
+/// Kills a random process after a random delay and restarts it after another one.
 fn kill(cluster: &Cluster, random: &mut Random) {
     std::thread::sleep(random.millis(200, 800));
     let processes: Vec<&Process> = cluster.coordinators.iter().chain(&cluster.runners).collect();

@@ -1,20 +1,20 @@
-//! Waiting for something, and not for ever.
+//! Polling with a deadline.
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take to come about. A machine that is busy with other things needs patience.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for any condition. It is generous, since a loaded machine delays every process.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Looks until there is something to see.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+/// Polls until `poll` returns a value. Panics with `condition` after [`WAIT_MAX`].
+pub(crate) fn wait_until<T>(condition: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + WAIT_MAX;
     loop {
-        if let Some(seen) = look() {
-            return seen;
+        if let Some(value) = poll() {
+            return value;
         }
-        assert!(Instant::now() < deadline, "waited {} s, and it did not happen: {what}", PATIENCE.as_secs());
-        std::thread::sleep(LOOK_EVERY);
+        assert!(Instant::now() < deadline, "not reached within {} s: {condition}", WAIT_MAX.as_secs());
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

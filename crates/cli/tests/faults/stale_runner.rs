@@ -1,30 +1,30 @@
-//! A runner that is stopped for longer than its lease, and wakes up.
+//! A runner is paused for longer than its lease and resumes: its late writes are refused.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use slipform_testkit::Gate;
 
 use crate::cluster::{Cluster, ClusterPlan, StoreKind};
+use crate::consistency::verify;
 use crate::http;
 use crate::load::{Job, has_ended, submit};
 use crate::model::Model;
 use crate::records::{Records, journal, types};
-use crate::verdict::judge;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 #[test]
-fn what_a_runner_says_too_late_is_refused() {
+fn late_writes_of_stale_attempt_are_refused() {
     let gate = Gate::new();
-    let model = Model::holding("plain-1", 0..1, &gate);
+    let model = Model::with_gate("plain-1", 0..1, &gate);
     let plan =
-        ClusterPlan { name: "sleeper", place: StoreKind::Sqlite, coordinators: 1, runners: 1, slots: 1 };
+        ClusterPlan { name: "stale-runner", store: StoreKind::Sqlite, coordinators: 1, runners: 1, slots: 1 };
     let mut cluster = Cluster::build(&plan, &model);
     let first = submit(&cluster.addresses(), "plain-1");
-    model.wait_for("plain-1", 1);
+    model.wait_for_calls("plain-1", 1);
     cluster.runners[0].signal(Signal::STOP);
 
     cluster.add_runner(1);
-    until("the other runner ends it", || has_ended(cluster.address(), &first));
+    wait_until("the other runner completes the run", || has_ended(cluster.address(), &first));
     let written = journal(&cluster, &first.session_id);
     let expected = [
         "run_start",
@@ -37,48 +37,48 @@ fn what_a_runner_says_too_late_is_refused() {
     ];
     assert_eq!(types(&written), expected, "{written:?}");
 
-    // Its answer is there when it wakes up, and it has nobody beside it.
+    // The paused runner resumes with its model reply, as the only runner.
     gate.open();
     cluster.runners[1].kill();
     cluster.runners[0].signal(Signal::CONT);
     let second = submit(&cluster.addresses(), "leader-2");
-    until("it goes on with new runs", || has_ended(cluster.address(), &second));
-    refuse_late_writes(&cluster, &first);
+    wait_until("the resumed runner completes a new run", || has_ended(cluster.address(), &second));
+    assert_late_writes_refused(&cluster, &first);
     assert_eq!(journal(&cluster, &first.session_id), written);
 
     let records = Records::read(&cluster);
     cluster.kill_all();
-    let mut verdict = judge(&records, &[first, second], &model.asked());
-    verdict.problems.extend(records.compare(plan.place, &cluster.database));
-    verdict.check(&cluster.folder.display().to_string());
+    let mut report = verify(&records, &[first, second], &model.exchanges());
+    report.problems.extend(records.compare(plan.store, &cluster.database));
+    report.assert_ok(&cluster.folder.display().to_string());
 }
 
-/// Everything that the first attempt could say.
-fn refuse_late_writes(cluster: &Cluster, job: &Job) {
+/// Sends every write of the runner API with the fencing token of the first attempt.
+fn assert_late_writes_refused(cluster: &Cluster, job: &Job) {
     let attempt = json!({"run_id": job.run_id, "token": 1});
-    let with = |more: Value| {
-        let mut all = attempt.clone();
-        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        all
+    let with = |members: Value| {
+        let mut body = attempt.clone();
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        body
     };
     let end = json!({"event_type": "run_completed", "status": "stopped"});
     let child = json!({"call_id": "c", "agent_name": "helper", "parameters": {"prompt": "x"}, "execution_mode": "sync"});
-    for (verb, body) in [
+    for (operation, body) in [
         ("append", with(json!({"number": 3, "events": [{"event_type": "stop_requested"}]}))),
         ("finish", with(json!({"number": 3, "events": [end]}))),
         ("delegate", with(child)),
         ("park", attempt.clone()),
         ("release", attempt.clone()),
     ] {
-        let answer = http::post(cluster.address(), &format!("/runner/{verb}"), "", &body).unwrap();
+        let response = http::post(cluster.address(), &format!("/runner/{operation}"), "", &body).unwrap();
         assert_eq!(
-            (answer.status, &answer.body["error"]),
+            (response.status, &response.body["error"]),
             (409, &json!("StaleAttempt")),
-            "{verb}: {}",
-            answer.body
+            "{operation}: {}",
+            response.body
         );
     }
     let heartbeat = json!({"runner_id": "runner_late", "attempts": [attempt]});
-    let answer = http::post(cluster.address(), "/runner/heartbeat", "", &heartbeat).unwrap();
-    assert_eq!(answer.body["attempts"][0]["stale"], true, "{}", answer.body);
+    let response = http::post(cluster.address(), "/runner/heartbeat", "", &heartbeat).unwrap();
+    assert_eq!(response.body["attempts"][0]["stale"], true, "{}", response.body);
 }

@@ -1,0 +1,141 @@
+//! Event streams with several coordinators, killed coordinators and cut connections: every reader receives every event
+//! once and in order.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::cluster::{Cluster, ClusterPlan, StoreKind};
+use crate::consistency::{Report, verify};
+use crate::load::Load;
+use crate::model::Model;
+use crate::postgres::Postgres;
+use crate::random::{Random, seed};
+use crate::reader::read;
+use crate::records::Records;
+use crate::wait::wait_until;
+
+/// The number of runs to submit.
+const JOBS: usize = 40;
+
+/// The number of readers of the stream of all sessions.
+const GLOBAL_READERS: usize = 3;
+
+/// How often the single coordinator is killed.
+const KILLS: usize = 5;
+
+#[test]
+fn readers_of_three_coordinators_receive_every_event() {
+    let Some(server) = Postgres::start() else { return };
+    let store = StoreKind::Postgres(&server);
+    let plan = ClusterPlan { name: "event-streams-postgres", store, coordinators: 3, runners: 20, slots: 1 };
+    read_streams_during(&plan, |load, _, _| {
+        wait_until("enough runs are submitted", || (load.jobs().len() >= JOBS).then_some(()));
+    });
+}
+
+#[test]
+fn readers_of_killed_coordinator_receive_every_event() {
+    let plan = ClusterPlan {
+        name: "event-streams-sqlite",
+        store: StoreKind::Sqlite,
+        coordinators: 1,
+        runners: 3,
+        slots: 4,
+    };
+    read_streams_during(&plan, |load, cluster, random| {
+        for kill in 1..=KILLS {
+            wait_until("enough runs are submitted", || {
+                (load.jobs().len() >= kill * JOBS / KILLS).then_some(())
+            });
+            cluster.coordinators[0].kill();
+            std::thread::sleep(random.millis(0, 200));
+            cluster.coordinators[0].restart();
+        }
+    });
+}
+
+/// Reads all streams while the scenario runs, and compares them with the journals.
+fn read_streams_during(plan: &ClusterPlan<'_>, scenario: impl FnOnce(&Load, &Cluster, &mut Random)) {
+    let seed = seed();
+    println!("{}: SLIPFORM_TORTURE_SEED={seed}", plan.name);
+    let mut random = Random::new(seed);
+    let model = Model::start(random.fork());
+    let cluster = Cluster::build(plan, &model);
+    let (load, addresses, final_records) =
+        (Load::new(cluster.addresses()), cluster.addresses(), OnceLock::<Records>::new());
+    std::thread::scope(|scope| {
+        let (load, final_records, addresses) = (&load, &final_records, &addresses);
+        let guard = load.run_until_dropped();
+        let clients: Vec<_> = (0..8).map(|_| random.fork()).collect();
+        let clients: Vec<_> =
+            clients.into_iter().map(|random| scope.spawn(move || load.run_client(random))).collect();
+        let global_readers: Vec<_> = (0..GLOBAL_READERS).map(|_| random.fork()).collect();
+        let global_readers: Vec<_> = global_readers
+            .into_iter()
+            .map(|random| {
+                scope.spawn(move || {
+                    read(addresses, "/events/stream", random, |events| has_all_events(events, final_records))
+                })
+            })
+            .collect();
+        let mut forks = random.fork();
+        let readers = scope.spawn(move || {
+            // Starts one reader for each submitted session.
+            let mut readers = Vec::new();
+            while !load.is_over() {
+                for job in load.jobs().into_iter().skip(readers.len()) {
+                    let random = forks.fork();
+                    readers.push(
+                        scope.spawn(move || read_session(addresses, job.session_id, random, final_records)),
+                    );
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            readers
+        });
+        scenario(load, &cluster, &mut random);
+        drop(guard);
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        let _ = final_records.set(Records::read(&cluster));
+        let records = final_records.get().unwrap();
+        for reader in readers.join().unwrap() {
+            let (session, events) = reader.join().unwrap();
+            assert_eq!(events, records.journals[&session], "seed {seed}: the stream of {session}");
+        }
+        for reader in global_readers {
+            let mut streamed: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+            for event in reader.join().unwrap() {
+                streamed.entry(event["session_id"].as_str().unwrap().to_owned()).or_default().push(event);
+            }
+            for (session, journal) in &records.journals {
+                assert_eq!(&streamed[session], journal, "seed {seed}: {session} in the global stream");
+            }
+        }
+    });
+    cluster.kill_all();
+    let (records, jobs) = (final_records.get().unwrap(), load.jobs());
+    let mut report = verify(records, &jobs, &model.exchanges());
+    report.problems.extend(records.compare(plan.store, &cluster.database));
+    let Report { runs, expired, .. } = report;
+    println!("{}: {} jobs in {runs} runs, {expired} leases expired", plan.name, jobs.len());
+    report.assert_ok(&format!("SLIPFORM_TORTURE_SEED={seed}, {}", cluster.folder.display()));
+}
+
+fn read_session(
+    addresses: &[std::net::SocketAddr],
+    session: String,
+    random: Random,
+    final_records: &OnceLock<Records>,
+) -> (String, Vec<Value>) {
+    let path = format!("/sessions/{session}/events/stream");
+    let events = read(addresses, &path, random, |events| {
+        final_records.get().is_some_and(|records| events.len() >= records.journals[&session].len())
+    });
+    (session, events)
+}
+
+fn has_all_events(events: &[Value], final_records: &OnceLock<Records>) -> bool {
+    final_records.get().is_some_and(|records| events.len() >= records.journals.values().map(Vec::len).sum())
+}
