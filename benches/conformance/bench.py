@@ -1,4 +1,4 @@
-"""The whole benchmark in one run: starts the model server, runs every contestant over the tasks, prints the table.
+"""Runs the whole benchmark: starts the model server, runs every contestant over the tasks, prints the table.
 
     python bench.py --model SmolLM2-135M-Instruct.Q4_1.gguf --peers slipform:auto,server,instructor,pydantic-ai,baml
 """
@@ -20,7 +20,7 @@ def free_port() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="path of the .gguf file")
+    parser.add_argument("--model", required=True, help="path of the GGUF file")
     options, rest = parser.parse_known_args()
     arguments = [sys.executable, os.path.join(HERE, "server.py"), "--model", options.model, "--port", str(free_port())]
     with open(os.devnull, "w") as silence:
@@ -28,7 +28,7 @@ def main() -> int:
     try:
         word, _, base_url = server.stdout.readline().strip().partition(" ")
         if word != "ready":
-            raise SystemExit("the model server did not start; run server.py by itself to see why")
+            raise SystemExit("the model server did not start; run server.py to see its error")
         peers = [sys.executable, os.path.join(HERE, "peers.py"), "--base-url", base_url, *rest]
         return subprocess.run(peers).returncode
     finally:

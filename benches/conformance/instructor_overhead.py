@@ -1,4 +1,4 @@
-"""CPU time of one Instructor call in microseconds, against a server without delay.
+"""Prints the CPU time of one Instructor call in microseconds, against a server without delay.
 
     python instructor_overhead.py BASE_URL CALLS
 """

@@ -1,9 +1,9 @@
-"""llama.cpp itself as the measure of speed: the library in this process, without a server's overhead.
+"""Measures the speed of llama.cpp as a library in this process, without a server's overhead.
 
     python llama_speed.py MODEL THREADS
 
-Each line on stdin is `PROMPT_TOKENS DECODE_TOKENS`; each answer is a line of JSON with the seconds of reading such a prompt
-and of writing as many tokens, one at a time, the likeliest first. An empty line ends it.
+Each line on stdin is `PROMPT_TOKENS DECODE_TOKENS`. The response is a JSON line with the seconds for the prompt and for
+greedy decoding of that many tokens. An empty line ends the program.
 """
 
 import json
@@ -14,10 +14,10 @@ import llama_cpp
 import numpy
 
 
-def measured(model: llama_cpp.Llama, prompt_tokens: int, decode_tokens: int) -> dict:
+def measure(model: llama_cpp.Llama, prompt_tokens: int, decode_tokens: int) -> dict:
     model.reset()
-    # Any tokens do: the arithmetic does not depend on them.
-    prompt = [1000 + 7 * place % 20000 for place in range(prompt_tokens)]
+    # The time does not depend on the choice of tokens.
+    prompt = [1000 + 7 * index % 20000 for index in range(prompt_tokens)]
     started = time.perf_counter()
     model.eval(prompt)
     read = time.perf_counter()
@@ -34,7 +34,7 @@ def main() -> None:
         if not line.strip():
             break
         prompt_tokens, decode_tokens = map(int, line.split())
-        print(json.dumps(measured(model, prompt_tokens, decode_tokens)), flush=True)
+        print(json.dumps(measure(model, prompt_tokens, decode_tokens)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Turns a task's JSON Schema into what a peer takes: a Pydantic model, or BAML source.
+"""Converts a task's JSON Schema to a Pydantic model or to BAML source.
 
-Both say as much of the schema as the peer's language can: names, types, enums, optional fields, bounds, patterns,
-descriptions. Both leave it to the judge to have the last word.
+Both express as much of the schema as the peer's language can: names, types, enums, optional fields, bounds, patterns,
+descriptions. `judge.py` validates the answers against the original schema.
 """
 
 import json
@@ -35,7 +35,7 @@ def class_name(path: str) -> str:
 
 
 def pydantic_model(task: dict) -> tuple[type[BaseModel], bool]:
-    """The model, and whether the answer stands in its `result` field because a root that is no object cannot be one."""
+    """Returns the model, and whether its field `result` wraps the answer, since a model's root must be an object."""
     schema = task["schema"]
     if is_object(schema):
         return pydantic_type(schema, schema, class_name(task["id"])), False
@@ -80,7 +80,7 @@ def pydantic_object(schema: dict, root: dict, name: str) -> type[BaseModel]:
 
 
 def without_nulls(value: Any, schema: dict, root: dict) -> Any:
-    """Leaves out optional fields that a typed language had to set to null, as the schema does not allow null there."""
+    """Removes optional fields that a typed language sets to null, where the schema does not allow null."""
     schema = resolved(schema, root)
     if isinstance(value, list) and "items" in schema:
         return [without_nulls(item, schema["items"], root) for item in value]

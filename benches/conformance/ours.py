@@ -1,4 +1,4 @@
-"""Slipform itself as one of the tools under test: the command as its users run it, one process a task."""
+"""Runs Slipform as one of the contestants: the `slipform` command, one process per task."""
 
 import json
 import os
@@ -20,7 +20,7 @@ timeout_seconds = 200
 retries = 0
 """
 
-# The model inside the process: the same weights, named by SLIPFORM_MODEL, and no server.
+# The embedded model with the same weights, from SLIPFORM_MODEL, and without a server.
 EMBEDDED = """\
 [backends.local]
 kind = "embedded"
@@ -37,7 +37,7 @@ class Failed(Exception):
 
 
 def project(tasks: list[dict], settings: str) -> str:
-    """A project folder with one agent a task."""
+    """Creates a project folder with one agent per task."""
     folder = tempfile.mkdtemp(prefix="slipform-")
     pathlib.Path(folder, "slipform.toml").write_text(settings)
     agents = pathlib.Path(folder, "agents")
@@ -55,7 +55,7 @@ def command(folder: str, *arguments: str, **options) -> subprocess.CompletedProc
 
 
 def probe(folder: str) -> dict:
-    """What the backend enforces, found out once and kept in the project for `auto`."""
+    """Probes the backend. The project stores the capabilities for the strategy `auto`."""
     done = command(folder, "probe", "--json")
     if done.returncode:
         raise Failed(done.stderr[-300:])
@@ -63,7 +63,7 @@ def probe(folder: str) -> dict:
 
 
 def run(folder: str, task: dict, strategy: str, calls_max: int, *extra: str) -> tuple[object, dict]:
-    """The result and its receipt."""
+    """Runs a task and returns its result and receipt."""
     done = command(folder, "run", task["id"], "--prompt", "-", "--json", "--strategy", strategy,
                    "--max-retries", str(calls_max - 1), *extra, input=task["prompt"])
     if not done.stdout:

@@ -1,10 +1,10 @@
-"""Runs the peers over the conformance tasks and writes one JSON line for each peer and task.
+"""Runs the peers over the conformance tasks and writes one JSON line per peer and task.
 
     python peers.py --tasks tasks.json --base-url http://127.0.0.1:8765/v1 --out peers.jsonl
 
-All peers talk to the same model server through the counting proxy (`proxy.py`): temperature 0, the same seed, the same
-`max_tokens`, at most three calls a task. An answer counts only if our judge (`judge.py`) finds it valid. A name may carry a
-mode, such as `instructor:json` or `pydantic-ai:prompted`; without one the peer's best mode on this server is taken.
+All peers use the same model server through the proxy (`proxy.py`): temperature 0, the same seed, the same `max_tokens`,
+at most three calls per task. An answer counts only if `judge.py` finds it valid. A name may have a mode, such as
+`instructor:json` or `pydantic-ai:prompted`; the default is the peer's best mode on this server.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from proxy import Proxy
 CALLS_MAX = 3
 SEED = 42
 MODEL = "smollm2-135m"
-# A task that takes longer is not called again, so that one slow grammar does not hold up the whole run.
+# A peer is not called again for a task that took longer, so that one slow grammar does not delay the whole benchmark.
 TASK_SECONDS_MAX = 120
 
 Run = Callable[[dict], object]
@@ -41,7 +41,7 @@ def chat_messages(task: dict) -> list[dict]:
 
 
 def server_json_schema(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
-    """The server's own constrained output, with the task's prompt as it stands."""
+    """The server's constrained output with the unchanged prompt of the task."""
     import openai
 
     client = openai.OpenAI(base_url=proxy.base_url, api_key="none", max_retries=0, timeout=TASK_SECONDS_MAX)
@@ -98,7 +98,7 @@ def pydantic_ai(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
 
 
 def baml(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
-    """BAML from generated source, as its users run it. It has no re-ask of its own."""
+    """BAML with generated source. It does not send corrections."""
     os.environ["CONFORMANCE_BASE_URL"] = proxy.base_url
     os.environ["BAML_LOG"] = "off"
     folder = tempfile.mkdtemp(prefix="baml-")
@@ -134,7 +134,7 @@ def unwrapped(answer: object, wrapped: bool, task: dict) -> object:
 
 
 def slipform(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
-    """Slipform's command. Its probe runs once, before the tasks, and is not part of any task's count."""
+    """The `slipform` command. Its probe runs once before the tasks and does not count for any task."""
     if mode == "embedded":
         return embedded(tasks, proxy)
     settings = ours.SETTINGS.format(base_url=proxy.base_url, model=MODEL, max_tokens=proxy.max_tokens)
@@ -148,19 +148,19 @@ def slipform(mode: str, tasks: list[dict], proxy: Proxy) -> Run:
 
 
 def embedded(tasks: list[dict], proxy: Proxy) -> Run:
-    """Slipform's own model. No call passes the proxy, so that the account is the receipt's."""
+    """Slipform's embedded model. Its calls do not pass through the proxy, so the receipts provide the counts."""
     folder = ours.project(tasks, ours.EMBEDDED.format(max_tokens=proxy.max_tokens))
 
     def run(task: dict) -> object:
         try:
             value, receipt = ours.run(folder, task, "auto", CALLS_MAX)
         except ours.Failed as failure:
-            account(failure.receipt or {"calls": 1, "tokens": {"input": 0, "output": 0}, "flags": []})
+            add_receipt(failure.receipt or {"calls": 1, "tokens": {"input": 0, "output": 0}, "flags": []})
             raise
-        account(receipt)
+        add_receipt(receipt)
         return value
 
-    def account(receipt: dict) -> None:
+    def add_receipt(receipt: dict) -> None:
         tally = proxy.tally
         tally.calls += receipt["calls"]
         tally.input_tokens += receipt["tokens"]["input"]
@@ -178,17 +178,17 @@ def brief(error: BaseException) -> str:
 
 
 def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
-    """One task. A peer that gives up, or is content with an invalid answer, before its calls are used is called again."""
+    """Runs one task. Calls the peer again until its answer is valid or its calls are used."""
     tally = proxy.begin()
     started = time.monotonic()
-    value, error, valid, lied = None, None, False, 0
+    value, error, valid, invalid_successes = None, None, False, 0
     while not valid and tally.calls < CALLS_MAX and time.monotonic() - started < TASK_SECONDS_MAX:
         before = tally.calls
         try:
             value = run(task)
-            found = judge.problems(task["schema"], value)
-            valid, error = not found, "; ".join(found)[:300] or None
-            lied += bool(found)
+            violations = judge.violations(task["schema"], value)
+            valid, error = not violations, "; ".join(violations)[:300] or None
+            invalid_successes += bool(violations)
         except Exception as failure:
             error = brief(failure)
         if tally.calls == before:
@@ -196,7 +196,7 @@ def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
     row = {
         "peer": peer, "task": task["id"], "valid": valid, "value": value, "calls": tally.calls,
         "input_tokens": tally.input_tokens, "output_tokens": tally.output_tokens, "error": error,
-        "invalid_successes": lied, "flags": tally.flags, "empty": judge.empties(task["schema"], value) if valid else 0,
+        "invalid_successes": invalid_successes, "flags": tally.flags, "empty": judge.count_empty(task["schema"], value) if valid else 0,
         "seconds": round(time.monotonic() - started, 2),
     }
     if "expected" in task:
@@ -205,28 +205,28 @@ def row_for(peer: str, task: dict, run: Run, proxy: Proxy) -> dict:
     return row
 
 
-def absent_row(peer: str, task: dict, error: str) -> dict:
+def failed_setup_row(peer: str, task: dict, error: str) -> dict:
     row = {"peer": peer, "task": task["id"], "valid": False, "value": None, "calls": 0, "input_tokens": 0,
            "output_tokens": 0, "error": error, "invalid_successes": 0, "flags": [], "empty": 0, "seconds": 0.0}
     return row | ({"expected": len(task["expected"]), "matched": 0} if "expected" in task else {})
 
 
 def summary(rows: list[dict]) -> str:
-    """The table: a task that failed still costs its tokens, so tokens are shared out over the valid answers."""
-    lines = [f"{'peer':24} {'valid':>9} {'lies':>5} {'calls':>6} {'tokens/task':>12} {'tokens/valid':>13} {'fields':>9} {'tasks exact':>12} {'empty':>6} {'closed':>7} {'s/task':>7}"]
+    """Formats the table. The tokens per valid answer include the tokens of failed tasks."""
+    lines = [f"{'peer':24} {'valid':>9} {'false':>5} {'calls':>6} {'tokens/task':>12} {'tokens/valid':>13} {'fields':>9} {'tasks exact':>12} {'empty':>6} {'closed':>7} {'s/task':>7}"]
     for peer in dict.fromkeys(row["peer"] for row in rows):
-        mine = [row for row in rows if row["peer"] == peer]
-        valid = sum(row["valid"] for row in mine)
-        tokens = sum(row["input_tokens"] + row["output_tokens"] for row in mine)
-        judged = [row for row in mine if "expected" in row]
+        own_rows = [row for row in rows if row["peer"] == peer]
+        valid = sum(row["valid"] for row in own_rows)
+        tokens = sum(row["input_tokens"] + row["output_tokens"] for row in own_rows)
+        judged = [row for row in own_rows if "expected" in row]
         fields = f"{sum(row['matched'] for row in judged)}/{sum(row['expected'] for row in judged)}"
         exact = f"{sum(row['matched'] == row['expected'] for row in judged)}/{len(judged)}"
         lines.append(
-            f"{peer:24} {f'{valid}/{len(mine)}':>9} {sum(row['invalid_successes'] for row in mine):>5} "
-            f"{sum(row['calls'] for row in mine) / len(mine):>6.2f} {tokens / len(mine):>12.0f} "
+            f"{peer:24} {f'{valid}/{len(own_rows)}':>9} {sum(row['invalid_successes'] for row in own_rows):>5} "
+            f"{sum(row['calls'] for row in own_rows) / len(own_rows):>6.2f} {tokens / len(own_rows):>12.0f} "
             f"{tokens / valid if valid else float('nan'):>13.0f} {fields:>9} {exact:>12} "
-            f"{sum(row['empty'] for row in mine):>6} {sum('forced_close' in row['flags'] for row in mine):>7} "
-            f"{sum(row['seconds'] for row in mine) / len(mine):>7.1f}"
+            f"{sum(row['empty'] for row in own_rows):>6} {sum('forced_close' in row['flags'] for row in own_rows):>7} "
+            f"{sum(row['seconds'] for row in own_rows) / len(own_rows):>7.1f}"
         )
     return "\n".join(lines)
 
@@ -238,9 +238,9 @@ def main() -> int:
     parser.add_argument("--out", default="peers.jsonl")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--limit", type=int, help="only the first N tasks")
-    parser.add_argument("--every", type=int, default=1, help="only each Nth task, for a quick sample over all kinds")
+    parser.add_argument("--every", type=int, default=1, help="only every n-th task, for a quick sample")
     parser.add_argument("--max-tokens", type=int, default=300)
-    parser.add_argument("--transcripts", help="file for every request and reply, to look into failures")
+    parser.add_argument("--transcripts", help="file for every request and reply, to investigate failures")
     options = parser.parse_args()
 
     with open(options.tasks) as file:
@@ -251,20 +251,20 @@ def main() -> int:
         for peer in options.peers.split(","):
             name, _, mode = peer.partition(":")
             try:
-                run, absent = PEERS[name](mode, tasks, proxy), None
+                run, setup_error = PEERS[name](mode, tasks, proxy), None
             except Exception as failure:
-                absent = brief(failure)
+                setup_error = brief(failure)
             for number, task in enumerate(tasks, 1):
-                row = absent_row(peer, task, absent) if absent else row_for(peer, task, run, proxy)
+                row = failed_setup_row(peer, task, setup_error) if setup_error else row_for(peer, task, run, proxy)
                 if proxy.unreachable:
-                    print(f"no model server at {options.base_url}: stopped at {peer}, {task['id']}", file=sys.stderr)
+                    print(f"model server {options.base_url} unreachable; stopped at {peer}, {task['id']}", file=sys.stderr)
                     return 1
                 rows.append(row)
                 out.write(json.dumps(row, ensure_ascii=False) + "\n")
                 out.flush()
                 print(f"{peer} {number}/{len(tasks)} {task['id']}: {'valid' if row['valid'] else 'failed'}, "
                       f"{row['calls']} calls, {row['seconds']} s", file=sys.stderr, flush=True)
-                if options.transcripts and not absent:
+                if options.transcripts and not setup_error:
                     with open(options.transcripts, "a") as file:
                         file.write(json.dumps({"peer": peer, "task": task["id"], "calls": proxy.tally.transcript}) + "\n")
     print(summary(rows), file=sys.stderr)

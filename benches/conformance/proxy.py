@@ -1,12 +1,14 @@
-"""A small HTTP proxy between the peers and the model server: counts calls and tokens, and gives all peers the same terms.
+"""An HTTP proxy between the peers and the model server. It counts calls and tokens, and sets the same parameters for all.
 
-Every request goes out with the same `max_tokens`, temperature 0 and seed, whatever the client library set. A request
-whose messages repeat an earlier one of the same task would get the same answer again at temperature 0, so it goes out
-at REPEAT_TEMPERATURE and with another seed. Calls beyond the limit are refused.
+The proxy overwrites `max_tokens`, temperature (0) and seed of every request. A request with the same messages as an
+earlier one of its task would get the same answer, so the proxy sends it with REPEAT_TEMPERATURE and another seed. It
+refuses calls beyond the limit.
 
-Three things that the server cannot read, but that every OpenAI server reads, are rewritten so that no peer fails by
-the server's fault: `response_format` of type `json_schema` becomes `json_object` with a `schema`, null assistant content
-becomes empty text, and lists of text parts become one text.
+The proxy rewrites three forms that the server does not support, but every OpenAI server does:
+
+- `response_format` of type `json_schema` becomes `json_object` with a `schema`.
+- Null assistant content becomes an empty text.
+- A list of text parts becomes one text.
 """
 
 import contextlib
@@ -40,30 +42,30 @@ class Proxy:
         self.calls_max = calls_max
         self.seed = seed
         self.tally = Tally()
-        # Set when the server is gone for good: what follows says nothing about a peer and must not be counted.
+        # Set when the server does not come back: later failures are not the peer's and must not count.
         self.unreachable = False
         self.lock = threading.Lock()
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                """What the server says of its models."""
+                """Forwards requests such as `GET /v1/models` unchanged."""
                 upstream = proxy.upstream
                 connection = http.client.HTTPConnection(upstream.hostname, upstream.port, timeout=CALL_SECONDS_MAX)
                 connection.request("GET", self.path)
                 response = connection.getresponse()
-                self.answer(response.status, response.read())
+                self.respond(response.status, response.read())
 
-            def answer(self, status: int, answer: bytes) -> None:
+            def respond(self, status: int, body: bytes) -> None:
                 self.send_response(status)
                 self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer)))
+                self.send_header("content-length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(answer)
+                self.wfile.write(body)
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                self.answer(*proxy.forward(json.loads(body)))
+                self.respond(*proxy.forward(json.loads(body)))
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -76,13 +78,13 @@ class Proxy:
         return f"http://127.0.0.1:{self.server.server_port}/v1"
 
     def begin(self) -> Tally:
-        """Starts the count of a new task."""
+        """Starts a new tally for the next task."""
         self.tally = Tally()
         return self.tally
 
     @contextlib.contextmanager
     def unlimited(self):
-        """Calls that belong to no task, such as a probe."""
+        """Lifts the limit for calls that belong to no task, such as a probe."""
         limit, self.calls_max = self.calls_max, 1_000
         try:
             yield self.begin()
@@ -95,7 +97,7 @@ class Proxy:
             if tally.calls >= self.calls_max:
                 return 429, json.dumps({"error": {"message": f"more than {self.calls_max} calls", "type": "limit"}}).encode()
             tally.calls += 1
-            request = readable(request)
+            request = supported(request)
             key = json.dumps(request["messages"], sort_keys=True)
             repeats = tally.seen.count(key)
             tally.seen.append(key)
@@ -115,7 +117,7 @@ class Proxy:
             return status, answer
 
     def send(self, request: dict) -> tuple[int, bytes]:
-        """A refused connection means that the server is being started again after a crash: wait for it."""
+        """Sends a request. After a refused connection it waits, since server.py restarts a crashed server."""
         deadline = time.monotonic() + RESTART_SECONDS_MAX
         while True:
             try:
@@ -145,18 +147,18 @@ def decoded(answer: bytes) -> dict:
     return reply if isinstance(reply, dict) else {"value": reply}
 
 
-def readable(request: dict) -> dict:
+def supported(request: dict) -> dict:
     request = dict(request)
     request.pop("max_completion_tokens", None)
     request.pop("stream_options", None)
-    form = request.get("response_format") or {}
-    if form.get("type") == "json_schema":
-        request["response_format"] = {"type": "json_object", "schema": form["json_schema"]["schema"]}
-    request["messages"] = [plain(message) for message in request["messages"]]
+    response_format = request.get("response_format") or {}
+    if response_format.get("type") == "json_schema":
+        request["response_format"] = {"type": "json_object", "schema": response_format["json_schema"]["schema"]}
+    request["messages"] = [with_text(message) for message in request["messages"]]
     return request
 
 
-def plain(message: dict) -> dict:
+def with_text(message: dict) -> dict:
     content = message.get("content")
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if part.get("type") == "text")

@@ -1,10 +1,9 @@
-"""Starts `llama_cpp.server` with the benchmark's weights, waits until it answers, and stops it with this process.
+"""Starts `llama_cpp.server` with the benchmark's weights, and restarts it after a crash.
 
     python server.py --model SmolLM2-135M-Instruct.Q4_1.gguf --port 8765
 
-The line `ready http://127.0.0.1:PORT/v1` on stdout says that requests are served. The server is a child process that
-ends with this one. Every peer and our own product talk to this one server, so all of them have the same weights,
-threads, context and sampler defaults.
+It prints `ready http://127.0.0.1:PORT/v1` on stdout when the server answers. The server is a child process that ends with
+this one. All contestants use this server, so they have the same weights, threads, context and sampler defaults.
 """
 
 import argparse
@@ -18,8 +17,7 @@ import urllib.request
 
 CONTEXT_TOKENS = 4096
 READY_SECONDS_MAX = 120
-# A grammar that llama.cpp cannot parse ends the process with a segmentation fault. One task must not cost the others
-# their server, so it is started again; a server that keeps dying is given up on.
+# A grammar that llama.cpp cannot parse crashes the server. It is restarted for the other tasks, up to this limit.
 STARTS_MAX = 20
 
 
@@ -35,16 +33,16 @@ def command(model: str, port: int, seed: int, threads: int) -> list[str]:
         "--n_ctx", str(CONTEXT_TOKENS),
         "--n_threads", str(threads),
         "--n_threads_batch", str(threads),
-        # The default keeps the logits of every prompt token, which is slow and unused here.
+        # The default stores the logits of every prompt token, which is slow and unused here.
         "--logits_all", "false",
-        # Otherwise a second request cuts the running one short, which would count as a truncated answer.
+        # With the default, a second request truncates the answer of the running one.
         "--interrupt_requests", "false",
         "--verbose", "false",
     ]
 
 
 def wait_until_ready(base_url: str, child: subprocess.Popen) -> bool:
-    """False when the server ended: requests may come, and crash it, before it was seen to be ready."""
+    """Returns False if the server ended: a request may crash it before this function sees it ready."""
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline:
         if child.poll() is not None:
@@ -60,15 +58,15 @@ def wait_until_ready(base_url: str, child: subprocess.Popen) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="path of the .gguf file")
+    parser.add_argument("--model", required=True, help="path of the GGUF file")
     parser.add_argument("--port", type=int, default=8765)
     parser.add_argument("--seed", type=int, default=42)
-    # Two busy threads on a loaded two-core machine wait for each other: 2 tokens a second instead of 25 with one.
+    # On a loaded two-core machine two threads wait for each other: 2 tokens per second instead of 25 with one.
     parser.add_argument("--threads", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     options = parser.parse_args()
 
     base_url = f"http://127.0.0.1:{options.port}/v1"
-    # The server reads unprefixed environment variables such as MODEL, SEED or PORT as settings; give it none of ours.
+    # The server reads unprefixed variables such as MODEL, SEED or PORT as settings, so it gets only these three.
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     arguments = command(options.model, options.port, options.seed, options.threads)
     children: list[subprocess.Popen] = []
@@ -77,7 +75,7 @@ def main() -> int:
     def stop(*_: object) -> None:
         nonlocal stopping
         stopping = True
-        # Not SIGTERM: the server would first finish the requests it holds, even those whose clients are gone.
+        # On SIGTERM the server would first finish its requests, even those of disconnected clients.
         for child in children:
             child.kill()
 
@@ -96,7 +94,7 @@ def main() -> int:
                 child.wait()
         if stopping:
             return 0
-        print(f"the server ended with status {child.returncode}; starting it again", file=sys.stderr, flush=True)
+        print(f"the server exited with status {child.returncode}; restarting it", file=sys.stderr, flush=True)
     return 1
 
 

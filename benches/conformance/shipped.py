@@ -1,9 +1,9 @@
-"""The agents that come with the program on the model inside the process: how many runs end with a valid result?
+"""Measures how many runs of the shipped agents on the embedded model end with a valid result.
 
     python shipped.py [--agents planning,answer] [--every N] [--out rows.jsonl]
 
-Each run is the command as its users run it, in a project of its own, without a server, a key or a network. A result is
-judged once more here, by another validator. Exit status 1 where the rate is below the target.
+Each run is one `slipform run` in a new project, without a server, a key or a network. Another validator checks each
+result again. The exit status is 1 if the rate is below the target.
 """
 
 import argparse
@@ -40,18 +40,18 @@ def contract(folder: str, agent: str) -> dict | None:
 
 
 def run(folder: str, agent: str, task: str | dict) -> dict:
-    """One run, and what came of it."""
+    """Performs one run and returns its row of the table."""
     parameters = {"prompt": task} if isinstance(task, str) else task
-    given = [word for name, value in parameters.items() if name != "prompt"
+    flags = [word for name, value in parameters.items() if name != "prompt"
              for word in ("--param", f"{name}={value if isinstance(value, str) else json.dumps(value)}")]
     prompt = ["--prompt", parameters["prompt"]] if "prompt" in parameters else []
     began = time.monotonic()
     row = {"agent": agent, "task": task, "valid": False, "empty": 0, "closed": False, "calls": 0, "retries": 0, "error": None}
-    command = [ours.BINARY, "run", agent, *prompt, *given, "--json"]
+    command = [ours.BINARY, "run", agent, *prompt, *flags, "--json"]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
-        return {**row, "error": f"no end after {SECONDS_MAX} s", "seconds": SECONDS_MAX}
+        return {**row, "error": f"timed out after {SECONDS_MAX} s", "seconds": SECONDS_MAX}
     row["seconds"] = round(time.monotonic() - began, 1)
     if not done.stdout:
         return {**row, "error": done.stderr[-300:]}
@@ -65,40 +65,40 @@ def run(folder: str, agent: str, task: str | dict) -> dict:
     if schema is None:
         text = ended.get("result_text") or ""
         return {**row, "valid": True, "empty": int(not text.strip()), "result": text}
-    wrong = judge.problems(schema, data)
-    return {**row, "valid": not wrong, "error": "; ".join(wrong) or None, "empty": judge.empties(schema, data), "result": data}
+    violations = judge.violations(schema, data)
+    return {**row, "valid": not violations, "error": "; ".join(violations) or None, "empty": judge.count_empty(schema, data), "result": data}
 
 
 def table(rows: list[dict]) -> str:
     lines = [f"{'agent':14} {'valid':>9} {'first':>6} {'calls':>6} {'empty':>6} {'closed':>7} {'s/run':>7}"]
     for agent in [*dict.fromkeys(row["agent"] for row in rows), None]:
-        mine = [row for row in rows if agent in (row["agent"], None)]
-        valid = [row for row in mine if row["valid"]]
+        own_rows = [row for row in rows if agent in (row["agent"], None)]
+        valid = [row for row in own_rows if row["valid"]]
         lines.append(
-            f"{agent or 'all':14} {len(valid):>3} of {len(mine):>2} {sum(row['retries'] == 0 for row in valid):>6} "
-            f"{sum(row['calls'] for row in mine):>6} {sum(row['empty'] > 0 for row in valid):>6} "
-            f"{sum(row['closed'] for row in valid):>7} {sum(row['seconds'] for row in mine) / len(mine):>7.1f}"
+            f"{agent or 'all':14} {len(valid):>3} of {len(own_rows):>2} {sum(row['retries'] == 0 for row in valid):>6} "
+            f"{sum(row['calls'] for row in own_rows):>6} {sum(row['empty'] > 0 for row in valid):>6} "
+            f"{sum(row['closed'] for row in valid):>7} {sum(row['seconds'] for row in own_rows) / len(own_rows):>7.1f}"
         )
     rate = sum(row["valid"] for row in rows) / len(rows)
     empty = sum(row["empty"] > 0 for row in rows) / len(rows)
     closed = sum(row["closed"] for row in rows) / len(rows)
-    lines.append(f"valid results {rate:.1%} (target {TARGET:.0%}); with empty parts {empty:.1%}, closed by force {closed:.1%}")
+    lines.append(f"valid results {rate:.1%} (target {TARGET:.0%}); with empty parts {empty:.1%}, with a forced close {closed:.1%}")
     return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agents", help="only these, separated by commas")
+    parser.add_argument("--agents", help="only these agents, separated by commas")
     parser.add_argument("--every", type=int, default=1, help="only every n-th task of each agent")
-    parser.add_argument("--out", help="a file for all rows, as JSON lines")
+    parser.add_argument("--out", help="file for all rows, as JSON lines")
     options = parser.parse_args()
-    given = json.loads((HERE / "shipped.json").read_text())
-    agents = options.agents.split(",") if options.agents else list(given["tasks"])
+    data = json.loads((HERE / "shipped.json").read_text())
+    agents = options.agents.split(",") if options.agents else list(data["tasks"])
     rows = []
     out = open(options.out, "w") if options.out else None
     for agent in agents:
-        for task in given["tasks"][agent][:: options.every]:
-            row = run(project(given["project"]), agent, task)
+        for task in data["tasks"][agent][:: options.every]:
+            row = run(project(data["project"]), agent, task)
             rows.append(row)
             print(f"{agent}: {'valid' if row['valid'] else row['error']} ({row['seconds']:.0f} s)", file=sys.stderr, flush=True)
             if out:

@@ -1,4 +1,4 @@
-// Asks npm jsonrepair for every text of a JSONL file; the last line carries the seconds it took.
+// Repairs every text of a JSONL file with npm jsonrepair and writes one answer per line; the last line has the seconds.
 import { createRequire } from "node:module";
 import { readFileSync, writeFileSync } from "node:fs";
 

@@ -1,5 +1,5 @@
--- What the PostgreSQL store says for one run, a transaction a request, unbatched: every statement waits for the one before
--- it. Kept in step with crates/store/src/verb by hand. Ids are made by the server, as pgbench can only count.
+-- The statements of the PostgreSQL store for one run: one transaction per request, without pipelining. Update this file by
+-- hand when crates/store/src/transactions changes. The server creates the ids, since pgbench has only numbers.
 SELECT 'run_' || substr(md5(random()::text), 1, 12) AS run, 'ses_' || substr(md5(random()::text), 1, 12) AS session
 \gset
 

@@ -1,4 +1,4 @@
-//! One run as every benchmark starts it.
+//! Builds the run that the benchmarks perform.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
 use slipform_runner::{LadderRung, RunContext};
 use slipform_types::{Blueprint, OptionsPatch, RunId, SessionId};
 
-/// A run of an agent on one backend.
+/// Builds a run of an agent on one backend.
 pub fn context(
     blueprint: Blueprint,
     options: OptionsPatch,

@@ -1,8 +1,8 @@
-//! What a correction costs: tokens per valid result when a nearly right answer is asked for again in full,
-//! and when only its failing parts are.
+//! The cost of a correction: tokens per valid result if the model repeats the whole answer, and if it returns only the
+//! invalid parts.
 //!
-//! The model is scripted and perfect at correcting, so that only the form of the question differs: each of
-//! the seeds' example answers is broken in one place, place after place, and run in both forms.
+//! The scripted model corrects every violation, so only the form of the correction differs. Each example answer is made
+//! invalid at one value after the other, and each variant runs in every form.
 
 use std::sync::Arc;
 
@@ -19,45 +19,47 @@ use slipform_types::{
 
 use crate::context::context;
 
-/// The most places that are broken in one example.
-const PLACES_MAX: u32 = 12;
+/// The most values that are made invalid in one example.
+const VALUES_MAX: u32 = 12;
 
-/// Every scalar's place in a document.
-fn places(value: &Value, pointer: &str, found: &mut Vec<String>) {
+/// Collects the JSON Pointers of all scalars in a document.
+fn scalar_pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
-            members.iter().for_each(|(key, member)| places(member, &format!("{pointer}/{key}"), found));
+            members
+                .iter()
+                .for_each(|(key, member)| scalar_pointers(member, &format!("{pointer}/{key}"), found));
         }
         Value::Array(items) => {
             items
                 .iter()
                 .enumerate()
-                .for_each(|(index, item)| places(item, &format!("{pointer}/{index}"), found));
+                .for_each(|(index, item)| scalar_pointers(item, &format!("{pointer}/{index}"), found));
         }
         _ => found.push(pointer.to_owned()),
     }
 }
 
-/// The parts that a correction asks for, as the model reads them.
-fn parts(prompt: &str, right: &Value) -> Option<Value> {
-    let (_, asked) = prompt.rsplit_once("## Parts To Correct")?;
-    let schema = asked.split_once("```json\n")?.1.split_once("\n```")?.0;
+/// Returns the right values of the parts that a correction prompt asks for; `None` if it asks for the whole answer.
+fn requested_parts(prompt: &str, right: &Value) -> Option<Value> {
+    let (_, section) = prompt.rsplit_once("## Parts To Correct")?;
+    let schema = section.split_once("```json\n")?.1.split_once("\n```")?.0;
     let schema: Value = serde_json::from_str(schema).ok()?;
-    let given: Map<String, Value> = schema["properties"]
+    let parts: Map<String, Value> = schema["properties"]
         .as_object()?
         .keys()
         .map(|pointer| (pointer.clone(), right.pointer(pointer).cloned().unwrap_or_default()))
         .collect();
-    Some(Value::Object(given))
+    Some(Value::Object(parts))
 }
 
-/// Tokens of one run whose first answer is broken.
+/// Runs the agent on a model whose first answer is `broken`, and returns the tokens of the run.
 async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Result<u64> {
     let (first, right) = (broken.clone(), fixture.reply.clone());
     let server = ScriptedServer::respond(move |request, index| {
         let answer = match index {
             0 => first.clone(),
-            _ => parts(&request.prompt(), &right).unwrap_or_else(|| right.clone()),
+            _ => requested_parts(&request.prompt(), &right).unwrap_or_else(|| right.clone()),
         };
         Step::text(serde_json::to_string_pretty(&answer).unwrap_or_default()).without_usage()
     });
@@ -77,7 +79,7 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
         Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {
             Ok(success.receipt.tokens.input + success.receipt.tokens.output)
         }
-        Outcome::Completed(_) => bail!("{}: the correction changed what was right", fixture.name),
+        Outcome::Completed(_) => bail!("{}: the correction changed valid parts", fixture.name),
         Outcome::Failed(failure) => bail!("{}: {}", fixture.name, failure.error.message),
     }
 }
@@ -85,18 +87,18 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
 /// Measures and prints the table.
 pub fn run() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    println!("\n## Corrections: tokens per valid result, first answer broken in one place\n");
-    println!("| example | places | in full | in parts | auto | saved by auto |\n|---|---|---|---|---|---|");
+    println!("\n## Corrections: tokens per valid result, first answer invalid at one value\n");
+    println!("| example | values | in full | in parts | auto | saved by auto |\n|---|---|---|---|---|---|");
     for fixture in fixtures::all() {
         let schema = Schema::compile(fixture.output_schema())?;
         let mut found = Vec::new();
-        places(&fixture.reply, "", &mut found);
+        scalar_pointers(&fixture.reply, "", &mut found);
         let mut sums = [0_u64; 3];
         let mut count = 0_u32;
         for pointer in found {
             let mut broken = fixture.reply.clone();
-            *broken.pointer_mut(&pointer).context("no such place")? = json!({"unexpected": true});
-            if schema.is_valid(&broken) || count == PLACES_MAX {
+            *broken.pointer_mut(&pointer).context("no value at the pointer")? = json!({"unexpected": true});
+            if schema.is_valid(&broken) || count == VALUES_MAX {
                 continue;
             }
             count += 1;

@@ -1,5 +1,5 @@
-//! The speed of the embedded model beside llama.cpp with the same weights and threads, in turns within one
-//! run; what masks cost; and what a remembered prompt saves.
+//! The speed of the embedded model beside llama.cpp with the same weights and threads, measured in turns; the cost of
+//! token masks; and the time that the prompt cache saves.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -14,21 +14,21 @@ use slipform_embedded::{Interrupt, Model, Settings};
 use slipform_schema::compact;
 use slipform_types::{Format, Message, Request};
 
-/// Turns; the median counts.
+/// Rounds of interleaved measurement. The median counts.
 const ROUNDS: usize = 5;
 
-/// A prompt of an agent with its contract, and an answer of ordinary length.
+/// Token counts of a typical agent prompt with its contract, and of a typical answer.
 const PROMPT_TOKENS: usize = 400;
 const DECODE_TOKENS: usize = 64;
 
-/// How many of the conformance tasks are answered to see what masks cost.
+/// The number of conformance tasks that measure the cost of masks.
 const TASKS: usize = 8;
 
-/// llama.cpp in a process of its own, waiting for its turn.
+/// llama.cpp in a separate process that measures on request.
 struct Peer {
     child: Child,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    requests: ChildStdin,
+    responses: BufReader<ChildStdout>,
 }
 
 impl Peer {
@@ -43,18 +43,18 @@ impl Peer {
             .stderr(Stdio::null())
             .spawn()
             .context("starting llama.cpp")?;
-        let orders = child.stdin.take().context("llama.cpp has no stdin")?;
-        let mut answers = BufReader::new(child.stdout.take().context("llama.cpp has no stdout")?);
+        let requests = child.stdin.take().context("llama.cpp has no stdin")?;
+        let mut responses = BufReader::new(child.stdout.take().context("llama.cpp has no stdout")?);
         let mut line = String::new();
-        answers.read_line(&mut line)?;
+        responses.read_line(&mut line)?;
         anyhow::ensure!(line.trim() == "ready", "llama.cpp did not start");
-        Ok(Peer { child, orders, answers })
+        Ok(Peer { child, requests, responses })
     }
 
     fn measure(&mut self) -> Result<Speed> {
-        writeln!(self.orders, "{PROMPT_TOKENS} {DECODE_TOKENS}")?;
+        writeln!(self.requests, "{PROMPT_TOKENS} {DECODE_TOKENS}")?;
         let mut line = String::new();
-        self.answers.read_line(&mut line)?;
+        self.responses.read_line(&mut line)?;
         let value: Value = serde_json::from_str(&line).context("llama.cpp's figures")?;
         let seconds = |name: &str| Duration::from_secs_f64(value[name].as_f64().unwrap_or(f64::MAX));
         Ok(Speed::of(seconds("prompt"), seconds("decode")))
@@ -84,20 +84,21 @@ impl Speed {
     }
 }
 
-fn own(runtime: &mut dyn Runtime) -> Result<Speed> {
+/// Measures the embedded runtime.
+fn own_speed(runtime: &mut dyn Runtime) -> Result<Speed> {
     runtime.rewind(0);
-    let prompt: Vec<u32> = (0..PROMPT_TOKENS).map(|place| (1000 + 7 * place % 20_000) as u32).collect();
+    let prompt: Vec<u32> = (0..PROMPT_TOKENS).map(|index| (1000 + 7 * index % 20_000) as u32).collect();
     let start = Instant::now();
-    let mut token = likeliest(runtime.eval(&prompt)?);
+    let mut token = most_likely(runtime.eval(&prompt)?);
     let read = start.elapsed();
     let start = Instant::now();
     for _ in 0..DECODE_TOKENS {
-        token = likeliest(runtime.eval(&[token])?);
+        token = most_likely(runtime.eval(&[token])?);
     }
     Ok(Speed::of(read, start.elapsed()))
 }
 
-fn likeliest(logits: &[f32]) -> u32 {
+fn most_likely(logits: &[f32]) -> u32 {
     let best = logits.iter().enumerate().max_by(|left, right| left.1.total_cmp(right.1));
     best.map_or(0, |(token, _)| token as u32)
 }
@@ -107,33 +108,33 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Measures and prints. `tasks` is the task set of the conformance benchmark.
+/// Measures and prints the table.
 pub fn run(model: &Path, python: &Path) -> Result<()> {
     let threads = Options::default().threads;
     let mut runtime = runtime::load(&mut Gguf::open(model)?, Options::default())?;
     let mut peer = Peer::start(python, model, threads)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        ours.push(own(runtime.as_mut())?);
+        ours.push(own_speed(runtime.as_mut())?);
         theirs.push(peer.measure()?);
     }
     drop((runtime, peer));
     println!(
-        "\n## Speed beside llama.cpp ({threads} threads, {PROMPT_TOKENS} tokens read, {DECODE_TOKENS} written)\n"
+        "\n## Speed beside llama.cpp ({threads} threads, {PROMPT_TOKENS} prompt tokens, {DECODE_TOKENS} decoded)\n"
     );
     println!("| | embedded | llama.cpp | ratio |\n|---|---|---|---|");
-    for (what, part) in [
+    for (name, part) in [
         ("prompt tokens/s", (|speed| speed.prompt) as fn(&Speed) -> f64),
         ("decoded tokens/s", |speed| speed.decode),
     ] {
         let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| part(ours) / part(theirs)).collect();
-        let of = |speeds: &[Speed]| median(speeds.iter().map(part).collect());
-        println!("| {what} | {:.1} | {:.1} | {:.2} |", of(&ours), of(&theirs), median(ratios));
+        let median_of = |speeds: &[Speed]| median(speeds.iter().map(part).collect());
+        println!("| {name} | {:.1} | {:.1} | {:.2} |", median_of(&ours), median_of(&theirs), median(ratios));
     }
     masks(model)
 }
 
-/// What masks cost beside decoding, and what a remembered prefix saves.
+/// Measures the share of masks in the decode time, and the time that a cached prompt prefix saves.
 fn masks(path: &Path) -> Result<()> {
     let mut model = Model::load(path, &Settings::default())?;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/tasks.json");
@@ -148,7 +149,7 @@ fn masks(path: &Path) -> Result<()> {
         tokens += timing.decoded_tokens;
     }
     let share = 100.0 * masks.as_secs_f64() / (masks + decode).as_secs_f64();
-    println!("\nMasks and closings: {share:.2} % of decode time ({tokens} tokens of {TASKS} tasks).");
+    println!("\nMasks and forced closes: {share:.2} % of decode time ({tokens} tokens of {TASKS} tasks).");
     let task = &tasks[0];
     let prompt = task["prompt"].as_str().unwrap_or_default();
     let long =
@@ -156,7 +157,7 @@ fn masks(path: &Path) -> Result<()> {
     let first = answer(&request(task, &long))?.timing;
     let second = answer(&request(task, &format!("{long} Thank you.")))?.timing;
     println!(
-        "A second run on the same prefix: {:.0} ms to the first token instead of {:.0} ms ({:.3}), {} tokens read instead of {}.",
+        "Second run with the same prefix: {:.0} ms to the first token instead of {:.0} ms (ratio {:.3}), {} prompt tokens instead of {}.",
         second.prompt.as_secs_f64() * 1e3,
         first.prompt.as_secs_f64() * 1e3,
         second.prompt.as_secs_f64() / first.prompt.as_secs_f64(),

@@ -1,5 +1,5 @@
-//! Real schemas answered by the embedded model: how many compile to a grammar, how many are answered
-//! validly, and what became of the rest.
+//! Real schemas answered by the embedded model: how many compile to a grammar, how many get a valid answer, and why the
+//! others fail.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,29 +20,29 @@ use slipform_types::{
 
 use crate::context::context;
 
-/// What the model is asked for. The schema says the rest.
+/// The prompt of every run; the schema specifies the rest.
 const PROMPT: &str = "Write one realistic example.";
 
-/// The longest that one answer may take; a task of the bench has three of them.
+/// The timeout of one call in seconds. A run has up to three calls.
 const SECONDS_MAX: f64 = 60.0;
 
-/// What to measure.
+/// The options of the benchmark.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// The weights.
+    /// The path of the weights.
     pub model: PathBuf,
-    /// Datasets by name; all when empty.
+    /// Names of the datasets; empty for all.
     pub only: Vec<String>,
-    /// Only each so-manieth schema.
+    /// Measures only every n-th schema.
     pub every: usize,
-    /// The most tokens of an answer.
+    /// The most tokens per answer.
     pub max_tokens: u32,
-    /// Where a line for each schema is written.
+    /// A file for one JSON line per schema.
     pub out: Option<PathBuf>,
 }
 
 impl Options {
-    /// Reads `--model PATH [--only A,B] [--every N] [--max-tokens N] [--out FILE]`.
+    /// Parses `--model PATH [--only A,B] [--every N] [--max-tokens N] [--out FILE]`.
     pub fn parse(arguments: &[String]) -> Result<Options> {
         let mut options = Options { every: 1, max_tokens: 400, ..Options::default() };
         for pair in arguments.chunks(2) {
@@ -69,7 +69,7 @@ struct Dataset {
     schemas: Vec<(String, Value)>,
 }
 
-/// The seeds' own schemas first, then the corpus.
+/// Reads the schemas of the fixtures first, then those of the corpus.
 fn datasets(folder: &Path) -> Result<Vec<Dataset>> {
     let seeds = fixtures::all().into_iter().map(|fixture| {
         let schema = fixture.output_schema().clone();
@@ -92,12 +92,15 @@ fn datasets(folder: &Path) -> Result<Vec<Dataset>> {
     Ok(found)
 }
 
-/// What became of one schema.
+/// The outcome for one schema.
 struct Row {
     valid: bool,
+    /// Whether the schema compiled to a grammar.
     compiled: bool,
+    /// Why the run failed; empty for a valid answer.
     reason: String,
     receipt: Receipt,
+    /// Required strings and arrays that are empty.
     empty: usize,
     elapsed: Duration,
     value: Value,
@@ -154,6 +157,7 @@ pub fn run(corpora: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Formats the table row of a dataset.
 fn summary(name: &str, rows: &[Row]) -> String {
     let count = |holds: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| holds(row)).count();
     let share = |part: usize| format!("{part} ({:.1} %)", 100.0 * part as f64 / rows.len().max(1) as f64);
@@ -175,7 +179,7 @@ fn summary(name: &str, rows: &[Row]) -> String {
     )
 }
 
-/// One schema through the whole engine, as a user's run would go.
+/// Performs one run with the schema as contract, through the whole engine.
 async fn answer(schema: &Value, limits: &Value, rung: &LadderRung) -> Result<Row> {
     let start = Instant::now();
     let row = |valid, compiled, reason: String, receipt| Row {
@@ -201,11 +205,11 @@ async fn answer(schema: &Value, limits: &Value, rung: &LadderRung) -> Result<Row
     Ok(match outcome {
         Outcome::Completed(success) => {
             let value = success.result_data.unwrap_or_default();
-            let judge = Schema::compile(schema)?;
-            if !judge.is_valid(&value) {
+            let compiled_schema = Schema::compile(schema)?;
+            if !compiled_schema.is_valid(&value) {
                 bail!("an invalid success: {value}");
             }
-            let empty = empties(schema, schema, &value);
+            let empty = count_empty(schema, schema, &value);
             Row { empty, value, ..row(true, compiled, String::new(), success.receipt) }
         }
         Outcome::Failed(failure) => {
@@ -217,19 +221,19 @@ async fn answer(schema: &Value, limits: &Value, rung: &LadderRung) -> Result<Row
     })
 }
 
-/// Required strings and arrays that are empty: valid, and worth nothing.
-fn empties(root: &Value, schema: &Value, value: &Value) -> usize {
+/// Counts the required strings and arrays that are empty: valid, but useless to a caller.
+fn count_empty(root: &Value, schema: &Value, value: &Value) -> usize {
     let target = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
     let schema = target.unwrap_or(schema);
     let is_empty = |value: &Value| *value == json!("") || *value == json!([]);
     match value {
-        Value::Array(items) => items.iter().map(|item| empties(root, &schema["items"], item)).sum(),
+        Value::Array(items) => items.iter().map(|item| count_empty(root, &schema["items"], item)).sum(),
         Value::Object(members) => {
             let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let here = required.filter(|name| members.get(*name).is_some_and(is_empty)).count();
-            let below =
-                members.iter().map(|(name, member)| empties(root, &schema["properties"][name], member));
-            here + below.sum::<usize>()
+            let own = required.filter(|name| members.get(*name).is_some_and(is_empty)).count();
+            let nested =
+                members.iter().map(|(name, member)| count_empty(root, &schema["properties"][name], member));
+            own + nested.sum::<usize>()
         }
         _ => 0,
     }

@@ -1,8 +1,16 @@
-//! Slipform's benchmarks: accuracy and speed beside the peers, in one run.
+//! Benchmarks of Slipform: accuracy, speed and overhead, each beside its peers in the same run.
 //!
-//! The corpora are read in place from the folder beside the checkout; without them there is nothing to
-//! measure, and every entry point says so. Scoring is a library so that a test can hold the accuracy to
-//! its targets.
+//! `cargo xtask bench NAME` installs the peers and runs one benchmark.
+//!
+//! - [`corpus`]: reads the text corpora from `../shared/corpora` beside the checkout.
+//! - [`accuracy`]: scores an extractor on every corpus. A library, so that `tests/accuracy.rs` checks the targets.
+//! - [`peers`]: the other extractors. [`report`]: the accuracy table.
+//! - [`speed`]: extraction speed beside the Rust and scripted peers, and on hostile texts.
+//! - [`correction`]: tokens per corrected result. [`overhead`]: CPU time per run beside a bare client and Instructor.
+//! - [`grammar`]: real schemas answered by the embedded model. [`embedded`]: its speed beside llama.cpp.
+//! - [`context`]: builds the run that these benchmarks perform.
+//!
+//! Not in this crate: the load on a coordinator (`benches/queue`) and the conformance benchmark (`benches/conformance`).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 #![allow(missing_docs, reason = "an internal tool")]
 

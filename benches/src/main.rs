@@ -1,4 +1,4 @@
-//! `slipform-benches extract|correction|overhead`: run by `cargo xtask bench`.
+//! The command `slipform-benches`, which `cargo xtask bench` runs: one subcommand per benchmark.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 
 use anyhow::{Result, bail};
@@ -15,14 +15,12 @@ fn main() -> Result<()> {
             return embedded::run(model.as_ref(), python.as_ref());
         }
         Some("overhead-server") => {
-            return overhead::serve(arguments.get(1).is_some_and(|form| form == "whole"));
+            return overhead::serve(arguments.get(1).is_some_and(|mode| mode == "whole"));
         }
         _ => {}
     }
     let Some(folder) = corpus::folder() else {
-        bail!(
-            "the corpora are not beside this checkout (../shared/corpora); nothing can be measured without them"
-        )
+        bail!("corpora not found; put them in ../shared/corpora beside the checkout")
     };
     match arguments.first().map(String::as_str) {
         Some("extract") => {

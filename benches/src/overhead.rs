@@ -1,5 +1,5 @@
-//! What a run costs beyond the call itself: CPU time beside a bare HTTP client that also parses and
-//! validates, and beside Instructor, against one scripted server in another process.
+//! The CPU time of a run beside a bare HTTP client that also parses and validates, and beside Instructor. A scripted
+//! server in another process answers all of them.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -16,11 +16,11 @@ use slipform_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome
 
 use crate::context::context;
 
-/// Calls a round, after a tenth as many to warm up.
+/// Calls per round, after a tenth as many to warm up.
 const CALLS: usize = 1_000;
 const INSTRUCTOR_CALLS: usize = 200;
 
-/// Rounds of interleaved measurement; the cheapest of each side counts, since noise only adds.
+/// Rounds of interleaved measurement. The cheapest round of each side counts, since noise only adds time.
 const ROUNDS: usize = 5;
 
 const PROMPT: &str = "Review the change and list every issue with file, severity and message.";
@@ -44,7 +44,7 @@ fn schema() -> Value {
     })
 }
 
-/// An answer of two KiB.
+/// Builds an answer of at least 2 KiB.
 fn answer() -> String {
     let mut issues = Vec::new();
     loop {
@@ -62,14 +62,14 @@ fn answer() -> String {
     }
 }
 
-/// The server's side: answers until its parent goes away, streamed where that is asked for or always whole.
-pub fn serve(whole: bool) -> Result<()> {
+/// Runs the scripted server until its stdin closes. With `is_whole` it never streams.
+pub fn serve(is_whole: bool) -> Result<()> {
     let script = Script::respond(move |request, _| {
-        // Instructor asks for a tool call.
+        // Only Instructor sends tools.
         let is_tool = request.body.get("tools").is_some();
         let step = if is_tool { Step::tool("Review", answer().as_str()) } else { Step::text(answer()) };
         let step = step.usage(300, 600);
-        if whole { step.plain_only() } else { step }
+        if is_whole { step.plain_only() } else { step }
     });
     let server = ScriptedServer::start(script.without_record());
     println!("{}", server.base_url());
@@ -84,9 +84,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(form: &str) -> Result<Server> {
+    fn start(mode: &str) -> Result<Server> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["overhead-server", form])
+            .args(["overhead-server", mode])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -103,31 +103,31 @@ impl Drop for Server {
     }
 }
 
-/// CPU time of this thread so far, in nanoseconds. Everything measured here runs on it.
+/// Returns the CPU time of this thread in nanoseconds. All measured code runs on this thread.
 fn cpu_nanoseconds() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")
         .context("reading /proc/thread-self/schedstat")?;
     text.split_whitespace().next().and_then(|field| field.parse().ok()).context("schedstat has no figure")
 }
 
-/// The bare client: post, read, parse, validate.
-struct Bare {
+/// The bare client: sends a request, reads, parses and validates the response.
+struct BareClient {
     client: reqwest::Client,
     url: String,
     schema: Schema,
-    streamed: bool,
+    is_streamed: bool,
 }
 
-impl Bare {
+impl BareClient {
     async fn call(&self) -> Result<()> {
         let messages = json!([{"role": "user", "content": PROMPT}]);
-        let body = json!({"model": "m", "messages": messages, "stream": self.streamed}).to_string();
+        let body = json!({"model": "m", "messages": messages, "stream": self.is_streamed}).to_string();
         let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
         let body = request.send().await?.bytes().await?;
-        let text = if self.streamed { streamed_text(&body)? } else { plain_text(&body)? };
+        let text = if self.is_streamed { streamed_text(&body)? } else { plain_text(&body)? };
         let value: Value = serde_json::from_str(&text)?;
         if !self.schema.is_valid(&value) {
-            bail!("the answer is not valid");
+            bail!("the answer is invalid");
         }
         Ok(())
     }
@@ -150,13 +150,13 @@ fn streamed_text(body: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// Ours: a whole run, from the context to the receipt.
-struct Ours {
+/// A whole Slipform run, from the context to the receipt.
+struct SlipformRun {
     context: RunContext,
 }
 
-impl Ours {
-    fn new(base_url: &str) -> Result<Ours> {
+impl SlipformRun {
+    fn new(base_url: &str) -> Result<SlipformRun> {
         let mut config = BackendConfig::new("scripted", BackendKind::OpenAi);
         config.base_url = Some(base_url.to_owned());
         config.model = Some("m".to_owned());
@@ -165,7 +165,7 @@ impl Ours {
         let blueprint =
             Blueprint { name: "reviewer".into(), output_schema: Some(schema()), ..Blueprint::default() };
         let tier = TierBackend { tier: "default".into(), backend: config.info(capabilities, None) };
-        Ok(Ours {
+        Ok(SlipformRun {
             context: context(blueprint, OptionsPatch::default(), PROMPT, LadderRung { tier, backend })?,
         })
     }
@@ -179,7 +179,8 @@ impl Ours {
     }
 }
 
-async fn measured<F: Future<Output = Result<()>>>(call: impl Fn() -> F) -> Result<f64> {
+/// Measures the CPU time of a call in microseconds.
+async fn measure<F: Future<Output = Result<()>>>(call: impl Fn() -> F) -> Result<f64> {
     for _ in 0..CALLS / 10 {
         call().await?;
     }
@@ -190,19 +191,19 @@ async fn measured<F: Future<Output = Result<()>>>(call: impl Fn() -> F) -> Resul
     Ok((cpu_nanoseconds()? - start) as f64 / CALLS as f64 / 1_000.0)
 }
 
-/// Our CPU time and the bare client's, in microseconds a call, on one form of reply.
-async fn beside_bare(server: &Server, streamed: bool) -> Result<(f64, f64)> {
-    let ours = Ours::new(&server.base_url)?;
-    let bare = Bare {
+/// Returns the CPU time per call of Slipform and of the bare client, in microseconds.
+async fn cpu_per_call(server: &Server, is_streamed: bool) -> Result<(f64, f64)> {
+    let ours = SlipformRun::new(&server.base_url)?;
+    let bare = BareClient {
         client: reqwest::Client::builder().tcp_nodelay(true).build()?,
         url: format!("{}/chat/completions", server.base_url),
         schema: Schema::compile(&schema())?,
-        streamed,
+        is_streamed,
     };
     let mut best = (f64::MAX, f64::MAX);
     for _ in 0..ROUNDS {
-        best.0 = best.0.min(measured(|| ours.call()).await?);
-        best.1 = best.1.min(measured(|| bare.call()).await?);
+        best.0 = best.0.min(measure(|| ours.call()).await?);
+        best.1 = best.1.min(measure(|| bare.call()).await?);
     }
     Ok(best)
 }
@@ -211,30 +212,29 @@ async fn beside_bare(server: &Server, streamed: bool) -> Result<(f64, f64)> {
 pub fn run(python: Option<&Path>) -> Result<()> {
     let (whole, streamed) = (Server::start("whole")?, Server::start("streamed")?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (ours_whole, bare_whole) = runtime.block_on(beside_bare(&whole, false))?;
-    let (ours_streamed, bare_streamed) = runtime.block_on(beside_bare(&streamed, true))?;
+    let (ours_whole, bare_whole) = runtime.block_on(cpu_per_call(&whole, false))?;
+    let (ours_streamed, bare_streamed) = runtime.block_on(cpu_per_call(&streamed, true))?;
     let theirs = python.map(|python| instructor(python, &whole.base_url)).transpose()?;
     println!(
         "\n## Overhead: CPU time per call in µs, answer of {} bytes, server without delay\n",
         answer().len()
     );
+    println!("| response | Slipform run | bare client, parsed and validated | ratio |\n|---|---|---|---|");
+    println!("| whole | {ours_whole:.0} | {bare_whole:.0} | {:.2} |", ours_whole / bare_whole);
     println!(
-        "| the server answers | a whole run of ours | bare client, parsed and validated | ours is |\n|---|---|---|---|"
-    );
-    println!("| whole | {ours_whole:.0} | {bare_whole:.0} | {:.2} of it |", ours_whole / bare_whole);
-    println!(
-        "| streamed, an event for every 16 bytes | {ours_streamed:.0} | {bare_streamed:.0} | {:.2} of it |",
+        "| streamed, one event per 16 bytes | {ours_streamed:.0} | {bare_streamed:.0} | {:.2} |",
         ours_streamed / bare_streamed
     );
     match theirs {
         Some(theirs) => {
-            println!("\nInstructor (whole): {theirs:.0}; ours is {:.1} times less", theirs / ours_whole)
+            println!("\nInstructor (whole): {theirs:.0}, {:.1} times the Slipform run", theirs / ours_whole)
         }
         None => println!("\nInstructor is not installed"),
     }
     Ok(())
 }
 
+/// Measures an Instructor call in microseconds of CPU time.
 fn instructor(python: &Path, base_url: &str) -> Result<f64> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/instructor_overhead.py");
     let output = Command::new(python)

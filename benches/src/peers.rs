@@ -1,4 +1,4 @@
-//! The peers: two Rust crates called directly, two scripted ones run in their own interpreters.
+//! The peers of the extractor: two Rust crates, and two libraries that run in a Python or Node process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,71 +12,72 @@ use serde_json::{Value, json};
 
 use crate::accuracy::Answer;
 
-/// Answers of a peer by text.
+/// The answers of a peer, by text.
 pub type Answers = HashMap<String, Answer>;
 
-/// A peer and how to ask it.
+/// Another extractor.
 pub struct Peer {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: PeerKind,
 }
 
-pub enum Kind {
+/// How a peer is called.
+pub enum PeerKind {
     /// A Rust crate.
     Linked(fn(&str) -> Answer),
-    /// A script that reads texts and writes answers, one JSON line each.
+    /// A script that reads texts and writes answers, one per JSON line.
     Scripted { program: PathBuf, script: &'static str },
 }
 
-/// All peers that can be asked here. Those whose interpreter or package is missing are named.
+/// Returns the installed peers, and prints the names of the others.
 pub fn all() -> Vec<Peer> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let installed = root.join("../target/peers");
     let mut peers = vec![
         Peer {
             name: "llm_json",
-            kind: Kind::Linked(|text| llm_json::loads(text, &llm_json::RepairOptions::default()).ok()),
+            kind: PeerKind::Linked(|text| llm_json::loads(text, &llm_json::RepairOptions::default()).ok()),
         },
         Peer {
             name: "rs jsonrepair",
-            kind: Kind::Linked(|text| jsonrepair::loads(text, &jsonrepair::Options::default()).ok()),
+            kind: PeerKind::Linked(|text| jsonrepair::loads(text, &jsonrepair::Options::default()).ok()),
         },
     ];
     let python = installed.join("python/bin/python");
     if python.is_file() {
         peers.push(Peer {
             name: "json_repair",
-            kind: Kind::Scripted { program: python, script: "json_repair_peer.py" },
+            kind: PeerKind::Scripted { program: python, script: "json_repair_peer.py" },
         });
     } else {
-        println!("(python json_repair is not installed; cargo xtask bench extract installs it)");
+        println!("(python json_repair not found; run `cargo xtask bench extract` to install it)");
     }
     if installed.join("node/node_modules/jsonrepair").is_dir() {
         peers.push(Peer {
             name: "npm jsonrepair",
-            kind: Kind::Scripted { program: "node".into(), script: "jsonrepair_peer.mjs" },
+            kind: PeerKind::Scripted { program: "node".into(), script: "jsonrepair_peer.mjs" },
         });
     } else {
-        println!("(npm jsonrepair is not installed; cargo xtask bench extract installs it)");
+        println!("(npm jsonrepair not found; run `cargo xtask bench extract` to install it)");
     }
     peers
 }
 
 impl Peer {
-    /// Asks for all texts, and how long a scripted peer took by its own clock.
-    pub fn ask(&self, texts: &[String]) -> Result<(Answers, Option<f64>)> {
+    /// Extracts all texts. Returns the answers, and the seconds that a scripted peer reports.
+    pub fn answers_for(&self, texts: &[String]) -> Result<(Answers, Option<f64>)> {
         match &self.kind {
-            Kind::Linked(run) => {
-                let quiet = std::panic::take_hook();
+            PeerKind::Linked(run) => {
+                let hook = std::panic::take_hook();
                 std::panic::set_hook(Box::new(|_| {}));
                 let answers = texts
                     .iter()
                     .map(|text| (text.clone(), catch_unwind(AssertUnwindSafe(|| run(text))).ok().flatten()))
                     .collect();
-                std::panic::set_hook(quiet);
+                std::panic::set_hook(hook);
                 Ok((answers, None))
             }
-            Kind::Scripted { program, script } => run_script(program, script, texts),
+            PeerKind::Scripted { program, script } => run_script(program, script, texts),
         }
     }
 }
@@ -106,7 +107,7 @@ fn run_script(program: &Path, script: &str, texts: &[String]) -> Result<(Answers
     let lines = fs::read_to_string(&output)?;
     let mut texts = texts.iter();
     for line in lines.lines() {
-        // An answer nested too deeply to be read counts as none.
+        // An answer that is nested too deeply to parse counts as no answer.
         let row: Value = serde_json::from_str(line).unwrap_or_default();
         if let Some(total) = row["seconds"].as_f64() {
             seconds = Some(total);

@@ -1,4 +1,4 @@
-//! The accuracy table, and the rows we disagree with.
+//! Prints the accuracy table and the rows that Slipform misses.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,18 +8,18 @@ use serde_json::Value;
 use slipform_extract::{Options, Outcome, extract};
 use slipform_schema::Cache;
 
-use crate::accuracy::{Answer, Line, Tally, measure};
+use crate::accuracy::{Answer, Score, Tally, measure};
 use crate::corpus::{self, Row};
 use crate::peers;
 
-/// Our own answer for a row.
-pub fn ours(cache: &Cache) -> impl FnMut(&Row, bool) -> Answer + '_ {
-    |row, strict| {
+/// Returns a function that extracts the value of a row with Slipform.
+pub fn slipform_answers(cache: &Cache) -> impl FnMut(&Row, bool) -> Answer + '_ {
+    |row, is_strict| {
         let schema = match &row.schema {
             Some(schema) => Some(cache.compile(schema).ok()?),
             None => None,
         };
-        let options = if strict { Options::default() } else { Options::lenient() };
+        let options = if is_strict { Options::default() } else { Options::lenient() };
         match extract(&row.input, schema.as_ref(), &options) {
             Outcome::Valid(extraction) => Some(extraction.value),
             _ => None,
@@ -27,50 +27,51 @@ pub fn ours(cache: &Cache) -> impl FnMut(&Row, bool) -> Answer + '_ {
     }
 }
 
-/// Prints the table: a line a measure, a column an extractor.
+/// Prints the table: one line per measure, one column per extractor.
 pub fn accuracy(folder: &Path, with_peers: bool) -> Result<()> {
     let cache = Cache::default();
     let reasons = reasons();
     let mut misses = Vec::new();
-    let (lines, silent) =
-        measure(folder, ours(&cache), |name, row, _| misses.push((name.to_owned(), row.id.clone())))?;
-    let mut columns: Vec<(&str, Vec<Line>, Tally)> = vec![("slipform", lines, silent)];
+    let (scores, silent_errors) = measure(folder, slipform_answers(&cache), |name, row, _| {
+        misses.push((name.to_owned(), row.id.clone()))
+    })?;
+    let mut columns: Vec<(&str, Vec<Score>, Tally)> = vec![("slipform", scores, silent_errors)];
     if with_peers {
         let texts = corpus::all_texts(folder)?;
         for peer in peers::all() {
-            let (answers, _) = peer.ask(&texts)?;
+            let (answers, _) = peer.answers_for(&texts)?;
             let answer = |row: &Row, _: bool| answers.get(&row.input).cloned().flatten();
-            let (lines, silent) = measure(folder, answer, |_, _, _| {})?;
-            columns.push((peer.name, lines, silent));
+            let (scores, silent_errors) = measure(folder, answer, |_, _, _| {})?;
+            columns.push((peer.name, scores, silent_errors));
         }
     }
-    print!("{:32} {:>5} {:>9}", "right, in %", "rows", "to reach");
+    print!("{:32} {:>5} {:>9}", "right, in %", "rows", "target");
     columns.iter().for_each(|(name, ..)| print!(" {name:>14}"));
     println!();
-    for (index, line) in columns[0].1.iter().enumerate() {
-        print!("{:32} {:>5} {:>9.1}", line.name, line.tally.total, line.target);
-        columns.iter().for_each(|(_, lines, _)| print!(" {:>14.1}", lines[index].tally.percent()));
+    for (index, score) in columns[0].1.iter().enumerate() {
+        print!("{:32} {:>5} {:>9.1}", score.name, score.tally.total, score.target);
+        columns.iter().for_each(|(_, scores, _)| print!(" {:>14.1}", scores[index].tally.percent()));
         println!();
     }
-    print!("{:32} {:>5} {:>9}", "silent wrong, labelled rows", silent.total, "0.5 most");
-    columns.iter().for_each(|(_, _, silent)| print!(" {:>14.2}", silent.percent()));
-    println!("\n\nrows that slipform answers otherwise, and why:");
+    print!("{:32} {:>5} {:>9}", "silent errors, labelled rows", silent_errors.total, "<= 0.5");
+    columns.iter().for_each(|(_, _, silent_errors)| print!(" {:>14.2}", silent_errors.percent()));
+    println!("\n\nrows that slipform answers differently, with the reason:");
     for (name, id) in &misses {
-        println!("  {name}: {id}: {}", reasons.get(id).map_or("not done yet", String::as_str));
+        println!("  {name}: {id}: {}", reasons.get(id).map_or("not implemented", String::as_str));
     }
     Ok(())
 }
 
-/// Why we do not give what a row expects, by row id.
+/// Reads `arguable.json`: the reasons for deliberate differences, by row id.
 fn reasons() -> HashMap<String, String> {
     serde_json::from_str(include_str!("../arguable.json")).unwrap_or_default()
 }
 
-/// Prints the rows of a measure that we miss, in full.
+/// Prints the missed rows of the measures whose name starts with `only`, with input and answers.
 pub fn misses(folder: &Path, only: &str) -> Result<()> {
     let cache = Cache::default();
     let show = |value: &Value| value.to_string().chars().take(600).collect::<String>();
-    measure(folder, ours(&cache), |name, row, given| {
+    measure(folder, slipform_answers(&cache), |name, row, given| {
         if !name.starts_with(only) {
             return;
         }

@@ -1,4 +1,4 @@
-//! How fast: real outputs beside the Rust peers, clean JSON beside a plain parse, hostile texts by size.
+//! Extraction speed: real outputs beside the Rust peers, clean JSON beside a plain parse, hostile texts by size.
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use slipform_schema::Schema;
 use crate::corpus::rows;
 use crate::peers;
 
-/// The real outputs of models.
+/// The corpora with real model outputs.
 const REAL: [&str; 6] = [
     "bfcl_real",
     "bfcl_real_hard",
@@ -23,10 +23,10 @@ const REAL: [&str; 6] = [
     "pydantic_ai_real",
 ];
 
-/// Rounds of interleaved measurement; the fastest of each side counts, since noise only adds.
+/// Rounds of interleaved measurement. The fastest round of each contestant counts, since noise only adds time.
 const ROUNDS: usize = 9;
 
-/// All real outputs.
+/// Reads all real outputs.
 pub fn real_texts(folder: &Path) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for corpus in REAL {
@@ -35,8 +35,8 @@ pub fn real_texts(folder: &Path) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// The fastest of several interleaved runs of each contestant.
-fn race(contestants: &mut [(&str, &mut dyn FnMut())]) -> Vec<(String, Duration)> {
+/// Runs the contestants in turns and returns the fastest time of each.
+fn fastest_times(contestants: &mut [(&str, &mut dyn FnMut())]) -> Vec<(String, Duration)> {
     let mut best = vec![Duration::MAX; contestants.len()];
     for _ in 0..ROUNDS {
         for (index, (_, run)) in contestants.iter_mut().enumerate() {
@@ -52,12 +52,12 @@ fn ratio(theirs: Duration, ours: Duration) -> f64 {
     theirs.as_secs_f64() / ours.as_secs_f64()
 }
 
-/// Real outputs: ours beside the Rust peers, parsed values on both sides.
+/// Measures the real outputs beside the Rust peers, and returns Slipform's rate in bytes per second.
 pub fn real(folder: &Path) -> Result<f64> {
     let texts = real_texts(folder)?;
     let bytes: usize = texts.iter().map(String::len).sum();
     let options = Options::lenient();
-    let results = race(&mut [
+    let results = fastest_times(&mut [
         ("slipform", &mut || {
             for text in &texts {
                 black_box(extract(text, None, &options));
@@ -88,16 +88,16 @@ pub fn real(folder: &Path) -> Result<f64> {
         );
     }
     let fastest_peer = results[1..].iter().map(|(_, time)| *time).min().unwrap_or(ours);
-    println!("  to reach: 1.5 times the fastest Rust peer; reached: {:.2}", ratio(fastest_peer, ours));
+    println!("  target: 1.5 times the fastest Rust peer; measured: {:.2}", ratio(fastest_peer, ours));
     Ok(bytes as f64 / ours.as_secs_f64())
 }
 
-/// Real outputs: the scripted peers, each by its own clock in its own process.
+/// Measures the real outputs with the scripted peers. Each runs in its own process and reports its own time.
 pub fn scripted(folder: &Path, our_rate: f64) -> Result<()> {
     let texts = real_texts(folder)?;
     let bytes: usize = texts.iter().map(String::len).sum();
     for peer in peers::all() {
-        if let (_, Some(seconds)) = peer.ask(&texts)? {
+        if let (_, Some(seconds)) = peer.answers_for(&texts)? {
             let rate = bytes as f64 / seconds;
             println!(
                 "  {:24} {:8.1} MB/s   slipform is {:.0} times as fast",
@@ -107,11 +107,11 @@ pub fn scripted(folder: &Path, our_rate: f64) -> Result<()> {
             );
         }
     }
-    println!("  to reach: 100 times json_repair");
+    println!("  target: 100 times json_repair");
     Ok(())
 }
 
-/// Clean JSON: ours beside serde_json and the same validator.
+/// Measures clean JSON beside `serde_json` with the same validator.
 pub fn clean(folder: &Path) -> Result<()> {
     let mut documents: Vec<(String, Value)> = Vec::new();
     for row in rows(folder, "ollama_real")?.into_iter().chain(rows(folder, "pydantic_ai_real")?) {
@@ -122,7 +122,7 @@ pub fn clean(folder: &Path) -> Result<()> {
     }
     let large = json!({"items": (0..2000).map(|index| json!({"id": index, "name": format!("item {index}"), "price": 1.5, "tags": ["a", "b"], "note": "some longer text that goes on for a while"})).collect::<Vec<_>>()});
     let large_schema = json!({"type": "object", "properties": {"items": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}, "price": {"type": "number"}, "tags": {"type": "array", "items": {"type": "string"}}, "note": {"type": "string"}}, "required": ["id", "name"]}}}, "required": ["items"]});
-    println!("\nclean JSON, parse and validate, to reach: at most 1.3 times a plain parse and validation:");
+    println!("\nclean JSON, parse and validate; target: at most 1.3 times a plain parse and validation");
     for (name, set) in
         [("replies", documents), ("one large document", vec![(large.to_string(), large_schema)])]
     {
@@ -132,14 +132,14 @@ pub fn clean(folder: &Path) -> Result<()> {
                 let plain = jsonschema::options().should_validate_formats(true).build(&schema).ok()?;
                 let value = serde_json::from_str(&text).ok()?;
                 let schema = Schema::compile(&schema).ok()?;
-                // A key that stands twice parses, but it is not clean.
+                // A text with a duplicate key parses, but needs a repair.
                 let is_clean = plain.is_valid(&value)
                     && extract(&text, Some(&schema), &Options::default()).valid().is_some();
                 is_clean.then_some((text, schema, plain))
             })
             .collect();
         let options = Options::default();
-        let results = race(&mut [
+        let results = fastest_times(&mut [
             ("slipform", &mut || {
                 for _ in 0..5 {
                     for (text, schema, _) in &prepared {
@@ -166,7 +166,7 @@ pub fn clean(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Texts made to hurt, by shape.
+/// Texts that provoke quadratic behaviour, each with its name.
 fn hostile(length: usize) -> Vec<(&'static str, String)> {
     let repeat = |unit: &str| unit.repeat(length / unit.len());
     vec![
@@ -202,13 +202,13 @@ fn hostile(length: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Hostile texts: the time per byte must not grow with the size.
+/// Measures how the time per byte of hostile texts grows with their size.
 pub fn linear() -> Vec<(String, f64)> {
     let small = hostile(10 * 1024);
     let large = hostile(1024 * 1024);
     let options = Options::lenient();
     let mut results = Vec::new();
-    println!("\nhostile texts, time per byte at 1 MiB over that at 10 KiB, to reach: at most 1.2:");
+    println!("\nhostile texts, time per byte at 1 MiB divided by that at 10 KiB; target: at most 1.2");
     for ((name, small), (_, large)) in small.iter().zip(&large) {
         let mut small_best = Duration::MAX;
         let mut large_best = Duration::MAX;
@@ -225,7 +225,7 @@ pub fn linear() -> Vec<(String, f64)> {
         let per_byte = |time: Duration, bytes: usize| time.as_secs_f64() / bytes as f64;
         let growth = per_byte(large_best, large.len()) / per_byte(small_best, small.len() * 100);
         println!(
-            "  {name:24} {growth:6.2}   ({:.1} ns a byte at 1 MiB)",
+            "  {name:24} {growth:6.2}   ({:.1} ns per byte at 1 MiB)",
             per_byte(large_best, large.len()) * 1e9
         );
         results.push(((*name).to_owned(), growth));

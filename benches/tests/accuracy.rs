@@ -1,4 +1,4 @@
-//! The accuracy on the corpora, held to its targets. Speed is not asserted anywhere.
+//! Checks the accuracy on the corpora against its targets. No test asserts speed.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use slipform_benches::{accuracy, corpus, report};
@@ -6,32 +6,38 @@ use slipform_extract::{Options, extract};
 use slipform_schema::Cache;
 
 #[test]
-fn every_corpus_reaches_its_target() {
+fn corpora_reach_their_targets() {
     let Some(folder) = corpus::folder() else {
-        println!("SKIPPED: the corpora are not beside this checkout");
+        println!("SKIPPED: corpora not found in ../shared/corpora");
         return;
     };
     let cache = Cache::default();
-    let (lines, silent) = accuracy::measure(&folder, report::ours(&cache), |_, _, _| {}).unwrap();
-    for line in &lines {
+    let (scores, silent_errors) =
+        accuracy::measure(&folder, report::slipform_answers(&cache), |_, _, _| {}).unwrap();
+    for score in &scores {
         println!(
-            "{:32} {:6.2} % of {} (to reach {})",
-            line.name,
-            line.tally.percent(),
-            line.tally.total,
-            line.target
+            "{:32} {:6.2} % of {} (target {})",
+            score.name,
+            score.tally.percent(),
+            score.tally.total,
+            score.target
         );
     }
-    println!("silent wrong: {} of {}", silent.right, silent.total);
-    let short: Vec<_> = lines.iter().filter(|line| line.tally.percent() < line.target).collect();
-    assert!(short.is_empty(), "{short:#?}");
-    assert!(silent.percent() <= 0.5, "{} of {} answers are silently wrong", silent.right, silent.total);
+    println!("silent errors: {} of {}", silent_errors.right, silent_errors.total);
+    let missed: Vec<_> = scores.iter().filter(|score| score.tally.percent() < score.target).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(
+        silent_errors.percent() <= 0.5,
+        "{} of {} answers are silently wrong",
+        silent_errors.right,
+        silent_errors.total
+    );
 }
 
 #[test]
-fn unlabelled_rows_neither_crash_nor_lie() {
+fn extraction_of_any_row_neither_panics_nor_returns_invalid_values() {
     let Some(folder) = corpus::folder() else {
-        println!("SKIPPED: the corpora are not beside this checkout");
+        println!("SKIPPED: corpora not found in ../shared/corpora");
         return;
     };
     let cache = Cache::default();

@@ -1,5 +1,5 @@
-//! The peer of the SQLite store: a loop that writes the same rows and commits them in the same groups, with nothing
-//! around it. No requests, no checks, no answers, nothing read back.
+//! The peer of the SQLite store: a loop that writes the same rows and commits them in groups of the same size. It has no
+//! requests and no checks, and reads nothing back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 
 use crate::work::Bodies;
 
-/// How long the commits that are measured are apart: they should not be a load of their own.
+/// The pause between two measured commits, so that they add little load.
 const COMMIT_EVERY: Duration = Duration::from_millis(5);
 
 const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
@@ -22,14 +22,14 @@ fn open(path: &Path) -> Result<Connection> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // As the store has it.
+    // The same values as in the store.
     connection.pragma_update(None, "cache_size", -4 * 1024)?;
     connection.pragma_update(None, "wal_autocheckpoint", 16_384)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
 
-/// Commits of one small row, in a thread beside whatever else is measured: on the same disk, at the same time.
+/// A thread that measures commits of one small row on the same disk, at the same time as another measurement.
 pub(crate) struct Commits {
     thread: JoinHandle<Result<Vec<f64>>>,
     is_over: Arc<AtomicBool>,
@@ -56,35 +56,35 @@ impl Commits {
         Commits { thread, is_over }
     }
 
-    /// How long they took, in seconds, shortest first.
+    /// Stops the thread and returns the times of its commits in seconds, shortest first.
     pub(crate) fn end(self) -> Result<Vec<f64>> {
         self.is_over.store(true, Ordering::Relaxed);
-        let mut times = self.thread.join().map_err(|_| anyhow!("the commits broke off"))??;
+        let mut times = self.thread.join().map_err(|_| anyhow!("the commit thread panicked"))??;
         times.sort_by(f64::total_cmp);
         Ok(times)
     }
 }
 
-/// A copy of a database that may still have a log beside it.
+/// Copies a database, including changes that are only in its write-ahead log.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     Connection::open(from)?.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
     Ok(())
 }
 
-/// A run as the loop knows it.
+/// The ids of a run.
 struct Ids {
     run: String,
     session: String,
 }
 
-/// Makes so many runs, `in_flight` of them at a time: what is one request elsewhere is one step here, and so many steps
-/// are one commit. The database has the store's tables.
+/// Writes the rows of `runs` runs, `in_flight` of them concurrently. A step is the equivalent of one request, and each
+/// commit contains `steps` of them. The database must have the store's tables and a run.
 pub(crate) fn run(path: &Path, in_flight: usize, steps: usize, runs: usize) -> Result<Duration> {
     let connection = open(path)?;
-    // The start of a run is the largest of its events, and the same for all: it is taken from the store itself.
+    // `run_start` is the largest event and the same for all runs, so it is copied from a run of the store.
     let start: String = connection
         .query_row("SELECT body FROM events WHERE seq = 1 LIMIT 1", [], |row| row.get(0))
-        .context("the store that the tables are from has no run")?;
+        .context("the template database has no run")?;
     let bodies = Bodies::new();
     let began = Instant::now();
     let mut done = 0;
@@ -101,12 +101,13 @@ pub(crate) fn run(path: &Path, in_flight: usize, steps: usize, runs: usize) -> R
     Ok(began.elapsed())
 }
 
-/// Spread like the random ids of the store, so that the indexes are worked as hard.
+/// Returns ids that are spread like the random ids of the store, for the same load on the indexes.
 fn ids(number: usize) -> Ids {
     let spread = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
     Ids { run: format!("run_{spread:012x}"), session: format!("ses_{spread:012x}") }
 }
 
+/// Applies `work` to a group of runs and commits after every `steps` of them.
 fn in_steps(
     connection: &Connection,
     group: &[Ids],

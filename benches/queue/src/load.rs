@@ -1,4 +1,4 @@
-//! The load: as many runs at a time as there are connections, each from its creation to its end.
+//! The load: workers that each create, claim, perform and finish one run after the other over one connection.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::http::{Connection, member};
 use crate::server::{Server, cpu_seconds};
 use crate::work::{Bodies, REQUESTS, SUBMIT};
 
-/// What a load came to.
+/// The duration and CPU time of a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) runs: usize,
@@ -33,15 +33,17 @@ impl Measured {
     }
 }
 
-/// How often a server has committed.
+/// Returns the number of commits of a server.
 pub(crate) async fn commits(server: &Server) -> Result<u64> {
     let mut connection = Connection::open(server.address).await?;
-    let answer = connection.get("/metrics").await?;
-    let line = answer.body.lines().find_map(|line| line.strip_prefix("slipform_commits_total "));
-    line.context("no number of commits in the metrics")?.parse().context("a number of commits that is none")
+    let response = connection.get("/metrics").await?;
+    let line = response.body.lines().find_map(|line| line.strip_prefix("slipform_commits_total "));
+    line.context("no slipform_commits_total in the metrics")?
+        .parse()
+        .context("slipform_commits_total is not a number")
 }
 
-/// A worker: a connection that creates runs and works on them.
+/// A connection that creates runs and performs them as a runner.
 pub(crate) struct Worker {
     pub(crate) connection: Connection,
     runner: String,
@@ -49,7 +51,7 @@ pub(crate) struct Worker {
     text: String,
 }
 
-/// A run that was claimed.
+/// A claimed run with its fencing token.
 pub(crate) struct Claimed {
     pub(crate) run: String,
     token: i64,
@@ -61,16 +63,16 @@ impl Worker {
         Ok(Worker { connection, runner: runner.to_owned(), bodies: bodies.clone(), text: String::new() })
     }
 
-    /// Creates a run; the ids of the run and of its session.
+    /// Creates a run and returns the ids of the run and of its session.
     pub(crate) async fn create(&mut self) -> Result<(String, String)> {
-        let body = self.connection.must("/runs", SUBMIT).await?;
+        let body = self.connection.post_ok("/runs", SUBMIT).await?;
         Ok((member(body, "run_id")?.to_owned(), member(body, "session_id")?.to_owned()))
     }
 
-    /// Claims one run, and waits for it.
+    /// Claims one run with a long poll; `None` if none is available within `wait`.
     pub(crate) async fn claim(&mut self, wait: Duration) -> Result<Option<Claimed>> {
         let body = format!(r#"{{"runner_id":"{}","slots":1,"wait_ms":{}}}"#, self.runner, wait.as_millis());
-        let body = self.connection.must("/runner/claim", &body).await?;
+        let body = self.connection.post_ok("/runner/claim", &body).await?;
         if body == r#"{"claims":[]}"# {
             return Ok(None);
         }
@@ -80,15 +82,15 @@ impl Worker {
         Ok(Some(Claimed { run, token }))
     }
 
-    /// Says what happened in a run, one event a request, and how it ended.
+    /// Appends the events of a run, one per request, and finishes it.
     pub(crate) async fn perform(&mut self, claimed: &Claimed) -> Result<()> {
         let bodies = self.bodies.clone();
         for (number, event) in bodies.appends.iter().enumerate() {
             self.write(claimed, number + 1, [event.as_str()].as_slice());
-            self.connection.must("/runner/append", &self.text).await?;
+            self.connection.post_ok("/runner/append", &self.text).await?;
         }
         self.write(claimed, bodies.appends.len() + 1, &[&bodies.finish[0], &bodies.finish[1]]);
-        self.connection.must("/runner/finish", &self.text).await?;
+        self.connection.post_ok("/runner/finish", &self.text).await?;
         Ok(())
     }
 
@@ -102,8 +104,8 @@ impl Worker {
         );
     }
 
-    /// A whole run: create one, claim the one that has waited longest, work on it.
-    async fn whole(&mut self) -> Result<String> {
+    /// Creates a run, then claims and performs the run that has waited longest. Returns the created session.
+    async fn run_once(&mut self) -> Result<String> {
         let (_, session) = self.create().await?;
         let claimed = loop {
             if let Some(claimed) = self.claim(Duration::from_secs(5)).await? {
@@ -115,14 +117,14 @@ impl Worker {
     }
 }
 
-/// Says hello as a runner.
+/// Registers a runner and returns its id.
 pub(crate) async fn register(address: SocketAddr) -> Result<String> {
     let mut connection = Connection::open(address).await?;
-    let hello = r#"{"name":"load","slots":64,"details":{}}"#;
-    Ok(member(connection.must("/runner/register", hello).await?, "runner_id")?.to_owned())
+    let request = r#"{"name":"load","slots":64,"details":{}}"#;
+    Ok(member(connection.post_ok("/runner/register", request).await?, "runner_id")?.to_owned())
 }
 
-/// Makes so many runs over so many connections; the sessions that were created.
+/// Performs `runs` runs over `connections` connections, and returns the measurement and the created sessions.
 pub(crate) async fn run(server: &Server, connections: usize, runs: usize) -> Result<(Measured, Vec<String>)> {
     let runner = register(server.address).await?;
     let bodies = Arc::new(Bodies::new());
@@ -140,7 +142,7 @@ pub(crate) async fn run(server: &Server, connections: usize, runs: usize) -> Res
             let mut sessions = Vec::new();
             while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
             {
-                sessions.push(worker.whole().await?);
+                sessions.push(worker.run_once().await?);
             }
             anyhow::Ok(sessions)
         };

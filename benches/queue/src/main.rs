@@ -1,8 +1,13 @@
-//! `cargo xtask bench queue`: runs a second through `slipform serve`, over HTTP, beside bare loops that write the same
-//! rows to the same databases in the same run.
+//! `cargo xtask bench queue`: runs per second through `slipform serve` over HTTP, beside bare loops that write the same
+//! rows to the same databases.
 //!
-//! A run is created, claimed, said four things of and finished: seven requests, each answered when it is on the disk.
-//! The server is a process of its own on a real socket. The client (`http.rs`) is one thread of this program.
+//! A run takes seven requests: create, claim, four appends and finish. The server answers each one after its commit is
+//! on disk. The server is a separate process on a real socket; the client is one thread of this program.
+//!
+//! - [`work`]: the agent and the request bodies of a run.
+//! - [`server`]: the measured process. [`http`]: the client's connections. [`load`]: workers that create and finish runs.
+//! - [`latency`]: the time from creation to claim. [`readers`]: event streams beside the load.
+//! - [`bare`]: the SQLite peer, a loop of inserts. [`postgres`]: the PostgreSQL peer, pgbench.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 
 mod bare;
@@ -22,36 +27,36 @@ use anyhow::{Context as _, Result, bail};
 use bare::Commits;
 use latency::quantile;
 use load::Measured;
-use postgres::Private;
+use postgres::PrivateServer;
 use server::{Server, cpu_seconds};
 use work::REQUESTS;
 
-/// Streams that are open beside the load.
+/// The number of event streams that are open during the load.
 const READERS: usize = 1_000;
 
-/// How often memory is looked at, in runs.
+/// The number of runs between two memory samples.
 const MEMORY_EVERY: usize = 5_000;
 
-/// Runs of the memory figure.
+/// The number of runs of `--memory`.
 const MEMORY_RUNS: usize = 100_000;
 
-/// Rounds of us and a peer in turns. All of them are shown: the machine may have other things to do.
+/// Rounds of Slipform and its peer in turns. Every round is printed, since other load on the machine changes figures.
 const ROUNDS: usize = 3;
 
-/// Clients of pgbench: as many as the store has connections, and more. The better of the two counts; with as many as
-/// there are runs at a time it is far slower than with either.
+/// The numbers of pgbench clients: the store's number of connections, and more. The better result counts. With one
+/// client per concurrent run pgbench is far slower.
 const PGBENCH_CLIENTS: [usize; 2] = [12, 32];
 
 struct Options {
     server: PathBuf,
-    /// Runs a round.
+    /// Runs per round.
     runs: usize,
-    /// Runs at a time, each over a connection of its own.
+    /// Concurrent runs, each over a separate connection.
     connections: usize,
     sqlite: bool,
     postgres: bool,
     memory: bool,
-    /// Only the load on SQLite, for a profiler.
+    /// Runs only the load on SQLite, for a profiler.
     only_load: bool,
 }
 
@@ -86,12 +91,15 @@ impl Options {
                 _ => bail!(USAGE),
             }
         }
-        options.server = options.server.canonicalize().context("the server is not built")?;
+        options.server = options
+            .server
+            .canonicalize()
+            .context("server binary not found; run `cargo build --release --package slipform`")?;
         Ok(options)
     }
 }
 
-/// A folder that is gone when this is dropped. Beside the program, and so on a disk and not in memory.
+/// A temporary folder beside the program, so that it is on a disk and not in memory. Dropping it deletes the folder.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -120,14 +128,14 @@ fn main() -> Result<()> {
 
 async fn run(options: &Options, scratch: &Path) -> Result<()> {
     println!(
-        "\n## Queue: {} runs a round, {} at a time, {REQUESTS} requests each, one machine\n",
+        "\n## Queue: {} runs per round, {} concurrent, {REQUESTS} requests each, one machine\n",
         options.runs, options.connections
     );
     if options.only_load {
         let server = Server::start(&options.server, &scratch.join("project"), "load.db")?;
         println!("server {}", server.id());
         let (measured, _) = load::run(&server, options.connections, options.runs).await?;
-        said("slipform, SQLite", &measured);
+        print_measured("slipform, SQLite", &measured);
         return Ok(());
     }
     if options.memory {
@@ -142,10 +150,11 @@ async fn run(options: &Options, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-fn said(name: &str, measured: &Measured) {
+/// Prints the rates and the CPU time of a load.
+fn print_measured(name: &str, measured: &Measured) {
     let cpu = |seconds: f64| seconds / measured.runs as f64 * 1e6;
     println!(
-        "{name}: {:.0} runs/s, {:.0} requests/s; CPU a run: server {:.0} µs, client {:.0} µs ({:.0} % of both)",
+        "{name}: {:.0} runs/s, {:.0} requests/s; CPU per run: server {:.0} µs, client {:.0} µs ({:.0} % of the sum)",
         measured.rate(),
         measured.requests(),
         cpu(measured.server_cpu),
@@ -167,11 +176,11 @@ async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
     for round in 0..ROUNDS {
         let committed = load::commits(&server).await?;
         let (measured, _) = load::run(&server, options.connections, options.runs).await?;
-        said("slipform, SQLite, synchronous=FULL", &measured);
+        print_measured("slipform, SQLite, synchronous=FULL", &measured);
         let committed = load::commits(&server).await? - committed;
         let requests = (options.runs * REQUESTS) as f64 / committed as f64;
-        // In the groups that the server made, and in the largest that there could be.
-        for (steps, is_same) in [(requests.round() as usize, true), (options.connections, false)] {
+        // Once in the commit size of the server, and once in the largest possible one.
+        for (steps, is_server_size) in [(requests.round() as usize, true), (options.connections, false)] {
             let path = scratch.join(format!("bare-{round}-{steps}.db"));
             bare::copy(&template, &path)?;
             let cpu = cpu_seconds("self")?;
@@ -179,10 +188,10 @@ async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
             let cpu = (cpu_seconds("self")? - cpu) / options.runs as f64 * 1e6;
             let bare = options.runs as f64 / took.as_secs_f64();
             println!(
-                "bare loop, {steps} requests a commit: {bare:.0} runs/s, CPU {cpu:.0} µs a run; ours is {:.0} % of it",
+                "bare loop, {steps} requests per commit: {bare:.0} runs/s, CPU {cpu:.0} µs per run; slipform reaches {:.0} %",
                 measured.rate() / bare * 100.0
             );
-            if is_same {
+            if is_server_size {
                 theirs.push(bare);
                 rates.push(measured.rate() / bare);
             } else {
@@ -192,8 +201,8 @@ async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
         ours.push(measured.rate());
     }
     println!(
-        "SQLite, median: {:.0} runs/s (the aim: 2,000), {:.0} % of {:.0} in the same groups (the target: 40 %), {:.0} % of \
-         what groups of {} could do",
+        "SQLite, median: {:.0} runs/s (target: 2,000); {:.0} % of the bare loop's {:.0} with the same commit size (target: \
+         40 %), {:.0} % of it with {} requests per commit",
         median(&mut ours),
         median(&mut rates) * 100.0,
         median(&mut theirs),
@@ -205,9 +214,9 @@ async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
     let (alone, _) = load::run(&server, options.connections, options.runs).await?;
     let followed = readers::measure(&server, options.connections, READERS, ROUNDS).await?;
     println!();
-    said(&format!("with {READERS} readers of streams"), &followed.measured);
+    print_measured(&format!("with {READERS} event streams"), &followed.measured);
     println!(
-        "{} of {} readers saw every event in order; {:.0} % of the {:.0} runs/s without them; memory {before:.0} → {:.0} MiB",
+        "{} of {} readers received every event in order; {:.0} % of the {:.0} runs/s without them; memory {before:.0} → {:.0} MiB",
         followed.complete,
         followed.readers,
         followed.measured.rate() / alone.rate() * 100.0,
@@ -217,66 +226,67 @@ async fn sqlite(options: &Options, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How long a run waits for a runner that waits for it, in commits that are made on the same disk at the same time.
+/// Measures the time from the creation of a run to its claim by a waiting runner. The unit is the time of a durable
+/// commit on the same disk at the same time.
 async fn dispatch(options: &Options, scratch: &Path, server: &Server, rate: f64) -> Result<()> {
     println!();
-    let (mut middles, mut worsts) = (Vec::new(), Vec::new());
+    let (mut medians, mut tails) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let commits = Commits::start(scratch.join(format!("commit-{round}.db")));
         let latencies = latency::measure(server, options.connections / 2, rate, options.runs).await?;
         let commits = commits.end()?;
         let commit = quantile(&commits, 0.5);
-        let (middle, worst) = (quantile(&latencies, 0.5), quantile(&latencies, 0.99));
+        let (p50, p99) = (quantile(&latencies, 0.5), quantile(&latencies, 0.99));
         println!(
-            "dispatch at {rate:.0} runs/s: p50 {:.2} ms, p99 {:.2} ms; a durable commit beside it {:.2} ms, p99 {:.2}: {:.1} \
-             and {:.1} of them",
-            middle * 1e3,
-            worst * 1e3,
+            "dispatch at {rate:.0} runs/s: p50 {:.2} ms, p99 {:.2} ms; a durable commit {:.2} ms, p99 {:.2} ms: p50 \
+             {:.1} and p99 {:.1} commits",
+            p50 * 1e3,
+            p99 * 1e3,
             commit * 1e3,
             quantile(&commits, 0.99) * 1e3,
-            middle / commit,
-            worst / commit
+            p50 / commit,
+            p99 / commit
         );
-        middles.push(middle / commit);
-        worsts.push(worst / commit);
+        medians.push(p50 / commit);
+        tails.push(p99 / commit);
     }
     println!(
-        "dispatch, median: p50 {:.1} commits (the target: 3), p99 {:.1} (the target: 15)",
-        median(&mut middles),
-        median(&mut worsts)
+        "dispatch, median: p50 {:.1} commits (target: 3), p99 {:.1} commits (target: 15)",
+        median(&mut medians),
+        median(&mut tails)
     );
     Ok(())
 }
 
 async fn postgres(options: &Options, scratch: &Path) -> Result<()> {
-    let Some(private) = Private::start(&scratch.join("postgres"))? else {
-        println!("\nPostgreSQL is not installed");
+    let Some(database_server) = PrivateServer::start(&scratch.join("postgres"))? else {
+        println!("\nPostgreSQL not found; its part is skipped");
         return Ok(());
     };
     let project = scratch.join("project");
-    let peer = private.database("peer")?;
+    let peer = database_server.create_database("peer")?;
     {
         let server = Server::start(&options.server, &project, &peer)?;
         load::run(&server, 1, 1).await?;
     }
-    let server = Server::start(&options.server, &project, &private.database("ours")?)?;
+    let server = Server::start(&options.server, &project, &database_server.create_database("ours")?)?;
     println!();
     load::run(&server, options.connections, options.runs / 8).await?;
     let (mut ours, mut theirs, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let mut bench = f64::MIN;
         for clients in PGBENCH_CLIENTS {
-            bench = bench.max(private.pgbench("peer", clients, options.runs / 2)?);
+            bench = bench.max(database_server.pgbench("peer", clients, options.runs / 2)?);
         }
         let (measured, _) = load::run(&server, options.connections, options.runs / 2).await?;
-        said("slipform, PostgreSQL", &measured);
-        println!("pgbench: {bench:.0} runs/s; ours is {:.0} % of it", measured.rate() / bench * 100.0);
+        print_measured("slipform, PostgreSQL", &measured);
+        println!("pgbench: {bench:.0} runs/s; slipform reaches {:.0} %", measured.rate() / bench * 100.0);
         ours.push(measured.rate());
         theirs.push(bench);
         rates.push(measured.rate() / bench);
     }
     println!(
-        "PostgreSQL, median: {:.0} runs/s, {:.0} % of {:.0} (the target: 60 %)",
+        "PostgreSQL, median: {:.0} runs/s, {:.0} % of pgbench's {:.0} (target: 60 %)",
         median(&mut ours),
         median(&mut rates) * 100.0,
         median(&mut theirs)

@@ -1,4 +1,4 @@
-//! The server that is measured: `slipform serve`, a process of its own.
+//! The measured server: `slipform serve` in a separate process.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::work::AGENT;
 
-/// A server that runs until this is dropped.
+/// A running server. Dropping it terminates the process.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -29,15 +29,15 @@ impl Server {
             .spawn()
             .with_context(|| format!("starting {}", program.display()))?;
         let mut lines = BufReader::new(child.stderr.take().context("no stderr")?).lines();
-        let mut said = String::new();
+        let mut last_line = String::new();
         let address = loop {
-            let Some(line) = lines.next() else { bail!("the server did not start: {said}") };
-            said = line?;
-            if let Some((_, rest)) = said.split_once("listening on http://") {
+            let Some(line) = lines.next() else { bail!("the server did not start: {last_line}") };
+            last_line = line?;
+            if let Some((_, rest)) = last_line.split_once("listening on http://") {
                 break rest.split(' ').next().unwrap_or(rest).parse()?;
             }
         };
-        // What it says later must not fill the pipe.
+        // An unread pipe would fill up and block the server.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Server { child, address })
     }
@@ -46,7 +46,7 @@ impl Server {
         self.child.id()
     }
 
-    /// What it holds in memory, in MiB.
+    /// Returns the resident memory of the server in MiB.
     pub(crate) fn memory_mib(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
@@ -57,18 +57,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Politely, so that the database is closed.
+        // SIGTERM lets the server close its database.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
 }
 
-/// CPU time that a process has used, in seconds.
+/// Returns the CPU time that a process has used, in seconds.
 pub(crate) fn cpu_seconds(process: &str) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
     let mut fields = rest.split_whitespace().skip(11);
     let mut next = || fields.next().and_then(|field| field.parse::<f64>().ok()).context("no times in stat");
-    // In hundredths of a second, whatever the machine.
+    // Linux reports these times in hundredths of a second on all machines.
     Ok((next()? + next()?) / 100.0)
 }

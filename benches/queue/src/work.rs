@@ -1,8 +1,8 @@
-//! What a run consists of: an agent with a contract, and events of the size that real ones have.
+//! The agent and the request bodies of a run, with events of realistic size.
 
 use serde_json::json;
 
-/// The agent, with a contract that every result is held against.
+/// The agent file. Its output schema makes the server validate every result.
 pub(crate) const AGENT: &str = r#"name: reviewer
 description: Reviews a change
 system_prompt: You are a thorough code reviewer. Say what is wrong, where, and what to do about it.
@@ -24,20 +24,20 @@ output_schema:
 /// The body of `POST /runs`.
 pub(crate) const SUBMIT: &str = r#"{"type":"start_session","agent_name":"reviewer","prompt":"Review the change and list every issue with its file and severity."}"#;
 
-/// The events that a runner says one by one.
+/// The number of events that a runner appends one by one.
 pub(crate) const APPENDS: usize = 4;
 
-/// Events of a run: its start, those of the runner, a result and the end.
+/// Events per run: `run_start`, the appended ones, `result` and `run_completed`.
 pub(crate) const EVENTS: usize = 1 + APPENDS + 2;
 
-/// Requests of a run: create, claim, four appends, finish.
+/// Requests per run: create, claim, four appends, finish.
 pub(crate) const REQUESTS: usize = 2 + APPENDS + 1;
 
-/// The bodies that a runner sends, without run, token and number.
+/// The events that a runner sends, as JSON texts.
 pub(crate) struct Bodies {
-    /// One event each.
+    /// One event per append request.
     pub(crate) appends: [String; APPENDS],
-    /// The last two events.
+    /// The two events of the finish request.
     pub(crate) finish: [String; 2],
 }
 
@@ -53,7 +53,7 @@ impl Bodies {
             "reply": {"text": "I read the file that the change touches first.", "tool_calls": [call],
                       "stop": {"reason": "tool_calls"}, "usage": usage, "model": "qwen3-8b-instruct"}});
         let tool = json!({"event_type": "post_tool", "call_id": "call_1", "tool_name": "read_file",
-            "tool_output": "fn write(rows: &[Row]) -> Result<i64, Error> {\n    let last = rows.len();\n    for row in rows {\n        let _ = insert(row);\n    }\n    Ok(last as i64)\n}\n// The error of insert is dropped here, and nobody learns of it.\n"});
+            "tool_output": "fn write(rows: &[Row]) -> Result<i64, Error> {\n    let last = rows.len();\n    for row in rows {\n        let _ = insert(row);\n    }\n    Ok(last as i64)\n}\n// The error of insert is dropped here and never reported.\n"});
         let text = "{\"summary\": \"One error is dropped.\", \"issues\": [{\"file\": \"src/store/journal.rs\", \"severity\": \"high\"}]}";
         let answers = json!({"event_type": "message", "role": "assistant", "content": text,
             "reply": {"text": text, "stop": {"reason": "finished"}, "usage": usage, "model": "qwen3-8b-instruct"}});

@@ -265,7 +265,10 @@ fn restricted_schema(context: &RequestContext<'_>, plan: &Plan, shown: &Value) -
     let Blueprint { cites, changes, .. } = &*context.task.blueprint;
     let exact = context.task.under_grammar.clone().or_else(|| {
         let own = context.task.contract.as_ref()?.own_response_type()?;
-        universal::exact_schema(own.name(), &criteria::criteria(&context.tools.decided, &context.tools.undecided))
+        universal::exact_schema(
+            own.name(),
+            &criteria::criteria(&context.tools.decided, &context.tools.undecided),
+        )
     });
     if exact.is_none() && cites.is_empty() && changes.is_empty() {
         return None;

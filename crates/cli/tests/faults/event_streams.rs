@@ -22,7 +22,7 @@ const JOBS: usize = 40;
 /// The number of readers of the stream of all sessions.
 const GLOBAL_READERS: usize = 3;
 
-/// How often the single coordinator is killed.
+/// The number of kills of the single coordinator.
 const KILLS: usize = 5;
 
 #[test]

@@ -66,7 +66,7 @@ impl Records {
             let same = stored.iter().zip(served).take_while(|(stored, served)| stored == served).count();
             if same < stored.len().max(served.len()) {
                 let (stored, served) = (stored.get(same), served.get(same));
-                problems.push(format!("{session}, event {same}: API {served:?}, database {stored:?}"));
+                problems.push(format!("{session} after event {same}: API {served:?}, database {stored:?}"));
             }
         }
         problems

@@ -60,7 +60,11 @@ pub(crate) fn check_invariants(case: &Case, record: &RunRecord) -> Result<(), St
                     )?;
                     if universal::is_universal(&schema) {
                         let own = case.blueprint["response_type"].as_str();
-                        check_equal("unpaired", &json!([]), &json!(universal::pairing_violations(data, own).lines()))?;
+                        check_equal(
+                            "unpaired",
+                            &json!([]),
+                            &json!(universal::pairing_violations(data, own).lines()),
+                        )?;
                     }
                 }
                 (None, None, Some(_)) => {}
@@ -105,7 +109,11 @@ fn check_failure_response(case: &Case, response: Option<&Value>) -> Result<(), S
     let response = response.ok_or("a universal contract's failure without a response")?;
     check_equal("a response's violations", &json!([]), &json!(schema.violations(response).lines()))?;
     let own = case.blueprint["response_type"].as_str();
-    check_equal("an unpaired response", &json!([]), &json!(universal::pairing_violations(response, own).lines()))
+    check_equal(
+        "an unpaired response",
+        &json!([]),
+        &json!(universal::pairing_violations(response, own).lines()),
+    )
 }
 
 /// Returns whether an event ends a model call, even if only the beginning of the reply was
