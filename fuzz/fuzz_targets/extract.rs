@@ -1,4 +1,5 @@
-//! Any bytes, both modes, with and without a schema: no panic, no invalid success, stable output.
+//! Fuzzes extraction of any bytes in both modes, with and without a schema: it must not panic, must not return an invalid
+//! value, and must extract its own output unchanged.
 #![no_main]
 
 use std::sync::LazyLock;

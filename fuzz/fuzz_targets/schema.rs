@@ -1,4 +1,4 @@
-//! Any schema that parses, against any value: refused or usable, never a crash.
+//! Fuzzes schema compilation, linting and validation: any JSON schema is refused or usable, without a panic.
 #![no_main]
 
 use slipform_schema::{Schema, lint};

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmarks, with their peers installed first.
+//! `cargo xtask bench`: installs the peers of a benchmark and runs it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result, bail};
 use crate::shell::{self, command, exists, root};
 use crate::weights;
 
-/// The peers' versions, so that figures can be compared over time.
+/// The pinned versions of the extraction peers, so that figures stay comparable.
 const JSON_REPAIR: &str = "json_repair==0.64.*";
 const JSONREPAIR: &str = "jsonrepair@3.15";
 
-/// What the conformance benchmark needs from the Python registry: a server for the model, and the peers.
+/// The Python packages of the conformance benchmark: the model server, the peers and the validator.
 const CONFORMANCE: [&str; 5] = [
     "llama-cpp-python[server]==0.3.*",
     "instructor==1.*",
@@ -22,7 +22,7 @@ const CONFORMANCE: [&str; 5] = [
     "jsonschema==4.*",
 ];
 
-/// The order of the table: what people get by default, the peers, then the single strategies.
+/// The order of the table: Slipform's defaults, the peers, then single strategies.
 const CONTESTANTS: &str = "slipform:embedded,slipform:auto,server,instructor,pydantic-ai,baml,slipform:native,slipform:tool,\
                            slipform:system_prompt,slipform:prompt";
 
@@ -30,22 +30,21 @@ pub(crate) fn run(name: &str, rest: &[String]) -> Result<()> {
     match name {
         "extract" => extract(),
         "conformance" => conformance(rest),
-        "correction" => own("correction"),
+        "correction" => run_alone("correction"),
         "overhead" => overhead(),
         "grammar" => grammar(rest),
         "embedded" => embedded(rest),
         "queue" => queue(rest),
         other => {
             bail!(
-                "there is no benchmark '{other}'; there are: extract, conformance, correction, overhead, grammar, embedded, \
-                 queue"
+                "benchmark `{other}` not found; use extract, conformance, correction, overhead, grammar, embedded or queue"
             )
         }
     }
 }
 
-/// Valid results on a real model: of the agents that ship, and beside the peers on the same tasks, server and seed.
-/// With `shipped` only the former.
+/// Measures valid results on a real model: of the shipped agents, and of Slipform beside the peers on the same tasks,
+/// server and seed. The argument `shipped` selects only the shipped agents.
 fn conformance(rest: &[String]) -> Result<()> {
     let folder = install_conformance()?;
     let model = model()?;
@@ -58,7 +57,7 @@ fn conformance(rest: &[String]) -> Result<()> {
     let mut shipped = Command::new(&python);
     shipped.current_dir(&scripts).arg("shipped.py").arg("--out").arg(folder.join("shipped.jsonl"));
     shipped.env("SLIPFORM_MODEL", &model).args(if only_shipped { rest } else { &[] });
-    shell::run("bench conformance: the agents that ship", &mut shipped)?;
+    shell::run("bench conformance: shipped agents", &mut shipped)?;
     if only_shipped {
         return Ok(());
     }
@@ -70,7 +69,7 @@ fn conformance(rest: &[String]) -> Result<()> {
     shell::run("bench conformance", &mut script)
 }
 
-/// The weights, pulled by the command built for speed.
+/// Builds `slipform` in release mode, pulls the weights with it and returns their path.
 fn model() -> Result<PathBuf> {
     shell::run(
         "building slipform",
@@ -79,14 +78,14 @@ fn model() -> Result<PathBuf> {
     weights::pull(&root().join("target/release/slipform"))
 }
 
-/// Real schemas answered by the embedded model.
+/// Measures real schemas on the embedded model.
 fn grammar(rest: &[String]) -> Result<()> {
     let model = model()?;
     let arguments = ["run", "--release", "--quiet", "--package", "slipform-benches", "--", "grammar"];
     shell::run("bench grammar", command("cargo", &arguments).arg("--model").arg(model).args(rest))
 }
 
-/// The embedded model beside llama.cpp. With `llama` it is llama.cpp inside the process.
+/// Measures the speed of the embedded model beside llama.cpp. The argument `llama` uses llama.cpp in process.
 fn embedded(rest: &[String]) -> Result<()> {
     let (python, model) = (install_conformance()?.join("venv/bin/python"), model()?);
     let features: &[&str] = match rest {
@@ -100,24 +99,24 @@ fn embedded(rest: &[String]) -> Result<()> {
     shell::run("bench embedded", &mut bench)
 }
 
-/// A benchmark that needs nothing but this workspace.
-fn own(name: &str) -> Result<()> {
+/// Runs a benchmark without peers.
+fn run_alone(name: &str) -> Result<()> {
     let arguments = ["run", "--release", "--quiet", "--package", "slipform-benches", "--", name];
     shell::run(&format!("bench {name}"), &mut command("cargo", &arguments))
 }
 
-/// Runs a second over HTTP beside bare loops on the same databases. The server is a process of its own, without the
-/// embedded model, which it does not need.
+/// Measures runs per second over HTTP beside bare loops on the same databases. The server is built without the
+/// embedded model, which it does not use.
 fn queue(rest: &[String]) -> Result<()> {
     let build = ["build", "--release", "--quiet", "--package"];
     shell::run("building the server", command("cargo", &build).args(["slipform", "--no-default-features"]))?;
-    shell::run("building the load", command("cargo", &build).arg("slipform-queue-bench"))?;
+    shell::run("building the load generator", command("cargo", &build).arg("slipform-queue-bench"))?;
     let mut bench = Command::new(root().join("target/release/slipform-queue-bench"));
     bench.arg("--server").arg(root().join("target/release/slipform")).args(rest);
     shell::run("bench queue", &mut bench)
 }
 
-/// CPU time per call beside a bare client and Instructor.
+/// Measures CPU time per call beside a bare client and Instructor.
 fn overhead() -> Result<()> {
     let python = install_conformance()?.join("venv/bin/python");
     let mut bench =
@@ -125,25 +124,22 @@ fn overhead() -> Result<()> {
     shell::run("bench overhead", bench.arg(python))
 }
 
-/// The virtual environment with everything the conformance benchmark needs.
+/// Installs the packages of the conformance benchmark and returns the folder of their virtual environment.
 fn install_conformance() -> Result<PathBuf> {
     let folder = root().join("target/conformance");
     if folder.join("installed").is_file() {
         return Ok(folder);
     }
     if !exists("python3") {
-        bail!("python3 is missing: the model's server and the peers are Python programs");
+        bail!("python3 not found; install it: the model server and the peers are Python programs");
     }
     let environment = folder.join("venv");
     let pip = environment.join("bin/pip");
-    fs::create_dir_all(&folder).context("making a folder for the benchmark")?;
+    fs::create_dir_all(&folder).context("cannot create the benchmark's folder")?;
     shell::run("python environment", command("python3", &["-m", "venv"]).arg(&environment))?;
     let mut install = command(&pip, &["install", "--quiet"]);
-    shell::run(
-        "the model's server and the peers (the server is compiled: about ten minutes)",
-        install.args(CONFORMANCE),
-    )?;
-    fs::write(folder.join("installed"), "").context("marking the benchmark as installed")?;
+    shell::run("model server and peers (compiles the server: about ten minutes)", install.args(CONFORMANCE))?;
+    fs::write(folder.join("installed"), "").context("cannot mark the benchmark as installed")?;
     Ok(folder)
 }
 
@@ -165,7 +161,7 @@ fn install_python_peer() -> Result<()> {
         return Ok(());
     }
     if !exists("python3") {
-        println!("python3 is missing: the table will have no column for json_repair");
+        println!("python3 not found; the table has no column for json_repair");
         return Ok(());
     }
     let folder = environment.to_string_lossy().into_owned();
@@ -174,7 +170,7 @@ fn install_python_peer() -> Result<()> {
         "json_repair",
         &mut command(environment.join("bin/pip"), &["install", "--quiet", JSON_REPAIR]),
     )?;
-    fs::write(environment.join("installed"), "").context("marking the peer as installed")
+    fs::write(environment.join("installed"), "").context("cannot mark the peer as installed")
 }
 
 fn install_node_peer() -> Result<()> {
@@ -183,11 +179,11 @@ fn install_node_peer() -> Result<()> {
         return Ok(());
     }
     if !exists("npm") {
-        println!("npm is missing: the table will have no column for npm jsonrepair");
+        println!("npm not found; the table has no column for npm jsonrepair");
         return Ok(());
     }
-    fs::create_dir_all(&folder).context("making a folder for the peer")?;
+    fs::create_dir_all(&folder).context("cannot create the peer's folder")?;
     fs::write(folder.join("package.json"), "{\"private\": true}\n")
-        .context("describing the peer's folder")?;
+        .context("cannot write the peer's package.json")?;
     shell::run("npm jsonrepair", command("npm", &["install", "--silent", JSONREPAIR]).current_dir(&folder))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the main job on a sample.
+//! `cargo xtask demo`: runs an agent on the embedded model with a sample ticket.
 
 use std::fs::File;
 
@@ -9,7 +9,7 @@ use crate::weights;
 
 pub(crate) fn run() -> Result<()> {
     shell::run(
-        "building slipform (the first time ten minutes or so on two cores)",
+        "building slipform (the first build takes about ten minutes on two cores)",
         &mut command("cargo", &["build", "--release", "--quiet", "--package", "slipform"]),
     )?;
     let slipform = root().join("target/release/slipform");
@@ -18,10 +18,7 @@ pub(crate) fn run() -> Result<()> {
     println!("\nA support ticket (examples/tickets/ticket.txt):\n");
     shell::run("the ticket", command("cat", &["ticket.txt"]).current_dir(&folder))?;
     println!("\n$ cd examples/tickets && slipform run triage -p - --backend embedded --receipt < ticket.txt");
-    let ticket = File::open(folder.join("ticket.txt")).context("reading the ticket")?;
+    let ticket = File::open(folder.join("ticket.txt")).context("cannot open examples/tickets/ticket.txt")?;
     let mut run = command(&slipform, &["run", "triage", "-p", "-", "--backend", "embedded", "--receipt"]);
-    shell::run(
-        "valid JSON from the model inside the process, and its receipt",
-        run.current_dir(&folder).stdin(ticket),
-    )
+    shell::run("valid JSON from the embedded model, with its receipt", run.current_dir(&folder).stdin(ticket))
 }

@@ -1,7 +1,18 @@
-//! The project's own commands: `cargo xtask test`, `demo`, `bench` and `torture`.
+//! The project's development commands: `cargo xtask test`, `demo`, `bench` and `torture`.
 //!
-//! Each installs what it needs, so that a fresh machine with Rust, Python, Node and a package manager
-//! can run them.
+//! Each command installs its dependencies under `target/`, so it runs on a new machine with Rust, Python, Node and a
+//! package manager.
+//!
+//! - `test`: everything that CI runs. `demo`: an agent on the embedded model. `bench`: the benchmarks.
+//!   `torture`: random kills under load.
+//! - `postgres`, `python`, `mcp`, `weights`: install or start the dependencies.
+//! - `shell`: runs other programs from the repository root.
+//!
+//! Not in this crate: the benchmarks (`benches/`) and the fault tests (`crates/cli/tests/faults`).
+//!
+//! ```console
+//! $ cargo xtask test
+//! ```
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod bench;
@@ -19,12 +30,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test           everything CI runs: format, lints, tests, docs, dependency rules
-  demo           the main job, on a sample: an agent on the embedded model
-  bench [NAME]   the benchmarks beside their peers: extract, conformance, correction, overhead, grammar, embedded,
-                 queue
+  test           run everything that CI runs: format, lints, tests, docs, dependency rules
+  demo           run an agent on the embedded model with a sample ticket
+  bench [NAME]   run a benchmark: extract (default), conformance, correction, overhead, grammar, embedded, queue
   torture [--kills N] [--store sqlite|postgres] [--seed S]
-                 kills coordinators and runners at random moments under load: 500 kills on each store unless told";
+                 kill coordinators and runners at random times under load [default: 500 kills on each store]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,4 @@
-//! Published MCP servers, which the tests of the client talk to.
+//! Installs published MCP servers for the tests of the MCP client.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use crate::python;
 
-/// The official Python SDK, from which servers are made, and a server that people use.
+/// The official Python SDK, with which the tests build servers, and a published server.
 const PACKAGES: [&str; 2] = ["mcp==2.3.0", "mcp-server-time==2026.10.19"];
 
-/// Installs the servers into an environment of their own and gives the Python that has them.
+/// Installs the servers into a virtual environment and returns its Python.
 pub(crate) fn install() -> Result<PathBuf> {
     Ok(python::install("mcp", &PACKAGES)?.join("python"))
 }

@@ -1,4 +1,4 @@
-//! A PostgreSQL server for the tests: found or installed, on a port and in a folder of its own, gone afterwards.
+//! A temporary PostgreSQL server for the tests.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{self, command, exists};
 
-/// Where Debian and its kin keep the server's programs, which are not on the PATH.
+/// The folder in which Debian and its derivatives install the server's programs, outside the `PATH`.
 const FOLDERS: &str = "/usr/lib/postgresql";
 
-/// A server that runs until it is dropped.
+/// A server in a temporary folder. Dropping it stops the server and deletes the folder.
 pub(crate) struct Server {
     programs: PathBuf,
     folder: PathBuf,
@@ -20,26 +20,28 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server, and installs PostgreSQL first where there is none and a package manager can.
+    /// Starts a server. Installs PostgreSQL with apt-get if it is missing.
     pub(crate) fn start() -> Result<Server> {
         let programs = match programs() {
             Some(programs) => programs,
             None => {
                 install()?;
-                programs().context("PostgreSQL was installed, and its programs cannot be found")?
+                programs().context("initdb and pg_ctl not found after the installation of PostgreSQL")?
             }
         };
         let folder = std::env::temp_dir().join(format!("slipform-postgres-{}", std::process::id()));
-        fs::create_dir_all(&folder).context("making a folder for PostgreSQL")?;
+        fs::create_dir_all(&folder).context("cannot create a folder for PostgreSQL")?;
         let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr())?.port();
         let server = Server { programs, folder, port };
         if is_root() {
-            let mut own = command("chown", &["postgres"]);
-            shell::run("handing a folder to postgres", own.arg(&server.folder))?;
+            let mut chown = command("chown", &["postgres"]);
+            shell::run("changing the owner of the folder to postgres", chown.arg(&server.folder))?;
         }
         let data = server.data();
-        server
-            .run("making a database", &format!("initdb --auth=trust --username=postgres --pgdata={data}"))?;
+        server.run(
+            "initializing the database cluster",
+            &format!("initdb --auth=trust --username=postgres --pgdata={data}"),
+        )?;
         let options = format!(
             "-p {port} -k {} -c listen_addresses=127.0.0.1 -c max_connections=300",
             server.folder.display()
@@ -55,12 +57,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Its address.
-    pub(crate) fn address(&self) -> String {
+    /// Returns the URL of the server's default database.
+    pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Where its programs are.
+    /// Returns the folder with the server's programs.
     pub(crate) fn programs(&self) -> &Path {
         &self.programs
     }
@@ -73,12 +75,13 @@ impl Server {
         shell::run(name, &mut self.command(line))
     }
 
-    /// One of the server's programs. It does not run as root, so that root becomes somebody else for it.
+    /// Prepares one of the server's programs. PostgreSQL refuses to run as root, so root runs it as `postgres`.
     fn command(&self, line: &str) -> Command {
         let line = format!("{}/{line}", self.programs.display());
-        let mut command = match is_root() {
-            true => command("su", &["postgres", "-s", "/bin/sh", "-c", &line]),
-            false => command("sh", &["-c", &line]),
+        let mut command = if is_root() {
+            command("su", &["postgres", "-s", "/bin/sh", "-c", &line])
+        } else {
+            command("sh", &["-c", &line])
         };
         command.current_dir(&self.folder);
         command
@@ -93,7 +96,7 @@ impl Drop for Server {
     }
 }
 
-/// The folder with the newest server's programs.
+/// Returns the folder with the newest server's programs, if PostgreSQL is installed.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir(FOLDERS).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
@@ -106,14 +109,14 @@ fn programs() -> Option<PathBuf> {
 
 fn install() -> Result<()> {
     if !exists("apt-get") {
-        bail!("PostgreSQL is missing (initdb, pg_ctl); install it with your package manager");
+        bail!("PostgreSQL (initdb, pg_ctl) not found; install it with your package manager");
     }
     let prefix: &[&str] = if is_root() { &[] } else { &["sudo"] };
     let run = |name: &str, arguments: &[&str]| {
         let words: Vec<&str> = prefix.iter().copied().chain(arguments.iter().copied()).collect();
         shell::run(name, command(words[0], &words[1..]).env("DEBIAN_FRONTEND", "noninteractive"))
     };
-    run("package lists", &["apt-get", "update", "-qq"])?;
+    run("updating package lists", &["apt-get", "update", "-qq"])?;
     run("installing PostgreSQL", &["apt-get", "install", "-qq", "-y", "postgresql", "postgresql-contrib"])
 }
 

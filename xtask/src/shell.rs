@@ -1,4 +1,4 @@
-//! Running other programs from the project's root.
+//! Runs other programs from the repository root.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,19 +6,19 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The project's root.
+/// Returns the repository root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// A program to be run in the project's root.
+/// Prepares a program that runs in the repository root.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Runs a command, shows what it is and how long it took, and fails if it does.
+/// Runs a command and prints its name and duration. Fails if the command fails.
 pub(crate) fn run(name: &str, command: &mut Command) -> Result<()> {
     println!("\n=== {name}");
     let start = Instant::now();
@@ -31,7 +31,7 @@ pub(crate) fn run(name: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program can be started at all.
+/// Returns whether `PROGRAM --version` succeeds.
 pub(crate) fn exists(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }

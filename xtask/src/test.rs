@@ -1,14 +1,14 @@
-//! `cargo xtask test`: exactly what CI runs.
+//! `cargo xtask test`: runs exactly what CI runs.
 
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
 use crate::{mcp, postgres, python, weights};
 
-/// The version of cargo-deny that the rules in `deny.toml` were written for.
+/// The cargo-deny version whose format `deny.toml` has.
 const DENY_VERSION: &str = "0.20.2";
 
-/// What tries the API with requests that nobody thought of.
+/// The Python package that generates requests for the API tests.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
 fn run_all() -> Result<()> {
@@ -27,7 +27,7 @@ fn run_all() -> Result<()> {
         .env("SLIPFORM_MODEL", weights)
         .env("SLIPFORM_MCP_PYTHON", python)
         .env("SLIPFORM_SCHEMATHESIS", schemathesis)
-        .env("SLIPFORM_TEST_POSTGRES", database.address())
+        .env("SLIPFORM_TEST_POSTGRES", database.url())
         .env("SLIPFORM_TEST_POSTGRES_BIN", database.programs());
     shell::run("tests", &mut tests)?;
     drop(database);
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Licences, sources and bans. Advisories need a database from outside and are checked by hand:
+/// Checks licences, sources and bans. Advisories need a download, so you check them by hand:
 /// `cargo deny check advisories`.
 fn deny() -> Result<()> {
     let tools = root().join("target/tools");
@@ -53,7 +53,7 @@ fn deny() -> Result<()> {
             "cargo",
             &["install", "cargo-deny", "--locked", "--quiet", "--no-default-features", "--version", &version],
         );
-        // It runs once, for a second: building it fast matters more than how fast it runs.
+        // cargo-deny runs for about a second, so a fast build matters more than a fast program.
         install
             .arg("--root")
             .arg(&tools)

@@ -1,32 +1,32 @@
-//! `cargo xtask torture`: the fault tests' kills, more of them.
+//! `cargo xtask torture`: runs the fault tests with more kills.
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::{self, command};
 
-/// How many kills there are unless told.
+/// The number of kills on each store without `--kills`.
 const KILLS: u32 = 500;
 
-/// What the test is told by.
+/// The variables that configure the fault tests.
 const KILLS_VARIABLE: &str = "SLIPFORM_TORTURE_KILLS";
 const SEED_VARIABLE: &str = "SLIPFORM_TORTURE_SEED";
 
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (mut kills, mut seed, mut stores) = (KILLS, None, vec!["sqlite", "postgres"]);
     for pair in rest.chunks(2) {
-        let [name, value] = pair else { bail!("{} needs a value", pair.concat()) };
+        let [name, value] = pair else { bail!("`{}` needs a value", pair.concat()) };
         match name.as_str() {
-            "--kills" => kills = value.parse().context("--kills is a number")?,
-            "--seed" => seed = Some(value.parse::<u64>().context("--seed is a number")?),
+            "--kills" => kills = value.parse().context("`--kills` must be a number")?,
+            "--seed" => seed = Some(value.parse::<u64>().context("`--seed` must be a number")?),
             "--store" => match stores.iter().find(|store| *store == value) {
                 Some(store) => stores = vec![store],
-                None => bail!("--store is sqlite or postgres"),
+                None => bail!("`--store` must be sqlite or postgres"),
             },
-            other => bail!("torture does not know {other}"),
+            other => bail!("unknown option `{other}`; use --kills, --store or --seed"),
         }
     }
     for store in stores {
-        // The embedded model takes no part in it, and takes long to build.
+        // The fault tests do not use the embedded model, which takes long to build.
         let mut test = command(
             "cargo",
             &["test", "--quiet", "--package", "slipform", "--no-default-features", "--test", "faults", "--"],

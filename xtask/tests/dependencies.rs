@@ -1,4 +1,4 @@
-//! Who may know whom: the workspace's dependency graph against the rules of ARCHITECTURE.md.
+//! Checks the workspace's dependency graph and the rules for the core crates in ARCHITECTURE.md.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +17,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Returns the crate's folder name.
 fn short(name: &str) -> String {
     match name {
         "slipform" => "cli".to_owned(),
@@ -24,7 +25,7 @@ fn short(name: &str) -> String {
     }
 }
 
-/// Our own crates and which of our own crates each uses, tests aside.
+/// Returns the workspace's crates with their dependencies in the workspace, without dev-dependencies.
 fn graph() -> BTreeMap<String, BTreeSet<String>> {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
@@ -47,7 +48,7 @@ fn graph() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn the_graph_is_the_one_we_drew() {
+fn dependency_graph_matches_the_snapshot() {
     let lines: Vec<String> = graph()
         .into_iter()
         .map(|(name, used)| {
@@ -77,7 +78,7 @@ fn the_graph_is_the_one_we_drew() {
 }
 
 #[test]
-fn the_core_has_no_runtime_no_network_and_no_clock() {
+fn core_crates_depend_on_no_runtime_network_or_clock() {
     const FORBIDDEN: [&str; 10] =
         ["tokio", "async-std", "smol", "mio", "hyper", "reqwest", "rustls", "chrono", "time", "socket2"];
     for name in ["slipform-schema", "slipform-extract", "slipform-types", "slipform-agents"] {
@@ -96,7 +97,7 @@ fn the_core_has_no_runtime_no_network_and_no_clock() {
 }
 
 #[test]
-fn the_core_opens_no_files_and_no_sockets() {
+fn core_crates_use_no_files_sockets_or_clocks() {
     for folder in ["crates/schema/src", "crates/extract/src", "crates/engine/src"] {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(folder);
         let mut pending = vec![root];

@@ -4,10 +4,10 @@
 //! A run takes seven requests: create, claim, four appends and finish. The server answers each one after its commit is
 //! on disk. The server is a separate process on a real socket; the client is one thread of this program.
 //!
-//! - [`work`]: the agent and the request bodies of a run.
-//! - [`server`]: the measured process. [`http`]: the client's connections. [`load`]: workers that create and finish runs.
-//! - [`latency`]: the time from creation to claim. [`readers`]: event streams beside the load.
-//! - [`bare`]: the SQLite peer, a loop of inserts. [`postgres`]: the PostgreSQL peer, pgbench.
+//! - `work`: the agent and the request bodies of a run.
+//! - `server`: the measured process. `http`: the client's connections. `load`: workers that create and finish runs.
+//! - `latency`: the time from creation to claim. `readers`: event streams beside the load.
+//! - `bare`: the SQLite peer, a loop of inserts. `postgres`: the PostgreSQL peer, pgbench.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "reports go to the terminal")]
 
 mod bare;
