@@ -66,7 +66,7 @@ def main() -> int:
     options = parser.parse_args()
 
     base_url = f"http://127.0.0.1:{options.port}/v1"
-    # The server reads unprefixed variables such as MODEL, SEED or PORT as settings, so it gets only these three.
+    # The server reads unprefixed variables such as MODEL, SEED or PORT as settings, so pass only these.
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     arguments = command(options.model, options.port, options.seed, options.threads)
     children: list[subprocess.Popen] = []

@@ -187,10 +187,10 @@ const MEASURES: &[Measure] = &[
     },
 ];
 
-/// The corpora with labelled replies. A wrong value for one of their rows is a silent_errors error.
+/// The corpora with labelled replies. A wrong value for one of their rows is a silent error.
 pub const LABELLED: [&str; 4] = ["extraction_tests", "bfcl_real", "ollama_real", "pydantic_ai_real"];
 
-/// Measures one extractor on all corpora and returns the scores and the silent_errors errors. `answer` gets the row and
+/// Measures one extractor on all corpora and returns the scores and the silent errors. `answer` gets the row and
 /// whether strict mode applies; `on_miss` gets each row with a wrong answer.
 pub fn measure(
     folder: &Path,
@@ -202,11 +202,11 @@ pub fn measure(
         let mut tally = Tally::default();
         for row in rows(folder, measure.corpus)?.iter().filter(|row| (measure.includes)(row)) {
             let row = if measure.is_plain { &Row { schema: None, ..row.clone() } } else { row };
-            let given = answer(row, measure.is_strict);
-            let is_right = (measure.is_right)(row, &given);
+            let found = answer(row, measure.is_strict);
+            let is_right = (measure.is_right)(row, &found);
             tally.add(is_right);
             if !is_right {
-                on_miss(measure.name, row, &given);
+                on_miss(measure.name, row, &found);
             }
         }
         scores.push(Score { name: measure.name, target: measure.target, tally });
@@ -215,8 +215,8 @@ pub fn measure(
     for corpus in LABELLED {
         for row in rows(folder, corpus)?.iter().filter(|row| row.accept.is_some() || row.expect_none) {
             let row = &Row { schema: row.schema.clone().filter(|_| corpus != "ollama_real"), ..row.clone() };
-            let given = answer(row, corpus == "pydantic_ai_real");
-            silent_errors.add(given.is_some_and(|value| !row.accepts(&value)));
+            let found = answer(row, corpus == "pydantic_ai_real");
+            silent_errors.add(found.is_some_and(|value| !row.accepts(&value)));
         }
     }
     Ok((scores, silent_errors))

@@ -1,6 +1,10 @@
 //! Benchmarks of Slipform: accuracy, speed and overhead, each beside its peers in the same run.
 //!
-//! `cargo xtask bench NAME` installs the peers and runs one benchmark.
+//! `cargo xtask bench NAME` installs the peers and runs one benchmark:
+//!
+//! ```console
+//! $ cargo xtask bench extract
+//! ```
 //!
 //! - [`corpus`]: reads the text corpora from `../shared/corpora` beside the checkout.
 //! - [`accuracy`]: scores an extractor on every corpus. A library, so that `tests/accuracy.rs` checks the targets.

@@ -21,7 +21,7 @@ pub struct Peer {
     pub kind: PeerKind,
 }
 
-/// How a peer is called.
+/// The interface of a peer.
 pub enum PeerKind {
     /// A Rust crate.
     Linked(fn(&str) -> Answer),

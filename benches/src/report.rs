@@ -71,14 +71,14 @@ fn reasons() -> HashMap<String, String> {
 pub fn misses(folder: &Path, only: &str) -> Result<()> {
     let cache = Cache::default();
     let show = |value: &Value| value.to_string().chars().take(600).collect::<String>();
-    measure(folder, slipform_answers(&cache), |name, row, given| {
+    measure(folder, slipform_answers(&cache), |name, row, found| {
         if !name.starts_with(only) {
             return;
         }
         println!("--- {name} {}", row.id);
         println!("input    {:?}", row.input.chars().take(700).collect::<String>());
         println!("expected {}", row.accept.iter().flatten().map(show).collect::<Vec<_>>().join(" or "));
-        println!("given    {}", given.as_ref().map_or("nothing".to_owned(), show));
+        println!("found    {}", found.as_ref().map_or("nothing".to_owned(), show));
     })?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The project's development commands: `cargo xtask test`, `demo`, `bench` and `torture`.
 //!
-//! Each command installs its dependencies under `target/`, so it runs on a new machine with Rust, Python, Node and a
-//! package manager.
+//! Each command installs its dependencies: Python and Node packages under `target/`, PostgreSQL with apt-get. A new
+//! machine needs only Rust, Python, Node and a package manager.
 //!
 //! - `test`: everything that CI runs. `demo`: an agent on the embedded model. `bench`: the benchmarks.
 //!   `torture`: random kills under load.

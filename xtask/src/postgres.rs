@@ -113,8 +113,8 @@ fn install() -> Result<()> {
     }
     let prefix: &[&str] = if is_root() { &[] } else { &["sudo"] };
     let run = |name: &str, arguments: &[&str]| {
-        let words: Vec<&str> = prefix.iter().copied().chain(arguments.iter().copied()).collect();
-        shell::run(name, command(words[0], &words[1..]).env("DEBIAN_FRONTEND", "noninteractive"))
+        let invocation: Vec<&str> = prefix.iter().copied().chain(arguments.iter().copied()).collect();
+        shell::run(name, command(invocation[0], &invocation[1..]).env("DEBIAN_FRONTEND", "noninteractive"))
     };
     run("updating package lists", &["apt-get", "update", "-qq"])?;
     run("installing PostgreSQL", &["apt-get", "install", "-qq", "-y", "postgresql", "postgresql-contrib"])
