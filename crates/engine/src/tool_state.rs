@@ -149,8 +149,8 @@ pub(crate) enum PendingWork {
 impl Step {
     /// Returns the calls that may be made now, in the order of the reply. A call that writes waits for all calls before it,
     /// and all calls after it wait for it: what they read depends on it. Other calls and agents work at the same time.
-    fn ready(&self) -> impl Iterator<Item = &Pending> {
-        let writes = |call: &Pending| {
+    fn ready(&self) -> impl Iterator<Item = &PendingCall> {
+        let writes = |call: &PendingCall| {
             matches!(call.work, PendingWork::Tool(_)) && WRITING_TOOLS.contains(&call.name.as_str())
         };
         let mut is_first = true;

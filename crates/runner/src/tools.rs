@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use slipform_engine::{Execution, ToolRun};
 use slipform_process::{Ended, Limits, Program, anchor_command, last_words};
 use slipform_tools::{Project, Toolbox};
-use slipform_types::{EventBody, OWN_TOOLS, WRITING_TOOLS};
+use slipform_types::{BUILTIN_TOOL_PREFIXES, EventBody, WRITING_TOOLS};
 use tokio::task::{Id, JoinSet};
 use tracing::{Instrument as _, Span};
 
@@ -177,7 +177,7 @@ fn batches(calls: Vec<ToolRun>) -> Vec<Vec<ToolRun>> {
         let prefix = call.name.split(':').next().unwrap_or_default();
         if WRITING_TOOLS.contains(&call.name.as_str()) {
             Effect::Writes
-        } else if OWN_TOOLS.contains(&prefix) {
+        } else if BUILTIN_TOOL_PREFIXES.contains(&prefix) {
             Effect::Reads
         } else {
             Effect::Unknown

@@ -114,7 +114,7 @@ fn edits_of_one_file_by_two_processes_at_once_are_all_kept() {
     let model = ScriptedServer::respond(|request, _| {
         let prompt = request.prompt();
         let name = prompt.split("agent ").nth(1).unwrap().chars().next().unwrap();
-        match results(request) {
+        match tool_results(request) {
             EDITS.. => Step::text("Done."),
             done => Step::tool(
                 "fs_edit",
@@ -156,7 +156,7 @@ fn edits_of_one_file_by_two_processes_at_once_are_all_kept() {
 fn child_started_after_a_write_in_one_reply_sees_what_was_written() {
     let model = ScriptedServer::respond(|request, _| {
         let is_child = request.prompt().contains("You read.");
-        match (is_child, results(request)) {
+        match (is_child, tool_results(request)) {
             (true, 0) => Step::tool("fs_read", json!({"path": "notes.txt"})),
             (true, _) => Step::text(if request.prompt().contains("second") { "second" } else { "first" }),
             (false, 0) => Step::tool("fs_write", json!({"path": "notes.txt", "content": "second\n"}))

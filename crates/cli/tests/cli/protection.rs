@@ -1,7 +1,7 @@
 //! Agents cannot write agent files, schemas or settings, and cannot read keys, wherever `project_dir` points.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;

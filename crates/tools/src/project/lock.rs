@@ -78,7 +78,7 @@ impl FileLock {
                 }
                 // Some network file systems cannot lock folders. Writers in this process are still kept apart.
                 Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
-                Err(error) => return Err(refusal(path, &error.into())),
+                Err(error) => return Err(path_error(path, &error.into())),
             }
         }
     }

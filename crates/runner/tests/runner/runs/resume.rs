@@ -251,7 +251,7 @@ fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, ChildCoordinat
     let parent = agent("parent", &["left", "right"], json!({"protocol": protocol}));
     let card = |name: &str| AgentCard { name: name.to_owned(), ..AgentCard::default() };
     let agents = vec![card("left"), card("right")];
-    let context = RunContext { agents, ..context(&parent, "Search.", json!({}), ladder_of(&server)) };
+    let context = RunContext { agents, ..run_context(&parent, "Search.", json!({}), ladder_of(&server)) };
     let coordinator =
         ChildCoordinator { memory: journal(), ladder: ladder_of(&server), children: Mutex::default() };
     (server, coordinator, context)

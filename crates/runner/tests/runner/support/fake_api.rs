@@ -230,6 +230,7 @@ impl FakeApi {
                 session_id: run_state.events[0].session_id.clone(),
                 project_dir: run_state.project_dir.clone(),
                 agents: run_state.agents.clone(),
+                commands: Vec::new(),
                 time_left_ms: run_state.time_left_ms,
                 stop,
                 journal,
