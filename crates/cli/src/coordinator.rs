@@ -11,7 +11,7 @@ use slipform_api::{
     Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunSummary, RunView,
     SchemaRequest, SchemaView, SessionPage, SessionView, StatsRow,
 };
-use slipform_coordinator::{App, AppOptions, FiguresFilter, Page, Registry, RunFilter};
+use slipform_coordinator::{App, AppOptions, StatsFilter, Page, Registry, RunFilter};
 use slipform_types::{RunId, SessionId};
 use tokio::time::Instant;
 
@@ -188,7 +188,7 @@ impl Coordinator {
 
     pub(crate) async fn stats(&self, agent: Option<String>) -> Result<Vec<StatsRow>> {
         Ok(match self {
-            Coordinator::Local(app) => app.stats(FiguresFilter { agent_name: agent, since: None }).await?,
+            Coordinator::Local(app) => app.stats(StatsFilter { agent_name: agent, since: None }).await?,
             Coordinator::Remote(client) => {
                 let query = agent.map(|agent| format!("?agent={}", encoded(&agent))).unwrap_or_default();
                 client.get(&format!("stats{query}")).await?

@@ -53,7 +53,7 @@ async fn serve(arguments: &Serve) -> Result<Exit> {
         );
     }
     // Runners that live could not renew their leases while nobody served.
-    app.grace().await?;
+    app.extend_leases().await?;
     let admin_token = match admin_token::issue(&project) {
         Ok(token) => Some(token),
         Err(error) => {

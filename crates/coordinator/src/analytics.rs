@@ -71,7 +71,7 @@ impl Analytics {
 
     /// Writes for as long as it is polled.
     pub async fn run(&self) {
-        let mut news = self.inner.store.news();
+        let mut news = self.inner.store.notifications();
         loop {
             news.mark_unchanged();
             self.attempt().await;

@@ -21,6 +21,6 @@ mod tail;
 pub use analytics::Analytics;
 pub use app::{App, AppOptions, IssuedToken, Scope};
 pub use registry::Registry;
-pub use slipform_store::{Error as StoreError, FiguresFilter, Page, Retention, RunFilter};
+pub use slipform_store::{Error as StoreError, StatsFilter, Page, Retention, RunFilter};
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Following, Tail};

@@ -62,7 +62,7 @@ impl Tail {
 
     /// Reads and tells, for as long as it is polled.
     pub async fn run(&self) {
-        let mut news = self.store.news();
+        let mut news = self.store.notifications();
         let mut after = self.begin().await;
         let mut looked = Instant::now();
         loop {

@@ -1,15 +1,15 @@
-//! Where a store is.
+//! Parses store addresses.
 
 use std::path::PathBuf;
 
 use crate::error::Error;
 
-/// The address of a database.
+/// A parsed store address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// A SQLite file; none for a database in memory.
+    /// A SQLite file, or `None` for an in-memory database.
     Sqlite(Option<PathBuf>),
-    /// A PostgreSQL server.
+    /// A PostgreSQL connection URL.
     Postgres(String),
 }
 
@@ -23,9 +23,9 @@ impl Address {
             Some(path) if !path.trim_start_matches("//").is_empty() => {
                 Ok(Address::Sqlite(Some(PathBuf::from(path.strip_prefix("//").unwrap_or(path)))))
             }
-            // The text is not repeated: it may hold a password.
+            // The message omits the address because it can contain a password.
             _ => Err(Error::Address(
-                "a store is named by `sqlite:PATH`, `sqlite::memory:` or `postgres://USER@HOST/DATABASE`"
+                "invalid database address; use `sqlite:PATH`, `sqlite::memory:` or `postgres://USER@HOST/DATABASE`"
                     .to_owned(),
             )),
         }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_name_a_database() {
+    fn address_is_parsed_by_scheme() {
         let file = |path: &str| Address::Sqlite(Some(PathBuf::from(path)));
         assert_eq!(Address::read("sqlite::memory:").unwrap(), Address::Sqlite(None));
         assert_eq!(Address::read("sqlite:a/b.db").unwrap(), file("a/b.db"));

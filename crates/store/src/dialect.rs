@@ -1,36 +1,36 @@
-//! One text of SQL for two databases.
+//! Renders one SQL text for two databases.
 //!
-//! Statements are written with `$1` parameters and a few words in braces. Everything else in them means the same to
-//! both.
+//! Statements use `$1` parameters and placeholders in braces, which [`Dialect::render`] replaces. Both
+//! databases accept the rest of each statement.
 
-/// A database's way of saying what the two say differently.
+/// The SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Sqlite,
     Postgres,
 }
 
-/// The word, in SQLite, in PostgreSQL.
-const WORDS: [(&str, &str, &str); 14] = [
-    // The database's time in milliseconds. The machines that ask may be wrong about theirs.
+/// Placeholder, SQLite text, PostgreSQL text.
+const PLACEHOLDERS: [(&str, &str, &str); 14] = [
+    // The database's clock in milliseconds. Clocks of the clients may be wrong.
     (
         "{now}",
         "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
         "(extract(epoch from clock_timestamp()) * 1000)::bigint",
     ),
-    // SQLite has one writer: whoever reads in its transaction has locked everything. No key ever changes, and the
-    // checks of foreign keys would have to wait for a stronger lock.
+    // SQLite has a single writer, so its transaction needs no row locks. On PostgreSQL, `NO KEY` is enough
+    // because keys never change, and a stronger lock would block foreign-key checks.
     ("{lock}", "", "FOR NO KEY UPDATE"),
     ("{skip}", "", "FOR NO KEY UPDATE SKIP LOCKED"),
-    // What can be said of a run or session without asking again, where nobody else changes it meanwhile. Elsewhere it
-    // has to be asked after the lock: what a statement sees is what was there before it waited.
+    // Facts that SQLite can read in the same statement because it has no concurrent writers. On PostgreSQL
+    // they must be queried after the lock: a statement sees the data from before it waited.
     (
         "{has_children}",
         "EXISTS (SELECT 1 FROM runs c WHERE c.parent_run_id = runs.run_id AND c.finished_at IS NULL)",
         "CAST(1 AS BIGINT)",
     ),
     (
-        "{has_more}",
+        "{has_waiting}",
         "(EXISTS (SELECT 1 FROM runs q WHERE q.session_id = sessions.session_id AND q.start IS NOT NULL)
             OR EXISTS (SELECT 1 FROM callbacks b WHERE b.parent_session_id = sessions.session_id))",
         "CAST(1 AS BIGINT)",
@@ -40,14 +40,15 @@ const WORDS: [(&str, &str, &str); 14] = [
         "(SELECT s.last_seq FROM sessions s WHERE s.session_id = runs.session_id)",
         "CAST(NULL AS BIGINT)",
     ),
-    // The texts of the first parameter, which is a JSON array.
+    // The elements of the first parameter, a JSON array of strings.
     ("{each}", "SELECT value FROM json_each($1)", "SELECT json_array_elements_text($1::text::json)"),
     ("{transaction}", "0", "transaction_id"),
     ("{after}", "position > $2", "(transaction_id, position) > ($1, $2)"),
     ("{order}", "position", "transaction_id, position"),
     ("{backwards}", "position DESC", "transaction_id DESC, position DESC"),
-    // A transaction may write something elsewhere, wait for a session and write after one that began later. Its events
-    // there count as that one's: in the order of all events, those of a session are in order too.
+    // A transaction can write to another session first, wait for this session, and commit after a transaction
+    // with a higher id. Its events here take that higher id, so a session's events stay in order among all
+    // events.
     ("{and_transaction}", "", ", transaction_id"),
     (
         "{and_its_transaction}",
@@ -55,20 +56,20 @@ const WORDS: [(&str, &str, &str); 14] = [
         ", GREATEST(pg_current_xact_id()::text::bigint,
             (SELECT b.transaction_id FROM events b WHERE b.session_id = $1 AND b.seq = $2::bigint - 1))",
     ),
-    // An event is shown when no transaction before its own can still add any.
+    // Hides an event until no older transaction can add events before it.
     ("{settled}", "1 = 1", "transaction_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint"),
 ];
 
 impl Dialect {
-    /// The statement as the database reads it.
+    /// Returns the statement in this dialect.
     pub(crate) fn render(self, sql: &str) -> String {
-        let words = WORDS.iter().fold(sql.to_owned(), |text, (word, sqlite, postgres)| {
-            text.replace(word, if self == Dialect::Sqlite { sqlite } else { postgres })
+        let text = PLACEHOLDERS.iter().fold(sql.to_owned(), |text, (placeholder, sqlite, postgres)| {
+            text.replace(placeholder, if self == Dialect::Sqlite { sqlite } else { postgres })
         });
         match self {
-            // There, `$1` is a name and not the first parameter.
-            Dialect::Sqlite => words.replace('$', "?"),
-            Dialect::Postgres => words,
+            // SQLite reads `$1` as a named parameter, not as the first one.
+            Dialect::Sqlite => text.replace('$', "?"),
+            Dialect::Postgres => text,
         }
     }
 }
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_written_once_and_read_by_both() {
+    fn statement_is_rendered_for_each_dialect() {
         let sql = "SELECT {now} FROM runs WHERE run_id = $1 {lock}";
         assert_eq!(
             Dialect::Sqlite.render(sql),

@@ -1,24 +1,25 @@
-//! What can go wrong with a store.
+//! Errors of the store.
 
-/// Why a verb has no answer. A refusal is an answer, and no error.
+/// Why an operation failed. Refusals such as [`Stale`](crate::Stale) are results, not errors.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The database's address is not one.
+    /// The store address cannot be parsed.
     #[error("{0}")]
     Address(String),
-    /// Another process has the database.
+    /// Another process holds the exclusive lock on the database.
     #[error("{0}")]
     Locked(String),
-    /// The database is of a kind or an age that is not worked with.
+    /// The database cannot be used: its version, permissions or contents do not fit. Retrying does not help.
     #[error("{0}")]
     Unsuitable(String),
-    /// The database cannot keep what it was given, now or later.
-    #[error("it cannot be kept: {0}")]
+    /// The database rejects the data. Retrying does not help.
+    #[error("the database cannot store the data: {0}")]
     Invalid(String),
-    /// The database cannot be reached, or is too busy. Whether the transaction took place is not known.
-    #[error("the database does not answer: {0}")]
+    /// The database cannot be reached or is overloaded. The caller cannot know whether the transaction
+    /// committed.
+    #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The database holds what it should not.
+    /// Stored data is corrupt or violates an invariant.
     #[error("the database is damaged: {0}")]
     Damaged(String),
 }

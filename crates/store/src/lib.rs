@@ -1,13 +1,25 @@
-//! Where sessions, runs and journals are kept.
+//! Stores sessions, runs and journals in SQLite (one machine) or PostgreSQL (several coordinators).
 //!
-//! [`Store`] has one method a verb, and every verb is one transaction: what it says has happened is on the disk,
-//! and what it refuses has left no trace. There are two databases behind it, SQLite (one machine) and PostgreSQL
-//! (several coordinators); they run the same verbs and one contract suite (`tests/contract`) holds them to it.
+//! Each method of [`Store`] is one transaction: a successful operation is durable, a refused one changes
+//! nothing. Both databases run the same operations, and one contract suite (`tests/contract`) checks them.
 //!
-//! - A run's way: [`Store::submit`], [`Store::claim`], [`Store::append`], [`Store::park`], [`Store::finish`].
-//! - Every write of a runner carries its attempt's [`Fence`]. A stale one is refused with [`Stale`].
-//! - Time is the database's own: leases of several machines do not depend on their clocks.
-//! - [`Store::news`] is a hint that something was committed. What was committed is found by asking.
+//! Modules, in reading order:
+//! - `store`: [`Store`], with one method per operation.
+//! - `record`: the types that operations take and return.
+//! - `transactions`: the operations, written once over `tx`.
+//! - `tx`: a transaction of either database; statements, parameters and rows.
+//! - `dialect`: the SQL fragments that differ between the databases.
+//! - `sqlite`: one writer thread with group commit, reader threads, and WAL checkpoints.
+//! - `postgres`: the connection pool, retries, and `LISTEN`/`NOTIFY` between coordinators.
+//! - `schema`: the migrations (SQL in `migrations/`).
+//! - `address`, `error`: store URLs and [`Error`].
+//!
+//! Concepts:
+//! - A run passes through [`Store::submit`], [`Store::claim`], [`Store::append`], [`Store::park`] and
+//!   [`Store::finish`].
+//! - Every write of a runner carries its attempt's [`Fence`]. The store refuses a stale one with [`Stale`].
+//! - All timestamps come from the database's clock, so leases do not depend on the machines' clocks.
+//! - [`Store::notifications`] signals that something was committed; subscribers then query for it.
 //!
 //! ```
 //! use slipform_store::{Options, RegistryKind, Store};
@@ -17,15 +29,13 @@
 //! let store = Store::open("sqlite::memory:", &Options::default()).await?;
 //! assert!(store.add(RegistryKind::Agents, "writer", r#"{"name": "writer"}"#).await?);
 //! assert!(!store.add(RegistryKind::Agents, "writer", "{}").await?, "the name is taken");
-//! assert_eq!(store.named(RegistryKind::Agents).await?.len(), 1);
+//! assert_eq!(store.entries(RegistryKind::Agents).await?.len(), 1);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Inside: `verb` holds the verbs, written once over `tx`, a transaction of either database; `dialect` says what the
-//! two say differently; `sqlite` and `postgres` begin, commit and repeat. Tables are in `migrations`.
-//!
-//! Not in here: what agents, contracts and journals mean (`slipform-coordinator`, `slipform-engine`).
+//! Not in this crate: the meaning of agents, contracts and journals (`slipform-coordinator`,
+//! `slipform-engine`), and the HTTP API (`slipform-api`).
 
 mod address;
 mod dialect;

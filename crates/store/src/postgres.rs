@@ -1,8 +1,8 @@
-//! PostgreSQL: a few connections, each verb a transaction on one of them.
+//! PostgreSQL: a connection pool; each operation is one transaction.
 
 mod connection;
-mod hint;
 mod migrate;
+mod notify;
 mod pool;
 
 use std::sync::Arc;
@@ -14,74 +14,75 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::error::Error;
-use crate::tx::{self, Perform, Tx};
+use crate::tx::{self, Operation, Tx};
 pub(crate) use connection::PostgresConnection;
 use pool::Pool;
 
-/// How often a verb is tried when PostgreSQL gives up on a transaction because of another one, or when a connection
-/// turns out to be dead. Then whoever asked is told.
+/// Maximum number of attempts at an operation after a serialization conflict or on a dead connection.
 const ATTEMPTS_MAX: usize = 5;
 
-/// How long one attempt may take: longer than a statement may, so this ends only what a dead server leaves hanging.
-const ATTEMPT_WAIT: Duration = Duration::from_secs(12);
+/// Time limit of one attempt. It exceeds `statement_timeout`, so it only ends attempts on a hanging
+/// connection.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// For what changes something: rows are locked, so that each statement may see what was committed last.
+/// For writes. Rows are locked explicitly, so each statement may see the latest commits.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// For what only reads: all of it is of the same moment.
+/// For reads. All statements see one snapshot.
 const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// A PostgreSQL database.
+/// An open PostgreSQL database.
 #[derive(Debug)]
 pub(crate) struct Postgres {
     pool: Pool,
-    news: Arc<watch::Sender<u64>>,
+    notifications: Arc<watch::Sender<u64>>,
     commits: Arc<AtomicU64>,
-    /// Says that other processes are to be told of news.
-    tell: Arc<Notify>,
+    /// Wakes the task that notifies other processes.
+    notifier: Arc<Notify>,
     tasks: [AbortHandle; 2],
 }
 
 impl Postgres {
-    /// Opens the database of an address.
+    /// Connects, migrates and starts the notification tasks.
     pub(crate) async fn open(
         address: &str,
-        news: &Arc<watch::Sender<u64>>,
+        notifications: &Arc<watch::Sender<u64>>,
         commits: &Arc<AtomicU64>,
     ) -> Result<Postgres, Error> {
         let config = pool::config(address)?;
         let pool = Pool::new(config.clone());
         migrate::migrate(&pool).await?;
-        let (tell, name) = (Arc::new(Notify::new()), hint::name()?);
-        let listening = tokio::spawn(hint::listen(config.clone(), name.clone(), news.clone()));
-        let telling = tokio::spawn(hint::tell(config, name, tell.clone()));
-        let tasks = [listening.abort_handle(), telling.abort_handle()];
-        Ok(Postgres { pool, news: news.clone(), commits: commits.clone(), tell, tasks })
+        let (notifier, sender_id) = (Arc::new(Notify::new()), notify::sender_id()?);
+        let listening =
+            tokio::spawn(notify::listen(config.clone(), sender_id.clone(), notifications.clone()));
+        let sending = tokio::spawn(notify::send(config, sender_id, notifier.clone()));
+        let tasks = [listening.abort_handle(), sending.abort_handle()];
+        Ok(Postgres { pool, notifications: notifications.clone(), commits: commits.clone(), notifier, tasks })
     }
 
-    /// Performs a verb in a transaction that is on the disk when this returns.
-    pub(crate) async fn transact<A, R>(&self, arguments: A, perform: Perform<A, R>) -> Result<R, Error>
+    /// Runs an operation in a transaction that is durable when this returns.
+    pub(crate) async fn transact<A, R>(&self, arguments: A, operation: Operation<A, R>) -> Result<R, Error>
     where
         A: Send + Sync + 'static,
         R: Send + 'static,
     {
-        self.attempt(BEGIN, &arguments, perform).await
+        self.attempt(BEGIN, &arguments, operation).await
     }
 
-    /// Performs a verb that only reads, on what is committed.
-    pub(crate) async fn read<A, R>(&self, arguments: A, perform: Perform<A, R>) -> Result<R, Error>
+    /// Runs a read-only operation on committed data.
+    pub(crate) async fn read<A, R>(&self, arguments: A, operation: Operation<A, R>) -> Result<R, Error>
     where
         A: Send + Sync + 'static,
         R: Send + 'static,
     {
-        self.attempt(BEGIN_READING, &arguments, perform).await
+        self.attempt(BEGIN_READING, &arguments, operation).await
     }
 
     async fn attempt<A, R>(
         &self,
         begin: &'static str,
         arguments: &A,
-        perform: Perform<A, R>,
+        operation: Operation<A, R>,
     ) -> Result<R, Error>
     where
         A: Send + Sync + 'static,
@@ -90,13 +91,13 @@ impl Postgres {
         let mut left = ATTEMPTS_MAX;
         loop {
             left -= 1;
-            let once = timeout(ATTEMPT_WAIT, self.once(begin, arguments, perform));
+            let once = timeout(ATTEMPT_TIMEOUT, self.once(begin, arguments, operation));
             match once.await {
-                Ok(Err(Failed { may_retry: true, .. })) if left > 0 => {}
-                Ok(done) => return done.map_err(|failed| failed.error),
+                Ok(Err(AttemptError { may_retry: true, .. })) if left > 0 => {}
+                Ok(done) => return done.map_err(|failure| failure.error),
                 Err(_) => {
-                    let seconds = ATTEMPT_WAIT.as_secs();
-                    return Err(Error::Unavailable(format!("no answer within {seconds} seconds")));
+                    let seconds = ATTEMPT_TIMEOUT.as_secs();
+                    return Err(Error::Unavailable(format!("no response within {seconds} seconds")));
                 }
             }
         }
@@ -106,49 +107,49 @@ impl Postgres {
         &self,
         begin: &'static str,
         arguments: &A,
-        perform: Perform<A, R>,
-    ) -> Result<R, Failed>
+        operation: Operation<A, R>,
+    ) -> Result<R, AttemptError>
     where
         A: Send + Sync + 'static,
         R: Send + 'static,
     {
-        let (mut connection, permit) = self.pool.take().await?;
+        let (mut connection, permit) = self.pool.acquire().await?;
         connection.begin = Some(begin);
         let mut tx = Tx::new(tx::Connection::Postgres(connection));
-        let performed = perform(&mut tx, arguments).await;
-        let has_news = tx.has_news;
+        let performed = operation(&mut tx, arguments).await;
+        let has_notification = tx.has_notification;
         let tx::Connection::Postgres(mut connection) = tx.connection else {
-            return Err(Error::Unavailable("the connection is of another database".to_owned()).into());
+            return Err(Error::Unavailable("the connection belongs to another database".to_owned()).into());
         };
         match performed {
             Ok(answer) => {
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 if let Err(error) = connection.commit().await {
-                    // Whether it was committed is not known, unless PostgreSQL says that it was not.
+                    // A failed commit may have taken effect, unless PostgreSQL reports that it did not.
                     let may_retry =
-                        connection.is_conflict || (connection.is_refused && connection.is_closed());
+                        connection.is_conflict || (connection.is_commit_rejected && connection.is_closed());
                     if connection.is_closed() {
-                        self.pool.forget_idle();
+                        self.pool.close_idle();
                     }
-                    return Err(Failed { error, may_retry });
+                    return Err(AttemptError { error, may_retry });
                 }
-                self.pool.give_back(connection, permit);
-                if has_news {
-                    self.news.send_modify(|number| *number += 1);
-                    self.tell.notify_one();
+                self.pool.release(connection, permit);
+                if has_notification {
+                    self.notifications.send_modify(|number| *number += 1);
+                    self.notifier.notify_one();
                 }
                 Ok(answer)
             }
             Err(error) => {
-                // Nothing was committed: it may be tried again on a connection that lives.
+                // Nothing was committed, so the operation can be retried on a new connection.
                 let may_retry = connection.is_conflict || connection.is_closed();
                 if connection.is_closed() {
-                    // A server that went away took the others along.
-                    self.pool.forget_idle();
+                    // A server shutdown closes the idle connections as well.
+                    self.pool.close_idle();
                 } else if connection.roll_back().await.is_ok() {
-                    self.pool.give_back(connection, permit);
+                    self.pool.release(connection, permit);
                 }
-                Err(Failed { error, may_retry })
+                Err(AttemptError { error, may_retry })
             }
         }
     }
@@ -161,13 +162,13 @@ impl Drop for Postgres {
 }
 
 /// Why an attempt failed.
-struct Failed {
+struct AttemptError {
     error: Error,
     may_retry: bool,
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        Failed { error, may_retry: false }
+impl From<Error> for AttemptError {
+    fn from(error: Error) -> AttemptError {
+        AttemptError { error, may_retry: false }
     }
 }

@@ -1,516 +1,516 @@
-//! What is kept, and what is asked for.
+//! Types that the operations take and return.
 
 use serde_json::Value;
 use slipform_types::{EventBody, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
 
-/// A moment, in milliseconds since 1970 by the database's clock.
+/// Milliseconds: a duration, or a Unix timestamp from the database's clock.
 pub type Millis = i64;
 
-/// A run that is asked for, with everything that was resolved for it.
+/// A run to submit. The coordinator has resolved its agent, contract and parameters.
 #[derive(Debug, Clone)]
 pub struct NewRun {
-    /// Its id.
+    /// Minted by the caller, so that it is known before the commit.
     pub run_id: RunId,
-    /// Its session.
+    /// A new session or an existing one.
     pub session: SessionTarget,
-    /// The agent.
+    /// Copied from the blueprint, for filters and statistics.
     pub agent_name: String,
-    /// Its `run_start`.
+    /// The `run_start` event; any other body is an error.
     pub start: EventBody,
-    /// How long it may take from its first claim on.
+    /// Time limit, counted from the first claim. `None` means no limit of its own.
     pub timeout_ms: Option<Millis>,
-    /// How whoever asks learns of its end.
+    /// How the caller or parent learns of the run's end.
     pub mode: ExecutionMode,
-    /// Whom it works for.
+    /// Set for runs that work for another session.
     pub parent: Option<Parent>,
-    /// Makes asking twice the same as asking once.
+    /// Makes repeated submissions return the first run.
     pub idempotency: Option<Idempotency>,
-    /// The only runner that may claim it, for as long as that one is heard of: see
-    /// [`Store::adopt`](crate::Store::adopt).
+    /// The only runner that may claim the run while it is alive; see [`Store::adopt`](crate::Store::adopt).
     pub pinned_to: Option<String>,
-    /// The run whose children it is called back about.
+    /// Set on callback runs: the run whose children have ended.
     pub continues: Option<RunId>,
 }
 
-/// Where a run takes place.
+/// The session that a run belongs to.
 #[derive(Debug, Clone)]
 pub enum SessionTarget {
-    /// In a session of its own.
+    /// Creates a session.
     New {
-        /// The session's id.
+        /// Minted by the caller.
         session_id: SessionId,
-        /// The folder that it works in, as the caller gave it.
+        /// Working folder as the caller sent it, relative to the runner's project.
         project_dir: Option<String>,
     },
-    /// In a session that exists.
+    /// Continues an existing session.
     Resume {
-        /// The session.
+        /// The session to continue.
         session_id: SessionId,
-        /// Whether it waits its turn where the session is busy; it is refused otherwise.
+        /// Whether the run waits while the session is busy. Otherwise a busy session refuses it.
         queues: bool,
     },
 }
 
-/// Whom a run works for.
+/// The session and call that a child run works for.
 #[derive(Debug, Clone)]
 pub struct Parent {
-    /// The session.
+    /// The parent session.
     pub session_id: SessionId,
-    /// The run that started it and the call that it did so by; none for a child that somebody else starts. The same
-    /// call gives the same child, however often it is asked for.
+    /// The parent's call that starts the child; `None` for a child submitted by an outside caller. Repeating
+    /// a call returns the same child.
     pub call: Option<ParentCall>,
-    /// How far delegation may go.
-    pub limits: FamilyLimits,
+    /// Bounds on the whole tree of runs.
+    pub limits: DelegationLimits,
 }
 
-/// The call that a child was started by.
+/// Identifies the tool call that starts a child.
 #[derive(Debug, Clone)]
 pub struct ParentCall {
-    /// The attempt that asks.
+    /// The parent's attempt.
     pub fence: Fence,
-    /// The call's id within the run.
+    /// Unique within the parent run.
     pub call_id: String,
 }
 
-/// How far delegation may go.
+/// Bounds on delegation.
 #[derive(Debug, Clone, Copy)]
-pub struct FamilyLimits {
-    /// How many agents may stand above one another.
+pub struct DelegationLimits {
+    /// Maximum number of agents in a chain of delegations, including the first.
     pub depth_max: usize,
-    /// The most children that one run may start.
+    /// Maximum number of children that one run may start.
     pub children_max: usize,
-    /// The most runs that one task may lead to.
+    /// Maximum number of runs in one session tree.
     pub runs_max: usize,
 }
 
-/// What makes asking twice the same as asking once.
+/// Identifies repeated submissions.
 #[derive(Debug, Clone)]
 pub struct Idempotency {
-    /// The caller's key.
+    /// The caller's `Idempotency-Key`.
     pub key: String,
-    /// The hash of what was asked for under it.
+    /// SHA-256 of the request body. The same key with another hash is a conflict.
     pub body_hash: String,
 }
 
-/// A run that was taken on.
+/// An accepted run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitted {
-    /// Its id.
+    /// The new run, or the earlier one if `is_repeated`.
     pub run_id: RunId,
-    /// Its session.
+    /// The session of that run.
     pub session_id: SessionId,
-    /// Whether it had been asked for before, under the same key or by the same call.
+    /// Whether the same idempotency key or parent call had already created the run.
     pub is_repeated: bool,
 }
 
-/// Why a run was not taken on.
+/// Why a run was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such session.
+    /// The session to resume, or the parent session, does not exist.
     SessionNotFound(SessionId),
-    /// The session has a run that has not ended, and the new one does not queue.
+    /// The session has an active run, and the new run does not queue.
     SessionBusy {
-        /// The session.
+        /// The busy session.
         session_id: SessionId,
-        /// The run that has not ended.
+        /// Its active run.
         run_id: RunId,
     },
-    /// The key was used for something else.
+    /// The idempotency key belongs to a request with another body.
     IdempotencyConflict,
-    /// The attempt that asks for a child is not the run's last.
+    /// The parent's attempt is not its run's latest, or its lease has expired.
     Stale,
-    /// Delegation may not go that far; why, in words that a model can do something with.
-    Family(String),
+    /// A delegation limit forbids the child. The text goes to the model that asked for it.
+    Delegation(String),
 }
 
-/// What an attempt shows with every write: only the latest of a run's attempts may write.
+/// The fencing token of an attempt. Only the latest attempt of a run may write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fence {
-    /// The run.
+    /// The run of the attempt.
     pub run_id: RunId,
-    /// The attempt's number, from 1.
+    /// Increases with each claim, starting at 1.
     pub token: i64,
 }
 
-/// The attempt is not the run's latest, or its lease is gone, or the run has ended.
+/// The write was refused: the attempt is not the run's latest, its lease has expired, or the run has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stale;
 
-/// What a runner asks work for.
+/// A runner's request for runs.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
-    /// The runner.
+    /// The runner that takes the leases.
     pub runner_id: String,
-    /// How many runs it has room for.
+    /// Number of free slots. The store claims at most 100 runs at once.
     pub slots: usize,
-    /// How long its leases are.
+    /// Duration of the new leases.
     pub lease_ms: Millis,
-    /// Whether it takes only what is pinned to it.
+    /// Whether to claim only runs pinned to this runner.
     pub only_pinned: bool,
 }
 
-/// A run that a runner has taken on.
+/// A claimed run with the data that a runner needs.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    /// What its writes show.
+    /// The fencing token of the new attempt.
     pub fence: Fence,
-    /// Its session.
+    /// The session that the run belongs to.
     pub session_id: SessionId,
-    /// The folder of the session, as its caller gave it.
+    /// The session's working folder as the caller sent it.
     pub project_dir: Option<String>,
-    /// The agents above it, the first one first, and itself.
-    pub line: Vec<String>,
-    /// How much of its time is left, where it is limited.
+    /// Agent names from the root of the delegation chain down to this run's agent.
+    pub lineage: Vec<String>,
+    /// Time until the deadline, negative once it has passed; `None` without a time limit.
     pub time_left_ms: Option<Millis>,
-    /// Whether it is to stop.
-    pub stop: bool,
-    /// The session's whole journal.
+    /// Whether the run has been asked to stop.
+    pub is_stopping: bool,
+    /// All events of the session, oldest first.
     pub journal: Vec<StoredEvent>,
 }
 
-/// An append. Repeating one is the same as making it once.
+/// Events to append. Repeating an append has no further effect.
 #[derive(Debug, Clone)]
 pub struct Append {
-    /// The attempt.
+    /// The fencing token of the writing attempt.
     pub fence: Fence,
-    /// The append's number within the attempt, from 1. The last one may be repeated; a number that leaves one out is
+    /// Number of the append within the attempt, from 1. The latest append may be repeated; a gap returns
     /// [`Stale`].
     pub number: i64,
-    /// What happened.
+    /// Event bodies, in order.
     pub bodies: Vec<EventBody>,
-    /// How much longer the lease lasts from now on.
+    /// The lease is extended to this duration from now.
     pub lease_ms: Millis,
 }
 
-/// An append that was written.
+/// A stored append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
-    /// The session's last event.
+    /// `seq` of the session's last event.
     pub last_seq: i64,
-    /// Whether the run is to stop.
-    pub stop: bool,
-    /// Whether it had been written before.
+    /// Whether the run has been asked to stop.
+    pub is_stopping: bool,
+    /// Whether this append had already been stored.
     pub is_repeated: bool,
-    /// Whether runners may find work because of it.
-    pub makes_work: bool,
+    /// Whether the transaction put a run into the queue.
+    pub has_queued_run: bool,
 }
 
-/// The answer to a heartbeat for one attempt.
+/// Result of renewing one attempt's lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beat {
+pub struct RenewedLease {
     /// The attempt.
     pub fence: Fence,
-    /// Whether the run is to stop.
-    pub stop: bool,
-    /// Whether the attempt is the run's latest no more.
+    /// Whether the run has been asked to stop.
+    pub is_stopping: bool,
+    /// Whether the attempt has lost its lease and must stop writing.
     pub is_stale: bool,
 }
 
-/// What became of a run that was to wait.
+/// Result of parking a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parked {
-    /// It waits.
+    /// The run waits for a child.
     Waiting,
-    /// A child had ended: it is in the queue again.
+    /// The run is back in the queue: a child had already ended, or a stop was requested.
     Available,
 }
 
-/// A run as it stands.
+/// A row of the `runs` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
-    /// Its id.
+    /// Primary key.
     pub run_id: RunId,
-    /// Its session.
+    /// The session that the run belongs to.
     pub session_id: SessionId,
-    /// The agent.
+    /// Name of the run's agent.
     pub agent_name: String,
-    /// Whether it begins the session.
+    /// Whether the run started its session or resumed it.
     pub run_type: RunType,
-    /// How it stands.
+    /// Current status.
     pub status: RunStatus,
-    /// What went wrong, as JSON.
+    /// The `RunError` as JSON; set when the run has failed or was stopped.
     pub error: Option<Value>,
-    /// Model calls that repeated another for the contract.
+    /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
-    /// Claims by runners.
+    /// Number of claims.
     pub attempts: i64,
-    /// The contract as JSON. Lists leave it out.
+    /// The `Contract` as JSON; `None` in lists and for runs without a contract.
     pub contract: Option<Value>,
-    /// The run that it works for.
+    /// Set on children started by a parent's call.
     pub parent_run_id: Option<RunId>,
-    /// The backend that answered last, for runs that have ended.
+    /// The backend of the last model call; set when the run has ended.
     pub backend: Option<String>,
-    /// What its model calls consumed, for runs that have ended.
+    /// Token usage of the run's model calls; set when the run has ended.
     pub tokens: Option<Tokens>,
-    /// When it was asked for.
+    /// When the run was submitted.
     pub created_at: Millis,
-    /// When it was first claimed.
+    /// When a runner first claimed the run.
     pub started_at: Option<Millis>,
-    /// When it ended.
+    /// When the run ended.
     pub finished_at: Option<Millis>,
 }
 
-/// A session as it stands.
+/// A row of the `sessions` table, with its children and the status of its latest run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRecord {
-    /// Its id.
+    /// Primary key.
     pub session_id: SessionId,
-    /// The agent.
+    /// Name of the session's agent.
     pub agent_name: String,
-    /// The session that it works for.
+    /// The session that delegated to this one.
     pub parent_session_id: Option<SessionId>,
-    /// The sessions that work for it, oldest first.
+    /// Sessions that this one delegated to, oldest first.
     pub children: Vec<SessionId>,
-    /// The folder, as the caller gave it.
+    /// Working folder as the caller sent it.
     pub project_dir: Option<String>,
-    /// Its latest run.
+    /// The latest run that became active.
     pub last_run_id: RunId,
-    /// How that stands.
+    /// Status of that run.
     pub status: RunStatus,
-    /// When it began.
+    /// When the session was created.
     pub created_at: Millis,
-    /// When something last happened in it.
+    /// When the last event was appended.
     pub updated_at: Millis,
-    /// The number of its last event.
+    /// `seq` of the last event.
     pub last_seq: i64,
 }
 
-/// A run with what came of it.
+/// A run with its start, result and end events.
 #[derive(Debug, Clone)]
-pub struct Finished {
-    /// The run.
+pub struct RunDetails {
+    /// The run's row.
     pub run: RunRecord,
-    /// The runs that went on with it after its children called back, oldest first.
+    /// Callback runs that continued this run after its children had ended, oldest first.
     pub continued_by: Vec<RunId>,
-    /// Whether a child is still to call it back.
+    /// Whether a child has yet to end, or its callback has yet to start a run.
     pub awaits_callback: bool,
-    /// Its `run_start`.
+    /// The `run_start` event.
     pub start: StoredEvent,
-    /// Its `result`, where it has one.
+    /// The `result` event; set for completed runs.
     pub result: Option<StoredEvent>,
-    /// Its `run_completed`, where it has ended.
+    /// The `run_completed` event; set when the run has ended.
     pub end: Option<StoredEvent>,
 }
 
-/// An event as it is kept.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Its place among all events, for streams over all sessions. Opaque and increasing; never twice the same.
+    /// Position among the events of all sessions.
     pub position: Position,
-    /// Its place in the session.
+    /// Number within the session, from 1 without gaps.
     pub seq: i64,
-    /// The session.
+    /// The session whose journal holds the event.
     pub session_id: SessionId,
-    /// The run.
+    /// The run that the event belongs to.
     pub run_id: RunId,
-    /// When it was committed.
+    /// When the event was written.
     pub at: Millis,
-    /// What happened: a JSON object that begins with `event_type`.
+    /// A JSON object whose first key is `event_type`.
     pub body: String,
 }
 
-/// A place among all events. Reading on from one finds everything that was committed after it, and nothing twice.
+/// A cursor over the events of all sessions. Reading after a position returns every later commit exactly
+/// once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// The transaction, where transactions become visible out of order; 0 elsewhere.
+    /// Transaction id on PostgreSQL, where transactions become visible out of order; 0 on SQLite.
     pub transaction: i64,
-    /// The event.
+    /// Increases with each event.
     pub event: i64,
 }
 
-/// Which of many are wanted.
+/// A page request.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Where the last page ended.
+    /// `next` of the previous page; `None` for the first page.
     pub after: Option<String>,
-    /// How many at most.
+    /// Maximum number of items, from 1 to 500; other values are clamped.
     pub limit: usize,
 }
 
-/// Some of many.
+/// A page of results.
 #[derive(Debug, Clone)]
 pub struct Listed<T> {
-    /// Those.
+    /// The items, in the order of the listing.
     pub items: Vec<T>,
-    /// Where the next page begins; none where there is nothing more.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
-/// Which runs are wanted.
+/// Filters for [`Store::runs`](crate::Store::runs). All set fields must match.
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
-    /// Those of a session.
+    /// Runs of this session.
     pub session_id: Option<SessionId>,
-    /// Those of an agent.
+    /// Runs of this agent.
     pub agent_name: Option<String>,
-    /// Those that stand like this.
+    /// Runs with this status.
     pub status: Option<RunStatus>,
-    /// Those that work for a run.
+    /// Children started by this run.
     pub parent_run_id: Option<RunId>,
 }
 
-/// What the sweeper did.
+/// Number of runs that a sweep changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Runs that were put back in the queue because their lease had expired.
+    /// Runs returned to the queue because their lease had expired.
     pub returned: usize,
-    /// Runs that failed because their runners had died too often.
+    /// Runs failed because too many of their attempts were lost.
     pub lost: usize,
-    /// Runs that were to stop and that no runner had an answer for.
+    /// Runs stopped because no runner acted on the stop request in time.
     pub stopped: usize,
-    /// Parked runs whose time is up, put in the queue so that a runner ends them.
+    /// Parked runs past their deadline, returned to the queue so that a runner ends them.
     pub overdue: usize,
 }
 
-/// How long things are kept.
+/// Limits on ended sessions. `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Retention {
-    /// Sessions that ended longer ago are deleted.
+    /// Maximum time since a session tree's last event.
     pub age_ms_max: Option<Millis>,
-    /// The most sessions that have ended; the oldest go first.
+    /// Maximum number of ended sessions. The oldest are deleted first.
     pub sessions_max: Option<usize>,
 }
 
-/// What is said of a run when nobody is there to say it: see [`Store::sweep`](crate::Store::sweep).
+/// Limits of [`Store::sweep`](crate::Store::sweep).
 #[derive(Debug, Clone, Copy)]
 pub struct SweepLimits {
-    /// Lost attempts, without progress between them, after which a run has failed.
+    /// Lost attempts without progress in between after which a run fails.
     pub losses_max: i64,
-    /// How long a run that is to stop waits for a runner.
+    /// How long a stopping run waits for a runner before the sweeper ends it.
     pub stop_wait_ms: Millis,
-    /// How many runs of each kind at a time; the rest is for the next sweep.
+    /// Maximum number of runs of each kind per sweep. The next sweep handles the rest.
     pub batch: usize,
 }
 
-/// An agent or schema that is kept under a name.
+/// A registry entry: an agent or a schema saved under a name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Named {
-    /// The name.
+pub struct RegistryEntry {
+    /// Unique among the entries of its kind.
     pub name: String,
-    /// The blueprint or schema, as JSON text in its own key order.
+    /// The blueprint or schema as JSON, with its original key order.
     pub text: String,
-    /// When it was first saved.
+    /// When the entry was added.
     pub created_at: Millis,
-    /// When it was last changed.
+    /// When the entry was last replaced.
     pub updated_at: Millis,
 }
 
-/// What is kept under names.
+/// The kinds of registry entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistryKind {
     /// Blueprints.
     Agents,
-    /// Schemas.
+    /// JSON Schemas.
     Schemas,
 }
 
-/// An API token. The token itself is not kept.
+/// An API token. Only its hash is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Its id, which is not secret.
+    /// Public id, used to revoke the token.
     pub token_id: String,
-    /// What it is for, in its owner's words.
+    /// Description chosen by the user.
     pub name: String,
-    /// What it may do.
+    /// `admin`, `caller` or `runner`.
     pub scope: String,
-    /// The SHA-256 of the token, in hexadecimal.
+    /// SHA-256 of the token, in hexadecimal.
     pub hash: String,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: Millis,
 }
 
-/// A runner that said hello.
+/// A registered runner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunnerRecord {
-    /// Its id.
+    /// Assigned by the coordinator at the first registration.
     pub runner_id: String,
-    /// Its name.
+    /// Display name.
     pub name: String,
-    /// How many runs it works on at a time.
+    /// Maximum number of concurrent runs.
     pub slots: i64,
-    /// What it said of itself, as JSON: its version and its backends.
+    /// JSON from the runner: version and backends.
     pub details: Value,
-    /// When it said hello.
+    /// When the runner last registered.
     pub registered_at: Millis,
-    /// When it was last heard of.
+    /// When the runner last registered, claimed or sent a heartbeat, accurate to one second.
     pub seen_at: Millis,
-    /// How many runs it works on.
+    /// Number of runs that the runner currently holds.
     pub working_on: i64,
 }
 
-/// Which runs figures are wanted of.
+/// Filters for [`Store::agent_stats`](crate::Store::agent_stats).
 #[derive(Debug, Clone, Default)]
-pub struct FiguresFilter {
-    /// Those of an agent.
+pub struct StatsFilter {
+    /// Runs of this agent.
     pub agent_name: Option<String>,
-    /// Those that have ended since.
+    /// Runs that ended at or after this timestamp.
     pub since: Option<Millis>,
 }
 
-/// How an agent did on a backend.
+/// Statistics of one agent on one backend, over its ended runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// The agent.
+pub struct AgentStats {
+    /// Name of the agent.
     pub agent_name: String,
-    /// The backend that its runs ended on; none where no model was asked, or nobody noted which.
+    /// Backend of the runs' last model call. `None` for runs without a model call or without a receipt.
     pub backend: Option<String>,
-    /// Its runs that have ended.
+    /// Ended runs.
     pub runs: i64,
-    /// Those with a result.
+    /// Runs that have a result.
     pub completed: i64,
-    /// Those with a result that needed no retry and no other tier.
+    /// Completed runs without retries or escalations.
     pub first_pass: i64,
-    /// Model calls that repeated another for the contract.
+    /// Model calls repeated because a reply did not satisfy the contract.
     pub retries: i64,
-    /// Replies that were to call `submit_result` and did not.
+    /// Replies that should have called `submit_result` and did not.
     pub missing_submits: i64,
-    /// Steps from a tier to the next.
+    /// Moves to the next tier of the escalation ladder.
     pub escalations: i64,
-    /// Tokens that models read and wrote, for results and for failures.
+    /// Input and output tokens of all runs, including failed ones.
     pub tokens: i64,
-    /// How long half of the runs took at most, from the first claim to the end.
+    /// Median duration from first claim to end; `None` if no run was claimed.
     pub p50_ms: Option<Millis>,
-    /// How long 95 of a hundred runs took at most.
+    /// 95th percentile of the same duration.
     pub p95_ms: Option<Millis>,
 }
 
-/// An event that says how a run goes, or that it is none.
+/// An event for analytics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Milestone {
-    /// The event; its body is empty where it is none of those that were asked for.
+    /// The event. The body is empty unless it is an end, a plan, a failed validation or an escalation.
     pub event: StoredEvent,
-    /// The run as it stands now, where the event is one of those that were asked for.
+    /// The run's current figures; set when the event has a body.
     pub run: Option<RunFacts>,
 }
 
-/// What a run's row says of how it did.
+/// AgentStats from a run's row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFacts {
-    /// The agent.
+    /// Name of the run's agent.
     pub agent_name: String,
-    /// The session that it works for.
+    /// The session that the run works for.
     pub parent_session_id: Option<SessionId>,
-    /// The backend that it ended on.
+    /// Backend of the last model call.
     pub backend: Option<String>,
-    /// Model calls that repeated another for the contract.
+    /// Model calls repeated because a reply did not satisfy the contract.
     pub retries: i64,
-    /// Replies that were to call `submit_result` and did not.
+    /// Replies that should have called `submit_result` and did not.
     pub missing_submits: i64,
-    /// Steps from a tier to the next.
+    /// Moves to the next tier of the escalation ladder.
     pub escalations: i64,
-    /// Tokens that models read and wrote.
+    /// Input and output tokens.
     pub tokens: i64,
-    /// How long it took from its first claim to its end; none where nobody claimed it, or it has not ended.
+    /// Time from first claim to end; `None` if the run was never claimed or has not ended.
     pub duration_ms: Option<Millis>,
 }
 
-/// How many runs stand how.
+/// Counts of runs in the database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By status.
+    /// Number of runs per status; statuses without runs are missing.
     pub by_status: Vec<(RunStatus, i64)>,
     /// Runs that a runner could claim now.
     pub queue_depth: i64,
-    /// How long the first of them has been waiting.
+    /// How long the oldest of them has waited; `None` if the queue is empty.
     pub oldest_wait_ms: Option<Millis>,
 }

@@ -1,8 +1,8 @@
-//! The tables' versions. They only go forward.
+//! Schema versions and migrations. Migrations only go forward.
 
 use crate::error::Error;
 
-/// What makes each version out of the one before, from version 1 on.
+/// SQL scripts; script N (from 1) upgrades version N-1 to version N.
 pub(crate) type Migrations = &'static [&'static str];
 
 pub(crate) const MIGRATIONS_SQLITE: Migrations = &[
@@ -16,30 +16,30 @@ pub(crate) const MIGRATIONS_POSTGRES: Migrations = &[
     include_str!("../migrations/postgres/0003_continuations.sql"),
 ];
 
-/// Where the version stands.
+/// Creates the table that holds the schema version, at version 0.
 pub(crate) const VERSION_TABLE: &str =
     "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0);";
 
-/// Refuses a database that a newer program has made.
+/// Refuses a database created by a newer Slipform.
 pub(crate) fn check(version: i64, migrations: Migrations) -> Result<(), Error> {
     let newest = migrations.len() as i64;
     if version <= newest {
         return Ok(());
     }
     Err(Error::Unsuitable(format!(
-        "the database is of version {version} and this Slipform knows versions up to {newest}: use the newer Slipform \
-         that made it, or another database"
+        "the database has schema version {version}, but this Slipform supports versions up to {newest}; use a newer \
+         Slipform or another database"
     )))
 }
 
-/// What is missing, with its numbers.
-pub(crate) fn missing(version: i64, migrations: Migrations) -> impl Iterator<Item = (i64, &'static str)> {
+/// Returns the migrations after `version`, with their numbers.
+pub(crate) fn pending(version: i64, migrations: Migrations) -> impl Iterator<Item = (i64, &'static str)> {
     (1..).zip(migrations.iter().copied()).skip_while(move |(number, _)| *number <= version)
 }
 
-/// There are tables, and they are not ours.
-pub(crate) fn foreign() -> Error {
+/// The error for a database that contains tables of another application.
+pub(crate) fn foreign_tables() -> Error {
     Error::Unsuitable(
-        "the database holds the tables of something else: give Slipform one of its own".to_owned(),
+        "the database contains tables of another application; use a separate database for Slipform".to_owned(),
     )
 }

@@ -1,4 +1,4 @@
-//! A transaction, as the verbs see it: whichever database it is.
+//! A database-independent transaction.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,22 +6,23 @@ use std::pin::Pin;
 use crate::error::Error;
 use crate::{postgres, sqlite};
 
-/// A future that may be moved between threads.
-pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future that is `Send`.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a verb does in its transaction. It may be done again from the start when the database asks for it.
-pub(crate) type Perform<A, R> = for<'a> fn(&'a mut Tx, &'a A) -> Pending<'a, Result<R, Error>>;
+/// The body of an operation's transaction. The database may retry it from the start.
+pub(crate) type Operation<A, R> = for<'a> fn(&'a mut Tx, &'a A) -> BoxFuture<'a, Result<R, Error>>;
 
-/// A transaction.
+/// An open transaction.
 pub(crate) struct Tx {
     pub(crate) connection: Connection,
-    /// Whether something happens in it that others may wait for.
-    pub(crate) has_news: bool,
-    /// Whether it puts a run into the queue. A verb that wants to know says first that it does not.
-    pub(crate) makes_work: bool,
+    /// Whether the commit wakes subscribers of [`Store::notifications`](crate::Store::notifications).
+    pub(crate) has_notification: bool,
+    /// Whether the transaction has put a run into the queue. An operation that reports this resets it first,
+    /// because SQLite shares one `Tx` between several operations.
+    pub(crate) has_queued_run: bool,
 }
 
-/// The connection that a transaction takes place on.
+/// The connection that the transaction runs on.
 pub(crate) enum Connection {
     Sqlite(sqlite::SqliteConnection),
     Postgres(postgres::PostgresConnection),
@@ -29,73 +30,74 @@ pub(crate) enum Connection {
 
 impl Tx {
     pub(crate) fn new(connection: Connection) -> Tx {
-        Tx { connection, has_news: false, makes_work: false }
+        Tx { connection, has_notification: false, has_queued_run: false }
     }
 
-    /// Changes something; how many rows.
+    /// Runs a statement and returns the number of changed rows.
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
-        check(params)?;
+        reject_nul(params)?;
         match &mut self.connection {
             Connection::Sqlite(connection) => connection.execute(sql, params),
             Connection::Postgres(connection) => connection.execute(sql, params).await,
         }
     }
 
-    /// Changes several things in order, without waiting for one before the next. Where that takes a way to a server and
-    /// back, they go with whatever is said next: an error of theirs comes then, or with the commit.
-    pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
-        changes.iter().try_for_each(|(_, params)| check(params))?;
+    /// Runs statements in order without waiting for each result. PostgreSQL sends them together with the next
+    /// statement, so an error surfaces there or at the commit.
+    pub(crate) async fn execute_all(&mut self, statements: &[BoundStatement<'_>]) -> Result<(), Error> {
+        statements.iter().try_for_each(|(_, params)| reject_nul(params))?;
         match &mut self.connection {
             Connection::Sqlite(connection) => {
-                changes.iter().try_for_each(|(sql, params)| connection.execute(sql, params).map(drop))
+                statements.iter().try_for_each(|(sql, params)| connection.execute(sql, params).map(drop))
             }
-            Connection::Postgres(connection) => connection.execute_all(changes).await,
+            Connection::Postgres(connection) => connection.execute_all(statements).await,
         }
     }
 
-    /// Asks for rows.
+    /// Runs a query and returns its rows.
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
-        check(params)?;
+        reject_nul(params)?;
         match &mut self.connection {
             Connection::Sqlite(connection) => connection.query(sql, params),
             Connection::Postgres(connection) => connection.query(sql, params).await,
         }
     }
 
-    /// Whether nobody else changes anything until the commit: there is nothing to lock.
-    pub(crate) fn is_alone(&self) -> bool {
+    /// Whether no other connection can write until the commit, so that row locks are unnecessary. True for
+    /// SQLite.
+    pub(crate) fn is_single_writer(&self) -> bool {
         matches!(self.connection, Connection::Sqlite(_))
     }
 
-    /// Changes a row that there may be, and gives something of it back.
-    pub(crate) async fn change_one(
+    /// Updates at most one row and returns columns of it, or `None` if no row matched.
+    pub(crate) async fn update_one(
         &mut self,
-        changing: &Changing,
+        statement: &UpdateReturning,
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Error> {
-        check(params)?;
+        reject_nul(params)?;
         let rows = match &mut self.connection {
-            Connection::Sqlite(connection) => match connection.execute(changing.change, params)? {
+            Connection::Sqlite(connection) => match connection.execute(statement.update, params)? {
                 0 => return Ok(None),
-                _ => connection.query(changing.row, params)?,
+                _ => connection.query(statement.select, params)?,
             },
-            Connection::Postgres(connection) => connection.query(changing.at_once, params).await?,
+            Connection::Postgres(connection) => connection.query(statement.returning, params).await?,
         };
         Ok(rows.into_iter().next())
     }
 
-    /// Asks several things in order, without waiting for one before the next.
-    pub(crate) async fn query_all(&mut self, questions: &[Change<'_>]) -> Result<Vec<Vec<Row>>, Error> {
-        questions.iter().try_for_each(|(_, params)| check(params))?;
+    /// Runs queries in order without waiting for each result, and returns the rows of each.
+    pub(crate) async fn query_all(&mut self, queries: &[BoundStatement<'_>]) -> Result<Vec<Vec<Row>>, Error> {
+        queries.iter().try_for_each(|(_, params)| reject_nul(params))?;
         match &mut self.connection {
             Connection::Sqlite(connection) => {
-                questions.iter().map(|(sql, params)| connection.query(sql, params)).collect()
+                queries.iter().map(|(sql, params)| connection.query(sql, params)).collect()
             }
-            Connection::Postgres(connection) => connection.query_all(questions).await,
+            Connection::Postgres(connection) => connection.query_all(queries).await,
         }
     }
 
-    /// Asks for a row that there may be.
+    /// Runs a query and returns its first row, if any.
     pub(crate) async fn query_one(
         &mut self,
         sql: &'static str,
@@ -105,28 +107,30 @@ impl Tx {
     }
 }
 
-/// A statement, with its parameters.
-pub(crate) type Change<'a> = (&'static str, Vec<Param<'a>>);
+/// A statement with its parameters.
+pub(crate) type BoundStatement<'a> = (&'static str, Vec<Param<'a>>);
 
-/// A change of one row that gives something of it back: at once where that saves a way to a server, and in two statements
-/// where it costs more than them. SQLite makes a table for what an update gives back, and a journal to undo it with.
-pub(crate) struct Changing {
-    pub(crate) at_once: &'static str,
-    pub(crate) change: &'static str,
-    pub(crate) row: &'static str,
+/// An update of one row that returns columns of it. PostgreSQL uses one `UPDATE … RETURNING` to save a round
+/// trip. SQLite uses two statements, because there `RETURNING` costs a temporary table and a statement
+/// journal.
+pub(crate) struct UpdateReturning {
+    pub(crate) returning: &'static str,
+    pub(crate) update: &'static str,
+    pub(crate) select: &'static str,
 }
 
-/// A change, the columns that it gives back, and the row's table with its key: the first parameters of the change.
-macro_rules! changing {
-    ($change:literal, $columns:literal, $row:literal) => {
-        $crate::tx::Changing {
-            at_once: concat!($change, " RETURNING ", $columns),
-            change: $change,
-            row: concat!("SELECT ", $columns, " FROM ", $row),
+/// Takes the update, the columns to return, and the row's table with its key, which uses the first parameters
+/// of the update.
+macro_rules! update_returning {
+    ($update:literal, $columns:literal, $row:literal) => {
+        $crate::tx::UpdateReturning {
+            returning: concat!($update, " RETURNING ", $columns),
+            update: $update,
+            select: concat!("SELECT ", $columns, " FROM ", $row),
         }
     };
 }
-pub(crate) use changing;
+pub(crate) use update_returning;
 
 /// A parameter of a statement.
 #[derive(Debug, Clone, Copy)]
@@ -135,12 +139,13 @@ pub(crate) enum Param<'a> {
     Text(Option<&'a str>),
 }
 
-/// PostgreSQL has no text with a NUL in it. SQLite would keep one, and is not asked to: both refuse the same.
-fn check(params: &[Param<'_>]) -> Result<(), Error> {
+/// Rejects NUL characters, which PostgreSQL cannot store, so that both databases refuse the same texts.
+fn reject_nul(params: &[Param<'_>]) -> Result<(), Error> {
     let has_nul = |param: &Param<'_>| matches!(param, Param::Text(Some(text)) if text.contains('\0'));
-    match params.iter().any(has_nul) {
-        true => Err(Error::Invalid("a text has a NUL character (\\u0000) in it; leave it out".to_owned())),
-        false => Ok(()),
+    if params.iter().any(has_nul) {
+        Err(Error::Invalid("a text contains a NUL character (\\u0000); remove it".to_owned()))
+    } else {
+        Ok(())
     }
 }
 
@@ -174,7 +179,7 @@ impl<'a> From<Option<&'a str>> for Param<'a> {
     }
 }
 
-/// What stands in a column.
+/// The value of a column.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Null,
@@ -192,14 +197,14 @@ impl Row {
     }
 
     pub(crate) fn integer(&mut self) -> Result<i64, Error> {
-        self.optional_integer()?.ok_or_else(|| misread("a number", &Value::Null))
+        self.optional_integer()?.ok_or_else(|| unexpected_value("a number", &Value::Null))
     }
 
     pub(crate) fn optional_integer(&mut self) -> Result<Option<i64>, Error> {
         match self.0.next() {
             Some(Value::Integer(value)) => Ok(Some(value)),
             Some(Value::Null) => Ok(None),
-            other => Err(misread("a number", &other.unwrap_or(Value::Null))),
+            other => Err(unexpected_value("a number", &other.unwrap_or(Value::Null))),
         }
     }
 
@@ -208,32 +213,32 @@ impl Row {
     }
 
     pub(crate) fn text(&mut self) -> Result<String, Error> {
-        self.optional_text()?.ok_or_else(|| misread("a text", &Value::Null))
+        self.optional_text()?.ok_or_else(|| unexpected_value("a text", &Value::Null))
     }
 
     pub(crate) fn optional_text(&mut self) -> Result<Option<String>, Error> {
         match self.0.next() {
             Some(Value::Text(value)) => Ok(Some(value)),
             Some(Value::Null) => Ok(None),
-            other => Err(misread("a text", &other.unwrap_or(Value::Null))),
+            other => Err(unexpected_value("a text", &other.unwrap_or(Value::Null))),
         }
     }
 
-    /// A text that is an id.
+    /// Reads a text column and parses it as an id.
     pub(crate) fn id<T: TryFrom<String>>(&mut self) -> Result<T, Error> {
         id(self.text()?)
     }
 
-    /// A text that is an id, where there is one.
+    /// Reads a nullable text column and parses it as an id.
     pub(crate) fn optional_id<T: TryFrom<String>>(&mut self) -> Result<Option<T>, Error> {
         self.optional_text()?.map(id).transpose()
     }
 }
 
 fn id<T: TryFrom<String>>(text: String) -> Result<T, Error> {
-    T::try_from(text.clone()).map_err(|_| Error::Damaged(format!("'{text}' stands where an id should")))
+    T::try_from(text.clone()).map_err(|_| Error::Damaged(format!("`{text}` is not a valid id")))
 }
 
-fn misread(expected: &str, found: &Value) -> Error {
-    Error::Damaged(format!("{expected} was expected in a column that holds {found:?}"))
+fn unexpected_value(expected: &str, found: &Value) -> Error {
+    Error::Damaged(format!("expected {expected} in a column, found {found:?}"))
 }

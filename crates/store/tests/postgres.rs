@@ -1,10 +1,10 @@
-//! What only a PostgreSQL server does: go away and come back, and be shared.
+//! Behaviour specific to a PostgreSQL server: restarts, and several stores on one database.
 //!
-//! The server of these tests is started and stopped by them: they need `initdb` and `pg_ctl`, in
-//! `SLIPFORM_TEST_POSTGRES_BIN` or where Debian puts them, and a user other than root to run them as.
+//! The tests start and stop their own server. They need `initdb` and `pg_ctl` (in
+//! `SLIPFORM_TEST_POSTGRES_BIN` or at Debian's path) and a user other than root to run them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+#![allow(clippy::print_stdout, reason = "reports skipped tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use slipform_store::{Error, Options, RegistryKind, Store};
 
-/// A server of one's own.
+/// A PostgreSQL server for one test.
 struct Server {
     programs: PathBuf,
     folder: PathBuf,
@@ -20,7 +20,7 @@ struct Server {
 }
 
 impl Server {
-    /// None where there is no PostgreSQL to start.
+    /// Returns `None` if PostgreSQL is not installed.
     fn new() -> Option<Server> {
         let skip = |why: &str| println!("SKIPPED: {why}");
         if std::env::var_os("SLIPFORM_TEST_POSTGRES").is_none() {
@@ -28,7 +28,7 @@ impl Server {
             return None;
         }
         let Some(programs) = programs() else {
-            skip("there is no `initdb`; SLIPFORM_TEST_POSTGRES_BIN may name its folder");
+            skip("`initdb` not found; set SLIPFORM_TEST_POSTGRES_BIN to its folder");
             return None;
         };
         let folder = std::env::temp_dir().join(format!("slipform-postgres-{}", std::process::id()));
@@ -62,16 +62,17 @@ impl Server {
         self.run("pg_ctl", &format!("-D {} -l {} -w -o '{options}' start", self.data(), log.display()));
     }
 
-    /// As a power failure would.
+    /// Stops the server without a clean shutdown, like a power failure.
     fn kill(&self) {
         self.run("pg_ctl", &format!("-D {} -m immediate -w stop", self.data()));
     }
 
     fn run(&self, program: &str, arguments: &str) {
         let line = format!("{} {arguments} >/dev/null 2>&1", self.programs.join(program).display());
-        let status = match is_root() {
-            true => Command::new("su").args(["postgres", "-s", "/bin/sh", "-c", &line]).status(),
-            false => Command::new("sh").args(["-c", &line]).status(),
+        let status = if is_root() {
+            Command::new("su").args(["postgres", "-s", "/bin/sh", "-c", &line]).status()
+        } else {
+            Command::new("sh").args(["-c", &line]).status()
         };
         assert!(status.unwrap().success(), "{line}");
     }
@@ -99,30 +100,30 @@ fn programs() -> Option<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_may_go_away_and_come_back() {
+async fn store_survives_server_restart() {
     let Some(server) = Server::new() else { return };
     let (address, options) = (server.address(), Options::default());
-    // Two that start at once make the tables once.
+    // Concurrent opens create the tables once.
     let (store, other) = tokio::join!(Store::open(&address, &options), Store::open(&address, &options));
     let (store, other) = (store.unwrap(), other.unwrap());
     assert!(store.add(RegistryKind::Agents, "before", "{}").await.unwrap());
 
     server.kill();
-    let asked = tokio::time::timeout(Duration::from_secs(30), store.ping()).await.expect("an answer");
+    let asked = tokio::time::timeout(Duration::from_secs(30), store.ping()).await.expect("a response");
     assert!(matches!(asked, Err(Error::Unavailable(_))), "{asked:?}");
-    assert!(matches!(other.named(RegistryKind::Agents).await, Err(Error::Unavailable(_))));
+    assert!(matches!(other.entries(RegistryKind::Agents).await, Err(Error::Unavailable(_))));
 
     server.start();
     assert!(store.add(RegistryKind::Agents, "after", "{}").await.unwrap());
-    assert_eq!(other.named(RegistryKind::Agents).await.unwrap().len(), 2);
+    assert_eq!(other.entries(RegistryKind::Agents).await.unwrap().len(), 2);
 
     // Connections that died unnoticed are replaced within the same call.
     server.kill();
     server.start();
-    assert_eq!(store.named(RegistryKind::Agents).await.unwrap().len(), 2);
+    assert_eq!(store.entries(RegistryKind::Agents).await.unwrap().len(), 2);
 
-    let nobody = address.replace("/postgres", "/x").replace("//x@", "//postgres@");
-    assert!(matches!(Store::open(&nobody, &options).await, Err(Error::Unsuitable(_))));
+    let unknown_database = address.replace("/postgres", "/x").replace("//x@", "//postgres@");
+    assert!(matches!(Store::open(&unknown_database, &options).await, Err(Error::Unsuitable(_))));
     assert_newer_is_refused(&address).await;
 }
 
@@ -138,7 +139,7 @@ async fn assert_newer_is_refused(address: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_told_quickly() {
+async fn unreachable_server_fails_quickly() {
     let begun = std::time::Instant::now();
     let refused = Store::open("postgres://postgres@127.0.0.1:1/postgres", &Options::default()).await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");

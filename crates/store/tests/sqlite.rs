@@ -1,7 +1,7 @@
-//! What only SQLite files have to do: share, lock, and be refused.
+//! Behaviour specific to SQLite files: sharing, locking, and files that are refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "one process tells another what it has written")]
+#![allow(clippy::print_stdout, reason = "the child process reports what it has written")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use slipform_types::{Blueprint, EventBody, ExecutionMode, RunId, RunStatus, RunT
 
 const EXCLUSIVE: Options = Options { is_exclusive: true };
 
-/// A folder of one's own.
+/// A temporary folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -68,19 +68,22 @@ fn task(byte: u8) -> NewRun {
 }
 
 #[tokio::test]
-async fn two_stores_share_a_file_and_hear_of_each_other() {
+async fn stores_sharing_a_file_notify_each_other() {
     let folder = Folder::new();
     let one = open(&folder.file(), &EXCLUSIVE).await.unwrap();
     let other = open(&folder.file(), &Options::default()).await.unwrap();
-    let mut news = other.news();
-    news.mark_unchanged();
+    let mut notifications = other.notifications();
+    notifications.mark_unchanged();
     let submitted = one.submit(task(1)).await.unwrap().unwrap();
-    tokio::time::timeout(Duration::from_secs(20), news.changed()).await.expect("news").unwrap();
+    tokio::time::timeout(Duration::from_secs(20), notifications.changed())
+        .await
+        .expect("a notification")
+        .unwrap();
     let request =
         ClaimRequest { runner_id: "runner".to_owned(), slots: 1, lease_ms: 60_000, only_pinned: false };
     let claimed = other.claim(request).await.unwrap();
     assert_eq!(claimed[0].fence.run_id, submitted.run_id);
-    // Both write at once, and neither is told to come back later.
+    // Both stores write concurrently, and neither write fails as busy.
     let adding = |store: &Store, name: &'static str| {
         let store = store.clone();
         tokio::spawn(async move {
@@ -92,21 +95,21 @@ async fn two_stores_share_a_file_and_hear_of_each_other() {
     let (first, second) = (adding(&one, "a"), adding(&other, "b"));
     first.await.unwrap();
     second.await.unwrap();
-    assert_eq!(one.named(RegistryKind::Agents).await.unwrap().len(), 100);
+    assert_eq!(one.entries(RegistryKind::Agents).await.unwrap().len(), 100);
 }
 
 #[tokio::test]
-async fn a_database_has_one_coordinator() {
+async fn second_exclusive_open_is_refused() {
     let folder = Folder::new();
     let first = open(&folder.file(), &EXCLUSIVE).await.unwrap();
     let Err(Error::Locked(message)) = open(&folder.file(), &EXCLUSIVE).await else { panic!("not refused") };
     assert!(message.contains("slipform.db.lock") && message.contains("slipform serve"), "{message}");
     drop(first);
-    open(&folder.file(), &EXCLUSIVE).await.expect("the lock is given back");
+    open(&folder.file(), &EXCLUSIVE).await.expect("the lock is released");
 }
 
 #[tokio::test]
-async fn what_was_asked_for_is_kept_when_the_store_is_dropped() {
+async fn queued_writes_are_committed_when_store_is_dropped() {
     let folder = Folder::new();
     let store = open(&folder.file(), &Options::default()).await.unwrap();
     let mut asked = tokio::task::JoinSet::new();
@@ -119,11 +122,11 @@ async fn what_was_asked_for_is_kept_when_the_store_is_dropped() {
         assert!(added.unwrap().unwrap());
     }
     let again = open(&folder.file(), &Options::default()).await.unwrap();
-    assert_eq!(again.named(RegistryKind::Agents).await.unwrap().len(), 100);
+    assert_eq!(again.entries(RegistryKind::Agents).await.unwrap().len(), 100);
 }
 
 #[tokio::test]
-async fn a_damaged_run_keeps_no_other_from_being_swept() {
+async fn damaged_run_does_not_stop_the_sweep() {
     let folder = Folder::new();
     let store = open(&folder.file(), &Options::default()).await.unwrap();
     let (damaged, sound) = (task(1), task(2));
@@ -143,7 +146,7 @@ async fn a_damaged_run_keeps_no_other_from_being_swept() {
 }
 
 #[tokio::test]
-async fn a_newer_database_is_refused() {
+async fn database_of_newer_version_is_refused() {
     let folder = Folder::new();
     drop(open(&folder.file(), &Options::default()).await.unwrap());
     let connection = rusqlite::Connection::open(folder.file()).unwrap();
@@ -151,11 +154,11 @@ async fn a_newer_database_is_refused() {
     let Err(Error::Unsuitable(message)) = open(&folder.file(), &Options::default()).await else {
         panic!("not refused")
     };
-    assert!(message.contains("version 999") && message.contains("newer Slipform"), "{message}");
+    assert!(message.contains("version 999") && message.contains("use a newer Slipform"), "{message}");
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_refused() {
+async fn files_that_are_not_slipform_databases_are_refused() {
     let folder = Folder::new();
     let text = folder.0.join("notes.txt");
     std::fs::write(&text, "These are notes and no database. ".repeat(100)).unwrap();
@@ -168,20 +171,20 @@ async fn what_is_not_ours_is_refused() {
     let Err(Error::Unsuitable(message)) = open(&other, &Options::default()).await else {
         panic!("not refused")
     };
-    assert!(message.contains("something else"), "{message}");
-    // A folder inside a file cannot be made, whoever asks.
+    assert!(message.contains("tables of another application"), "{message}");
+    // A folder cannot be created below a file.
     let Err(Error::Unsuitable(message)) = open(&text.join("deep/slipform.db"), &EXCLUSIVE).await else {
         panic!("not refused")
     };
-    assert!(message.contains("cannot be made"), "{message}");
+    assert!(message.contains("cannot create the database folder"), "{message}");
     let Err(Error::Unsuitable(message)) = open(&folder.0, &Options::default()).await else {
         panic!("not refused")
     };
-    assert!(message.contains("cannot be opened for writing"), "{message}");
+    assert!(message.contains("cannot open the database"), "{message}");
 }
 
 #[tokio::test]
-async fn damage_is_found() {
+async fn check_reports_missing_events() {
     let folder = Folder::new();
     let store = open(&folder.file(), &Options::default()).await.unwrap();
     store.submit(task(1)).await.unwrap().unwrap();
@@ -189,11 +192,11 @@ async fn damage_is_found() {
     let connection = rusqlite::Connection::open(folder.file()).unwrap();
     connection.execute("DELETE FROM events", []).unwrap();
     let findings = store.check().await.unwrap();
-    assert_eq!(findings, ["the journal of ses_010101010101 should have 1 events and has 0"]);
+    assert_eq!(findings, ["the journal of ses_010101010101 has 0 events, expected 1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_may_make_the_same_database_at_once() {
+async fn concurrent_opens_create_one_database() {
     let folder = Folder::new();
     let mut opening = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -205,40 +208,40 @@ async fn several_may_make_the_same_database_at_once() {
     }
 }
 
-/// Says that a process is to write to a database until it is killed, and to which.
+/// Set in the child process: the database to write to until it is killed.
 const WRITES_TO: &str = "SLIPFORM_TEST_WRITES_TO";
 
 #[tokio::test]
-async fn what_was_answered_survives_a_kill() {
+async fn acknowledged_writes_survive_a_kill() {
     if let Ok(path) = std::env::var(WRITES_TO) {
         return write_until_killed(Path::new(&path)).await;
     }
     let folder = Folder::new();
     let mut writer = Command::new(std::env::current_exe().unwrap())
-        .args(["what_was_answered_survives_a_kill", "--exact", "--nocapture"])
+        .args(["acknowledged_writes_survive_a_kill", "--exact", "--nocapture"])
         .env(WRITES_TO, folder.file())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let lines = BufReader::new(writer.stdout.take().unwrap()).lines().map_while(Result::ok);
     let answered: Vec<String> =
-        lines.filter_map(|line| line.strip_prefix("kept ").map(str::to_owned)).take(50).collect();
+        lines.filter_map(|line| line.strip_prefix("stored ").map(str::to_owned)).take(50).collect();
     writer.kill().unwrap();
     writer.wait().unwrap();
     assert_eq!(answered.len(), 50);
-    // A process that was killed holds no lock.
+    // The system releases the lock of a killed process.
     let store = open(&folder.file(), &EXCLUSIVE).await.unwrap();
     for name in &answered {
-        assert!(store.named_one(RegistryKind::Agents, name).await.unwrap().is_some(), "{name} was lost");
+        assert!(store.entry(RegistryKind::Agents, name).await.unwrap().is_some(), "{name} was lost");
     }
     assert!(store.check().await.unwrap().is_empty());
 }
 
 async fn write_until_killed(path: &Path) {
     let store = open(path, &EXCLUSIVE).await.unwrap();
-    // Far more than are waited for: whoever started this ends it.
+    // Far more entries than the parent waits for; it kills this process.
     for name in 0..100_000 {
         store.add(RegistryKind::Agents, &name.to_string(), "{}").await.unwrap();
-        println!("\nkept {name}");
+        println!("\nstored {name}");
     }
 }

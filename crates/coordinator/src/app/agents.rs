@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipform_agents::{Checked, Problems, check, parameters, shipped, shipped_names};
 use slipform_api::{AgentView, Code, Error, Verdict};
-use slipform_store::{Named, RegistryKind};
+use slipform_store::{RegistryEntry, RegistryKind};
 use slipform_types::{ALL_AGENTS, AgentCard, AgentType, Blueprint, McpServer, timestamp};
 
 use super::{App, errors, is_verb};
@@ -19,7 +19,7 @@ impl App {
         let files = self.registry().files();
         let mut views: Vec<AgentView> =
             files.agents.iter().map(|(name, file)| from_file(name, file)).collect();
-        for named in self.store().named(RegistryKind::Agents).await.map_err(errors::store)? {
+        for named in self.store().entries(RegistryKind::Agents).await.map_err(errors::store)? {
             if !files.agents.contains_key(&named.name) {
                 views.push(from_store(named));
             }
@@ -41,7 +41,7 @@ impl App {
         if let Some(file) = self.registry().files().agents.get(name) {
             return Ok(from_file(name, file));
         }
-        let named = self.store().named_one(RegistryKind::Agents, name).await.map_err(errors::store)?;
+        let named = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?;
         match named.map(from_store).or_else(|| from_program(name)) {
             Some(view) => Ok(view),
             None => Err(self.no_agent(name).await?),
@@ -158,7 +158,7 @@ impl App {
     /// When there is none, a file describes it, or the result cannot be used.
     pub async fn change_agent(&self, name: &str, changes: &Value) -> Result<AgentView, Error> {
         self.refuse_file(name)?;
-        let Some(named) = self.store().named_one(RegistryKind::Agents, name).await.map_err(errors::store)?
+        let Some(named) = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?
         else {
             return Err(self.not_changeable(name).await?);
         };
@@ -197,7 +197,7 @@ impl App {
     /// When there is none, or a file describes it.
     pub async fn delete_agent(&self, name: &str) -> Result<(), Error> {
         self.refuse_file(name)?;
-        let saved = self.store().named_one(RegistryKind::Agents, name).await.map_err(errors::store)?;
+        let saved = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?;
         if let Some(blueprint) = saved.and_then(|named| serde_json::from_str(&named.text).ok()) {
             self.authorize_agent(&blueprint)?;
         }
@@ -276,7 +276,7 @@ fn from_file(name: &str, file: &crate::registry::FromFile<Arc<Blueprint>>) -> Ag
     }
 }
 
-fn from_store(named: Named) -> AgentView {
+fn from_store(named: RegistryEntry) -> AgentView {
     AgentView {
         name: named.name,
         source: "api".to_owned(),

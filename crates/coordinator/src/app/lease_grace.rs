@@ -22,7 +22,7 @@ impl App {
     /// # Errors
     /// When the store does not answer.
     pub async fn grace(&self) -> Result<(), slipform_store::Error> {
-        self.store().grace(None, self.lease_ms()).await.map(drop)
+        self.store().extend_leases(None, self.lease_ms()).await.map(drop)
     }
 
     /// Notes that runners can renew their leases at this moment.
@@ -41,7 +41,7 @@ impl App {
             return Ok(());
         }
         let away_ms = i64::try_from(away.as_millis()).unwrap_or(i64::MAX / 2);
-        self.store().grace(Some(away_ms), self.lease_ms()).await.map_err(errors::store)?;
+        self.store().extend_leases(Some(away_ms), self.lease_ms()).await.map_err(errors::store)?;
         self.note_awake();
         Ok(())
     }

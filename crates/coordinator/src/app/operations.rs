@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use slipform_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
-use slipform_store::FiguresFilter;
+use slipform_store::StatsFilter;
 use slipform_types::timestamp;
 use tokio::time::Instant;
 
@@ -98,8 +98,8 @@ impl App {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn stats(&self, filter: FiguresFilter) -> Result<Vec<StatsRow>, Error> {
-        let figures = self.store().figures(filter).await.map_err(errors::store)?;
+    pub async fn stats(&self, filter: StatsFilter) -> Result<Vec<StatsRow>, Error> {
+        let figures = self.store().agent_stats(filter).await.map_err(errors::store)?;
         Ok(figures.into_iter().map(views::stats).collect())
     }
 

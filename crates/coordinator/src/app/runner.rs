@@ -156,7 +156,7 @@ impl App {
             agents,
             commands,
             time_left_ms: run.time_left_ms,
-            stop: run.stop,
+            stop: run.is_stopping,
             journal: run.journal.iter().map(views::raw).collect::<Result<_, _>>()?,
         })
     }
@@ -168,7 +168,7 @@ impl App {
         let beats = beats.map_err(errors::store)?.into_iter().map(|beat| Beat {
             run_id: beat.fence.run_id,
             token: beat.fence.token,
-            stop: beat.stop,
+            stop: beat.is_stopping,
             stale: beat.is_stale,
         });
         Ok(HeartbeatAnswer { attempts: beats.collect() })
@@ -180,7 +180,7 @@ impl App {
         let run_id = request.run_id.clone();
         let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
         let appended = appended.map_err(|_| stale(&run_id))?;
-        Ok(Appended { last_seq: appended.last_seq, stop: appended.stop })
+        Ok(Appended { last_seq: appended.last_seq, stop: appended.is_stopping })
     }
 
     async fn finish_run(&self, request: &AppendRequest) -> Result<Appended, Error> {
@@ -205,16 +205,16 @@ impl App {
             self.metrics().lasted(start.at);
         }
         self.inner.run_start_cache.forget(&request.run_id);
-        if finished.makes_work {
+        if finished.has_queued_run {
             // A parent, a queued run or a callback.
             self.inner.work.notify(1);
         }
-        Ok(Appended { last_seq: finished.last_seq, stop: finished.stop })
+        Ok(Appended { last_seq: finished.last_seq, stop: finished.is_stopping })
     }
 
     /// What a run began with, as the store has it.
     async fn start_of(&self, run: &RunId) -> Result<Start, Error> {
-        let start = self.store().start_of(run).await.map_err(errors::store)?;
+        let start = self.store().run_start(run).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| stale(run))?;
         let Ok(Beginning { blueprint, contract }) = serde_json::from_str(&start.body) else {
             return Err(Error::new(Code::Internal, format!("the run {run} has no beginning")));
@@ -248,7 +248,7 @@ impl App {
         self.extend_after_outage().await?;
         let fence = Fence { run_id: request.run_id.clone(), token: request.token };
         let call = ParentCall { fence, call_id: request.call_id.clone() };
-        let earlier = self.store().child_of(call.clone()).await.map_err(errors::store)?;
+        let earlier = self.store().child_by_call(call.clone()).await.map_err(errors::store)?;
         if let Some(child) = earlier.map_err(|_| stale(&request.run_id))? {
             return Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id });
         }
@@ -408,7 +408,7 @@ fn stale(run: &RunId) -> Error {
 /// Why there is no child, in words that a model can do something with.
 fn in_words(refusal: Refusal) -> String {
     match refusal {
-        Refusal::Family(reason) => reason,
+        Refusal::Delegation(reason) => reason,
         Refusal::SessionNotFound(session) => format!("there is no session {session} of this agent"),
         Refusal::SessionBusy { session_id, .. } => {
             format!("the session {session_id} is still busy; wait for its result first")

@@ -19,7 +19,7 @@ impl App {
     /// # Errors
     /// When there is none.
     pub async fn run(&self, run: &RunId) -> Result<RunView, Error> {
-        let finished = self.store().finished_run(run).await.map_err(errors::store)?;
+        let finished = self.store().run_details(run).await.map_err(errors::store)?;
         finished.ok_or_else(|| no_run(run)).and_then(views::run)
     }
 
@@ -79,7 +79,7 @@ impl App {
     /// # Errors
     /// When there is none.
     pub async fn time_limit(&self, run: &RunId) -> Result<Option<Duration>, Error> {
-        let start = self.store().start_of(run).await.map_err(errors::store)?;
+        let start = self.store().run_start(run).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| no_run(run))?;
         match serde_json::from_str(&start.body) {
             Ok(EventBody::RunStart { blueprint, .. }) => {

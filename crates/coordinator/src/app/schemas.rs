@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
 use slipform_schema::{Schema, Shipped, lint, shipped};
-use slipform_store::{Named, RegistryKind};
+use slipform_store::{RegistryEntry, RegistryKind};
 use slipform_types::timestamp;
 
 use super::{App, errors, is_verb};
@@ -28,7 +28,7 @@ impl App {
                 created_at: None,
             })
             .collect();
-        for named in self.store().named(RegistryKind::Schemas).await.map_err(errors::store)? {
+        for named in self.store().entries(RegistryKind::Schemas).await.map_err(errors::store)? {
             if !files.schemas.contains_key(&named.name) {
                 views.push(from_store(named));
             }
@@ -52,7 +52,7 @@ impl App {
             let view = self.schemas().await?.into_iter().find(|view| view.name == name);
             return view.ok_or_else(|| errors::no_schema(name));
         }
-        let named = self.store().named_one(RegistryKind::Schemas, name).await.map_err(errors::store)?;
+        let named = self.store().entry(RegistryKind::Schemas, name).await.map_err(errors::store)?;
         let view = named.map(from_store).or_else(|| of_program(name).map(from_program));
         view.ok_or_else(|| errors::no_schema(name))
     }
@@ -151,7 +151,7 @@ impl App {
     }
 }
 
-fn from_store(named: Named) -> SchemaView {
+fn from_store(named: RegistryEntry) -> SchemaView {
     let schema: Value = serde_json::from_str(&named.text).unwrap_or_default();
     SchemaView {
         source: "api".to_owned(),

@@ -108,7 +108,7 @@ impl App {
     /// # Errors
     /// When there is no such session, or its run has not ended.
     pub async fn result(&self, session: &SessionId) -> Result<ResultView, Error> {
-        let finished = self.store().finished(session).await.map_err(errors::store)?;
+        let finished = self.store().latest_run_details(session).await.map_err(errors::store)?;
         let finished = finished.ok_or_else(|| no_session(session))?;
         let view = views::run(finished)?;
         match view.result {

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use slipform_agents::contract::{ContractRequest, resolve_with};
 use slipform_agents::parameters;
 use slipform_api::{Code, Error, RunCreated, RunRequest};
-use slipform_store::{FamilyLimits, Idempotency, NewRun, Parent, Refusal, SessionTarget, Submitted};
+use slipform_store::{DelegationLimits, Idempotency, NewRun, Parent, Refusal, SessionTarget, Submitted};
 use slipform_types::{
     AgentType, Blueprint, Contract, EventBody, ExecutionMode, OptionsPatch, RETRIES_MAX, RunId, RunStatus,
     RunType, SessionId, with_hex,
@@ -16,7 +16,7 @@ use slipform_types::{
 use super::{App, errors};
 
 /// How far delegation may go. Deeper trees cost more than anyone meant.
-pub(super) const FAMILY: FamilyLimits = FamilyLimits { depth_max: 5, children_max: 16, runs_max: 200 };
+pub(super) const FAMILY: DelegationLimits = DelegationLimits { depth_max: 5, children_max: 16, runs_max: 200 };
 
 /// The longest key that a caller may send.
 const KEY_BYTES_MAX: usize = 255;
@@ -104,7 +104,7 @@ impl App {
     /// What the same request was answered with. It is looked for first: agents and schemas may have changed since.
     async fn earlier(&self, idempotency: Option<&Idempotency>) -> Result<Option<RunCreated>, Error> {
         let Some(Idempotency { key, body_hash }) = idempotency else { return Ok(None) };
-        match self.store().submitted_under(key).await.map_err(errors::store)? {
+        match self.store().run_by_idempotency_key(key).await.map_err(errors::store)? {
             None => Ok(None),
             Some((_, known)) if known != *body_hash => Err(refused(Refusal::IdempotencyConflict)),
             Some((Submitted { run_id, session_id, .. }, _)) => {
@@ -156,7 +156,7 @@ impl App {
     /// # Errors
     /// When there is no such session.
     pub async fn agent_of(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
-        let opening = self.store().opening(session).await.map_err(errors::store)?;
+        let opening = self.store().first_run_start(session).await.map_err(errors::store)?;
         let opening = opening.ok_or_else(|| no_session(session))?;
         match serde_json::from_str::<EventBody>(&opening.body) {
             Ok(EventBody::RunStart { blueprint, .. }) => Ok(blueprint),
@@ -170,7 +170,7 @@ impl App {
         session: &SessionId,
         wanted: &ContractInput,
     ) -> Result<Option<Arc<Contract>>, Error> {
-        let latest = self.store().finished(session).await.map_err(errors::store)?;
+        let latest = self.store().latest_run_details(session).await.map_err(errors::store)?;
         let latest = latest.ok_or_else(|| no_session(session))?;
         let Ok(EventBody::RunStart { contract, .. }) = serde_json::from_str::<EventBody>(&latest.start.body)
         else {
@@ -329,6 +329,6 @@ fn refused(refusal: Refusal) -> Error {
             "this Idempotency-Key was used for another request; use a new key for a new request",
         ),
         Refusal::Stale => Error::new(Code::StaleAttempt, "the attempt is not the run's latest"),
-        Refusal::Family(reason) => Error::new(Code::InvalidRequest, reason),
+        Refusal::Delegation(reason) => Error::new(Code::InvalidRequest, reason),
     }
 }

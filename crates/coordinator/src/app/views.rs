@@ -4,13 +4,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, RunResult, RunSummary, RunView, SchemaValidation, SessionView, StatsRow};
 use slipform_schema::universal;
-use slipform_store::{Figures, Finished, RunRecord, SessionRecord, StoredEvent};
+use slipform_store::{AgentStats, RunDetails, RunRecord, SessionRecord, StoredEvent};
 use slipform_types::{Contract, EventBody, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
 
 /// A run, with what came of it where it has ended.
-pub(super) fn run(finished: Finished) -> Result<RunView, Error> {
+pub(super) fn run(finished: RunDetails) -> Result<RunView, Error> {
     let result = if finished.run.status.is_ended() { Some(result(&finished)?) } else { None };
-    let Finished { run: record, continued_by, awaits_callback, .. } = finished;
+    let RunDetails { run: record, continued_by, awaits_callback, .. } = finished;
     let schema = record.contract.as_ref().map(|contract| &contract["schema"]);
     let error = record.error.map(|error| match serde_json::from_value(error.clone()) {
         Ok(read) => json!(answering(read, schema)),
@@ -57,8 +57,8 @@ pub(super) fn summary(record: RunRecord) -> RunSummary {
 }
 
 /// What came of a run that has ended. One that was stopped before its turn has no end in the journal yet.
-pub(super) fn result(finished: &Finished) -> Result<RunResult, Error> {
-    let Finished { run, start, result, end, .. } = finished;
+pub(super) fn result(finished: &RunDetails) -> Result<RunResult, Error> {
+    let RunDetails { run, start, result, end, .. } = finished;
     let damaged = || Error::new(Code::Internal, format!("the journal of {} cannot be read", run.session_id));
     let read = |event: &StoredEvent| serde_json::from_str::<EventBody>(&event.body).map_err(|_| damaged());
     let EventBody::RunStart { contract, .. } = read(start)? else { return Err(damaged()) };
@@ -146,7 +146,7 @@ pub(super) fn session(record: SessionRecord) -> SessionView {
     }
 }
 
-pub(super) fn stats(figures: Figures) -> StatsRow {
+pub(super) fn stats(figures: AgentStats) -> StatsRow {
     let share = |part: i64, whole: i64| (whole > 0).then(|| part as f64 / whole as f64);
     StatsRow {
         success_rate: share(figures.completed, figures.runs).unwrap_or_default(),

@@ -6,7 +6,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use slipform_api::{BackendView, Health, Readiness, RunnerView, StatsRow};
-use slipform_store::FiguresFilter;
+use slipform_store::StatsFilter;
 use utoipa::IntoParams;
 
 use super::context::Shared;
@@ -75,7 +75,7 @@ pub(super) async fn stats(
     State(context): Shared,
     ValidQuery(query): ValidQuery<StatsQuery>,
 ) -> Result<Json<Vec<StatsRow>>, Refused> {
-    let filter = FiguresFilter { agent_name: query.agent, since: None };
+    let filter = StatsFilter { agent_name: query.agent, since: None };
     Ok(Json(context.app.stats(filter).await?))
 }
 

@@ -4,7 +4,7 @@ CREATE TABLE sessions (
     agent_name        TEXT NOT NULL,
     parent_session_id TEXT,
     root_session_id   TEXT NOT NULL,
-    lineage              TEXT NOT NULL,
+    lineage           TEXT NOT NULL,
     project_dir       TEXT,
     last_seq          BIGINT NOT NULL,
     active_run_id     TEXT,
@@ -12,7 +12,7 @@ CREATE TABLE sessions (
     created_at        BIGINT NOT NULL,
     updated_at        BIGINT NOT NULL
 ) WITH (
-    -- Room for new versions of a row beside the old ones, and dead ones cleared before they are many.
+    -- Free space on each page keeps row updates on the same page (HOT); early vacuum removes dead rows.
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1
 );
 CREATE INDEX sessions_by_parent ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
@@ -51,7 +51,7 @@ CREATE TABLE runs (
     is_stopping       BIGINT NOT NULL DEFAULT 0,
     stop_asked_at     BIGINT
 ) WITH (
-    -- Room for new versions of a row beside the old ones, and dead ones cleared before they are many.
+    -- Free space on each page keeps row updates on the same page (HOT); early vacuum removes dead rows.
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1
 );
 CREATE INDEX runs_available ON runs (available_at, number) WHERE available_at IS NOT NULL;
@@ -68,7 +68,7 @@ CREATE TABLE events (
     run_id     TEXT NOT NULL,
     at         BIGINT NOT NULL,
     body       TEXT NOT NULL,
-    -- Transactions become visible out of order: whoever reads on needs to know which have ended.
+    -- Transactions become visible out of order, so readers need to know which ones have ended.
     transaction_id BIGINT NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     UNIQUE (session_id, seq)
 );

@@ -1,4 +1,4 @@
--- What a run's last events say of how it came to its end. Runs that ended before have nothing there.
+-- Statistics from a run's final events. NULL for runs that ended before this migration.
 ALTER TABLE runs
     ADD COLUMN backend TEXT,
     ADD COLUMN escalations BIGINT,

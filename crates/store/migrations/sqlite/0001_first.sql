@@ -4,7 +4,7 @@ CREATE TABLE sessions (
     agent_name        TEXT NOT NULL,
     parent_session_id TEXT,
     root_session_id   TEXT NOT NULL,
-    lineage              TEXT NOT NULL,
+    lineage           TEXT NOT NULL,
     project_dir       TEXT,
     last_seq          INTEGER NOT NULL,
     active_run_id     TEXT,

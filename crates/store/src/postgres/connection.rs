@@ -12,22 +12,22 @@ use tokio_postgres::{Client, Statement};
 
 use crate::dialect::Dialect;
 use crate::error::Error;
-use crate::tx::{Change, Param, Row, Value};
+use crate::tx::{BoundStatement, Param, Row, Value};
 
-/// A connection, with its prepared statements.
+/// A connection with its prepared statements and pending sends.
 pub(crate) struct PostgresConnection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// What begins the transaction. It is sent with the first statement, so that nobody waits for it alone.
+    /// The `BEGIN` to send with the first statement, which saves a round trip.
     pub(crate) begin: Option<&'static str>,
-    /// Changes that nobody waits for alone either.
-    later: Vec<(Statement, Vec<Kept>)>,
-    /// Whether PostgreSQL has given the transaction up because of another one.
+    /// Statements to send with the next one, which saves round trips.
+    queued: Vec<(Statement, Vec<OwnedParam>)>,
+    /// Whether PostgreSQL aborted the transaction because of a concurrent one.
     pub(crate) is_conflict: bool,
-    /// Whether a commit came to nothing because of what was sent before it.
-    pub(crate) is_refused: bool,
-    /// Whether the server has said that it goes away.
-    is_leaving: bool,
+    /// Whether a commit failed because the server rejected an earlier statement.
+    pub(crate) is_commit_rejected: bool,
+    /// Whether the server has announced its shutdown, or the connection was lost.
+    is_shutting_down: bool,
 }
 
 impl PostgresConnection {
@@ -36,101 +36,102 @@ impl PostgresConnection {
             client,
             statements: HashMap::new(),
             begin: None,
-            later: Vec::new(),
+            queued: Vec::new(),
             is_conflict: false,
-            is_refused: false,
-            is_leaving: false,
+            is_commit_rejected: false,
+            is_shutting_down: false,
         }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_leaving || self.client.is_closed()
+        self.is_shutting_down || self.client.is_closed()
     }
 
     pub(crate) async fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
         let statement = self.prepare(sql, params).await?;
-        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
-        let (sent, done) = tokio::join!(biased; ahead, self.client.execute_raw(&statement, params));
-        sent.and(done).map_err(|error| self.explain(&error))
+        let send_queued = send_queued(&self.client, self.begin.take(), take(&mut self.queued));
+        let (sent, done) = tokio::join!(biased; send_queued, self.client.execute_raw(&statement, params));
+        sent.and(done).map_err(|error| self.convert_error(&error))
     }
 
-    /// Keeps changes until something is sent that has to be waited for.
-    pub(crate) async fn execute_all(&mut self, changes: &[Change<'_>]) -> Result<(), Error> {
-        for (sql, params) in changes {
+    /// Queues statements until the next one whose result is needed.
+    pub(crate) async fn execute_all(&mut self, bound: &[BoundStatement<'_>]) -> Result<(), Error> {
+        for (sql, params) in bound {
             let statement = self.prepare(sql, params).await?;
-            self.later.push((statement, params.iter().map(Kept::from).collect()));
+            self.queued.push((statement, params.iter().map(OwnedParam::from).collect()));
         }
         Ok(())
     }
 
     pub(crate) async fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
         let statement = self.prepare(sql, params).await?;
-        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
-        let (sent, found) = tokio::join!(biased; ahead, ask(&self.client, &statement, params));
-        sent.and(found).map_err(|error| self.explain(&error))
+        let send_queued = send_queued(&self.client, self.begin.take(), take(&mut self.queued));
+        let (sent, found) = tokio::join!(biased; send_queued, run_query(&self.client, &statement, params));
+        sent.and(found).map_err(|error| self.convert_error(&error))
     }
 
-    pub(crate) async fn query_all(&mut self, questions: &[Change<'_>]) -> Result<Vec<Vec<Row>>, Error> {
-        let mut statements = Vec::with_capacity(questions.len());
-        for (sql, params) in questions {
+    pub(crate) async fn query_all(&mut self, queries: &[BoundStatement<'_>]) -> Result<Vec<Vec<Row>>, Error> {
+        let mut statements = Vec::with_capacity(queries.len());
+        for (sql, params) in queries {
             statements.push((self.prepare(sql, params).await?, params));
         }
-        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
-        let asked = statements.iter().map(|(statement, params)| ask(&self.client, statement, params));
-        let (sent, found) = tokio::join!(biased; ahead, all(asked));
-        sent.and(found).map_err(|error| self.explain(&error))
+        let send_queued = send_queued(&self.client, self.begin.take(), take(&mut self.queued));
+        let asked = statements.iter().map(|(statement, params)| run_query(&self.client, statement, params));
+        let (sent, found) = tokio::join!(biased; send_queued, join_all(asked));
+        sent.and(found).map_err(|error| self.convert_error(&error))
     }
 
-    /// Ends the transaction, if it ever began, with what is still to be sent.
+    /// Sends the queued statements and commits, if the transaction was started.
     pub(crate) async fn commit(&mut self) -> Result<(), Error> {
-        if self.later.is_empty() && self.begin.take().is_some() {
+        if self.queued.is_empty() && self.begin.take().is_some() {
             return Ok(());
         }
-        let ahead = ahead(&self.client, self.begin.take(), take(&mut self.later));
-        let (sent, done) = tokio::join!(biased; ahead, self.client.batch_execute("COMMIT"));
-        // Where the server has refused something before it, it rolls back instead, and the refusal is what is told.
-        self.is_refused = sent.as_ref().is_err_and(|error| error.code().is_some());
-        sent.and(done).map_err(|error| self.explain(&error))
+        let send_queued = send_queued(&self.client, self.begin.take(), take(&mut self.queued));
+        let (sent, done) = tokio::join!(biased; send_queued, self.client.batch_execute("COMMIT"));
+        // After a rejected statement, `COMMIT` rolls back; the rejection is the error to report.
+        self.is_commit_rejected = sent.as_ref().is_err_and(|error| error.code().is_some());
+        sent.and(done).map_err(|error| self.convert_error(&error))
     }
 
-    /// Undoes the transaction, if it ever began.
+    /// Rolls the transaction back, if it was started.
     pub(crate) async fn roll_back(&mut self) -> Result<(), Error> {
-        self.later.clear();
+        self.queued.clear();
         if self.begin.take().is_some() {
             return Ok(());
         }
         self.run("ROLLBACK").await
     }
 
-    /// Runs statements that have no parameters.
+    /// Runs SQL without parameters.
     pub(crate) async fn run(&mut self, sql: &str) -> Result<(), Error> {
-        self.client.batch_execute(sql).await.map_err(|error| self.explain(&error))
+        self.client.batch_execute(sql).await.map_err(|error| self.convert_error(&error))
     }
 
     async fn prepare(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Statement, Error> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        // Said, since PostgreSQL cannot guess the type of what is only compared with nothing.
-        let types: Vec<Type> = params.iter().map(kind).collect();
+        // Explicit types, because PostgreSQL cannot infer the type of a parameter that is only compared with
+        // NULL.
+        let types: Vec<Type> = params.iter().map(type_of).collect();
         let prepared = self.client.prepare_typed(&Dialect::Postgres.render(sql), &types).await;
-        let statement = prepared.map_err(|error| self.explain(&error))?;
+        let statement = prepared.map_err(|error| self.convert_error(&error))?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
     }
 
-    fn explain(&mut self, error: &tokio_postgres::Error) -> Error {
+    fn convert_error(&mut self, error: &tokio_postgres::Error) -> Error {
         let conflicts = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
         let leaving = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
         let is_one_of = |codes: &[SqlState]| error.code().is_some_and(|code| codes.contains(code));
         self.is_conflict = is_one_of(&conflicts);
-        self.is_leaving |= is_one_of(&leaving) || error.is_closed();
-        explain(error)
+        self.is_shutting_down |= is_one_of(&leaving) || error.is_closed();
+        convert_error(error)
     }
 }
 
-/// What an error of PostgreSQL is to whoever asked.
-pub(crate) fn explain(error: &tokio_postgres::Error) -> Error {
+/// Converts an error of PostgreSQL.
+pub(crate) fn convert_error(error: &tokio_postgres::Error) -> Error {
     let Some(cause) = error.as_db_error() else {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
         return Error::Unavailable(format!("{error}{cause}"));
@@ -138,22 +139,22 @@ pub(crate) fn explain(error: &tokio_postgres::Error) -> Error {
     let message = format!("{} ({})", cause.message(), cause.code().code());
     match cause.code() {
         &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => Error::Damaged(message),
-        // Signing in: a wrong user, password or name of a database does not get better with time.
+        // Wrong credentials or database names do not fix themselves, so retrying does not help.
         &SqlState::INVALID_PASSWORD
         | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
         | &SqlState::INVALID_CATALOG_NAME
-        | &SqlState::INSUFFICIENT_PRIVILEGE => Error::Unsuitable(format!("PostgreSQL refuses: {message}")),
-        // Bad data, and what contradicts what is kept: asking again would not help.
+        | &SqlState::INSUFFICIENT_PRIVILEGE => Error::Unsuitable(format!("PostgreSQL refused the connection: {message}")),
+        // Invalid data (class 22) and constraint violations (class 23): retrying does not help.
         code if code.code().starts_with("22") || code.code().starts_with("23") => Error::Invalid(message),
         _ => Error::Unavailable(message),
     }
 }
 
-/// Sends what stands before a statement, in order.
-async fn ahead(
+/// Sends `BEGIN` and the queued statements, in order.
+async fn send_queued(
     client: &Client,
     begin: Option<&'static str>,
-    later: Vec<(Statement, Vec<Kept>)>,
+    queued: Vec<(Statement, Vec<OwnedParam>)>,
 ) -> Result<(), tokio_postgres::Error> {
     let begun = async {
         match begin {
@@ -161,12 +162,12 @@ async fn ahead(
             None => Ok(()),
         }
     };
-    let sent = later.iter().map(|(statement, params)| client.execute_raw(statement, params));
-    let (begun, done) = tokio::join!(biased; begun, all(sent));
+    let sent = queued.iter().map(|(statement, params)| client.execute_raw(statement, params));
+    let (begun, done) = tokio::join!(biased; begun, join_all(sent));
     begun.and(done.map(drop))
 }
 
-async fn ask(
+async fn run_query(
     client: &Client,
     statement: &Statement,
     params: &[Param<'_>],
@@ -175,8 +176,8 @@ async fn ask(
     client.query(statement, &params).await?.iter().map(row).collect()
 }
 
-/// Sends all and waits for all: one way to the server and back for as many as there are.
-async fn all<F, T>(sent: impl Iterator<Item = F>) -> Result<Vec<T>, tokio_postgres::Error>
+/// Polls all futures concurrently, so that their statements share one round trip.
+async fn join_all<F, T>(sent: impl Iterator<Item = F>) -> Result<Vec<T>, tokio_postgres::Error>
 where
     F: Future<Output = Result<T, tokio_postgres::Error>>,
 {
@@ -197,31 +198,31 @@ where
     done.into_iter().flatten().collect()
 }
 
-/// A parameter that is kept until it is sent.
+/// An owned parameter of a queued statement.
 #[derive(Debug)]
-enum Kept {
+enum OwnedParam {
     Integer(Option<i64>),
     Text(Option<String>),
 }
 
-impl From<&Param<'_>> for Kept {
-    fn from(param: &Param<'_>) -> Kept {
+impl From<&Param<'_>> for OwnedParam {
+    fn from(param: &Param<'_>) -> OwnedParam {
         match param {
-            Param::Integer(value) => Kept::Integer(*value),
-            Param::Text(value) => Kept::Text(value.map(str::to_owned)),
+            Param::Integer(value) => OwnedParam::Integer(*value),
+            Param::Text(value) => OwnedParam::Text(value.map(str::to_owned)),
         }
     }
 }
 
-impl ToSql for Kept {
+impl ToSql for OwnedParam {
     fn to_sql(
         &self,
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         let param = match self {
-            Kept::Integer(value) => Param::Integer(*value),
-            Kept::Text(value) => Param::Text(value.as_deref()),
+            OwnedParam::Integer(value) => Param::Integer(*value),
+            OwnedParam::Text(value) => Param::Text(value.as_deref()),
         };
         param.to_sql(kind, out)
     }
@@ -233,7 +234,7 @@ impl ToSql for Kept {
     to_sql_checked!();
 }
 
-fn kind(param: &Param<'_>) -> Type {
+fn type_of(param: &Param<'_>) -> Type {
     match param {
         Param::Integer(_) => Type::INT8,
         Param::Text(_) => Type::TEXT,

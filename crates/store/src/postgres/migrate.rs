@@ -1,48 +1,49 @@
-//! Bringing a PostgreSQL database up to date.
+//! Migrates a PostgreSQL database.
 
 use super::connection::PostgresConnection;
 use super::pool::Pool;
 use crate::error::Error;
 use crate::schema::{self, MIGRATIONS_POSTGRES};
 
-/// The oldest version that knows transactions by 64-bit numbers.
+/// PostgreSQL 13 introduced 64-bit transaction ids (`xid8`).
 const SERVER_VERSION_MIN: i64 = 130_000;
 
-/// Brings the tables up to date. Other coordinators may start at the same time.
+/// Applies the missing migrations. Other coordinators may start concurrently.
 pub(crate) async fn migrate(pool: &Pool) -> Result<(), Error> {
-    let (mut connection, permit) = pool.take().await?;
+    let (mut connection, permit) = pool.acquire().await?;
     let version = number(&mut connection, "SELECT current_setting('server_version_num')::bigint").await?;
     if version < SERVER_VERSION_MIN {
         return Err(Error::Unsuitable(format!(
-            "PostgreSQL 13 or newer is needed, and the server is of version {}",
+            "PostgreSQL 13 or newer is required, the server has version {}",
             version / 10_000
         )));
     }
     connection.run("BEGIN").await?;
     bring_up(&mut connection).await?;
     connection.run("COMMIT").await?;
-    pool.give_back(connection, permit);
+    pool.release(connection, permit);
     Ok(())
 }
 
 async fn bring_up(connection: &mut PostgresConnection) -> Result<(), Error> {
-    // One at a time: whoever comes second finds everything done. The number is that of Slipform alone.
+    // The advisory lock serializes concurrent migrations. Its number is arbitrary and specific to Slipform.
     connection.query("SELECT 1::bigint FROM pg_advisory_xact_lock(6010927317)", &[]).await?;
     if number(connection, "SELECT count(to_regclass('schema_version'))").await? == 0 {
         let taken = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()
                         AND tablename IN ('sessions', 'runs', 'events', 'callbacks', 'tokens', 'runners')";
         if number(connection, taken).await? > 0 {
-            return Err(schema::foreign());
+            return Err(schema::foreign_tables());
         }
         connection.run(schema::VERSION_TABLE).await?;
     }
     let version = number(connection, "SELECT version FROM schema_version").await?;
     schema::check(version, MIGRATIONS_POSTGRES)?;
-    for (number, sql) in schema::missing(version, MIGRATIONS_POSTGRES) {
+    for (number, sql) in schema::pending(version, MIGRATIONS_POSTGRES) {
         connection.run(sql).await?;
         connection.execute("UPDATE schema_version SET version = $1", &[number.into()]).await?;
     }
-    // A database that was restored from a copy counts its transactions anew: what stands in it is older than them all.
+    // A database restored from a dump restarts its transaction ids, so stored events can carry ids from the
+    // future. Set those to 0, which sorts them first.
     connection
         .execute(
             "UPDATE events SET transaction_id = 0

@@ -1,4 +1,5 @@
-//! Copying the log to the file, beside the writer. Copying takes tens of milliseconds, and everybody would wait for it.
+//! Checkpoints the WAL on a separate thread. A checkpoint takes tens of milliseconds, which would block all
+//! writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,35 +11,37 @@ use rusqlite::Connection;
 use super::{open, spawn};
 use crate::error::Error;
 
-/// Pages of the log after which it is copied: 64 MiB. Pages that change often are copied once for all.
+/// WAL size that starts a checkpoint: 64 MiB. A page that changes often is then copied once.
 const PAGES: i32 = 16_384;
 
-/// Pages of the log after which the writer copies them itself, whatever that takes: 256 MiB.
+/// WAL size at which the writer checkpoints itself, even though that blocks writes: 256 MiB.
 const PAGES_MAX: i32 = 65_536;
 
-/// When the log is copied, and by whom.
+/// Decides when to checkpoint, and on which thread.
 ///
-/// Nobody who only copies beside the writer ever copies all: more is written meanwhile, and the log begins anew only when
-/// nothing in it is missing in the file. So a thread copies most of it, and the writer the little that is left.
+/// SQLite restarts the WAL only when all of it has been copied. A thread beside the writer never reaches that
+/// state, because the writer adds pages meanwhile. So the thread copies most of the WAL, and the writer
+/// copies the small rest.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    /// Pages of the log.
+    /// Current size of the WAL, in pages.
     pages: Arc<AtomicI32>,
-    /// Pages after which it is copied.
+    /// Size that starts a checkpoint, in pages.
     limit: i32,
-    /// Pages after which it is copied next. They are more where something that is read keeps the log from beginning anew.
+    /// Size that starts the next checkpoint, in pages. It grows while a long read keeps the WAL from
+    /// restarting.
     next: i32,
-    begin: SyncSender<()>,
+    request: SyncSender<()>,
     is_copied: Arc<AtomicBool>,
 }
 
 impl Checkpoints {
-    /// Takes the log of a writer's file over.
-    pub(crate) fn of(connection: &mut Connection, path: &Path) -> Result<Checkpoints, Error> {
-        Checkpoints::after(PAGES, connection, path)
+    /// Takes over checkpointing for a writer's file.
+    pub(crate) fn new(connection: &mut Connection, path: &Path) -> Result<Checkpoints, Error> {
+        Checkpoints::with_limit(PAGES, connection, path)
     }
 
-    fn after(limit: i32, connection: &mut Connection, path: &Path) -> Result<Checkpoints, Error> {
+    fn with_limit(limit: i32, connection: &mut Connection, path: &Path) -> Result<Checkpoints, Error> {
         connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(super::connection::error)?;
         let pages = Arc::new(AtomicI32::new(0));
         let counted = pages.clone();
@@ -47,15 +50,15 @@ impl Checkpoints {
             Ok(())
         };
         connection.wal_hook(Some(count)).map_err(super::connection::error)?;
-        let (begin, begun) = sync_channel(0);
+        let (request, requests) = sync_channel(0);
         let is_copied = Arc::new(AtomicBool::new(false));
-        let (copying, copied) = (open::copier(path)?, is_copied.clone());
-        spawn("store-copier", move || copy(&copying, &begun, &copied))?;
-        Ok(Checkpoints { pages, limit, next: limit, begin, is_copied })
+        let (checkpointer, copied) = (open::checkpointer(path)?, is_copied.clone());
+        spawn("store-checkpoint", move || run_checkpoints(&checkpointer, &requests, &copied))?;
+        Ok(Checkpoints { pages, limit, next: limit, request, is_copied })
     }
 
-    /// Looks after a commit whether something is to be done.
-    pub(crate) fn look(&mut self, connection: &Connection) {
+    /// Starts or completes a checkpoint if needed. The writer calls this after each commit.
+    pub(crate) fn after_commit(&mut self, connection: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.limit {
             self.next = self.limit;
@@ -64,23 +67,23 @@ impl Checkpoints {
             checkpoint(connection);
             self.next = pages.saturating_add(self.limit);
         } else if pages >= self.next {
-            // It may be at it already.
-            let _ = self.begin.try_send(());
+            // Fails if a checkpoint is already running, which is fine.
+            let _ = self.request.try_send(());
         }
     }
 }
 
-/// Copies whenever it is told to, until the writer ends.
-fn copy(connection: &Connection, begun: &Receiver<()>, is_copied: &AtomicBool) {
-    while begun.recv().is_ok() {
+/// Runs a checkpoint per request until the writer ends.
+fn run_checkpoints(connection: &Connection, requests: &Receiver<()>, is_copied: &AtomicBool) {
+    while requests.recv().is_ok() {
         checkpoint(connection);
-        // What was written meanwhile: far less.
+        // Copies the pages written during the first checkpoint, which are far fewer.
         checkpoint(connection);
         is_copied.store(true, Ordering::Relaxed);
     }
 }
 
-/// Copies what nobody reads from the log any more. What cannot be copied now is copied next time.
+/// Copies the pages that no reader needs from the WAL. A failure is ignored; the next checkpoint copies them.
 fn checkpoint(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }
@@ -89,8 +92,8 @@ fn checkpoint(connection: &Connection) {
 mod tests {
     use super::*;
 
-    /// Commits until the log begins anew; false where it does not within far more than it may take.
-    fn begins_anew(connection: &Connection, checkpoints: &mut Checkpoints) -> bool {
+    /// Commits until the WAL restarts. Returns false if it does not within a generous number of commits.
+    fn wal_restarts(connection: &Connection, checkpoints: &mut Checkpoints) -> bool {
         let mut before = 0;
         for _ in 0..200_000 {
             connection.execute("INSERT INTO rows (text) VALUES (hex(randomblob(1000)))", []).unwrap();
@@ -99,23 +102,23 @@ mod tests {
                 return true;
             }
             before = pages;
-            checkpoints.look(connection);
+            checkpoints.after_commit(connection);
         }
         false
     }
 
     #[test]
-    fn the_log_begins_anew_while_it_is_written() {
+    fn wal_restarts_during_continuous_writes() {
         let folder = std::env::temp_dir().join(format!("slipform-checkpoint-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("rows.db");
         let mut connection = open::writer(Some(&path)).unwrap();
         connection.execute_batch("CREATE TABLE rows (text TEXT)").unwrap();
-        let mut checkpoints = Checkpoints::after(64, &mut connection, &path).unwrap();
-        assert!(begins_anew(&connection, &mut checkpoints));
-        assert!(begins_anew(&connection, &mut checkpoints), "and again");
+        let mut checkpoints = Checkpoints::with_limit(64, &mut connection, &path).unwrap();
+        assert!(wal_restarts(&connection, &mut checkpoints));
+        assert!(wal_restarts(&connection, &mut checkpoints), "second restart");
 
-        // Whoever reads keeps it from that, and nothing else.
+        // An open read transaction keeps the WAL from restarting.
         let reader = open::reader(&path).unwrap();
         reader.execute_batch("BEGIN; SELECT count(*) FROM rows").unwrap();
         let count = |connection: &Connection| -> i64 {
@@ -124,12 +127,12 @@ mod tests {
         let seen = count(&reader);
         for _ in 0..1_000 {
             connection.execute("INSERT INTO rows (text) VALUES ('x')", []).unwrap();
-            checkpoints.look(&connection);
+            checkpoints.after_commit(&connection);
         }
         assert!(checkpoints.pages.load(Ordering::Relaxed) > 1_000);
         assert_eq!((count(&reader), count(&connection)), (seen, seen + 1_000));
         reader.execute_batch("COMMIT").unwrap();
-        assert!(begins_anew(&connection, &mut checkpoints));
+        assert!(wal_restarts(&connection, &mut checkpoints));
         drop((connection, reader, checkpoints));
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -9,20 +9,21 @@ use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::tx::{Param, Row, Value};
 
-/// Statements that a connection keeps prepared: more than there are.
+/// Capacity of the prepared-statement cache; larger than the number of distinct statements.
 const STATEMENTS_MAX: usize = 256;
 
-/// A connection, with its statements as SQLite reads them.
+/// A connection with its rendered statements.
 pub(crate) struct SqliteConnection {
     pub(crate) connection: Connection,
-    /// By where the statement stands: hashing all of it would take as long as a small one.
-    texts: HashMap<(usize, usize), String>,
+    /// Keyed by the address and length of the `'static` text, because hashing the text costs as much as a
+    /// small statement.
+    rendered: HashMap<(usize, usize), String>,
 }
 
 impl SqliteConnection {
     pub(crate) fn new(connection: Connection) -> SqliteConnection {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        SqliteConnection { connection, texts: HashMap::new() }
+        SqliteConnection { connection, rendered: HashMap::new() }
     }
 
     pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
@@ -47,14 +48,16 @@ impl SqliteConnection {
         sql: &'static str,
         work: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
-        let text =
-            self.texts.entry((sql.as_ptr().addr(), sql.len())).or_insert_with(|| Dialect::Sqlite.render(sql));
+        let text = self
+            .rendered
+            .entry((sql.as_ptr().addr(), sql.len()))
+            .or_insert_with(|| Dialect::Sqlite.render(sql));
         let mut statement = self.connection.prepare_cached(text).map_err(error)?;
         work(&mut statement).map_err(error)
     }
 }
 
-/// The parameters that a statement uses: it may leave the last ones out.
+/// Returns the parameters that a statement uses. It may omit trailing ones.
 fn used<'a>(statement: &Statement<'_>, params: &'a [Param<'a>]) -> ParamsFromIter<&'a [Param<'a>]> {
     let count = statement.parameter_count().min(params.len());
     params_from_iter(&params[..count])
@@ -74,16 +77,16 @@ fn value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Integer(value) => Value::Integer(value),
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        // No column holds anything else.
+        // No column has another type.
         ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Value::Null,
     }
 }
 
-/// What an error of SQLite is to whoever asked.
+/// Converts an error of SQLite.
 pub(crate) fn error(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged(format!(
-            "{error}; stop Slipform, keep a copy of the file, and put a backup or a new file in its place"
+            "{error}; stop Slipform, copy the file aside, and restore a backup or start with a new file"
         )),
         Some(ErrorCode::ConstraintViolation) => Error::Invalid(error.to_string()),
         _ => Error::Unavailable(error.to_string()),

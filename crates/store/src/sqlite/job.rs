@@ -1,4 +1,4 @@
-//! What is asked of a connection's thread.
+//! Jobs for the database threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -7,21 +7,21 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
 
 use crate::error::Error;
-use crate::tx::{Perform, Tx};
+use crate::tx::{Operation, Tx};
 
-/// A verb that waits for its turn, then for its commit.
+/// An operation that waits for its turn and then for its commit.
 pub(crate) trait Job: Send {
-    /// Performs it; whether its changes are to stay.
+    /// Runs the operation. Returns whether its changes should be committed.
     fn perform(&mut self, tx: &mut Tx) -> bool;
 
-    /// Tells whoever asked. What was not committed did not happen.
+    /// Sends the result to the caller. If the commit failed, the result is that error.
     fn answer(self: Box<Self>, committed: Result<(), Error>);
 }
 
-/// A verb with its arguments and its answer.
+/// An operation with its arguments and the channel for its result.
 pub(crate) struct Transaction<A, R> {
     arguments: A,
-    perform: Perform<A, R>,
+    operation: Operation<A, R>,
     outcome: Option<Result<R, Error>>,
     answer: oneshot::Sender<Result<R, Error>>,
 }
@@ -29,25 +29,25 @@ pub(crate) struct Transaction<A, R> {
 impl<A, R> Transaction<A, R> {
     pub(crate) fn new(
         arguments: A,
-        perform: Perform<A, R>,
+        operation: Operation<A, R>,
         answer: oneshot::Sender<Result<R, Error>>,
     ) -> Self {
-        Transaction { arguments, perform, outcome: None, answer }
+        Transaction { arguments, operation, outcome: None, answer }
     }
 }
 
 impl<A: Send, R: Send> Job for Transaction<A, R> {
     fn perform(&mut self, tx: &mut Tx) -> bool {
-        let (perform, arguments) = (self.perform, &self.arguments);
-        // A fault in one verb must not end the thread that all of them need.
+        let (operation, arguments) = (self.operation, &self.arguments);
+        // A panic in one operation must not end the thread that all operations share.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            // SQLite answers at once: the future of a verb never waits.
-            match pin!(perform(tx, arguments)).poll(&mut Context::from_waker(Waker::noop())) {
+            // SQLite is synchronous, so the operation's future is ready at the first poll.
+            match pin!(operation(tx, arguments)).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(outcome) => outcome,
-                Poll::Pending => Err(Error::Unavailable("a verb waited for something else".to_owned())),
+                Poll::Pending => Err(Error::Unavailable("an operation awaited something other than the database".to_owned())),
             }
         }))
-        .unwrap_or_else(|_| Err(Error::Unavailable("a verb failed unexpectedly".to_owned())));
+        .unwrap_or_else(|_| Err(Error::Unavailable("an operation panicked".to_owned())));
         self.outcome.insert(outcome).is_ok()
     }
 
@@ -55,9 +55,9 @@ impl<A: Send, R: Send> Job for Transaction<A, R> {
         let outcome = match (committed, self.outcome) {
             (Err(error), Some(Ok(_)) | None) => Err(error),
             (_, Some(outcome)) => outcome,
-            (Ok(()), None) => Err(Error::Unavailable("it was not performed".to_owned())),
+            (Ok(()), None) => Err(Error::Unavailable("the operation did not run".to_owned())),
         };
-        // Whoever asked may have gone.
+        // The caller may have been cancelled.
         let _ = self.answer.send(outcome);
     }
 }

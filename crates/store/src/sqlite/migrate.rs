@@ -1,21 +1,21 @@
-//! Bringing a SQLite database up to date.
+//! Migrates a SQLite database.
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use crate::error::Error;
 use crate::schema::{self, MIGRATIONS_SQLITE};
 
-/// Brings the tables up to date. Other processes may do the same at the same time.
+/// Applies the missing migrations. The transaction serializes concurrent processes.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Error> {
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(super::connection::error)?;
     let version = version(&transaction).map_err(super::connection::error)?;
     let Some(version) = version else {
-        return Err(schema::foreign());
+        return Err(schema::foreign_tables());
     };
     schema::check(version, MIGRATIONS_SQLITE)?;
-    for (number, sql) in schema::missing(version, MIGRATIONS_SQLITE) {
+    for (number, sql) in schema::pending(version, MIGRATIONS_SQLITE) {
         transaction
             .execute_batch(sql)
             .and_then(|()| transaction.execute("UPDATE schema_version SET version = ?1", [number]))
@@ -24,7 +24,8 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Error> {
     transaction.commit().map_err(super::connection::error)
 }
 
-/// The version of the tables, 0 for a new database; none where there are tables that are not ours.
+/// Returns the schema version, 0 for a new database, or `None` if the database contains tables of another
+/// application.
 fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let count = |name: &str| {
         connection.query_row(

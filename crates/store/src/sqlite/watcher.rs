@@ -1,4 +1,4 @@
-//! Noticing what other processes commit.
+//! Detects commits of other processes.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -7,19 +7,23 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-/// How often it is looked whether another process has committed something.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Looks until the store is dropped.
-pub(crate) fn watch(connection: &Connection, stopped: &Receiver<()>, news: &Arc<watch::Sender<u64>>) {
+/// Polls `data_version` until the store is dropped.
+pub(crate) fn watch(
+    connection: &Connection,
+    stopped: &Receiver<()>,
+    notifications: &Arc<watch::Sender<u64>>,
+) {
     let version = || connection.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
-    // Nothing is seen at first: what is committed before this thread gets to look is news as well.
+    // Starts as `None` so that commits before the first poll are notified as well.
     let mut seen = None;
     while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let found = version();
         if found != seen {
             seen = found;
-            news.send_modify(|number| *number += 1);
+            notifications.send_modify(|number| *number += 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The threads that work on a database.
+//! The database threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -14,103 +14,103 @@ use super::job::Job;
 use crate::error::Error;
 use crate::tx::{self, Tx};
 
-/// Jobs of one commit. More would make the first one wait for too long.
+/// Maximum number of jobs per commit, which bounds the latency of the first one.
 const JOBS_PER_COMMIT_MAX: usize = 256;
 
 type Jobs = Receiver<Box<dyn Job>>;
 type Group = Vec<Box<dyn Job>>;
 
-/// Performs jobs until the store is dropped: whatever waits when the first one begins is committed with it, since a
-/// commit costs far more than a job.
+/// Runs jobs until the store is dropped. All jobs that are queued when the first one starts share its commit,
+/// because a commit costs far more than a job.
 pub(crate) fn write(
     connection: Connection,
     mut checkpoints: Option<Checkpoints>,
     jobs: &Jobs,
-    news: &Arc<watch::Sender<u64>>,
+    notifications: &Arc<watch::Sender<u64>>,
     commits: &AtomicU64,
     runtime: &Handle,
 ) {
     let mut tx = Tx::new(tx::Connection::Sqlite(SqliteConnection::new(connection)));
     while let Ok(first) = jobs.recv() {
-        tx.has_news = false;
+        tx.has_notification = false;
         let mut group = vec![first];
         let committed = commit(&mut tx, jobs, &mut group);
         if committed.is_err() {
-            let _ = batch(&mut tx, "ROLLBACK");
+            let _ = execute(&mut tx, "ROLLBACK");
         }
-        let has_news = tx.has_news && committed.is_ok();
+        let has_notification = tx.has_notification && committed.is_ok();
         commits.fetch_add(1, Ordering::Relaxed);
-        let news = has_news.then(|| news.clone());
-        // Elsewhere: this thread is the one that all wait for.
+        let notifications = has_notification.then(|| notifications.clone());
+        // On the runtime, because all operations wait for this thread.
         runtime.spawn(async move {
             group.into_iter().for_each(|job| job.answer(committed.clone()));
-            if let Some(news) = news {
-                news.send_modify(|number| *number += 1);
+            if let Some(notifications) = notifications {
+                notifications.send_modify(|number| *number += 1);
             }
         });
         if let (Some(checkpoints), tx::Connection::Sqlite(connection)) = (&mut checkpoints, &tx.connection) {
-            checkpoints.look(&connection.connection);
+            checkpoints.after_commit(&connection.connection);
         }
     }
 }
 
-/// Commits what waits. Savepoints cost as much as small jobs do and hardly ever matter: only where one of a group fails
-/// is the group done again, each job in one of its own.
+/// Runs the queued jobs and commits them together. Savepoints cost as much as small jobs, so they are used
+/// only when a job of the group fails: the group is then repeated with one savepoint per job.
 fn commit(tx: &mut Tx, jobs: &Jobs, group: &mut Group) -> Result<(), Error> {
-    batch(tx, "BEGIN IMMEDIATE")?;
+    execute(tx, "BEGIN IMMEDIATE")?;
     let mut done = 0;
     while done < group.len() {
-        if !group[done].perform(tx) || is_over(tx) {
-            let _ = batch(tx, "ROLLBACK");
-            return commit_apart(tx, group);
+        if !group[done].perform(tx) || is_rolled_back(tx) {
+            let _ = execute(tx, "ROLLBACK");
+            return commit_with_savepoints(tx, group);
         }
         done += 1;
         if done == group.len() && done < JOBS_PER_COMMIT_MAX {
             group.extend(jobs.try_recv());
         }
     }
-    batch(tx, "COMMIT")
+    execute(tx, "COMMIT")
 }
 
-/// Commits a group so that the failure of one undoes nothing of the others.
-fn commit_apart(tx: &mut Tx, group: &mut Group) -> Result<(), Error> {
-    batch(tx, "BEGIN IMMEDIATE")?;
+/// Commits a group with a savepoint per job, so that a failed job does not undo the others.
+fn commit_with_savepoints(tx: &mut Tx, group: &mut Group) -> Result<(), Error> {
+    execute(tx, "BEGIN IMMEDIATE")?;
     for job in group {
-        batch(tx, "SAVEPOINT job")?;
-        let stays = job.perform(tx);
-        if is_over(tx) {
-            // A full disk, for one, ends the whole transaction.
-            return Err(Error::Unavailable("SQLite gave the transaction up".to_owned()));
+        execute(tx, "SAVEPOINT job")?;
+        let should_commit = job.perform(tx);
+        if is_rolled_back(tx) {
+            // For example, a full disk rolls back the whole transaction.
+            return Err(Error::Unavailable("SQLite rolled the transaction back".to_owned()));
         }
-        if !stays {
-            batch(tx, "ROLLBACK TO job")?;
+        if !should_commit {
+            execute(tx, "ROLLBACK TO job")?;
         }
-        batch(tx, "RELEASE job")?;
+        execute(tx, "RELEASE job")?;
     }
-    batch(tx, "COMMIT")
+    execute(tx, "COMMIT")
 }
 
-/// Performs jobs that only read, until the store is dropped.
+/// Runs read-only jobs until the store is dropped.
 pub(crate) fn read(connection: Connection, jobs: &Mutex<Jobs>) {
     let mut tx = Tx::new(tx::Connection::Sqlite(SqliteConnection::new(connection)));
     loop {
-        // Whoever waits holds the lock, and gives it to the next one as soon as it has something to do.
+        // The waiting thread holds the lock and releases it when it receives a job.
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(mut job) = next else { return };
-        // One transaction, so that all that it reads is of the same moment.
-        let begun = batch(&mut tx, "BEGIN").map(|()| job.perform(&mut tx));
-        let _ = batch(&mut tx, "ROLLBACK");
+        // One transaction, so that the job reads a consistent snapshot.
+        let begun = execute(&mut tx, "BEGIN").map(|()| job.perform(&mut tx));
+        let _ = execute(&mut tx, "ROLLBACK");
         job.answer(begun.map(drop));
     }
 }
 
-fn batch(tx: &mut Tx, sql: &'static str) -> Result<(), Error> {
+fn execute(tx: &mut Tx, sql: &'static str) -> Result<(), Error> {
     match &mut tx.connection {
         tx::Connection::Sqlite(connection) => connection.execute(sql, &[]).map(drop),
         tx::Connection::Postgres(_) => Ok(()),
     }
 }
 
-fn is_over(tx: &Tx) -> bool {
+fn is_rolled_back(tx: &Tx) -> bool {
     matches!(&tx.connection, tx::Connection::Sqlite(connection) if connection.connection.is_autocommit())
 }

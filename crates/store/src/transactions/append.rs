@@ -1,4 +1,4 @@
-//! What runners say of the run that they work on.
+//! Appends a runner's events, and finishes runs.
 
 use slipform_types::{EventBody, SessionId};
 
@@ -6,17 +6,17 @@ use super::run::Run;
 use super::{end, journal, run};
 use crate::error::Error;
 use crate::record::{Append, Appended, Stale};
-use crate::tx::{Tx, changing};
+use crate::tx::{Tx, update_returning};
 
-/// Appends what happened; `texts` are the bodies as JSON.
+/// Appends events; `texts` are the bodies as JSON.
 pub(crate) async fn append(
     tx: &mut Tx,
     append: &Append,
     texts: &[String],
 ) -> Result<Result<Appended, Stale>, Error> {
     let row = tx
-        .change_one(
-            &changing!(
+        .update_one(
+            &update_returning!(
                 "UPDATE runs SET appends = $3, lease_until = {now} + $4,
                     losses = CASE WHEN $5 = 1 THEN 0 ELSE losses END,
                     status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'running' END
@@ -36,21 +36,21 @@ pub(crate) async fn append(
     let Some(mut row) = row else {
         return repetition(tx, append).await;
     };
-    let (session, stop, known): (SessionId, _, _) = (row.id()?, row.flag()?, row.optional_integer()?);
+    let (session, is_stopping, known): (SessionId, _, _) = (row.id()?, row.flag()?, row.optional_integer()?);
     let last_seq = match known {
         Some(known) => journal::write_after(tx, &session, &append.fence.run_id, known, texts).await?,
-        None => journal::write_texts(tx, &session, &append.fence.run_id, texts).await?,
+        None => journal::write_json(tx, &session, &append.fence.run_id, texts).await?,
     };
-    Ok(Ok(Appended { last_seq, stop, is_repeated: false, makes_work: false }))
+    Ok(Ok(Appended { last_seq, is_stopping, is_repeated: false, has_queued_run: false }))
 }
 
-/// Whether the run has come further than it was. What killed its runners before did not do so again: only losses at the
-/// same step count together.
+/// Whether an event shows progress. Progress resets the count of lost attempts, so only losses at the same
+/// step add up.
 fn is_progress(body: &EventBody) -> bool {
     matches!(body, EventBody::Message { .. } | EventBody::PostTool { .. } | EventBody::ChildStarted { .. })
 }
 
-/// The answer to an append that was not written: it had been before, or it may not be.
+/// Answers an append that changed no row: it was stored before, or the attempt is stale.
 async fn repetition(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Stale>, Error> {
     match run::lock_alone(tx, &append.fence.run_id).await? {
         Some(run) if run.is_held_by(&append.fence) && run.appends == append.number => {
@@ -60,16 +60,16 @@ async fn repetition(tx: &mut Tx, append: &Append) -> Result<Result<Appended, Sta
     }
 }
 
-/// The answer to what was written before.
+/// The answer to an append that was stored before.
 async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
     let row = tx
         .query_one("SELECT last_seq FROM sessions WHERE session_id = $1", &[run.session_id.as_str().into()])
         .await?;
     let last_seq = row.map_or(Ok(0), |mut row| row.integer())?;
-    Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: true, makes_work: false })
+    Ok(Appended { last_seq, is_stopping: run.is_stopping, is_repeated: true, has_queued_run: false })
 }
 
-/// Appends what ends a run, with all that follows from its end.
+/// Appends the final events of a run and ends it.
 pub(crate) async fn finish(
     tx: &mut Tx,
     append: &Append,
@@ -77,7 +77,8 @@ pub(crate) async fn finish(
 ) -> Result<Result<Appended, Stale>, Error> {
     let Some(run) = run::lock(tx, &append.fence.run_id).await? else { return Ok(Err(Stale)) };
     if run.is_ended {
-        // Whoever else ends a run takes its attempt's token away: this one was ended by the same request.
+        // Every other way to end a run increments its token. A matching token means that this request ended
+        // it.
         let is_same = run.token == append.fence.token && run.appends == append.number;
         return if is_same { Ok(Ok(answer(tx, &run).await?)) } else { Ok(Err(Stale)) };
     }
@@ -85,9 +86,14 @@ pub(crate) async fn finish(
         return Ok(Err(Stale));
     }
     if !matches!(append.bodies.last(), Some(EventBody::RunCompleted { .. })) {
-        return Err(Error::Unsuitable("a run ends with a `run_completed`".to_owned()));
+        return Err(Error::Unsuitable("the last event of a run must be `run_completed`".to_owned()));
     }
-    tx.makes_work = false;
+    tx.has_queued_run = false;
     let last_seq = end::end(tx, &run, &append.bodies, texts, Some(append.number)).await?;
-    Ok(Ok(Appended { last_seq, stop: run.is_stopping, is_repeated: false, makes_work: tx.makes_work }))
+    Ok(Ok(Appended {
+        last_seq,
+        is_stopping: run.is_stopping,
+        is_repeated: false,
+        has_queued_run: tx.has_queued_run,
+    }))
 }

@@ -1,15 +1,15 @@
-//! Whether the database answers, and whether it holds what it should.
+//! Health and consistency checks.
 
 use crate::error::Error;
 use crate::tx::{Connection, Tx};
 
-/// Writes something that changes nothing: a database that can only be read does not do.
+/// Runs an update without effect, because a read-only database is not usable.
 pub(crate) async fn ping(tx: &mut Tx) -> Result<(), Error> {
     tx.execute("UPDATE schema_version SET version = version", &[]).await?;
     Ok(())
 }
 
-/// What is wrong with the database.
+/// Returns one message per problem: SQLite's integrity check, and journals with missing events.
 pub(crate) async fn check(tx: &mut Tx) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     if matches!(tx.connection, Connection::Sqlite(_)) {
@@ -29,7 +29,7 @@ pub(crate) async fn check(tx: &mut Tx) -> Result<Vec<String>, Error> {
         .await?;
     for mut row in rows {
         let (session, last_seq, count) = (row.text()?, row.integer()?, row.integer()?);
-        found.push(format!("the journal of {session} should have {last_seq} events and has {count}"));
+        found.push(format!("the journal of {session} has {count} events, expected {last_seq}"));
     }
     Ok(found)
 }

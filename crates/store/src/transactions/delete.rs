@@ -1,11 +1,11 @@
-//! Deleting sessions.
+//! Deletes sessions.
 
 use slipform_types::{RunId, SessionId};
 
 use crate::error::Error;
 use crate::tx::Tx;
 
-/// A session with all that work for it, and for those.
+/// The ids of a session and all its descendants.
 macro_rules! descendants {
     () => {
         "WITH RECURSIVE tree(session_id) AS (
@@ -15,23 +15,23 @@ macro_rules! descendants {
     };
 }
 
-/// A run of the family that has not ended.
+/// A run of the tree that has not ended.
 const UNFINISHED: &str = concat!(
     descendants!(),
     "SELECT run_id FROM runs WHERE session_id IN (SELECT session_id FROM tree) AND finished_at IS NULL
      ORDER BY number LIMIT 1"
 );
 
-/// A run elsewhere that is still to hear how one of the family has ended: it would wait for ever.
-const UNHEARD: &str = concat!(
+/// A run outside the tree that waits for the result of a run in it. It would wait forever.
+const UNDELIVERED: &str = concat!(
     descendants!(),
     "SELECT p.run_id FROM runs r JOIN runs p ON p.run_id = r.parent_run_id
      WHERE r.session_id IN (SELECT session_id FROM tree) AND r.mode = 'sync' AND r.is_delivered = 0
         AND p.finished_at IS NULL ORDER BY p.number LIMIT 1"
 );
 
-/// The run of a session elsewhere that one of the family calls back when it is free.
-const UNCALLED: &str = concat!(
+/// The run of an outside session that has a pending callback from the tree.
+const PENDING_CALLBACK: &str = concat!(
     descendants!(),
     "SELECT COALESCE(s.active_run_id, s.last_run_id) FROM callbacks c
         JOIN runs r ON r.run_id = c.child_run_id JOIN sessions s ON s.session_id = c.parent_session_id
@@ -39,14 +39,14 @@ const UNCALLED: &str = concat!(
         AND s.session_id NOT IN (SELECT session_id FROM tree) ORDER BY c.position LIMIT 1"
 );
 
-/// Deletes a session with all that it led to, unless a run of it has not ended, or has ended and a living run is still to
-/// hear of it.
+/// Deletes a session and its descendants, unless a run of the tree has not ended or an outside run still
+/// waits for its result.
 pub(crate) async fn delete(tx: &mut Tx, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
     let tree = lock(tx, session).await?;
     if tree.is_empty() {
         return Ok(None);
     }
-    for sql in [UNFINISHED, UNHEARD, UNCALLED] {
+    for sql in [UNFINISHED, UNDELIVERED, PENDING_CALLBACK] {
         if let Some(mut row) = tx.query_one(sql, &[session.as_str().into()]).await? {
             return Ok(Some(Err(row.id()?)));
         }
@@ -57,7 +57,7 @@ pub(crate) async fn delete(tx: &mut Tx, session: &SessionId) -> Result<Option<Re
     Ok(Some(Ok(())))
 }
 
-/// Locks a whole family, so that nothing of it is resumed meanwhile.
+/// Locks all sessions of the tree, so that none is resumed concurrently.
 pub(crate) async fn lock(tx: &mut Tx, session: &SessionId) -> Result<Vec<SessionId>, Error> {
     let sql = concat!(
         descendants!(),

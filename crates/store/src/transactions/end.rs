@@ -1,22 +1,23 @@
-//! The end of a run, and what follows from it.
+//! Ends runs and notifies their parents.
 
 use slipform_types::{
     ChildEnd, EventBody, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
 };
 
-use super::journal::Said;
-use super::names::{from_json, read_status, texts, to_json};
+use super::encoding::{from_json, read_status, to_json, to_json_all};
+use super::journal::ModelReplies;
 use super::run::Run;
-use super::{journal, run, stop, turn};
+use super::{journal, run, session_queue, stop};
 use crate::error::Error;
 use crate::tx::Tx;
 
-/// The most that is counted of anything in one run. Runners may say what they like, and a sum over all runs has to fit.
+/// Upper bound on each count stored for a run. Runners report the counts, and the sum over all runs must not
+/// overflow.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 
-/// Ends a run with its last events: children that it waited for are to stop, its parent hears of it, and sessions go on
-/// with what waits for them. Gives the number of the last event. `texts` are the bodies as JSON; with `appends` the
-/// attempt's last message is counted.
+/// Ends a run: stops the children that it waited for, appends its final events, notifies its parent and
+/// activates the session's next run. Returns the `seq` of the last event. `texts` are the bodies as JSON;
+/// `appends` is the number of the attempt's last append.
 pub(crate) async fn end(
     tx: &mut Tx,
     run: &Run,
@@ -27,28 +28,29 @@ pub(crate) async fn end(
     if run.has_children {
         stop::stop_children(tx, &run.run_id).await?;
     }
-    let left = journal::write_last(tx, &run.session_id, &run.run_id, texts).await?;
-    close(tx, &run.run_id, bodies, Some(left.last_seq), appends).await?;
-    tell(tx, run).await?;
-    if left.is_free && left.has_more {
-        turn::go_on_free(tx, &run.session_id, left.agent_name).await?;
+    let session = journal::write_last(tx, &run.session_id, &run.run_id, texts).await?;
+    store_outcome(tx, &run.run_id, bodies, Some(session.last_seq), appends).await?;
+    notify_parent(tx, run).await?;
+    if session.is_idle && session.has_waiting {
+        session_queue::activate_next_idle(tx, &run.session_id, session.agent_name).await?;
     }
-    Ok(left.last_seq)
+    Ok(session.last_seq)
 }
 
-/// Ends a run that nobody works on. Whatever attempt there was may say no more of it.
-pub(crate) async fn end_unattended(tx: &mut Tx, run: &Run, bodies: &[EventBody]) -> Result<(), Error> {
+/// Ends a run without a runner. Revokes the token of its last attempt.
+pub(crate) async fn end_without_runner(tx: &mut Tx, run: &Run, bodies: &[EventBody]) -> Result<(), Error> {
     revoke(tx, &run.run_id).await?;
-    let texts = texts(bodies)?;
+    let texts = to_json_all(bodies)?;
     end(tx, run, bodies, &texts, None).await.map(drop)
 }
 
-/// Ends a run whose turn has not come. Its events wait for that turn: the journal belongs to another run now.
+/// Ends a run that is queued behind another in its session. Its events are journaled when its turn comes,
+/// because the journal currently belongs to the active run.
 pub(crate) async fn end_queued(tx: &mut Tx, run: &Run, bodies: &[EventBody]) -> Result<(), Error> {
     revoke(tx, &run.run_id).await?;
-    close(tx, &run.run_id, bodies, None, None).await?;
-    tx.has_news = true;
-    tell(tx, run).await
+    store_outcome(tx, &run.run_id, bodies, None, None).await?;
+    tx.has_notification = true;
+    notify_parent(tx, run).await
 }
 
 async fn revoke(tx: &mut Tx, run: &RunId) -> Result<(), Error> {
@@ -56,30 +58,30 @@ async fn revoke(tx: &mut Tx, run: &RunId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notes in the run's row what its last events say.
-async fn close(
+/// Copies the outcome from the final events to the run's row.
+async fn store_outcome(
     tx: &mut Tx,
     run: &RunId,
     bodies: &[EventBody],
     end_seq: Option<i64>,
     appends: Option<i64>,
 ) -> Result<(), Error> {
-    let (mut ended, mut error, mut retries, mut account) = (RunStatus::Failed, None, None, None);
+    let (mut ended, mut error, mut retries, mut last_receipt) = (RunStatus::Failed, None, None, None);
     for body in bodies {
         match body {
-            EventBody::Result { receipt, .. } => account = Some(receipt),
-            EventBody::RunCompleted { status, error: why, receipt, .. } => {
+            EventBody::Result { receipt, .. } => last_receipt = Some(receipt),
+            EventBody::RunCompleted { status, error: failure, receipt, .. } => {
                 ended = *status;
-                account = account.or(receipt.as_ref());
-                retries = why.as_ref().map(|error| error.retry_count);
-                error = why.as_ref().map(to_json).transpose()?;
+                last_receipt = last_receipt.or(receipt.as_ref());
+                retries = failure.as_ref().map(|error| error.retry_count);
+                error = failure.as_ref().map(to_json).transpose()?;
             }
             _ => {}
         }
     }
-    let retries = account.map(|receipt| receipt.retries).or(retries).unwrap_or(0);
-    let backend = account.and_then(|receipt| receipt.rungs.last()).map(|rung| rung.backend.as_str());
-    let count = |of: fn(&Receipt) -> u64| account.map(|receipt| of(receipt).min(COUNT_MAX) as i64);
+    let retries = last_receipt.map(|receipt| receipt.retries).or(retries).unwrap_or(0);
+    let backend = last_receipt.and_then(|receipt| receipt.rungs.last()).map(|rung| rung.backend.as_str());
+    let count = |of: fn(&Receipt) -> u64| last_receipt.map(|receipt| of(receipt).min(COUNT_MAX) as i64);
     tx.execute_all(&[(
         "UPDATE runs SET status = $2, error = $3, retry_count = $4, end_seq = $5, finished_at = {now},
             available_at = NULL, lease_until = NULL, runner_id = NULL, appends = COALESCE($6, appends),
@@ -102,11 +104,12 @@ async fn close(
     .await
 }
 
-/// Tells whoever the run worked for.
-async fn tell(tx: &mut Tx, run: &Run) -> Result<(), Error> {
+/// Notifies the parent of a run that has ended.
+async fn notify_parent(tx: &mut Tx, run: &Run) -> Result<(), Error> {
     match (run.mode, &run.parent_run_id, &run.parent_session_id) {
         (ExecutionMode::Sync, Some(parent), _) => {
-            // A parent that is worked on hears of it when it parks: its runner has folded the journal already.
+            // A parent with a runner receives the result when it parks, because its runner has already folded
+            // the journal.
             if let Some(parent) = run::lock_alone(tx, parent).await?
                 && parent.status == RunStatus::Waiting
             {
@@ -119,15 +122,15 @@ async fn tell(tx: &mut Tx, run: &Run) -> Result<(), Error> {
                 &[session.as_str().into(), run.run_id.as_str().into()],
             )
             .await?;
-            turn::go_on(tx, session).await?;
+            session_queue::activate_next(tx, session).await?;
         }
         _ => {}
     }
     Ok(())
 }
 
-/// Puts the ends of children that a run has not heard of into its journal, and the run into the queue; false where
-/// there are none.
+/// Appends the results of ended children to the parent's journal and queues the parent. Returns false if no
+/// child has ended since the last delivery.
 pub(crate) async fn deliver(tx: &mut Tx, parent: &Run) -> Result<bool, Error> {
     let rows = tx
         .query(
@@ -154,7 +157,7 @@ pub(crate) async fn deliver(tx: &mut Tx, parent: &Run) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// How a child has ended.
+/// Returns the outcome of a child run.
 pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Error> {
     let row = tx
         .query_one(
@@ -162,7 +165,7 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
             &[child.as_str().into()],
         )
         .await?;
-    let mut row = row.ok_or_else(|| Error::Damaged(format!("the run {child} is missing")))?;
+    let mut row = row.ok_or_else(|| Error::Damaged(format!("run {child} is missing")))?;
     let mut end = ChildEnd {
         agent_name: row.text()?,
         child_session_id: row.id()?,
@@ -173,7 +176,7 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
         error: row.optional_text()?.as_deref().map(from_json).transpose()?,
     };
     if end.is_completed()
-        && let Some(event) = journal::result_of(tx, &end.child_session_id, child).await?
+        && let Some(event) = journal::result_event(tx, &end.child_session_id, child).await?
         && let EventBody::Result { result_text, result_data, .. } = from_json(&event.body)?
     {
         (end.result_text, end.result_data) = (result_text, result_data);
@@ -181,20 +184,32 @@ pub(crate) async fn child_end(tx: &mut Tx, child: &RunId) -> Result<ChildEnd, Er
     Ok(end)
 }
 
-/// The last events of a run that was stopped while nobody worked on it.
-pub(crate) fn stopped(said: Said) -> Vec<EventBody> {
-    let end = completed(RunStatus::Stopped, RunErrorType::Stopped, "the run was stopped".to_owned(), said);
+/// The final events of a run that was stopped without a runner.
+pub(crate) fn stopped(model_replies: ModelReplies) -> Vec<EventBody> {
+    let end =
+        completed(RunStatus::Stopped, RunErrorType::Stopped, "the run was stopped".to_owned(), model_replies);
     vec![EventBody::StopRequested { partial: None }, end]
 }
 
-/// The last event of a run whose runners died too often.
-pub(crate) fn lost(losses: i64, said: Said) -> EventBody {
-    completed(RunStatus::Failed, RunErrorType::Lost, format!("its runners died {losses} times"), said)
+/// The final event of a run that lost too many attempts.
+pub(crate) fn lost(losses: i64, model_replies: ModelReplies) -> EventBody {
+    completed(
+        RunStatus::Failed,
+        RunErrorType::Lost,
+        format!("the run's lease expired {losses} times without progress"),
+        model_replies,
+    )
 }
 
-/// An end that no engine has decided on: it has what was said, and knows nothing of tiers and retries.
-fn completed(status: RunStatus, kind: RunErrorType, message: String, said: Said) -> EventBody {
-    let Said { replies, tokens } = said;
+/// A `run_completed` that the store writes without the engine. It salvages the model replies; retries and
+/// tiers are unknown.
+fn completed(
+    status: RunStatus,
+    kind: RunErrorType,
+    message: String,
+    model_replies: ModelReplies,
+) -> EventBody {
+    let ModelReplies { replies, tokens } = model_replies;
     let calls = u32::try_from(replies.len()).unwrap_or(u32::MAX);
     let error = RunError {
         kind,

@@ -1,34 +1,34 @@
-//! Journals: writing and reading events.
+//! Writes and reads journals.
 
 use slipform_types::{EventBody, RunId, SessionId, Tokens};
 
-use super::names::texts;
+use super::encoding::to_json_all;
 use crate::error::Error;
 use crate::record::{Position, StoredEvent};
-use crate::tx::{Change, Row, Tx, changing};
+use crate::tx::{BoundStatement, Row, Tx, update_returning};
 
-/// The most events that are read at once.
+/// Maximum number of events per read.
 const EVENTS_MAX: usize = 10_000;
 
-/// The columns of an event.
+/// The columns that `read_event` expects.
 macro_rules! event_columns {
     () => {
         "{transaction}, e.position, e.seq, e.session_id, e.run_id, e.at, e.body"
     };
 }
 
-/// Appends to a session's journal; the number of the last event.
+/// Appends events to a session's journal and returns the `seq` of the last one.
 pub(crate) async fn write(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
     bodies: &[EventBody],
 ) -> Result<i64, Error> {
-    write_texts(tx, session, run, &texts(bodies)?).await
+    write_json(tx, session, run, &to_json_all(bodies)?).await
 }
 
-/// The same with what is JSON already.
-pub(crate) async fn write_texts(
+/// Appends events that are already serialized as JSON.
+pub(crate) async fn write_json(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
@@ -36,8 +36,8 @@ pub(crate) async fn write_texts(
 ) -> Result<i64, Error> {
     let count = texts.len() as i64;
     let row = tx
-        .change_one(
-            &changing!(
+        .update_one(
+            &update_returning!(
                 "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now} WHERE session_id = $1",
                 "last_seq",
                 "sessions WHERE session_id = $1"
@@ -46,11 +46,11 @@ pub(crate) async fn write_texts(
         )
         .await?;
     let last_seq = row.ok_or_else(|| no_session(session, run))?.integer()?;
-    add(tx, session, run, last_seq, texts).await?;
+    insert_events(tx, session, run, last_seq, texts).await?;
     Ok(last_seq)
 }
 
-/// The same where the number of the session's last event is known.
+/// Appends events when the session's current `last_seq` is known, which saves a query.
 pub(crate) async fn write_after(
     tx: &mut Tx,
     session: &SessionId,
@@ -64,54 +64,54 @@ pub(crate) async fn write_after(
         &[session.as_str().into(), last_seq.into()],
     )
     .await?;
-    add(tx, session, run, last_seq, texts).await?;
+    insert_events(tx, session, run, last_seq, texts).await?;
     Ok(last_seq)
 }
 
-/// A session that a run has left.
-pub(crate) struct Left {
-    /// The number of the last event.
+/// The state of a session after its active run has ended.
+pub(crate) struct SessionState {
+    /// `seq` of the last event.
     pub(crate) last_seq: i64,
-    /// Whether no run is active in it.
-    pub(crate) is_free: bool,
-    /// Its agent.
+    /// Whether the session has no active run.
+    pub(crate) is_idle: bool,
+    /// Name of the session's agent.
     pub(crate) agent_name: String,
-    /// Whether something may wait for it.
-    pub(crate) has_more: bool,
+    /// Whether queued runs or callbacks may wait for the session.
+    pub(crate) has_waiting: bool,
 }
 
-/// Appends a run's last events and takes the session from it. The session stays locked.
+/// Appends a run's final events and clears the session's active run. The session row stays locked.
 pub(crate) async fn write_last(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
     texts: &[String],
-) -> Result<Left, Error> {
+) -> Result<SessionState, Error> {
     let count = texts.len() as i64;
     let row = tx
-        .change_one(
-            &changing!(
+        .update_one(
+            &update_returning!(
                 "UPDATE sessions SET last_seq = last_seq + $2, updated_at = {now},
                     active_run_id = CASE WHEN active_run_id = $3 THEN NULL ELSE active_run_id END
                  WHERE session_id = $1",
-                "last_seq, active_run_id, agent_name, {has_more}",
+                "last_seq, active_run_id, agent_name, {has_waiting}",
                 "sessions WHERE session_id = $1"
             ),
             &[session.as_str().into(), count.into(), run.as_str().into()],
         )
         .await?;
     let mut row = row.ok_or_else(|| no_session(session, run))?;
-    let (last_seq, is_free) = (row.integer()?, row.optional_text()?.is_none());
-    add(tx, session, run, last_seq, texts).await?;
-    Ok(Left { last_seq, is_free, agent_name: row.text()?, has_more: row.flag()? })
+    let (last_seq, is_idle) = (row.integer()?, row.optional_text()?.is_none());
+    insert_events(tx, session, run, last_seq, texts).await?;
+    Ok(SessionState { last_seq, is_idle, agent_name: row.text()?, has_waiting: row.flag()? })
 }
 
 fn no_session(session: &SessionId, run: &RunId) -> Error {
-    Error::Damaged(format!("the run {run} has no session {session}"))
+    Error::Damaged(format!("session {session} of run {run} is missing"))
 }
 
-/// Adds events whose last one has this number.
-async fn add(
+/// Inserts events; `last_seq` is the number of the last one.
+async fn insert_events(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
@@ -119,15 +119,20 @@ async fn add(
     texts: &[String],
 ) -> Result<(), Error> {
     let first = last_seq - texts.len() as i64 + 1;
-    let additions = texts.iter().zip(first..).map(|(text, seq)| addition(session, run, seq, text));
-    let additions: Vec<Change<'_>> = additions.collect();
-    tx.execute_all(&additions).await?;
-    tx.has_news = true;
+    let inserts = texts.iter().zip(first..).map(|(text, seq)| insert_event(session, run, seq, text));
+    let inserts: Vec<BoundStatement<'_>> = inserts.collect();
+    tx.execute_all(&inserts).await?;
+    tx.has_notification = true;
     Ok(())
 }
 
-/// What adds an event whose number is known.
-pub(crate) fn addition<'a>(session: &'a SessionId, run: &'a RunId, seq: i64, text: &'a str) -> Change<'a> {
+/// Returns the insert statement for one event.
+pub(crate) fn insert_event<'a>(
+    session: &'a SessionId,
+    run: &'a RunId,
+    seq: i64,
+    text: &'a str,
+) -> BoundStatement<'a> {
     (
         "INSERT INTO events (session_id, seq, run_id, at, body{and_transaction})
             VALUES ($1, $2, $3, {now}, $4{and_its_transaction})",
@@ -135,7 +140,7 @@ pub(crate) fn addition<'a>(session: &'a SessionId, run: &'a RunId, seq: i64, tex
     )
 }
 
-/// Events of a session after a number.
+/// Returns events of a session with `seq > after`.
 pub(crate) async fn events(
     tx: &mut Tx,
     session: &SessionId,
@@ -152,23 +157,27 @@ pub(crate) async fn events(
     rows.into_iter().map(event).collect()
 }
 
-/// The whole journals of sessions.
-pub(crate) async fn whole(tx: &mut Tx, sessions: &[&SessionId]) -> Result<Vec<Vec<StoredEvent>>, Error> {
+/// Returns the complete journals of several sessions.
+pub(crate) async fn read_all(tx: &mut Tx, sessions: &[&SessionId]) -> Result<Vec<Vec<StoredEvent>>, Error> {
     let sql = concat!("SELECT ", event_columns!(), " FROM events e WHERE session_id = $1 ORDER BY seq");
-    let questions: Vec<Change<'_>> =
+    let queries: Vec<BoundStatement<'_>> =
         sessions.iter().map(|session| (sql, vec![session.as_str().into()])).collect();
-    let found = tx.query_all(&questions).await?;
+    let found = tx.query_all(&queries).await?;
     found.into_iter().map(|rows| rows.into_iter().map(event).collect()).collect()
 }
 
-/// One event of a session.
-pub(crate) async fn at(tx: &mut Tx, session: &SessionId, seq: i64) -> Result<Option<StoredEvent>, Error> {
+/// Returns one event of a session.
+pub(crate) async fn event_at(
+    tx: &mut Tx,
+    session: &SessionId,
+    seq: i64,
+) -> Result<Option<StoredEvent>, Error> {
     let sql = concat!("SELECT ", event_columns!(), " FROM events e WHERE session_id = $1 AND seq = $2");
     tx.query_one(sql, &[session.as_str().into(), seq.into()]).await?.map(event).transpose()
 }
 
-/// The `result` of a run that has completed. It stands just before the end, so it is looked for from there.
-pub(crate) async fn result_of(
+/// Returns the `result` event of a completed run. Searches backwards from the end, which directly follows it.
+pub(crate) async fn result_event(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
@@ -183,17 +192,21 @@ pub(crate) async fn result_of(
     tx.query_one(sql, &[session.as_str().into(), run.as_str().into()]).await?.map(event).transpose()
 }
 
-/// What models said in a run.
+/// The model replies of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
-    /// Every reply, oldest first.
+pub(crate) struct ModelReplies {
+    /// Oldest first.
     pub(crate) replies: Vec<String>,
-    /// What they consumed.
+    /// Token usage of all replies.
     pub(crate) tokens: Tokens,
 }
 
-/// What models said in a run.
-pub(crate) async fn said_in(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<Said, Error> {
+/// Collects the model replies of a run.
+pub(crate) async fn model_replies(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+) -> Result<ModelReplies, Error> {
     let rows = tx
         .query(
             "SELECT body FROM events WHERE session_id = $1 AND run_id = $2
@@ -201,18 +214,18 @@ pub(crate) async fn said_in(tx: &mut Tx, session: &SessionId, run: &RunId) -> Re
             &[session.as_str().into(), run.as_str().into()],
         )
         .await?;
-    let mut said = Said::default();
+    let mut model_replies = ModelReplies::default();
     for mut row in rows {
-        let body: serde_json::Value = super::names::from_json(&row.text()?)?;
+        let body: serde_json::Value = super::encoding::from_json(&row.text()?)?;
         let count = |of: &str| body["reply"]["usage"][of].as_u64().unwrap_or_default();
-        said.replies.push(body["content"].as_str().unwrap_or_default().to_owned());
-        said.tokens.input = said.tokens.input.saturating_add(count("input"));
-        said.tokens.output = said.tokens.output.saturating_add(count("output"));
+        model_replies.replies.push(body["content"].as_str().unwrap_or_default().to_owned());
+        model_replies.tokens.input = model_replies.tokens.input.saturating_add(count("input"));
+        model_replies.tokens.output = model_replies.tokens.output.saturating_add(count("output"));
     }
-    Ok(said)
+    Ok(model_replies)
 }
 
-/// Events of all sessions after a position.
+/// Returns events of all sessions after a position.
 pub(crate) async fn all_events(
     tx: &mut Tx,
     after: Position,
@@ -228,7 +241,7 @@ pub(crate) async fn all_events(
     rows.into_iter().map(event).collect()
 }
 
-/// The position of the last event.
+/// Returns the position of the last visible event.
 pub(crate) async fn last_position(tx: &mut Tx) -> Result<Position, Error> {
     let row = tx
         .query_one(
@@ -245,7 +258,7 @@ fn event(mut row: Row) -> Result<StoredEvent, Error> {
     read_event(&mut row)
 }
 
-/// The event that a row begins with.
+/// Reads an event from the first columns of a row.
 pub(crate) fn read_event(row: &mut Row) -> Result<StoredEvent, Error> {
     Ok(StoredEvent {
         position: Position { transaction: row.integer()?, event: row.integer()? },

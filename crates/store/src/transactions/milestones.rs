@@ -1,20 +1,20 @@
-//! How runs go, told without what was said in them.
+//! Reads events for analytics, without prompts and replies.
 
 use std::collections::{BTreeSet, HashMap};
 
 use slipform_types::RunId;
 
+use super::encoding::to_json;
 use super::journal;
-use super::names::to_json;
 use crate::error::Error;
 use crate::record::{Milestone, Position, RunFacts, StoredEvent};
 use crate::tx::{Row, Tx};
 
-/// The most events that are looked at at once.
+/// Maximum number of events per read.
 const EVENTS_MAX: usize = 10_000;
 
-/// Bodies are left where they are unless they are wanted: most of them are prompts and replies. Events without one are
-/// told all the same, since whoever reads on needs to know how far he is.
+/// Skips the bodies of other events, most of which are prompts and replies. Those events are still returned
+/// because the reader's cursor must advance past them.
 const EVENTS: &str = r#"SELECT {transaction}, position, seq, session_id, run_id, at,
         CASE WHEN body LIKE '{"event_type":"run_completed"%'
             OR body LIKE '{"event_type":"validation_failed"%'
@@ -26,7 +26,7 @@ const FACTS: &str = "SELECT run_id, agent_name, parent_session_id, backend, retr
         COALESCE(escalations, 0), COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0), finished_at - started_at
      FROM runs WHERE run_id IN ({each})";
 
-/// Events of all sessions after a position.
+/// Returns events of all sessions after a position.
 pub(crate) async fn after(tx: &mut Tx, after: Position, limit: usize) -> Result<Vec<Milestone>, Error> {
     let limit = limit.min(EVENTS_MAX) as i64;
     let rows = tx.query(EVENTS, &[after.transaction.into(), after.event.into(), limit.into()]).await?;
@@ -40,7 +40,8 @@ pub(crate) async fn after(tx: &mut Tx, after: Position, limit: usize) -> Result<
     Ok(events.into_iter().map(milestone).collect())
 }
 
-/// The runs of events that have a body. They are asked for by their ids: joined, a database may read all runs there are.
+/// Returns the runs of events that have a body. Selects by id because a join could make the database scan all
+/// runs.
 async fn facts(tx: &mut Tx, events: &[StoredEvent]) -> Result<HashMap<RunId, RunFacts>, Error> {
     let wanted = events.iter().filter(|event| !event.body.is_empty());
     let ids: BTreeSet<&str> = wanted.map(|event| event.run_id.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Runs that are given back: to wait for children, or for another runner.
+//! Parks runs and releases them.
 
 use slipform_types::RunStatus;
 
@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::record::{Fence, Parked, Stale};
 use crate::tx::Tx;
 
-/// Lets a run wait for its children. Whoever ends a child locks the same row: one of the two sees what the other did.
+/// Parks a run until a child ends. Ending a child locks the same row, so one of the two transactions sees the
+/// other's change.
 pub(crate) async fn park(tx: &mut Tx, fence: &Fence) -> Result<Result<Parked, Stale>, Error> {
     let Some(run) = run::lock_alone(tx, &fence.run_id).await?.filter(|run| run.is_held_by(fence)) else {
         return Ok(Err(Stale));
@@ -24,11 +25,11 @@ pub(crate) async fn park(tx: &mut Tx, fence: &Fence) -> Result<Result<Parked, St
         &[run.run_id.as_str().into(), RunStatus::Waiting.name().into()],
     )
     .await?;
-    tx.has_news = true;
+    tx.has_notification = true;
     Ok(Ok(Parked::Waiting))
 }
 
-/// Gives a run back at once.
+/// Returns a run to the queue.
 pub(crate) async fn release(tx: &mut Tx, fence: &Fence) -> Result<Result<(), Stale>, Error> {
     match run::lock_alone(tx, &fence.run_id).await? {
         Some(run) if run.is_held_by(fence) => {

@@ -1,7 +1,7 @@
-//! Agents and schemas saved by name.
+//! Saves agents and schemas by name.
 
 use crate::error::Error;
-use crate::record::{Named, RegistryKind};
+use crate::record::{RegistryEntry, RegistryKind};
 use crate::tx::{Row, Tx};
 
 /// An entry to save.
@@ -18,27 +18,27 @@ fn column(kind: RegistryKind) -> &'static str {
     }
 }
 
-pub(crate) async fn all(tx: &mut Tx, kind: RegistryKind) -> Result<Vec<Named>, Error> {
+pub(crate) async fn all(tx: &mut Tx, kind: RegistryKind) -> Result<Vec<RegistryEntry>, Error> {
     let rows = tx
         .query(
             "SELECT name, text, created_at, updated_at FROM registry WHERE kind = $1 ORDER BY name",
             &[column(kind).into()],
         )
         .await?;
-    let mut all = rows.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
-    // PostgreSQL sorts by the customs of the database's country.
+    let mut all = rows.into_iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+    // PostgreSQL sorts by the database's collation, so sort by bytes here.
     all.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(all)
 }
 
-pub(crate) async fn one(tx: &mut Tx, kind: RegistryKind, name: &str) -> Result<Option<Named>, Error> {
+pub(crate) async fn one(tx: &mut Tx, kind: RegistryKind, name: &str) -> Result<Option<RegistryEntry>, Error> {
     let row = tx
         .query_one(
             "SELECT name, text, created_at, updated_at FROM registry WHERE kind = $1 AND name = $2",
             &[column(kind).into(), name.into()],
         )
         .await?;
-    row.map(named).transpose()
+    row.map(entry).transpose()
 }
 
 pub(crate) async fn add(tx: &mut Tx, item: &Item) -> Result<bool, Error> {
@@ -69,6 +69,11 @@ pub(crate) async fn remove(tx: &mut Tx, kind: RegistryKind, name: &str) -> Resul
     Ok(removed == 1)
 }
 
-fn named(mut row: Row) -> Result<Named, Error> {
-    Ok(Named { name: row.text()?, text: row.text()?, created_at: row.integer()?, updated_at: row.integer()? })
+fn entry(mut row: Row) -> Result<RegistryEntry, Error> {
+    Ok(RegistryEntry {
+        name: row.text()?,
+        text: row.text()?,
+        created_at: row.integer()?,
+        updated_at: row.integer()?,
+    })
 }

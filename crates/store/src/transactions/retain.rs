@@ -1,4 +1,4 @@
-//! Forgetting what is too old or too many. A family is kept or deleted as a whole.
+//! Deletes sessions that exceed the retention limits. A session tree is kept or deleted as a whole.
 
 use slipform_types::SessionId;
 
@@ -7,11 +7,11 @@ use crate::error::Error;
 use crate::record::{Millis, Retention};
 use crate::tx::Tx;
 
-/// Families that one call deletes at most; the rest is for the next one.
-const FAMILIES_MAX: i64 = 1000;
+/// Maximum number of session trees per call. The next call deletes the rest.
+const TREES_MAX: i64 = 1000;
 
-/// Families in which nothing goes on and nothing is still to be told.
-macro_rules! ended_families {
+/// Sessions of trees without active runs and without pending callbacks.
+macro_rules! ended_trees {
     ($select:literal) => {
         concat!(
             $select,
@@ -25,18 +25,18 @@ macro_rules! ended_families {
     };
 }
 
-/// Families that have to go, oldest first.
+/// Returns the roots of the trees to delete, oldest first.
 pub(crate) async fn candidates(tx: &mut Tx, retention: &Retention) -> Result<Vec<SessionId>, Error> {
-    let row = tx.query_one(ended_families!("SELECT count(*), {now}"), &[]).await?;
+    let row = tx.query_one(ended_trees!("SELECT count(*), {now}"), &[]).await?;
     let Some(mut row) = row else { return Ok(Vec::new()) };
     let (mut kept, now) = (row.integer()?, row.integer()?);
     let sql = concat!(
-        ended_families!("SELECT root_session_id, max(updated_at), count(*)"),
+        ended_trees!("SELECT root_session_id, max(updated_at), count(*)"),
         " GROUP BY root_session_id ORDER BY 2, 1 LIMIT $1"
     );
     let sessions_max = retention.sessions_max.map(|max| i64::try_from(max).unwrap_or(i64::MAX));
-    let mut families = Vec::new();
-    for mut row in tx.query(sql, &[FAMILIES_MAX.into()]).await? {
+    let mut trees = Vec::new();
+    for mut row in tx.query(sql, &[TREES_MAX.into()]).await? {
         let (root, updated_at, sessions): (SessionId, Millis, _) =
             (row.id()?, row.integer()?, row.integer()?);
         let is_old = retention.age_ms_max.is_some_and(|max| now.saturating_sub(updated_at) > max);
@@ -44,13 +44,13 @@ pub(crate) async fn candidates(tx: &mut Tx, retention: &Retention) -> Result<Vec
             break;
         }
         kept -= sessions;
-        families.push(root);
+        trees.push(root);
     }
-    Ok(families)
+    Ok(trees)
 }
 
-/// Deletes a family, unless something goes on in it by now; how many sessions that were.
-pub(crate) async fn forget(tx: &mut Tx, root: &SessionId) -> Result<usize, Error> {
+/// Deletes a session tree unless it has become active again. Returns the number of deleted sessions.
+pub(crate) async fn delete_tree(tx: &mut Tx, root: &SessionId) -> Result<usize, Error> {
     let count = delete::lock(tx, root).await?.len();
     let called_back = tx
         .query_one(

@@ -1,13 +1,13 @@
-//! A run as the verbs that change it see it.
+//! Reads and locks the row of a run that an operation changes.
 
 use slipform_types::{ExecutionMode, RunId, RunStatus, SessionId};
 
-use super::names::{read_mode, read_status};
+use super::encoding::{read_mode, read_status};
 use crate::error::Error;
 use crate::record::{Fence, Millis};
 use crate::tx::{Row, Tx};
 
-/// A run, locked.
+/// A locked row of the `runs` table.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) run_id: RunId,
@@ -24,16 +24,17 @@ pub(crate) struct Run {
     pub(crate) is_stopping: bool,
     pub(crate) stop_asked_at: Option<Millis>,
     pub(crate) deadline_at: Option<Millis>,
-    /// Whether it waits for its session's turn: its start is not in the journal yet.
+    /// Whether the run waits behind another in its session. Its `run_start` is not in the journal yet.
     pub(crate) is_queued: bool,
     pub(crate) is_ended: bool,
-    /// Whether others may work for it.
+    /// Whether the run may have unfinished children. Always true on PostgreSQL, where it must be queried
+    /// after locking.
     pub(crate) has_children: bool,
     pub(crate) now: Millis,
 }
 
 impl Run {
-    /// Whether this attempt may write.
+    /// Whether this attempt is the latest and its lease has not expired.
     pub(crate) fn is_held_by(&self, fence: &Fence) -> bool {
         self.token == fence.token && self.lease_until.is_some_and(|until| until >= self.now)
     }
@@ -49,10 +50,10 @@ const LOCK: &str =
         CASE WHEN finished_at IS NULL THEN 0 ELSE CAST(1 AS BIGINT) END, {has_children}, {now}
      FROM runs WHERE run_id = $1 {lock}";
 
-/// Reads a run that is about to be changed, and locks it with the run that it works for: whoever ends a child changes
-/// its parent, and two that lock them in different orders would wait for each other.
+/// Reads and locks a run that may end, together with its parent. Ending a child changes its parent, and
+/// inconsistent lock order would deadlock.
 pub(crate) async fn lock(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
-    if tx.is_alone() {
+    if tx.is_single_writer() {
         return lock_alone(tx, run).await;
     }
     let id = || vec![run.as_str().into()];
@@ -60,7 +61,7 @@ pub(crate) async fn lock(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error>
     found.pop().and_then(|rows| rows.into_iter().next()).map(read).transpose()
 }
 
-/// The same for what does not end it.
+/// Reads and locks a run that this operation does not end. The parent is not locked.
 pub(crate) async fn lock_alone(tx: &mut Tx, run: &RunId) -> Result<Option<Run>, Error> {
     tx.query_one(LOCK, &[run.as_str().into()]).await?.map(read).transpose()
 }
@@ -88,7 +89,7 @@ fn read(mut row: Row) -> Result<Run, Error> {
     })
 }
 
-/// Puts a run that nobody works on into the queue. What is to stop keeps saying so.
+/// Puts a run without a runner into the queue. A run that was asked to stop keeps the status `stopping`.
 pub(crate) async fn make_available(tx: &mut Tx, run: &RunId) -> Result<(), Error> {
     tx.execute(
         "UPDATE runs SET status = CASE WHEN is_stopping = 1 THEN 'stopping' ELSE 'pending' END,
@@ -96,7 +97,7 @@ pub(crate) async fn make_available(tx: &mut Tx, run: &RunId) -> Result<(), Error
         &[run.as_str().into()],
     )
     .await?;
-    tx.has_news = true;
-    tx.makes_work = true;
+    tx.has_notification = true;
+    tx.has_queued_run = true;
     Ok(())
 }

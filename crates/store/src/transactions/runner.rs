@@ -1,12 +1,12 @@
-//! Runners.
+//! Registers runners and tracks when they were last seen.
 
-use super::names::{from_json, to_json};
+use super::encoding::{from_json, to_json};
 use crate::error::Error;
 use crate::record::{Millis, RunnerRecord};
 use crate::tx::{Row, Tx};
 
-/// How exactly it is known when a runner was last heard of. It polls and beats more often than a write a time is worth.
-pub(crate) const SEEN_EVERY_MS: Millis = 1000;
+/// Accuracy of `seen_at`. Runners poll more often than it is worth a write.
+pub(crate) const SEEN_INTERVAL_MS: Millis = 1000;
 
 pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<(), Error> {
     tx.execute(
@@ -25,11 +25,11 @@ pub(crate) async fn register(tx: &mut Tx, runner: &RunnerRecord) -> Result<(), E
     Ok(())
 }
 
-/// Notes that a runner was heard of.
-pub(crate) async fn seen(tx: &mut Tx, runner_id: &str) -> Result<(), Error> {
+/// Updates the time when a runner was last seen.
+pub(crate) async fn touch(tx: &mut Tx, runner_id: &str) -> Result<(), Error> {
     tx.execute_all(&[(
         "UPDATE runners SET seen_at = {now} WHERE runner_id = $1 AND seen_at < {now} - $2",
-        vec![runner_id.into(), SEEN_EVERY_MS.into()],
+        vec![runner_id.into(), SEEN_INTERVAL_MS.into()],
     )])
     .await
 }

@@ -1,18 +1,18 @@
-//! Runs as others see them.
+//! Reads and lists runs.
 
 use serde_json::Value;
 use slipform_types::{RunId, RunStatus, SessionId, Tokens};
 
+use super::encoding::{from_json, read_run_type, read_status};
 use super::journal;
-use super::names::{from_json, read_run_type, read_status};
 use crate::error::Error;
-use crate::record::{Counts, Finished, Listed, Page, Position, RunFilter, RunRecord, StoredEvent};
+use crate::record::{Counts, Listed, Page, Position, RunDetails, RunFilter, RunRecord, StoredEvent};
 use crate::tx::{Param, Row, Tx};
 
-/// The most items of a page.
+/// Maximum number of items per page.
 const PAGE_MAX: usize = 500;
 
-/// Selects runs; the last column is the `run_start`, which holds the contract.
+/// Selects runs. The last column is the `run_start` event, which contains the contract.
 macro_rules! select_runs {
     ($start:literal, $($conditions:literal),+) => {
         concat!(
@@ -26,8 +26,8 @@ macro_rules! select_runs {
     };
 }
 
-/// A page of runs without their contracts: `$1` is where it begins and `$2` how many there may be; then session, agent,
-/// status and parent, each of which may be left open.
+/// Selects a page of runs without their contracts. `$1` is the cursor, `$2` the limit, and `$3` to `$6` are
+/// session, agent, status and parent; NULL disables a filter.
 macro_rules! page_of_runs {
     ($condition:literal) => {
         select_runs!(
@@ -41,7 +41,7 @@ macro_rules! page_of_runs {
     };
 }
 
-/// A run.
+/// Returns a run with its contract.
 pub(crate) async fn one(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, Error> {
     let sql = select_runs!(
         "COALESCE(r.start, e.body)",
@@ -51,13 +51,13 @@ pub(crate) async fn one(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, E
     Ok(row.map(record).transpose()?.map(|(_, record)| record))
 }
 
-/// Runs, newest first.
+/// Lists runs, newest first.
 pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result<Listed<RunRecord>, Error> {
     let session = filter.session_id.as_ref().map(SessionId::as_str);
     let parent = filter.parent_run_id.as_ref().map(RunId::as_str);
     let agent = filter.agent_name.as_deref();
     let status = filter.status.map(RunStatus::name);
-    // The narrowest index: what is left open would otherwise make the database read everything.
+    // Names the most selective index; the optional conditions alone would make the database scan the table.
     let sql = match (parent, session, status, agent) {
         (Some(_), ..) => page_of_runs!("r.parent_run_id = $6"),
         (None, Some(_), ..) => page_of_runs!("r.session_id = $3"),
@@ -73,7 +73,7 @@ pub(crate) async fn list(tx: &mut Tx, filter: &RunFilter, page: &Page) -> Result
     Ok(listed(found, limit))
 }
 
-/// Where a page begins and how many it has at most. A cursor that is none begins at the end.
+/// Returns the cursor and limit of a page. An invalid cursor yields an empty page.
 pub(crate) fn bounds(page: &Page) -> (i64, i64) {
     let before = match page.after.as_deref() {
         Some(after) => after.parse().unwrap_or(0),
@@ -82,7 +82,7 @@ pub(crate) fn bounds(page: &Page) -> (i64, i64) {
     (before, page.limit.clamp(1, PAGE_MAX) as i64)
 }
 
-/// The page out of one item more than it may have.
+/// Builds a page from up to `limit + 1` items; the extra item shows that another page follows.
 pub(crate) fn listed<T>(mut found: Vec<(i64, T)>, limit: i64) -> Listed<T> {
     let has_more = found.len() as i64 > limit;
     found.truncate(limit as usize);
@@ -122,8 +122,8 @@ fn contract(start: &str) -> Result<Option<Value>, Error> {
     Ok(start.get_mut("contract").map(Value::take).filter(|contract| !contract.is_null()))
 }
 
-/// The `run_start` of a run. That of a run whose turn has not come has no place in the journal: its number is 0.
-pub(crate) async fn start_of(tx: &mut Tx, run: &RunId) -> Result<Option<StoredEvent>, Error> {
+/// Returns a run's `run_start`. For a run that is still queued in its session, `seq` is 0.
+pub(crate) async fn run_start(tx: &mut Tx, run: &RunId) -> Result<Option<StoredEvent>, Error> {
     let row = tx
         .query_one(
             "SELECT session_id, start_seq, start, created_at FROM runs WHERE run_id = $1",
@@ -133,7 +133,7 @@ pub(crate) async fn start_of(tx: &mut Tx, run: &RunId) -> Result<Option<StoredEv
     let Some(mut row) = row else { return Ok(None) };
     let session_id = row.id()?;
     match (row.optional_integer()?, row.optional_text()?) {
-        (Some(seq), _) => journal::at(tx, &session_id, seq).await,
+        (Some(seq), _) => journal::event_at(tx, &session_id, seq).await,
         (None, Some(body)) => {
             let (run_id, at) = (run.clone(), row.integer()?);
             Ok(Some(StoredEvent { position: Position::default(), seq: 0, session_id, run_id, at, body }))
@@ -142,43 +142,46 @@ pub(crate) async fn start_of(tx: &mut Tx, run: &RunId) -> Result<Option<StoredEv
     }
 }
 
-/// The latest run of a session, and what came of it.
-pub(crate) async fn finished(tx: &mut Tx, session: &SessionId) -> Result<Option<Finished>, Error> {
+/// Returns the latest run of a session with its events.
+pub(crate) async fn latest_run_details(
+    tx: &mut Tx,
+    session: &SessionId,
+) -> Result<Option<RunDetails>, Error> {
     let row = tx
         .query_one("SELECT last_run_id FROM sessions WHERE session_id = $1", &[session.as_str().into()])
         .await?;
     match row {
-        Some(mut row) => finished_run(tx, &row.id()?).await,
+        Some(mut row) => run_details(tx, &row.id()?).await,
         None => Ok(None),
     }
 }
 
-/// A run, and what came of it.
-pub(crate) async fn finished_run(tx: &mut Tx, run_id: &RunId) -> Result<Option<Finished>, Error> {
+/// Returns a run with its start, result and end events.
+pub(crate) async fn run_details(tx: &mut Tx, run_id: &RunId) -> Result<Option<RunDetails>, Error> {
     let Some(run) = one(tx, run_id).await? else { return Ok(None) };
-    let Some(start) = start_of(tx, run_id).await? else {
-        return Err(Error::Damaged(format!("the run {run_id} does not begin with a `run_start`")));
+    let Some(start) = run_start(tx, run_id).await? else {
+        return Err(Error::Damaged(format!("run {run_id} has no `run_start`")));
     };
     let row = tx.query_one("SELECT end_seq FROM runs WHERE run_id = $1", &[run_id.as_str().into()]).await?;
     let end_seq = row.map(|mut row| row.optional_integer()).transpose()?.flatten();
     let (mut result, mut end) = (None, None);
     if let Some(seq) = end_seq {
-        end = journal::at(tx, &run.session_id, seq).await?;
-        result = journal::result_of(tx, &run.session_id, run_id).await?;
+        end = journal::event_at(tx, &run.session_id, seq).await?;
+        result = journal::result_event(tx, &run.session_id, run_id).await?;
     }
     let continued_by = continuations(tx, run_id).await?;
     let awaits_callback = awaits_callback(tx, run_id).await?;
-    Ok(Some(Finished { run, continued_by, awaits_callback, start, result, end }))
+    Ok(Some(RunDetails { run, continued_by, awaits_callback, start, result, end }))
 }
 
-/// The runs that were called back about the children of a run, oldest first.
+/// Returns the callback runs that continued a run, oldest first.
 async fn continuations(tx: &mut Tx, run: &RunId) -> Result<Vec<RunId>, Error> {
     let sql = "SELECT run_id FROM runs WHERE continues_run_id = $1 ORDER BY number";
     let rows = tx.query(sql, &[run.as_str().into()]).await?;
     rows.into_iter().map(|mut row| row.id()).collect()
 }
 
-/// Whether a child of the run has not ended, or has ended and its callback waits for the session's turn.
+/// Whether a child with a callback has not ended, or its callback has not started a run yet.
 async fn awaits_callback(tx: &mut Tx, run: &RunId) -> Result<bool, Error> {
     let sql = "SELECT 1 FROM runs r LEFT JOIN callbacks c ON c.child_run_id = r.run_id
         WHERE r.parent_run_id = $1 AND r.mode = 'async_callback'
@@ -186,7 +189,7 @@ async fn awaits_callback(tx: &mut Tx, run: &RunId) -> Result<bool, Error> {
     Ok(tx.query_one(sql, &[run.as_str().into()]).await?.is_some())
 }
 
-/// How many runs stand how.
+/// Counts runs by status and measures the queue.
 pub(crate) async fn counts(tx: &mut Tx) -> Result<Counts, Error> {
     let mut counts = Counts::default();
     for mut row in tx.query("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status", &[]).await? {

@@ -1,9 +1,9 @@
-//! Sessions as others see them.
+//! Reads and lists sessions.
 
 use slipform_types::SessionId;
 
+use super::encoding::read_status;
 use super::journal;
-use super::names::read_status;
 use super::runs::{bounds, listed};
 use crate::error::Error;
 use crate::record::{Listed, Page, SessionRecord, StoredEvent};
@@ -22,14 +22,14 @@ macro_rules! select_sessions {
     };
 }
 
-/// A session.
+/// Returns a session.
 pub(crate) async fn one(tx: &mut Tx, session: &SessionId) -> Result<Option<SessionRecord>, Error> {
     let sql = select_sessions!("WHERE s.session_id = $1");
     let row = tx.query_one(sql, &[session.as_str().into()]).await?;
     Ok(row.map(record).transpose()?.map(|(_, record)| record))
 }
 
-/// Sessions, newest first.
+/// Lists sessions, newest first.
 pub(crate) async fn list(tx: &mut Tx, page: &Page) -> Result<Listed<SessionRecord>, Error> {
     let (before, limit) = bounds(page);
     let sql = select_sessions!("WHERE s.number < $1 ORDER BY s.number DESC LIMIT $2");
@@ -38,9 +38,9 @@ pub(crate) async fn list(tx: &mut Tx, page: &Page) -> Result<Listed<SessionRecor
     Ok(listed(found, limit))
 }
 
-/// The `run_start` of a session's first run: a journal begins with nothing else.
-pub(crate) async fn opening(tx: &mut Tx, session: &SessionId) -> Result<Option<StoredEvent>, Error> {
-    journal::at(tx, session, 1).await
+/// Returns the `run_start` of a session's first run, which is always the first event of the journal.
+pub(crate) async fn first_run_start(tx: &mut Tx, session: &SessionId) -> Result<Option<StoredEvent>, Error> {
+    journal::event_at(tx, session, 1).await
 }
 
 fn record(mut row: Row) -> Result<(i64, SessionRecord), Error> {

@@ -1,28 +1,28 @@
-//! Stopping runs.
+//! Stops runs.
 
 use std::collections::VecDeque;
 
 use slipform_types::{RunId, RunStatus};
 
-use super::journal::Said;
+use super::journal::ModelReplies;
 use super::run::Run;
 use super::{end, run, runs};
 use crate::error::Error;
 use crate::record::RunRecord;
-use crate::tx::{Pending, Tx};
+use crate::tx::{BoxFuture, Tx};
 
-/// The most runs that one stop reaches: more than a family may have.
+/// Maximum number of runs that one stop reaches. Delegation limits keep trees smaller.
 const RUNS_MAX: usize = 10_000;
 
-/// Asks a run to stop, with the children that it waits for.
+/// Asks a run, and the children that it waits for, to stop.
 pub(crate) async fn stop(tx: &mut Tx, run: &RunId) -> Result<Option<RunRecord>, Error> {
     stop_all(tx, VecDeque::from([run.clone()])).await?;
     runs::one(tx, run).await
 }
 
-/// Asks the children that a run waits for to stop, since nobody does any more. A run's end may be the end of others:
-/// hence the box.
-pub(crate) fn stop_children<'a>(tx: &'a mut Tx, run: &'a RunId) -> Pending<'a, Result<(), Error>> {
+/// Asks the children that a run waits for to stop, because the run is ending. Boxed because ending a run can
+/// end others recursively.
+pub(crate) fn stop_children<'a>(tx: &'a mut Tx, run: &'a RunId) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let left = children(tx, run).await?;
         stop_all(tx, left.into()).await
@@ -47,9 +47,9 @@ async fn stop_all(tx: &mut Tx, mut waiting: VecDeque<RunId>) -> Result<(), Error
 
 async fn stop_one(tx: &mut Tx, run: &Run) -> Result<(), Error> {
     match run.status {
-        _ if run.is_queued => end::end_queued(tx, run, &end::stopped(Said::default())).await,
+        _ if run.is_queued => end::end_queued(tx, run, &end::stopped(ModelReplies::default())).await,
         RunStatus::Pending if run.attempts == 0 => {
-            end::end_unattended(tx, run, &end::stopped(Said::default())).await
+            end::end_without_runner(tx, run, &end::stopped(ModelReplies::default())).await
         }
         RunStatus::Stopping => Ok(()),
         status => {
@@ -58,8 +58,8 @@ async fn stop_one(tx: &mut Tx, run: &Run) -> Result<(), Error> {
                 &[run.run_id.as_str().into()],
             )
             .await?;
-            tx.has_news = true;
-            // A runner ends it through the engine, with what it has so far.
+            tx.has_notification = true;
+            // A runner ends the run through the engine, which keeps its partial output.
             if matches!(status, RunStatus::Waiting | RunStatus::Pending) {
                 run::make_available(tx, &run.run_id).await?;
             }

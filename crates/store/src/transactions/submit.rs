@@ -1,47 +1,47 @@
-//! Taking runs on.
+//! Submits runs.
 
 use slipform_types::{EventBody, RunId, SessionId};
 
-use super::{family, journal, names};
+use super::{delegation, encoding, journal};
 use crate::error::Error;
 use crate::record::{Idempotency, NewRun, ParentCall, Refusal, SessionTarget, Stale, Submitted};
-use crate::tx::{Change, Tx};
+use crate::tx::{BoundStatement, Tx};
 
-/// A refusal ends a submission like an error does, and is none.
-pub(crate) enum Halt {
+/// Why a submission stops early: refused, or failed with an error.
+pub(crate) enum SubmitError {
     Refused(Refusal),
     Failed(Error),
 }
 
-impl From<Error> for Halt {
-    fn from(error: Error) -> Halt {
-        Halt::Failed(error)
+impl From<Error> for SubmitError {
+    fn from(error: Error) -> SubmitError {
+        SubmitError::Failed(error)
     }
 }
 
-impl From<Refusal> for Halt {
-    fn from(refusal: Refusal) -> Halt {
-        Halt::Refused(refusal)
+impl From<Refusal> for SubmitError {
+    fn from(refusal: Refusal) -> SubmitError {
+        SubmitError::Refused(refusal)
     }
 }
 
-/// Takes a run on; `start` is its `run_start` as JSON.
+/// Submits a run; `start` is its `run_start` event as JSON.
 pub(crate) async fn submit(
     tx: &mut Tx,
     new: &NewRun,
     start: &str,
 ) -> Result<Result<Submitted, Refusal>, Error> {
-    match take_on(tx, new, start).await {
+    match create(tx, new, start).await {
         Ok(submitted) => Ok(Ok(submitted)),
-        Err(Halt::Refused(refusal)) => {
-            forget_key(tx, new.idempotency.as_ref()).await?;
+        Err(SubmitError::Refused(refusal)) => {
+            release_key(tx, new.idempotency.as_ref()).await?;
             Ok(Err(refusal))
         }
-        Err(Halt::Failed(error)) => Err(error),
+        Err(SubmitError::Failed(error)) => Err(error),
     }
 }
 
-async fn take_on(tx: &mut Tx, new: &NewRun, start: &str) -> Result<Submitted, Halt> {
+async fn create(tx: &mut Tx, new: &NewRun, start: &str) -> Result<Submitted, SubmitError> {
     if let Some(earlier) = earlier_by_key(tx, new.idempotency.as_ref()).await? {
         return Ok(earlier);
     }
@@ -49,10 +49,10 @@ async fn take_on(tx: &mut Tx, new: &NewRun, start: &str) -> Result<Submitted, Ha
     if let Some(earlier) = earlier_by_call(tx, call).await? {
         return Ok(earlier);
     }
-    let line = family::admit(tx, new).await?;
+    let lineage = delegation::admit(tx, new).await?;
     let submitted = match &new.session {
         SessionTarget::New { session_id, project_dir } => {
-            open_session(tx, new, session_id, project_dir.as_deref(), &line, start).await?;
+            create_session(tx, new, session_id, project_dir.as_deref(), &lineage, start).await?;
             session_id
         }
         SessionTarget::Resume { session_id, queues } => {
@@ -61,16 +61,16 @@ async fn take_on(tx: &mut Tx, new: &NewRun, start: &str) -> Result<Submitted, Ha
         }
     };
     if let Some(idempotency) = &new.idempotency {
-        keep_key(tx, idempotency, &new.run_id).await?;
+        store_key(tx, idempotency, &new.run_id).await?;
     }
-    tx.has_news = true;
+    tx.has_notification = true;
     Ok(Submitted { run_id: new.run_id.clone(), session_id: submitted.clone(), is_repeated: false })
 }
 
-/// What was asked for under the same key.
-async fn earlier_by_key(tx: &mut Tx, key: Option<&Idempotency>) -> Result<Option<Submitted>, Halt> {
+/// Returns the run created with the same idempotency key.
+async fn earlier_by_key(tx: &mut Tx, key: Option<&Idempotency>) -> Result<Option<Submitted>, SubmitError> {
     let Some(Idempotency { key, body_hash }) = key else { return Ok(None) };
-    // Two that ask at once: the second one waits here until the first one is done, and then finds it.
+    // A concurrent request with the same key waits here for the first one to commit, and then finds its run.
     let is_first = tx
         .execute(
             "INSERT INTO idempotency (key, body_hash, run_id, created_at) VALUES ($1, $2, '', {now})
@@ -81,14 +81,14 @@ async fn earlier_by_key(tx: &mut Tx, key: Option<&Idempotency>) -> Result<Option
     if is_first == 1 {
         return Ok(None);
     }
-    match submitted_under(tx, key).await? {
+    match find_by_key(tx, key).await? {
         Some((_, known)) if known != *body_hash => Err(Refusal::IdempotencyConflict.into()),
         earlier => Ok(earlier.map(|(submitted, _)| submitted)),
     }
 }
 
-/// What was asked for under a key, with the hash of it.
-pub(crate) async fn submitted_under(tx: &mut Tx, key: &str) -> Result<Option<(Submitted, String)>, Error> {
+/// Returns the run created with a key, and the hash of its request body.
+pub(crate) async fn find_by_key(tx: &mut Tx, key: &str) -> Result<Option<(Submitted, String)>, Error> {
     let row = tx
         .query_one(
             "SELECT r.run_id, r.session_id, i.body_hash FROM idempotency i JOIN runs r ON r.run_id = i.run_id
@@ -101,15 +101,15 @@ pub(crate) async fn submitted_under(tx: &mut Tx, key: &str) -> Result<Option<(Su
     Ok(Some((submitted, row.text()?)))
 }
 
-/// A refusal leaves no trace: the same key may be used for what can be taken on.
-async fn forget_key(tx: &mut Tx, idempotency: Option<&Idempotency>) -> Result<(), Error> {
+/// Releases the key after a refusal, so that a later request can use it.
+async fn release_key(tx: &mut Tx, idempotency: Option<&Idempotency>) -> Result<(), Error> {
     if let Some(Idempotency { key, .. }) = idempotency {
         tx.execute("DELETE FROM idempotency WHERE key = $1 AND run_id = ''", &[key.into()]).await?;
     }
     Ok(())
 }
 
-async fn keep_key(tx: &mut Tx, idempotency: &Idempotency, run: &RunId) -> Result<(), Error> {
+async fn store_key(tx: &mut Tx, idempotency: &Idempotency, run: &RunId) -> Result<(), Error> {
     tx.execute(
         "UPDATE idempotency SET body_hash = $2, run_id = $3 WHERE key = $1",
         &[(&idempotency.key).into(), (&idempotency.body_hash).into(), run.as_str().into()],
@@ -118,8 +118,9 @@ async fn keep_key(tx: &mut Tx, idempotency: &Idempotency, run: &RunId) -> Result
     Ok(())
 }
 
-/// The child that the same call has started. The parent stays locked: the same call cannot start another meanwhile.
-async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Option<Submitted>, Halt> {
+/// Returns the child that the same call has started. The parent stays locked, so the call cannot start
+/// another child concurrently.
+async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Option<Submitted>, SubmitError> {
     let Some(ParentCall { fence, call_id }) = call else { return Ok(None) };
     let parent = super::run::lock_alone(tx, &fence.run_id).await?.filter(|run| run.is_held_by(fence));
     let Some(parent) = parent else { return Err(Refusal::Stale.into()) };
@@ -131,17 +132,17 @@ async fn earlier_by_call(tx: &mut Tx, call: Option<&ParentCall>) -> Result<Optio
         .await?;
     let Some(mut row) = row else {
         if parent.is_stopping {
-            // Whoever stopped it has stopped its children: this one would be left over.
+            // The stop has already reached the existing children and would miss this one.
             let reason = "the run is to stop: it starts nothing more".to_owned();
-            return Err(Refusal::Family(reason).into());
+            return Err(Refusal::Delegation(reason).into());
         }
         return Ok(None);
     };
     Ok(Some(Submitted { run_id: row.id()?, session_id: row.id()?, is_repeated: true }))
 }
 
-/// The child that a call has started, for the attempt that may ask.
-pub(crate) async fn child_of(
+/// Returns the child that a call has started. Fails for a stale attempt.
+pub(crate) async fn find_child(
     tx: &mut Tx,
     call: &ParentCall,
 ) -> Result<Result<Option<Submitted>, Stale>, Error> {
@@ -158,18 +159,19 @@ pub(crate) async fn child_of(
     Ok(Ok(Some(Submitted { run_id, session_id: row.id()?, is_repeated: true })))
 }
 
-/// Session, run and start of a session that begins: sent together, since this is what most submissions are.
-async fn open_session(
+/// Inserts session, run and `run_start` together. Most submissions take this path, and it needs one round
+/// trip.
+async fn create_session(
     tx: &mut Tx,
     new: &NewRun,
     session: &SessionId,
     project_dir: Option<&str>,
-    line: &family::Line,
+    lineage: &delegation::Lineage,
     start: &str,
 ) -> Result<(), Error> {
     let parent = new.parent.as_ref().map(|parent| parent.session_id.as_str());
-    let names = names::to_json(&line.names)?;
-    let addition = (
+    let names = encoding::to_json(&lineage.names)?;
+    let insert_session = (
         "INSERT INTO sessions (session_id, agent_name, parent_session_id, root_session_id, lineage, project_dir, last_seq,
             active_run_id, last_run_id, created_at, updated_at)
          VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7, {now}, {now})",
@@ -177,48 +179,48 @@ async fn open_session(
             session.as_str().into(),
             (&new.agent_name).into(),
             parent.into(),
-            line.root.as_ref().unwrap_or(session).as_str().into(),
+            lineage.root.as_ref().unwrap_or(session).as_str().into(),
             (&names).into(),
             project_dir.into(),
             new.run_id.as_str().into(),
         ],
     );
-    let run = run_addition(new, session, Begins::At(1))?;
-    tx.execute_all(&[addition, run, journal::addition(session, &new.run_id, 1, start)]).await
+    let insert_run = insert_run(new, session, Activation::Now(1))?;
+    tx.execute_all(&[insert_session, insert_run, journal::insert_event(session, &new.run_id, 1, start)]).await
 }
 
-/// When a run begins.
-enum Begins<'a> {
-    /// At once, with this event.
-    At(i64),
-    /// When its turn comes; its start is kept until then.
+/// When a run becomes active.
+enum Activation<'a> {
+    /// At once; its `run_start` has this `seq`.
+    Now(i64),
+    /// When its turn comes. Until then the row holds the `run_start`.
     Later(&'a str),
 }
 
-/// Adds a run to a session that is free.
+/// Adds a run to an idle session and activates it.
 pub(crate) async fn add_active(
     tx: &mut Tx,
     new: &NewRun,
     session: &SessionId,
     start: &str,
 ) -> Result<(), Error> {
-    tx.execute_all(&[run_addition(new, session, Begins::Later(start))?]).await?;
-    begin(tx, session, &new.run_id, start).await
+    tx.execute_all(&[insert_run(new, session, Activation::Later(start))?]).await?;
+    activate(tx, session, &new.run_id, start).await
 }
 
-/// The run's row. Its time is up when that of the run it works for is.
-fn run_addition<'a>(
+/// Returns the insert statement for a run. A child inherits its parent's deadline.
+fn insert_run<'a>(
     new: &'a NewRun,
     session: &'a SessionId,
-    begins: Begins<'a>,
-) -> Result<Change<'a>, Error> {
+    activation: Activation<'a>,
+) -> Result<BoundStatement<'a>, Error> {
     let run_type = match &new.start {
         EventBody::RunStart { run_type, .. } => *run_type,
-        _ => return Err(Error::Unsuitable("a run begins with a `run_start`".to_owned())),
+        _ => return Err(Error::Unsuitable("the first event of a run must be `run_start`".to_owned())),
     };
-    let (start, start_seq) = match begins {
-        Begins::At(seq) => (None, Some(seq)),
-        Begins::Later(start) => (Some(start), None),
+    let (start, start_seq) = match activation {
+        Activation::Now(seq) => (None, Some(seq)),
+        Activation::Later(start) => (Some(start), None),
     };
     let call = new.parent.as_ref().and_then(|parent| parent.call.as_ref());
     let sql = "INSERT INTO runs (run_id, session_id, agent_name, type, status, mode, parent_session_id, parent_run_id,
@@ -243,9 +245,14 @@ fn run_addition<'a>(
     Ok((sql, params))
 }
 
-/// Makes a run its session's active one: its start goes to the journal, and runners may claim it.
-pub(crate) async fn begin(tx: &mut Tx, session: &SessionId, run: &RunId, start: &str) -> Result<(), Error> {
-    let seq = journal::write_texts(tx, session, run, &[start.to_owned()]).await?;
+/// Activates a run: journals its `run_start` and makes it claimable.
+pub(crate) async fn activate(
+    tx: &mut Tx,
+    session: &SessionId,
+    run: &RunId,
+    start: &str,
+) -> Result<(), Error> {
+    let seq = journal::write_json(tx, session, run, &[start.to_owned()]).await?;
     tx.execute(
         "UPDATE runs SET start = NULL, start_seq = $2, available_at = {now} WHERE run_id = $1",
         &[run.as_str().into(), seq.into()],
@@ -256,7 +263,7 @@ pub(crate) async fn begin(tx: &mut Tx, session: &SessionId, run: &RunId, start: 
         &[session.as_str().into(), run.as_str().into()],
     )
     .await?;
-    tx.makes_work = true;
+    tx.has_queued_run = true;
     Ok(())
 }
 
@@ -266,7 +273,7 @@ async fn resume(
     session: &SessionId,
     queues: bool,
     start: &str,
-) -> Result<(), Halt> {
+) -> Result<(), SubmitError> {
     let row = tx
         .query_one(
             "SELECT active_run_id FROM sessions WHERE session_id = $1 {lock}",
@@ -278,12 +285,12 @@ async fn resume(
     };
     match row.optional_id::<RunId>()? {
         Some(_) if queues => {
-            tx.execute_all(&[run_addition(new, session, Begins::Later(start))?]).await?;
+            tx.execute_all(&[insert_run(new, session, Activation::Later(start))?]).await?;
         }
-        // A model asks, and is told in words that it can do something with.
+        // A model made this request, so the refusal is phrased for it.
         Some(_) if new.parent.as_ref().is_some_and(|parent| parent.call.is_some()) => {
             let reason = format!("the session {session} is still busy; wait for its result first");
-            return Err(Refusal::Family(reason).into());
+            return Err(Refusal::Delegation(reason).into());
         }
         Some(run_id) => return Err(Refusal::SessionBusy { session_id: session.clone(), run_id }.into()),
         None => add_active(tx, new, session, start).await?,

@@ -1,4 +1,4 @@
-//! API tokens.
+//! Stores API tokens.
 
 use crate::error::Error;
 use crate::record::TokenRecord;

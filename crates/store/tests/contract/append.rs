@@ -1,25 +1,25 @@
-//! What runners say of the run that they work on.
+//! Appends, fencing and heartbeats.
 
 use slipform_store::{Append, Appended, Fence, Stale};
 use slipform_types::RunStatus;
 
-use crate::test_store::{LONG, TestStore, message, new_run, until};
+use crate::test_store::{LONG, TestStore, message, new_run_id, until};
 
-pub(crate) async fn an_append_may_be_repeated(test: &TestStore) {
+pub(crate) async fn repeated_append_has_no_effect(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let first = test.append(&fence, 1, vec![message("one"), message("two")]).await.unwrap();
-    assert_eq!((first.last_seq, first.stop), (3, false));
+    assert_eq!((first.last_seq, first.is_stopping), (3, false));
     let again = test.append(&fence, 1, vec![message("one"), message("two")]).await.unwrap();
     assert_eq!(again, Appended { is_repeated: true, ..first });
     assert_eq!(test.append(&fence, 3, vec![message("left one out")]).await, Err(Stale));
     assert_eq!(test.append(&fence, 2, vec![message("three")]).await.unwrap().last_seq, 4);
     assert_eq!(test.append(&fence, 1, vec![message("too old")]).await, Err(Stale));
-    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start", "message", "message", "message"]);
+    assert_eq!(test.event_types(&submitted.session_id).await, ["run_start", "message", "message", "message"]);
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Running);
 }
 
-pub(crate) async fn only_the_latest_attempt_writes(test: &TestStore) {
+pub(crate) async fn write_of_stale_attempt_is_refused(test: &TestStore) {
     test.submit("writer").await;
     let first = test.claim().await.fence;
     test.append(&first, 1, vec![message("one")]).await.unwrap();
@@ -32,11 +32,11 @@ pub(crate) async fn only_the_latest_attempt_writes(test: &TestStore) {
     assert_eq!(test.store.release(first.clone()).await.unwrap(), Err(Stale));
     assert_eq!(test.finish(&first, 2, crate::test_store::success("stale")).await, Err(Stale));
     assert!(test.append(&second, 1, vec![message("latest")]).await.is_ok());
-    let unknown = Fence { run_id: new_run(), token: 1 };
-    assert_eq!(test.append(&unknown, 1, vec![message("nobody")]).await, Err(Stale));
+    let unknown = Fence { run_id: new_run_id(), token: 1 };
+    assert_eq!(test.append(&unknown, 1, vec![message("unknown run")]).await, Err(Stale));
 }
 
-pub(crate) async fn a_runner_that_wakes_up_too_late_writes_nothing(test: &TestStore) {
+pub(crate) async fn write_after_lease_expiry_is_refused(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.claim_as("runner", 1, 1).await.remove(0).fence;
     until("the lease expires", || async {
@@ -47,10 +47,10 @@ pub(crate) async fn a_runner_that_wakes_up_too_late_writes_nothing(test: &TestSt
     assert_eq!(test.append(&fence, 1, vec![message("late")]).await, Err(Stale));
     assert_eq!(test.finish(&fence, 1, crate::test_store::success("late")).await, Err(Stale));
     assert_eq!(test.store.park(fence.clone()).await.unwrap(), Err(Stale));
-    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start"]);
+    assert_eq!(test.event_types(&submitted.session_id).await, ["run_start"]);
 }
 
-pub(crate) async fn numbers_have_no_gaps_however_many_write(test: &TestStore) {
+pub(crate) async fn concurrent_appends_leave_no_gaps(test: &TestStore) {
     for _ in 0..5 {
         test.submit("writer").await;
     }
@@ -60,7 +60,7 @@ pub(crate) async fn numbers_have_no_gaps_however_many_write(test: &TestStore) {
             let (store, fence) = (test.store.clone(), claims[index % 5].fence.clone());
             let number = (index / 5 + 1) as i64;
             tokio::spawn(async move {
-                // Each waits for the one before it; those of other runs are written meanwhile.
+                // Each append waits for its predecessor, while other runs are written concurrently.
                 let append =
                     Append { fence, number, bodies: vec![message("x"), message("y")], lease_ms: LONG };
                 while store.append(append.clone()).await.unwrap().is_err() {
@@ -78,14 +78,14 @@ pub(crate) async fn numbers_have_no_gaps_however_many_write(test: &TestStore) {
     assert!(test.store.check().await.unwrap().is_empty());
 }
 
-pub(crate) async fn a_heartbeat_prolongs_and_tells(test: &TestStore) {
+pub(crate) async fn heartbeat_renews_lease_and_reports_stop(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let gone = Fence { run_id: fence.run_id.clone(), token: 7 };
     let beats = test.store.renew("runner", vec![fence.clone(), gone.clone()], LONG).await.unwrap();
-    assert_eq!((&beats[0].fence, beats[0].stop, beats[0].is_stale), (&fence, false, false));
-    assert_eq!((&beats[1].fence, beats[1].stop, beats[1].is_stale), (&gone, false, true));
+    assert_eq!((&beats[0].fence, beats[0].is_stopping, beats[0].is_stale), (&fence, false, false));
+    assert_eq!((&beats[1].fence, beats[1].is_stopping, beats[1].is_stale), (&gone, false, true));
     test.store.stop(&submitted.run_id).await.unwrap().unwrap();
     let beats = test.store.renew("runner", vec![fence], LONG).await.unwrap();
-    assert!(beats[0].stop && !beats[0].is_stale);
+    assert!(beats[0].is_stopping && !beats[0].is_stale);
 }

@@ -1,4 +1,4 @@
-//! Sessions that are resumed because children have ended.
+//! Callback runs after children have ended.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::test_store::{LONG, TestStore, body, child, follow_up, success};
 
 const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
 
-pub(crate) async fn a_child_calls_back(test: &TestStore) {
+pub(crate) async fn ended_child_starts_callback_run(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let started = test.delegate(&parent, "reader", CALLBACK).await;
     test.finish(&parent.fence, 1, success("started")).await.unwrap();
-    assert_eq!(test.kinds(&submitted.session_id).await.len(), 3);
+    assert_eq!(test.event_types(&submitted.session_id).await.len(), 3);
     test.complete_next("read").await;
     let resumed = test.claim().await;
     assert_eq!(resumed.session_id, submitted.session_id);
@@ -33,28 +33,28 @@ pub(crate) async fn a_child_calls_back(test: &TestStore) {
     );
     assert!(input.starts_with(&opening), "{input}");
     test.finish(&resumed.fence, 1, success("done")).await.unwrap();
-    assert!(test.claim_as("runner", 10, LONG).await.is_empty(), "it is told once");
+    assert!(test.claim_as("runner", 10, LONG).await.is_empty(), "the callback is delivered once");
 }
 
-pub(crate) async fn children_call_back_together(test: &TestStore) {
+pub(crate) async fn ended_children_share_one_callback_run(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     for call in ["one", "two", "three"] {
         test.store.submit(child(&parent, "reader", call, CALLBACK)).await.unwrap().unwrap();
         test.complete_next(call).await;
     }
-    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start"], "the session is busy");
+    assert_eq!(test.event_types(&submitted.session_id).await, ["run_start"], "the session is busy");
     test.finish(&parent.fence, 1, success("started")).await.unwrap();
     let resumed = test.claim_as("runner", 10, LONG).await;
     assert_eq!(resumed.len(), 1);
     let start = body(resumed[0].journal.last().unwrap());
     let input = start["input"].as_str().unwrap();
     assert!(input.starts_with("<agent-callback type=\"aggregated\" count=\"3\">"), "{input}");
-    let places: Vec<_> = ["one", "two", "three"].iter().map(|text| input.find(text).unwrap()).collect();
-    assert!(places.is_sorted());
+    let offsets: Vec<_> = ["one", "two", "three"].iter().map(|text| input.find(text).unwrap()).collect();
+    assert!(offsets.is_sorted());
 }
 
-pub(crate) async fn a_queued_run_goes_before_a_callback(test: &TestStore) {
+pub(crate) async fn queued_run_precedes_callback_run(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     test.delegate(&parent, "reader", CALLBACK).await;
@@ -69,7 +69,7 @@ pub(crate) async fn a_queued_run_goes_before_a_callback(test: &TestStore) {
     assert!(start["input"].as_str().unwrap().starts_with("<agent-callback session="));
 }
 
-pub(crate) async fn a_callback_goes_to_the_childs_runner(test: &TestStore) {
+pub(crate) async fn callback_run_is_pinned_to_the_childs_runner(test: &TestStore) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..child(&parent, "reader", "call", CALLBACK) };
@@ -81,18 +81,18 @@ pub(crate) async fn a_callback_goes_to_the_childs_runner(test: &TestStore) {
     assert_eq!(test.claim_as("mine", 10, LONG).await.len(), 1);
 }
 
-/// Another caller resumes the session under another contract before the child ends: the callback is held to the contract
-/// of the run that started the child.
-pub(crate) async fn a_callback_continues_the_run_that_started_the_child(test: &TestStore) {
+/// Another caller resumes the session with a different contract before the child ends. The callback run uses
+/// the contract of the run that started the child.
+pub(crate) async fn callback_run_uses_contract_of_run_that_started_child(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let first = test.claim().await;
     let reader = test.delegate(&first, "reader", CALLBACK).await;
     let other = with_hash("sha256:other", follow_up("writer", &submitted.session_id, true));
     let other = test.store.submit(other).await.unwrap().unwrap();
     test.finish(&first.fence, 1, success("started")).await.unwrap();
-    let waiting = test.store.finished_run(&submitted.run_id).await.unwrap().unwrap();
+    let waiting = test.store.run_details(&submitted.run_id).await.unwrap().unwrap();
     assert!(waiting.awaits_callback && waiting.continued_by.is_empty());
-    // The child can be claimed, and the run of the other caller, which starts a child of its own.
+    // Claims the child and the other caller's run, which starts a child of its own.
     let claimed = test.claim_as("runner", 10, LONG).await;
     let of = |run: &RunId| claimed.iter().find(|claimed| claimed.fence.run_id == *run).unwrap();
     let (second, reader) = (of(&other.run_id), of(&reader.run_id));
@@ -100,16 +100,16 @@ pub(crate) async fn a_callback_continues_the_run_that_started_the_child(test: &T
     let lister = test.claim().await;
     test.finish(&reader.fence, 1, success("read")).await.unwrap();
     test.finish(&lister.fence, 1, success("listed")).await.unwrap();
-    assert!(test.store.finished_run(&submitted.run_id).await.unwrap().unwrap().awaits_callback);
+    assert!(test.store.run_details(&submitted.run_id).await.unwrap().unwrap().awaits_callback);
     test.finish(&second.fence, 1, success("other")).await.unwrap();
-    for (run, hash, said) in
+    for (run, hash, result) in
         [(&submitted.run_id, "sha256:0", "read"), (&other.run_id, "sha256:other", "listed")]
     {
         let resumed = test.claim().await;
         let start = body(resumed.journal.last().unwrap());
         assert_eq!(start["contract"]["hash"], hash);
-        assert!(start["input"].as_str().unwrap().contains(said), "{start}");
-        let continued = test.store.finished_run(run).await.unwrap().unwrap();
+        assert!(start["input"].as_str().unwrap().contains(result), "{start}");
+        let continued = test.store.run_details(run).await.unwrap().unwrap();
         assert_eq!(continued.continued_by, std::slice::from_ref(&resumed.fence.run_id));
         assert!(!continued.awaits_callback);
         test.finish(&resumed.fence, 1, success("done")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Giving work to runners.
+//! Claims and adoption.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use slipform_store::{ClaimRequest, NewRun};
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::test_store::{LONG, TestStore, child, kind, runner, task, until};
+use crate::test_store::{LONG, TestStore, child, event_type, runner, task, until};
 
-pub(crate) async fn the_longest_waiting_is_claimed_first(test: &TestStore) {
+pub(crate) async fn longest_waiting_run_is_claimed_first(test: &TestStore) {
     let mut expected = Vec::new();
     for _ in 0..5 {
         expected.push(test.submit("writer").await.run_id);
@@ -26,32 +26,35 @@ pub(crate) async fn the_longest_waiting_is_claimed_first(test: &TestStore) {
     assert!(run.started_at.is_some());
 }
 
-pub(crate) async fn a_pinned_run_waits_for_its_runner(test: &TestStore) {
+pub(crate) async fn pinned_run_waits_for_its_runner(test: &TestStore) {
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
     test.store.submit(pinned).await.unwrap().unwrap();
     assert!(test.claim_as("theirs", 10, LONG).await.is_empty());
     assert_eq!(test.claim_as("mine", 10, LONG).await.len(), 1);
 }
 
-pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(test: &TestStore) {
+pub(crate) async fn run_pinned_to_dead_runner_is_adopted(test: &TestStore) {
     let pin = |runner: &str| NewRun { pinned_to: Some(runner.to_owned()), ..task("writer") };
     let kept = test.store.submit(pin("alive")).await.unwrap().unwrap();
-    let orphan = test.store.submit(pin("never there")).await.unwrap().unwrap();
+    let orphan = test.store.submit(pin("never registered")).await.unwrap().unwrap();
     let free = test.submit("writer").await;
     test.store.register(runner("alive")).await.unwrap();
     let theirs =
         ClaimRequest { runner_id: "theirs".to_owned(), slots: 10, lease_ms: LONG, only_pinned: false };
-    assert!(test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(), "it may still come");
+    assert!(
+        test.store.adopt(theirs.clone(), LONG).await.unwrap().is_empty(),
+        "the runner may still register"
+    );
     let adopted = Mutex::new(Vec::new());
-    until("an orphan is adopted", || async {
+    until("the orphaned run is adopted", || async {
         test.store.renew("alive", Vec::new(), LONG).await.unwrap();
         *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 1_500).await.unwrap();
         !adopted.lock().unwrap().is_empty()
     })
     .await;
     let adopted: Vec<_> = adopted.into_inner().unwrap().into_iter().map(|claim| claim.fence.run_id).collect();
-    assert_eq!(adopted, [orphan.run_id], "not what a runner that lives waits for, nor what is anybody's");
-    until("the other is silent for long enough", || async {
+    assert_eq!(adopted, [orphan.run_id], "neither runs of live runners nor unpinned runs are adopted");
+    until("the other runner has been silent long enough", || async {
         let adopted = test.store.adopt(theirs.clone(), 0).await.unwrap();
         adopted.iter().any(|claim| claim.fence.run_id == kept.run_id)
     })
@@ -59,28 +62,28 @@ pub(crate) async fn what_is_kept_for_a_runner_that_is_gone_is_adopted(test: &Tes
     assert_eq!(test.claim().await.fence.run_id, free.run_id);
 }
 
-pub(crate) async fn what_was_adopted_is_not_kept_for_the_dead_any_more(test: &TestStore) {
-    let pin = || NewRun { pinned_to: Some("never there".to_owned()), ..task("writer") };
+pub(crate) async fn adopted_run_is_released_from_dead_runner(test: &TestStore) {
+    let pin = || NewRun { pinned_to: Some("never registered".to_owned()), ..task("writer") };
     let first = test.store.submit(pin()).await.unwrap().unwrap();
     let second = test.store.submit(pin()).await.unwrap().unwrap();
     let theirs =
         ClaimRequest { runner_id: "theirs".to_owned(), slots: 1, lease_ms: LONG, only_pinned: false };
     let adopted = Mutex::new(None);
-    until("one of them is adopted", || async {
+    until("one of the runs is adopted", || async {
         *adopted.lock().unwrap() = test.store.adopt(theirs.clone(), 0).await.unwrap().pop();
         adopted.lock().unwrap().is_some()
     })
     .await;
     let adopted = adopted.into_inner().unwrap().unwrap();
     assert_eq!(adopted.fence.run_id, first.run_id);
-    // Both are anybody's now: the one that goes back, and the one that waited with it.
+    // Both runs are unpinned now: the released one and the one that waited with it.
     test.store.release(adopted.fence).await.unwrap().unwrap();
     let mut claimed = [test.claim().await.fence.run_id, test.claim().await.fence.run_id];
     claimed.sort_by_key(|run| *run != first.run_id);
     assert_eq!(claimed, [first.run_id, second.run_id]);
 }
 
-pub(crate) async fn a_run_is_claimed_once_however_many_ask(test: &TestStore) {
+pub(crate) async fn concurrent_claims_take_each_run_once(test: &TestStore) {
     for _ in 0..60 {
         test.submit("writer").await;
     }
@@ -111,7 +114,7 @@ pub(crate) async fn a_run_is_claimed_once_however_many_ask(test: &TestStore) {
     assert!(all.iter().all(|claim| claim.fence.token == 1));
 }
 
-pub(crate) async fn time_begins_with_the_first_claim(test: &TestStore) {
+pub(crate) async fn time_limit_starts_at_first_claim(test: &TestStore) {
     let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
     let submitted = test.store.submit(limited).await.unwrap().unwrap();
     let first = test.claim().await;
@@ -125,7 +128,7 @@ pub(crate) async fn time_begins_with_the_first_claim(test: &TestStore) {
     assert_eq!(test.claim().await.time_left_ms, None);
 }
 
-pub(crate) async fn a_child_has_no_more_time_than_its_parent(test: &TestStore) {
+pub(crate) async fn child_deadline_never_exceeds_parents(test: &TestStore) {
     let limited = NewRun { timeout_ms: Some(LONG), ..task("writer") };
     test.store.submit(limited).await.unwrap().unwrap();
     let parent = test.claim().await;
@@ -141,14 +144,14 @@ pub(crate) async fn a_child_has_no_more_time_than_its_parent(test: &TestStore) {
     }
 }
 
-pub(crate) async fn a_claim_holds_the_journal(test: &TestStore) {
+pub(crate) async fn claim_returns_journal(test: &TestStore) {
     let submitted = test.submit("writer").await;
     test.complete_next("first").await;
     let next = crate::test_store::follow_up("writer", &submitted.session_id, false);
     test.store.submit(next).await.unwrap().unwrap();
     let claimed = test.claim().await;
-    let kinds: Vec<String> = claimed.journal.iter().map(kind).collect();
+    let kinds: Vec<String> = claimed.journal.iter().map(event_type).collect();
     assert_eq!(kinds, ["run_start", "result", "run_completed", "run_start"]);
     assert_eq!(claimed.project_dir.as_deref(), Some("/project"));
-    assert_eq!((claimed.line.as_slice(), claimed.stop), (["writer".to_owned()].as_slice(), false));
+    assert_eq!((claimed.lineage.as_slice(), claimed.is_stopping), (["writer".to_owned()].as_slice(), false));
 }

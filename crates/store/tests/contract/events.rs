@@ -1,4 +1,4 @@
-//! Streams over all sessions, and the hint that there is more.
+//! Reads across all sessions, and commit notifications.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -19,10 +19,11 @@ async fn read_on(store: &Store, after: &mut Position, seen: &mut Vec<StoredEvent
     seen.extend(events);
 }
 
-/// All events, when there are at least so many.
+/// Reads until at least `count` events are visible.
 async fn read_all(test: &TestStore, count: usize) -> (Vec<StoredEvent>, Position) {
     let (mut after, mut seen) = (Position::default(), Vec::new());
-    // PostgreSQL shows an event when all older transactions of the server have ended, those of other tests too.
+    // PostgreSQL shows an event after all older transactions of the server have ended, including those of
+    // other tests.
     for _ in 0..4000 {
         read_on(&test.store, &mut after, &mut seen).await;
         if seen.len() >= count {
@@ -58,7 +59,8 @@ pub(crate) async fn concurrent_writers_lose_no_event(test: &TestStore) {
             let (was_done, before) = (done.load(Ordering::SeqCst), seen.len());
             read_on(&store, &mut after, &mut seen).await;
             if was_done && seen.len() == before {
-                // Where transactions are shown in their order, the last ones wait for others of the server to end.
+                // On PostgreSQL the last events stay hidden until older transactions of the server have
+                // ended.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             if seen.len() == 8 * 21 {
@@ -97,7 +99,7 @@ pub(crate) async fn concurrent_writers_lose_no_event(test: &TestStore) {
     assert_eq!((seen.len(), distinct.len()), (8 * 21, 8 * 21));
 }
 
-pub(crate) async fn a_session_is_told_in_order_whoever_began_first(test: &TestStore) {
+pub(crate) async fn session_events_stay_in_order_across_transactions(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let mut children = Vec::new();
@@ -113,16 +115,17 @@ pub(crate) async fn a_session_is_told_in_order_whoever_began_first(test: &TestSt
     let append = Append { fence: fences[1].clone(), number: 1, bodies: success("two"), lease_ms: LONG };
     let finish = finish_late(test, &children[1], append).await;
     test.append(&callback.fence, 1, vec![message("meanwhile")]).await.unwrap();
-    test.finish(&callback.fence, 2, success("heard")).await.unwrap();
+    test.finish(&callback.fence, 2, success("callback handled")).await.unwrap();
     finish.await;
-    let kinds = test.kinds(&submitted.session_id).await;
+    let kinds = test.event_types(&submitted.session_id).await;
     assert_eq!(kinds[3..], ["run_start", "message", "result", "run_completed", "run_start"]);
-    let (told, _) = read_all(test, kinds.len() + 6).await;
-    let of_parent = told.iter().filter(|event| event.session_id == submitted.session_id);
+    let (events, _) = read_all(test, kinds.len() + 6).await;
+    let of_parent = events.iter().filter(|event| event.session_id == submitted.session_id);
     assert_eq!(of_parent.map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
-/// What ends a run. On PostgreSQL it has begun: it waits for its session, which somebody holds until this is awaited.
+/// Ends a run. On PostgreSQL its transaction has already started and waits for the locked session until the
+/// returned future is awaited.
 async fn finish_late<'a>(test: &'a TestStore, session: &SessionId, append: Append) -> BoxFuture<'a> {
     let store = test.store.clone();
     let finish = async move { store.finish(append).await.unwrap().unwrap() };
@@ -138,7 +141,7 @@ async fn finish_late<'a>(test: &'a TestStore, session: &SessionId, append: Appen
     let waiting = "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
         WHERE NOT granted AND datname = current_database()";
     let is_waiting = || async { !client.query(waiting, &[]).await.unwrap().is_empty() };
-    until("the end waits", is_waiting).await;
+    until("the finish waits for the session's lock", is_waiting).await;
     Box::pin(async move {
         client.batch_execute("COMMIT").await.unwrap();
         finishing.await.unwrap();
@@ -147,19 +150,19 @@ async fn finish_late<'a>(test: &'a TestStore, session: &SessionId, append: Appen
 
 type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-pub(crate) async fn news_comes_with_every_commit(test: &TestStore) {
-    let mut news = test.store.news();
-    news.mark_unchanged();
+pub(crate) async fn commit_notifies_subscribers(test: &TestStore) {
+    let mut notifications = test.store.notifications();
+    notifications.mark_unchanged();
     test.submit("writer").await;
-    until("there is news", || {
-        let changed = news.has_changed().unwrap();
-        async move { changed }
+    until("the commit is notified", || {
+        let has_changed = notifications.has_changed().unwrap();
+        async move { has_changed }
     })
     .await;
     test.store.ping().await.unwrap();
 }
 
-pub(crate) async fn a_sound_database_has_no_findings(test: &TestStore) {
+pub(crate) async fn check_of_intact_database_finds_nothing(test: &TestStore) {
     test.submit("writer").await;
     test.complete_next("done").await;
     assert_eq!(test.store.check().await.unwrap(), Vec::<String>::new());

@@ -1,9 +1,9 @@
-//! The end of a run.
+//! Finishing runs.
 
 use slipform_store::{Append, Appended, Error, Stale};
 use slipform_types::{EventBody, RunError, RunErrorType, RunStatus, Salvage};
 
-use crate::test_store::{LONG, TestStore, body, kind, message, success};
+use crate::test_store::{LONG, TestStore, body, event_type, message, success};
 
 fn failure() -> Vec<EventBody> {
     let error = RunError {
@@ -23,30 +23,30 @@ fn failure() -> Vec<EventBody> {
     }]
 }
 
-pub(crate) async fn an_end_is_kept_with_its_result(test: &TestStore) {
+pub(crate) async fn finished_run_has_result_and_end(test: &TestStore) {
     let submitted = test.submit("writer").await;
-    let open = test.store.finished(&submitted.session_id).await.unwrap().unwrap();
+    let open = test.store.latest_run_details(&submitted.session_id).await.unwrap().unwrap();
     assert!(open.result.is_none() && open.end.is_none());
     let fence = test.claim().await.fence;
     test.append(&fence, 1, vec![message("draft")]).await.unwrap();
     assert_eq!(test.finish(&fence, 2, success("text")).await.unwrap().last_seq, 4);
-    let finished = test.store.finished(&submitted.session_id).await.unwrap().unwrap();
+    let finished = test.store.latest_run_details(&submitted.session_id).await.unwrap().unwrap();
     assert_eq!((finished.run.status, finished.run.retry_count), (RunStatus::Completed, 2));
     assert!(finished.run.finished_at.is_some() && finished.run.error.is_none());
-    assert_eq!(kind(&finished.start), "run_start");
+    assert_eq!(event_type(&finished.start), "run_start");
     assert_eq!(body(&finished.result.unwrap())["result_text"], "text");
-    assert_eq!(finished.end.map(|end| (kind(&end), end.seq)), Some(("run_completed".to_owned(), 4)));
+    assert_eq!(finished.end.map(|end| (event_type(&end), end.seq)), Some(("run_completed".to_owned(), 4)));
 
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     test.finish(&fence, 1, failure()).await.unwrap();
-    let finished = test.store.finished(&submitted.session_id).await.unwrap().unwrap();
+    let finished = test.store.latest_run_details(&submitted.session_id).await.unwrap().unwrap();
     assert_eq!((finished.run.status, finished.run.retry_count), (RunStatus::Failed, 4));
     assert_eq!(finished.run.error.unwrap()["type"], "timeout");
     assert!(finished.result.is_none());
 }
 
-pub(crate) async fn an_end_may_be_repeated(test: &TestStore) {
+pub(crate) async fn repeated_finish_has_no_effect(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let first = test.finish(&fence, 1, success("text")).await.unwrap();
@@ -54,19 +54,19 @@ pub(crate) async fn an_end_may_be_repeated(test: &TestStore) {
     let again = test.finish(&fence, 1, success("text")).await;
     assert_eq!(again, Ok(Appended { is_repeated: true, ..first }));
     assert_eq!(test.finish(&fence, 2, success("text")).await, Err(Stale));
-    assert_eq!(test.kinds(&submitted.session_id).await.len(), 3);
+    assert_eq!(test.event_types(&submitted.session_id).await.len(), 3);
 }
 
-pub(crate) async fn an_end_says_that_it_is_one(test: &TestStore) {
+pub(crate) async fn finish_without_run_completed_is_refused(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let append = Append { fence, number: 1, bodies: vec![message("no end")], lease_ms: LONG };
     assert!(matches!(test.store.finish(append).await, Err(Error::Unsuitable(_))));
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Claimed);
-    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start"]);
+    assert_eq!(test.event_types(&submitted.session_id).await, ["run_start"]);
 }
 
-pub(crate) async fn an_ended_run_is_written_to_no_more(test: &TestStore) {
+pub(crate) async fn write_to_ended_run_is_refused(test: &TestStore) {
     test.submit("writer").await;
     let fence = test.complete_next("text").await.fence;
     assert_eq!(test.append(&fence, 2, vec![message("after")]).await, Err(Stale));

@@ -1,4 +1,4 @@
-//! Many at once, doing what they like: whatever happens, every run ends once and no journal has a gap.
+//! Random concurrent operations. Every run must end exactly once, and no journal may have a gap.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use slipform_types::ExecutionMode;
 
 use crate::test_store::{LONG, TestStore, child, follow_up, message, success, task};
 
-/// How many things the submitter does.
+/// Number of steps per submitter.
 const STEPS: usize = 60;
 
-/// A lease that expires while others work.
+/// A lease that expires while other tasks run.
 const SHORT: i64 = 30;
 
-/// Few losses would fail runs; here they are to go on.
+/// A high `losses_max`, because runs should survive lost attempts here.
 const LIMITS: SweepLimits = SweepLimits { losses_max: 1000, stop_wait_ms: 20, batch: 100 };
 
-/// A small generator of numbers that look random; the same seed gives the same ones.
-struct Dice(u64);
+/// A deterministic pseudo-random generator (xorshift).
+struct Random(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % sides
+        self.0 % bound
     }
 }
 
@@ -40,23 +40,24 @@ fn written(fence: &Fence, number: i64, bodies: Vec<slipform_types::EventBody>) -
     Append { fence: fence.clone(), number, bodies, lease_ms: SHORT }
 }
 
-/// Works on a run until it ends, waits, or is forgotten. A refusal means that somebody else has it now.
-async fn work(store: &Store, claimed: &Claimed, dice: &mut Dice) {
+/// Drives a run until it ends, parks or is abandoned. A refusal means that another attempt holds the run.
+async fn work(store: &Store, claimed: &Claimed, random: &mut Random) {
     let fence = &claimed.fence;
     let modes = [ExecutionMode::Sync, ExecutionMode::AsyncCallback, ExecutionMode::AsyncPoll];
     for number in 1..=4 {
-        match dice.roll(7) {
+        match random.below(7) {
             0 => {
                 let _ = store.release(fence.clone()).await.unwrap();
                 return;
             }
             1 => return drop(store.finish(written(fence, number, success("done"))).await.unwrap()),
-            2 => return, // Its runner died.
-            3 if claimed.line.len() < 3 && !claimed.stop => {
-                let agent = format!("agent{}", claimed.line.len());
-                let mode = modes[dice.roll(3) as usize];
+            2 => return, // The runner crashed.
+            3 if claimed.lineage.len() < 3 && !claimed.is_stopping => {
+                let agent = format!("agent{}", claimed.lineage.len());
+                let mode = modes[random.below(3) as usize];
                 let started = store.submit(child(claimed, &agent, &format!("{number}"), mode)).await.unwrap();
-                // One that was started before may have been heard of: nothing would wake this run again.
+                // A child started by an earlier attempt may already have been delivered, and then nothing
+                // would wake this run.
                 if started.is_ok_and(|child| !child.is_repeated) && mode == ExecutionMode::Sync {
                     let _ = store.park(fence.clone()).await.unwrap();
                     return;
@@ -71,15 +72,15 @@ async fn work(store: &Store, claimed: &Claimed, dice: &mut Dice) {
     drop(store.finish(written(fence, 5, success("done"))).await.unwrap());
 }
 
-async fn submit_and_stop(store: Store, mut dice: Dice) {
+async fn submit_and_stop(store: Store, mut random: Random) {
     let mut sessions = Vec::new();
     for step in 0..STEPS {
-        match (dice.roll(4), sessions.last()) {
+        match (random.below(4), sessions.last()) {
             (0, Some(session)) => drop(store.submit(follow_up("agent0", session, true)).await.unwrap()),
             (1, Some(_)) => {
                 let filter = RunFilter::default();
                 let runs = store.runs(filter, Page { after: None, limit: 10 }).await.unwrap().items;
-                let run = &runs[dice.roll(runs.len() as u64) as usize];
+                let run = &runs[random.below(runs.len() as u64) as usize];
                 drop(store.stop(&run.run_id).await.unwrap());
             }
             _ if step < STEPS / 2 => {
@@ -90,7 +91,7 @@ async fn submit_and_stop(store: Store, mut dice: Dice) {
     }
 }
 
-/// Ends all that is still open; whoever waits for a child hears of it then.
+/// Ends all open runs. Parents receive the results of their children.
 async fn drain(store: &Store) {
     for _ in 0..4000 {
         store.sweep(LIMITS).await.unwrap();
@@ -104,26 +105,26 @@ async fn drain(store: &Store) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("some runs never end: {:?}", store.counts().await.unwrap());
+    panic!("some runs did not end: {:?}", store.counts().await.unwrap());
 }
 
-pub(crate) async fn whatever_happens_every_run_ends_once(test: &TestStore) {
+pub(crate) async fn random_concurrent_operations_end_every_run_once(test: &TestStore) {
     let is_done = Arc::new(AtomicBool::new(false));
     let mut working = tokio::task::JoinSet::new();
     for seed in 1..=4 {
         let (store, is_done) = (test.store.clone(), is_done.clone());
         working.spawn(async move {
-            let mut dice = Dice(seed * 0x9E37_79B9);
+            let mut random = Random(seed * 0x9E37_79B9);
             while !is_done.load(Ordering::SeqCst) {
                 match claim(&store, SHORT).await {
-                    Some(claimed) => work(&store, &claimed, &mut dice).await,
+                    Some(claimed) => work(&store, &claimed, &mut random).await,
                     None => drop(store.sweep(LIMITS).await.unwrap()),
                 }
             }
         });
     }
     let submitting: Vec<_> = (11..=13)
-        .map(|seed| tokio::spawn(submit_and_stop(test.store.clone(), Dice(seed * 0x9E37_79B9))))
+        .map(|seed| tokio::spawn(submit_and_stop(test.store.clone(), Random(seed * 0x9E37_79B9))))
         .collect();
     for submitted in submitting {
         submitted.await.unwrap();
@@ -137,7 +138,7 @@ pub(crate) async fn whatever_happens_every_run_ends_once(test: &TestStore) {
     assert_each_ended_once(&test.store).await;
 }
 
-/// Every run has a start and an end in its journal, and nothing of another run between them.
+/// Asserts that every run has one start and one end in its journal, without events of other runs in between.
 async fn assert_each_ended_once(store: &Store) {
     let mut after = None;
     let (mut active, mut ended) = (HashMap::new(), HashMap::new());

@@ -1,9 +1,11 @@
-//! Runs and sessions as others see them.
+//! Reading and listing runs and sessions.
 
 use slipform_store::{Error, NewRun, Page, RegistryKind, RunFilter, SessionTarget};
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::test_store::{TestStore, body, child, follow_up, kind, message, new_run, new_session, task};
+use crate::test_store::{
+    TestStore, body, child, event_type, follow_up, message, new_run_id, new_session_id, task,
+};
 
 fn page(after: Option<String>, limit: usize) -> Page {
     Page { after, limit }
@@ -37,7 +39,7 @@ pub(crate) async fn runs_are_listed_newest_first(test: &TestStore) {
     let session_id = Some(test.run(&expected[0]).await.session_id);
     assert_eq!(count(RunFilter { session_id, ..RunFilter::default() }).await, 1);
     let one = test.store.runs(RunFilter::default(), page(None, 0)).await.unwrap();
-    assert_eq!(one.items.len(), 1, "a page has at least one");
+    assert_eq!(one.items.len(), 1, "a page has at least one item");
 }
 
 pub(crate) async fn sessions_are_listed_with_their_children(test: &TestStore) {
@@ -68,45 +70,48 @@ pub(crate) async fn runs_are_counted(test: &TestStore) {
     assert!(counts.oldest_wait_ms.is_some_and(|wait| wait >= 0));
 }
 
-pub(crate) async fn starts_are_found(test: &TestStore) {
+pub(crate) async fn run_start_is_found_for_active_and_queued_runs(test: &TestStore) {
     let first = test.submit("writer").await;
     test.claim().await;
     let queued = test.store.submit(follow_up("writer", &first.session_id, true)).await.unwrap().unwrap();
-    let opening = test.store.opening(&first.session_id).await.unwrap().unwrap();
-    assert_eq!((kind(&opening), opening.seq, &opening.run_id), ("run_start".to_owned(), 1, &first.run_id));
-    assert_eq!(test.store.start_of(&first.run_id).await.unwrap(), Some(opening));
-    let start = test.store.start_of(&queued.run_id).await.unwrap().unwrap();
-    assert_eq!((kind(&start), start.seq), ("run_start".to_owned(), 0));
+    let opening = test.store.first_run_start(&first.session_id).await.unwrap().unwrap();
+    assert_eq!(
+        (event_type(&opening), opening.seq, &opening.run_id),
+        ("run_start".to_owned(), 1, &first.run_id)
+    );
+    assert_eq!(test.store.run_start(&first.run_id).await.unwrap(), Some(opening));
+    let start = test.store.run_start(&queued.run_id).await.unwrap().unwrap();
+    assert_eq!((event_type(&start), start.seq), ("run_start".to_owned(), 0));
     let listed = RunFilter { session_id: Some(first.session_id), ..RunFilter::default() };
     assert_eq!(test.store.runs(listed, page(None, 10)).await.unwrap().items.len(), 2);
 }
 
-pub(crate) async fn a_text_with_a_nul_is_refused(test: &TestStore) {
+pub(crate) async fn text_with_nul_is_refused(test: &TestStore) {
     let refused = |answer: Result<(), Error>| assert!(matches!(answer, Err(Error::Invalid(_))), "{answer:?}");
     let nul = || "a\0b".to_owned();
     let filter = RunFilter { agent_name: Some(nul()), ..RunFilter::default() };
     refused(test.store.runs(filter, Page { after: None, limit: 10 }).await.map(drop));
-    let place = SessionTarget::New { session_id: new_session(), project_dir: Some(nul()) };
-    refused(test.store.submit(NewRun { session: place, ..task("writer") }).await.map(drop));
+    let session = SessionTarget::New { session_id: new_session_id(), project_dir: Some(nul()) };
+    refused(test.store.submit(NewRun { session, ..task("writer") }).await.map(drop));
     refused(test.store.submit(task(&nul())).await.map(drop));
     refused(test.store.add(RegistryKind::Agents, &nul(), "{}").await.map(drop));
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let call = child(&parent, "reader", &nul(), ExecutionMode::Sync);
     refused(test.store.submit(call).await.map(drop));
-    // In a journal it is escaped, and stays what it was.
+    // A journal stores NUL as a JSON escape, so it survives.
     test.append(&parent.fence, 1, vec![message("a\0b")]).await.unwrap();
     let journal = test.journal(&submitted.session_id).await;
     assert_eq!(body(&journal[1])["content"], "a\0b");
 }
 
-pub(crate) async fn unknown_things_are_nowhere(test: &TestStore) {
-    assert!(test.store.run(&new_run()).await.unwrap().is_none());
-    assert!(test.store.start_of(&new_run()).await.unwrap().is_none());
-    assert!(test.store.session(&new_session()).await.unwrap().is_none());
-    assert!(test.store.opening(&new_session()).await.unwrap().is_none());
-    assert!(test.store.finished(&new_session()).await.unwrap().is_none());
-    assert!(test.store.events(&new_session(), 0, 10).await.unwrap().is_empty());
+pub(crate) async fn unknown_ids_return_nothing(test: &TestStore) {
+    assert!(test.store.run(&new_run_id()).await.unwrap().is_none());
+    assert!(test.store.run_start(&new_run_id()).await.unwrap().is_none());
+    assert!(test.store.session(&new_session_id()).await.unwrap().is_none());
+    assert!(test.store.first_run_start(&new_session_id()).await.unwrap().is_none());
+    assert!(test.store.latest_run_details(&new_session_id()).await.unwrap().is_none());
+    assert!(test.store.events(&new_session_id(), 0, 10).await.unwrap().is_empty());
     let listed = test.store.runs(RunFilter::default(), page(Some("no cursor".to_owned()), 10)).await.unwrap();
     assert!(listed.items.is_empty() && listed.next.is_none());
 }

@@ -1,15 +1,16 @@
-//! Databases that an older Slipform has made.
+//! Migration of databases created by older versions.
 
 use std::path::Path;
 
-use slipform_store::{Figures, FiguresFilter, Millis};
+use slipform_store::{AgentStats, Millis, StatsFilter};
 
 use crate::test_store::{TestStore, connect};
 
 const VERSION_1: &str =
     "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);";
 
-/// Twenty runs of 1 to 20 ms, the last of which failed, one that nobody claimed, and one that goes on.
+/// Twenty ended runs of 1 to 20 ms, of which the last failed, one run that was never claimed, and one active
+/// run.
 fn data() -> String {
     let session = "INSERT INTO sessions (session_id, agent_name, root_session_id, lineage, last_seq, last_run_id, created_at,
         updated_at) VALUES ('ses_000000000001', 'writer', 'ses_000000000001', '[]', 0, 'run_000000000001', 0, 0);";
@@ -29,8 +30,8 @@ fn data() -> String {
     std::iter::once(session.to_owned()).chain(ended).chain(others).collect()
 }
 
-async fn assert_brought_up_to_date(test: &TestStore) {
-    let counted = Figures {
+async fn assert_migrated(test: &TestStore) {
+    let counted = AgentStats {
         agent_name: "writer".to_owned(),
         runs: 21,
         completed: 19,
@@ -38,11 +39,11 @@ async fn assert_brought_up_to_date(test: &TestStore) {
         retries: 11,
         p50_ms: Some(10),
         p95_ms: Some(19),
-        ..Figures::default()
+        ..AgentStats::default()
     };
-    assert_eq!(test.store.figures(FiguresFilter::default()).await.unwrap(), [counted]);
-    let since = FiguresFilter { agent_name: None, since: Some(1_018) };
-    let late = test.store.figures(since).await.unwrap();
+    assert_eq!(test.store.agent_stats(StatsFilter::default()).await.unwrap(), [counted]);
+    let since = StatsFilter { agent_name: None, since: Some(1_018) };
+    let late = test.store.agent_stats(since).await.unwrap();
     assert_eq!((late[0].runs, late[0].p50_ms, late[0].p95_ms), (4, Some(19), Some(20)));
     test.submit("tester").await;
     test.claim().await;
@@ -50,24 +51,24 @@ async fn assert_brought_up_to_date(test: &TestStore) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sqlite_database_of_version_1_is_brought_up_to_date() {
+async fn sqlite_database_of_version_1_is_migrated() {
     let make = |path: &Path| {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let connection = rusqlite::Connection::open(path).unwrap();
         let first = include_str!("../../migrations/sqlite/0001_first.sql");
         connection.execute_batch(&format!("{VERSION_1}{first}{}", data())).unwrap();
     };
-    assert_brought_up_to_date(&TestStore::sqlite_after(make).await).await;
+    assert_migrated(&TestStore::sqlite_after(make).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_postgres_database_of_version_1_is_brought_up_to_date() {
+async fn postgres_database_of_version_1_is_migrated() {
     let make = |address: String| async move {
         let (client, _connection) = connect(&address).await;
         let first = include_str!("../../migrations/postgres/0001_first.sql");
         client.batch_execute(&format!("{VERSION_1}{first}{}", data())).await.unwrap();
     };
     let Some(test) = TestStore::postgres_after(make).await else { return };
-    assert_brought_up_to_date(&test).await;
+    assert_migrated(&test).await;
     test.tear_down().await;
 }

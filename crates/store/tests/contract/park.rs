@@ -7,7 +7,7 @@ use crate::test_store::{LONG, TestStore, body, child, message, success};
 
 const SYNC: ExecutionMode = ExecutionMode::Sync;
 
-pub(crate) async fn a_parked_run_goes_on_when_its_child_ends(test: &TestStore) {
+pub(crate) async fn parked_run_is_queued_when_child_ends(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let started = test.delegate(&parent, "reader", SYNC).await;
@@ -16,30 +16,34 @@ pub(crate) async fn a_parked_run_goes_on_when_its_child_ends(test: &TestStore) {
     test.complete_next("read").await;
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Pending);
     let journal = test.journal(&submitted.session_id).await;
-    let told = body(&journal[1]);
-    assert_eq!(told["event_type"], "child_completed");
-    assert_eq!(told["child_run_id"], started.run_id.as_str());
-    assert_eq!((&told["status"], &told["result_text"]), (&"completed".into(), &"read".into()));
+    let delivered = body(&journal[1]);
+    assert_eq!(delivered["event_type"], "child_completed");
+    assert_eq!(delivered["child_run_id"], started.run_id.as_str());
+    assert_eq!((&delivered["status"], &delivered["result_text"]), (&"completed".into(), &"read".into()));
     let again = test.claim().await;
     assert_eq!((again.fence.token, again.journal.len()), (2, 2));
-    assert_eq!(test.store.park(again.fence).await.unwrap(), Ok(Parked::Waiting), "it is told once");
+    assert_eq!(
+        test.store.park(again.fence).await.unwrap(),
+        Ok(Parked::Waiting),
+        "the result is delivered once"
+    );
 }
 
-pub(crate) async fn a_child_may_end_before_its_parent_parks(test: &TestStore) {
+pub(crate) async fn parking_after_child_ended_delivers_results(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     for agent in ["reader", "counter"] {
         test.delegate(&parent, agent, SYNC).await;
         test.complete_next(agent).await;
     }
-    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start"]);
+    assert_eq!(test.event_types(&submitted.session_id).await, ["run_start"]);
     assert_eq!(test.store.park(parent.fence).await.unwrap(), Ok(Parked::Available));
     let journal = test.journal(&submitted.session_id).await;
-    let told: Vec<_> = journal[1..].iter().map(|event| body(event)["result_text"].clone()).collect();
-    assert_eq!(told, ["reader", "counter"]);
+    let delivered: Vec<_> = journal[1..].iter().map(|event| body(event)["result_text"].clone()).collect();
+    assert_eq!(delivered, ["reader", "counter"]);
 }
 
-pub(crate) async fn a_run_that_is_worked_on_hears_when_it_parks(test: &TestStore) {
+pub(crate) async fn active_parent_receives_result_when_it_parks(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let first = test.claim().await;
     test.delegate(&first, "reader", SYNC).await;
@@ -52,10 +56,10 @@ pub(crate) async fn a_run_that_is_worked_on_hears_when_it_parks(test: &TestStore
     test.finish(&reader, 1, success("read")).await.unwrap();
     test.append(&parent, 1, vec![message("meanwhile")]).await.unwrap();
     assert_eq!(test.store.park(parent).await.unwrap(), Ok(Parked::Available));
-    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start", "message", "child_completed"]);
+    assert_eq!(test.event_types(&submitted.session_id).await, ["run_start", "message", "child_completed"]);
 }
 
-pub(crate) async fn parking_and_ending_at_once_lose_nothing(test: &TestStore) {
+pub(crate) async fn concurrent_park_and_child_end_lose_no_result(test: &TestStore) {
     for round in 0..30 {
         let submitted = test.submit("writer").await;
         let parent = test.claim().await;
@@ -70,20 +74,21 @@ pub(crate) async fn parking_and_ending_at_once_lose_nothing(test: &TestStore) {
             test.store.park(parent.fence.clone()),
         );
         assert!(one.is_ok() && two.is_ok() && parked.unwrap().is_ok(), "round {round}");
-        // It is there again, and hears of both before it would wait for ever.
+        // The parent is queued again and receives both results before it could wait forever.
         let again = test.claim().await;
         assert_eq!(again.fence.run_id, submitted.run_id);
-        let mut told = again.journal.iter().filter(|event| event.body.contains("child_completed")).count();
-        if told < 2 {
+        let mut delivered =
+            again.journal.iter().filter(|event| event.body.contains("child_completed")).count();
+        if delivered < 2 {
             assert_eq!(test.store.park(again.fence).await.unwrap(), Ok(Parked::Available));
             let last = test.claim().await;
-            told = last.journal.iter().filter(|event| event.body.contains("child_completed")).count();
+            delivered = last.journal.iter().filter(|event| event.body.contains("child_completed")).count();
         }
-        assert_eq!(told, 2, "round {round}");
+        assert_eq!(delivered, 2, "round {round}");
     }
 }
 
-pub(crate) async fn a_released_run_is_no_lost_attempt(test: &TestStore) {
+pub(crate) async fn released_run_counts_no_loss(test: &TestStore) {
     let submitted = test.submit("writer").await;
     for attempt in 1..=5 {
         let claimed = test.claim().await;
@@ -96,7 +101,7 @@ pub(crate) async fn a_released_run_is_no_lost_attempt(test: &TestStore) {
     assert_eq!(test.journal(&submitted.session_id).await.len(), 6);
 }
 
-pub(crate) async fn a_stopping_run_does_not_wait(test: &TestStore) {
+pub(crate) async fn parking_a_stopping_run_queues_it(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     test.delegate(&parent, "reader", ExecutionMode::AsyncPoll).await;
@@ -105,7 +110,7 @@ pub(crate) async fn a_stopping_run_does_not_wait(test: &TestStore) {
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Stopping);
     let runs = test.claim_as("runner", 2, LONG).await;
     let claimed = runs.iter().find(|claim| claim.fence.run_id == submitted.run_id).unwrap();
-    assert!(claimed.stop);
+    assert!(claimed.is_stopping);
     let end = vec![EventBody::RunCompleted {
         status: RunStatus::Stopped,
         error: None,

@@ -1,23 +1,28 @@
-//! Stopping runs, however they stand.
+//! Stopping runs in every status.
 
 use slipform_store::{Parked, Stale};
 use slipform_types::{ExecutionMode, RunStatus};
 
-use crate::test_store::{LONG, TestStore, body, child, family_refusal, follow_up, message, new_run, success};
+use crate::test_store::{
+    LONG, TestStore, body, child, delegation_refusal, follow_up, message, new_run_id, success,
+};
 
-pub(crate) async fn a_run_that_nobody_claimed_ends_at_once(test: &TestStore) {
+pub(crate) async fn stopping_an_unclaimed_run_ends_it(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let stopped = test.store.stop(&submitted.run_id).await.unwrap().unwrap();
     assert_eq!(stopped.status, RunStatus::Stopped);
     let error = stopped.error.unwrap();
     assert_eq!((&error["type"], &error["message"]), (&"stopped".into(), &"the run was stopped".into()));
-    assert_eq!(test.kinds(&submitted.session_id).await, ["run_start", "stop_requested", "run_completed"]);
+    assert_eq!(
+        test.event_types(&submitted.session_id).await,
+        ["run_start", "stop_requested", "run_completed"]
+    );
     assert!(test.claim_as("runner", 10, LONG).await.is_empty());
     let next = test.store.submit(follow_up("writer", &submitted.session_id, false)).await.unwrap();
     assert!(next.is_ok(), "the session is free");
 }
 
-pub(crate) async fn a_queued_run_ends_without_a_word_in_anothers_journal(test: &TestStore) {
+pub(crate) async fn stopping_a_queued_run_journals_its_end_in_turn(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let session = &submitted.session_id;
     let claimed = test.claim().await;
@@ -26,30 +31,30 @@ pub(crate) async fn a_queued_run_ends_without_a_word_in_anothers_journal(test: &
     let stopped = test.store.stop(&queued.run_id).await.unwrap().unwrap();
     assert_eq!(stopped.status, RunStatus::Stopped);
     assert!(stopped.finished_at.is_some());
-    assert_eq!(test.kinds(session).await, ["run_start"], "the journal is that of the run that works");
+    assert_eq!(test.event_types(session).await, ["run_start"], "the journal belongs to the active run");
     test.finish(&claimed.fence, 1, success("done")).await.unwrap();
     let expected =
         ["run_start", "result", "run_completed", "run_start", "stop_requested", "run_completed", "run_start"];
-    assert_eq!(test.kinds(session).await, expected);
+    assert_eq!(test.event_types(session).await, expected);
     assert_eq!(test.status(&queued.run_id).await, RunStatus::Stopped);
     assert_eq!(test.claim().await.fence.run_id, third.run_id);
 }
 
-pub(crate) async fn a_run_that_is_worked_on_is_told(test: &TestStore) {
+pub(crate) async fn stopping_an_active_run_is_reported_to_its_runner(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     let stopping = test.store.stop(&submitted.run_id).await.unwrap().unwrap();
     assert_eq!(stopping.status, RunStatus::Stopping);
-    assert!(test.append(&fence, 1, vec![message("partial")]).await.unwrap().stop);
+    assert!(test.append(&fence, 1, vec![message("partial")]).await.unwrap().is_stopping);
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Stopping);
-    assert!(test.store.stop(&submitted.run_id).await.unwrap().is_some(), "it may be asked twice");
+    assert!(test.store.stop(&submitted.run_id).await.unwrap().is_some(), "a repeated stop is accepted");
     assert!(test.claim_as("other", 10, LONG).await.is_empty());
     test.finish(&fence, 2, success("it was done already")).await.unwrap();
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Completed);
-    assert!(test.store.stop(&new_run()).await.unwrap().is_none());
+    assert!(test.store.stop(&new_run_id()).await.unwrap().is_none());
 }
 
-pub(crate) async fn a_waiting_run_is_stopped_with_its_child(test: &TestStore) {
+pub(crate) async fn stopping_a_waiting_run_stops_its_children(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let waited = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
@@ -63,27 +68,27 @@ pub(crate) async fn a_waiting_run_is_stopped_with_its_child(test: &TestStore) {
     assert_eq!(stopping.status, RunStatus::Stopping);
     assert_eq!(test.status(&waited.run_id).await, RunStatus::Stopping);
     assert_eq!(test.status(&grandchild.run_id).await, RunStatus::Stopped);
-    assert_eq!(test.status(&free.run_id).await, RunStatus::Pending, "nobody waits for it");
+    assert_eq!(test.status(&free.run_id).await, RunStatus::Pending, "the parent does not wait for it");
     let claimed = test.claim_as("runner", 10, LONG).await;
-    let stops: Vec<_> = claimed.iter().map(|claim| (claim.fence.run_id.clone(), claim.stop)).collect();
+    let stops: Vec<_> = claimed.iter().map(|claim| (claim.fence.run_id.clone(), claim.is_stopping)).collect();
     assert!(stops.contains(&(submitted.run_id, true)));
     assert!(stops.contains(&(waited.run_id, true)));
     assert!(stops.contains(&(free.run_id, false)));
 }
 
-pub(crate) async fn a_run_that_is_to_stop_starts_nothing_more(test: &TestStore) {
+pub(crate) async fn stopping_run_cannot_start_children(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let sync = |call: &str| child(&parent, "reader", call, ExecutionMode::Sync);
     let started = test.store.submit(sync("before")).await.unwrap().unwrap();
     test.store.stop(&submitted.run_id).await.unwrap().unwrap();
-    let refused = family_refusal(test.store.submit(sync("after")).await.unwrap());
+    let refused = delegation_refusal(test.store.submit(sync("after")).await.unwrap());
     assert_eq!(refused, "the run is to stop: it starts nothing more");
     let again = test.store.submit(sync("before")).await.unwrap().unwrap();
     assert_eq!((again.run_id, again.is_repeated), (started.run_id, true));
 }
 
-pub(crate) async fn children_stop_when_nobody_waits_for_them_any_more(test: &TestStore) {
+pub(crate) async fn children_stop_when_their_parent_ends(test: &TestStore) {
     test.submit("writer").await;
     let parent = test.claim().await;
     let pending = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
@@ -91,7 +96,7 @@ pub(crate) async fn children_stop_when_nobody_waits_for_them_any_more(test: &Tes
     let free = test.store.submit(new).await.unwrap().unwrap();
     test.finish(&parent.fence, 1, success("without it")).await.unwrap();
     assert_eq!(test.status(&pending.run_id).await, RunStatus::Stopped);
-    assert_eq!(test.status(&free.run_id).await, RunStatus::Pending, "nobody waited for it");
+    assert_eq!(test.status(&free.run_id).await, RunStatus::Pending, "the parent did not wait for it");
     assert_eq!(test.claim().await.fence.run_id, free.run_id);
 
     test.submit("writer").await;
@@ -102,10 +107,10 @@ pub(crate) async fn children_stop_when_nobody_waits_for_them_any_more(test: &Tes
     test.finish(&parent.fence, 1, success("without them")).await.unwrap();
     assert_eq!(test.status(&worked_on.run_id).await, RunStatus::Stopping);
     assert_eq!(test.status(&grandchild.run_id).await, RunStatus::Stopped);
-    assert!(test.append(&reader.fence, 1, vec![message("partial")]).await.unwrap().stop);
+    assert!(test.append(&reader.fence, 1, vec![message("partial")]).await.unwrap().is_stopping);
 }
 
-pub(crate) async fn a_released_run_is_ended_by_a_runner(test: &TestStore) {
+pub(crate) async fn stopping_a_released_run_leaves_it_to_a_runner(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let first = test.claim().await;
     test.append(&first.fence, 1, vec![message("partial")]).await.unwrap();
@@ -113,11 +118,11 @@ pub(crate) async fn a_released_run_is_ended_by_a_runner(test: &TestStore) {
     let stopping = test.store.stop(&submitted.run_id).await.unwrap().unwrap();
     assert_eq!(stopping.status, RunStatus::Stopping);
     let second = test.claim().await;
-    assert!(second.stop);
+    assert!(second.is_stopping);
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Stopping);
 }
 
-pub(crate) async fn an_ended_run_stays_as_it_is(test: &TestStore) {
+pub(crate) async fn stopping_an_ended_run_has_no_effect(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.complete_next("done").await.fence;
     let before = test.run(&submitted.run_id).await;

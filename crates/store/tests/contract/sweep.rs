@@ -1,4 +1,4 @@
-//! Runs that nobody looks after any more.
+//! Sweeping expired leases, stop requests and deadlines.
 
 use slipform_store::{Append, ClaimRequest, NewRun, Parked, SweepLimits, Swept};
 use slipform_types::{EventBody, ExecutionMode, RunStatus};
@@ -7,7 +7,7 @@ use crate::test_store::{LONG, TestStore, body, message, runner, task, until};
 
 const LIMITS: SweepLimits = SweepLimits { losses_max: 3, stop_wait_ms: LONG, batch: 100 };
 
-/// Sweeps until something was done, and says what.
+/// Sweeps until something has changed, and returns the changes.
 async fn sweep(test: &TestStore, limits: SweepLimits) -> Swept {
     let done = std::sync::Mutex::new(Swept::default());
     until("something is swept", || async {
@@ -20,7 +20,7 @@ async fn sweep(test: &TestStore, limits: SweepLimits) -> Swept {
     done.into_inner().unwrap()
 }
 
-pub(crate) async fn an_expired_lease_returns_the_run(test: &TestStore) {
+pub(crate) async fn run_with_expired_lease_returns_to_queue(test: &TestStore) {
     let pinned = NewRun { pinned_to: Some("mine".to_owned()), ..task("writer") };
     let submitted = test.store.submit(pinned).await.unwrap().unwrap();
     let fence = test.claim_as("mine", 1, 1).await.remove(0).fence;
@@ -31,13 +31,13 @@ pub(crate) async fn an_expired_lease_returns_the_run(test: &TestStore) {
     assert_eq!(event["event_type"], "lease_expired");
     assert_eq!((&event["attempt"], &event["losses"]), (&1.into(), &1.into()));
     assert!(test.append(&fence, 1, vec![message("late")]).await.is_err());
-    assert!(test.claim_as("theirs", 1, LONG).await.is_empty(), "it is still kept for its runner");
+    assert!(test.claim_as("theirs", 1, LONG).await.is_empty(), "the run is still pinned");
     let mine = ClaimRequest { runner_id: "mine".to_owned(), slots: 1, lease_ms: LONG, only_pinned: true };
-    assert_eq!(test.store.claim(mine).await.unwrap().len(), 1, "which takes nothing else");
+    assert_eq!(test.store.claim(mine).await.unwrap().len(), 1, "its runner claims it");
     assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default());
 }
 
-pub(crate) async fn a_run_is_lost_after_three_runners(test: &TestStore) {
+pub(crate) async fn run_fails_after_three_lost_attempts(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let lost = test.delegate(&parent, "reader", ExecutionMode::Sync).await;
@@ -54,15 +54,16 @@ pub(crate) async fn a_run_is_lost_after_three_runners(test: &TestStore) {
     let run = test.run(&lost.run_id).await;
     assert_eq!((run.status, run.attempts), (RunStatus::Failed, 4));
     let error = run.error.unwrap();
-    assert_eq!((&error["type"], &error["message"]), (&"lost".into(), &"its runners died 3 times".into()));
+    let message = "the run's lease expired 3 times without progress";
+    assert_eq!((&error["type"], &error["message"]), (&"lost".into(), &message.into()));
     let journal = test.journal(&lost.session_id).await;
     assert_eq!(body(journal.last().unwrap())["salvage"]["replies"], serde_json::json!(["so far"]));
     let journal = test.journal(&submitted.session_id).await;
-    assert_eq!(body(journal.last().unwrap())["error"]["type"], "lost", "its parent hears of it");
+    assert_eq!(body(journal.last().unwrap())["error"]["type"], "lost", "the parent receives the failure");
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Pending);
 }
 
-pub(crate) async fn losses_at_different_steps_do_not_count_together(test: &TestStore) {
+pub(crate) async fn progress_resets_loss_count(test: &TestStore) {
     let submitted = test.submit("writer").await;
     for step in 1..=5 {
         for losses in 1..=2 {
@@ -77,7 +78,7 @@ pub(crate) async fn losses_at_different_steps_do_not_count_together(test: &TestS
     }
     for lost in [0, 0, 1] {
         let claimed = test.claim().await.fence;
-        // An attempt says that it begins, and that is nothing new.
+        // Events like `attempt_started` are not progress.
         let bodies = vec![EventBody::StopRequested { partial: None }];
         let append = Append { fence: claimed, number: 1, bodies, lease_ms: 1 };
         test.store.append(append).await.unwrap().unwrap();
@@ -86,17 +87,17 @@ pub(crate) async fn losses_at_different_steps_do_not_count_together(test: &TestS
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Failed);
 }
 
-pub(crate) async fn a_stopping_run_is_ended_where_nobody_does(test: &TestStore) {
+pub(crate) async fn stopping_run_without_runner_is_ended(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let claimed = test.claim().await;
     test.append(&claimed.fence, 1, vec![message("partial")]).await.unwrap();
     test.store.release(claimed.fence).await.unwrap().unwrap();
     test.store.stop(&submitted.run_id).await.unwrap().unwrap();
-    assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default(), "it has time");
+    assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default(), "the stop wait has not passed");
     let swept = sweep(test, SweepLimits { stop_wait_ms: 0, ..LIMITS }).await;
     assert_eq!(swept, Swept { stopped: 1, ..Swept::default() });
     assert_eq!(test.status(&submitted.run_id).await, RunStatus::Stopped);
-    let kinds = test.kinds(&submitted.session_id).await;
+    let kinds = test.event_types(&submitted.session_id).await;
     assert_eq!(kinds, ["run_start", "message", "stop_requested", "run_completed"]);
     let journal = test.journal(&submitted.session_id).await;
     assert_eq!(body(&journal[3])["salvage"]["replies"], serde_json::json!(["partial"]));
@@ -108,11 +109,11 @@ pub(crate) async fn a_stopping_run_is_ended_where_nobody_does(test: &TestStore) 
     assert_eq!(
         test.status(&submitted.run_id).await,
         RunStatus::Stopping,
-        "its lease is gone, its stop is not"
+        "the stop request survives the expired lease"
     );
 }
 
-pub(crate) async fn a_waiting_run_is_woken_when_its_time_is_up(test: &TestStore) {
+pub(crate) async fn waiting_run_past_deadline_returns_to_queue(test: &TestStore) {
     let limited = NewRun { timeout_ms: Some(1), ..task("writer") };
     let submitted = test.store.submit(limited).await.unwrap().unwrap();
     let parent = test.claim().await;
@@ -125,7 +126,7 @@ pub(crate) async fn a_waiting_run_is_woken_when_its_time_is_up(test: &TestStore)
     assert!(parent.time_left_ms.is_some_and(|left| left <= 0));
 }
 
-pub(crate) async fn several_sweepers_count_a_loss_once(test: &TestStore) {
+pub(crate) async fn concurrent_sweepers_count_a_loss_once(test: &TestStore) {
     for _ in 0..10 {
         test.submit("writer").await;
     }
@@ -143,7 +144,7 @@ pub(crate) async fn several_sweepers_count_a_loss_once(test: &TestStore) {
     }
 }
 
-pub(crate) async fn silence_does_not_count_for_attempts_that_were_not_swept(test: &TestStore) {
+pub(crate) async fn outage_extends_leases_that_were_not_swept(test: &TestStore) {
     let (lost, kept, parked) =
         (test.submit("writer").await, test.submit("writer").await, test.submit("writer").await);
     let late = test.claim_as("runner", 1, 1).await.remove(0).fence;
@@ -154,20 +155,23 @@ pub(crate) async fn silence_does_not_count_for_attempts_that_were_not_swept(test
     let waiting = test.claim_as("runner", 1, LONG).await.remove(0).fence;
     assert_eq!(waiting.run_id, parked.run_id);
     assert_eq!(test.store.park(waiting).await.unwrap(), Ok(Parked::Waiting));
-    assert!(test.append(&expired, 1, vec![message("late")]).await.is_err(), "it has expired");
-    assert_eq!(test.store.grace(None, LONG).await.unwrap(), 0, "nobody was ever heard of");
+    assert!(test.append(&expired, 1, vec![message("late")]).await.is_err(), "the lease has expired");
+    assert_eq!(test.store.extend_leases(None, LONG).await.unwrap(), 0, "no runner was ever seen");
 
     test.store.register(runner("another")).await.unwrap();
-    until("silence is made up for", || async {
-        assert!(test.store.grace(None, LONG).await.unwrap() <= 1, "the others have no lease");
+    until("the outage extends the lease", || async {
+        assert!(test.store.extend_leases(None, LONG).await.unwrap() <= 1, "only one lease is open");
         test.append(&expired, 1, vec![message("in time")]).await.is_ok()
     })
     .await;
-    assert_eq!(test.store.grace(Some(1), 1).await.unwrap(), 0, "a lease is never shortened");
+    assert_eq!(test.store.extend_leases(Some(1), 1).await.unwrap(), 0, "a lease is never shortened");
     let short = test.claim_as("runner", 1, -1).await.remove(0).fence;
     assert_eq!(short.run_id, lost.run_id);
-    assert!(test.store.grace(Some(LONG), LONG).await.unwrap() >= 1);
-    assert!(test.append(&short, 1, vec![message("in time")]).await.is_ok(), "the time is known");
+    assert!(test.store.extend_leases(Some(LONG), LONG).await.unwrap() >= 1);
+    assert!(
+        test.append(&short, 1, vec![message("in time")]).await.is_ok(),
+        "the duration of the outage is given"
+    );
     assert_eq!(test.store.sweep(LIMITS).await.unwrap(), Swept::default());
-    assert!(test.append(&late, 1, vec![message("late")]).await.is_err(), "what was swept stays lost");
+    assert!(test.append(&late, 1, vec![message("late")]).await.is_err(), "a swept lease stays lost");
 }

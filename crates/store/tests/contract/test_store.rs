@@ -1,4 +1,4 @@
-//! A database of one's own, and short ways to say what happens to it.
+//! A separate database per test, with helpers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_store::{
-    Append, Appended, ClaimRequest, Claimed, FamilyLimits, Fence, NewRun, Options, Parent, ParentCall,
+    Append, Appended, ClaimRequest, Claimed, DelegationLimits, Fence, NewRun, Options, Parent, ParentCall,
     Refusal, RunRecord, RunnerRecord, SessionTarget, Stale, Store, StoredEvent, Submitted,
 };
 use slipform_types::{
@@ -17,11 +17,12 @@ use slipform_types::{
 use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
 
-/// A lease that lasts as long as any test.
+/// A lease in milliseconds that outlasts any test.
 pub(crate) const LONG: i64 = 600_000;
 
-/// How far delegation may go, where that is not what a test is about.
-pub(crate) const FAMILY: FamilyLimits = FamilyLimits { depth_max: 5, children_max: 16, runs_max: 200 };
+/// Default limits for tests that are not about delegation limits.
+pub(crate) const LIMITS: DelegationLimits =
+    DelegationLimits { depth_max: 5, children_max: 16, runs_max: 200 };
 
 static COUNTER: AtomicU64 = AtomicU64::new(1);
 
@@ -34,15 +35,15 @@ fn bytes() -> [u8; 6] {
     [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
 }
 
-pub(crate) fn new_session() -> SessionId {
+pub(crate) fn new_session_id() -> SessionId {
     SessionId::from_random(bytes())
 }
 
-pub(crate) fn new_run() -> RunId {
+pub(crate) fn new_run_id() -> RunId {
     RunId::from_random(bytes())
 }
 
-/// A database of one's own.
+/// An open store on its own database.
 pub(crate) struct TestStore {
     pub(crate) store: Store,
     pub(crate) address: String,
@@ -59,7 +60,7 @@ impl TestStore {
         TestStore::sqlite_after(|_| {}).await
     }
 
-    /// One that somebody else has worked on before it is opened.
+    /// Opens a database that `prepare` has created before.
     pub(crate) async fn sqlite_after(prepare: impl FnOnce(&Path)) -> TestStore {
         let folder = std::env::temp_dir().join(format!("slipform-store-{:x}", unique()));
         let file = folder.join("deep/slipform.db");
@@ -71,7 +72,7 @@ impl TestStore {
         TestStore::postgres_after(|_| async {}).await
     }
 
-    /// One that somebody else has worked on before it is opened.
+    /// Opens a database that `prepare` has created before.
     pub(crate) async fn postgres_after<F: Future<Output = ()>>(
         prepare: impl FnOnce(String) -> F,
     ) -> Option<TestStore> {
@@ -99,12 +100,12 @@ impl TestStore {
         }
     }
 
-    /// A session of its own for an agent.
+    /// Submits a run in a new session.
     pub(crate) async fn submit(&self, agent: &str) -> Submitted {
         self.store.submit(task(agent)).await.unwrap().unwrap()
     }
 
-    /// A child of a claimed run.
+    /// Submits a child of a claimed run.
     pub(crate) async fn delegate(&self, parent: &Claimed, agent: &str, mode: ExecutionMode) -> Submitted {
         self.store.submit(child(parent, agent, agent, mode)).await.unwrap().unwrap()
     }
@@ -114,7 +115,7 @@ impl TestStore {
         self.store.claim(request).await.unwrap()
     }
 
-    /// The one run that may be claimed next.
+    /// Claims the next run; panics if the queue is empty.
     pub(crate) async fn claim(&self) -> Claimed {
         self.claim_as("runner", 1, LONG).await.pop().expect("a run that may be claimed")
     }
@@ -161,9 +162,9 @@ impl TestStore {
         journal
     }
 
-    /// The kinds of events in a session's journal.
-    pub(crate) async fn kinds(&self, session: &SessionId) -> Vec<String> {
-        self.journal(session).await.iter().map(kind).collect()
+    /// The event types of a session's journal.
+    pub(crate) async fn event_types(&self, session: &SessionId) -> Vec<String> {
+        self.journal(session).await.iter().map(event_type).collect()
     }
 }
 
@@ -175,7 +176,7 @@ impl Drop for TestStore {
     }
 }
 
-/// A connection of one's own to a PostgreSQL server.
+/// Opens a separate connection to a PostgreSQL server.
 pub(crate) async fn connect(address: &str) -> (tokio_postgres::Client, JoinHandle<()>) {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.expect("a server");
     (client, tokio::spawn(async move { drop(connection.await) }))
@@ -188,11 +189,14 @@ async fn administer(server: &str, sql: &str) {
     let _ = connection.await;
 }
 
-/// What somebody asks for.
+/// A run in a new session.
 pub(crate) fn task(agent: &str) -> NewRun {
     NewRun {
-        run_id: new_run(),
-        session: SessionTarget::New { session_id: new_session(), project_dir: Some("/project".to_owned()) },
+        run_id: new_run_id(),
+        session: SessionTarget::New {
+            session_id: new_session_id(),
+            project_dir: Some("/project".to_owned()),
+        },
         agent_name: agent.to_owned(),
         start: start(agent, RunType::StartSession),
         timeout_ms: None,
@@ -204,7 +208,7 @@ pub(crate) fn task(agent: &str) -> NewRun {
     }
 }
 
-/// What goes on with a session.
+/// A run that resumes a session.
 pub(crate) fn follow_up(agent: &str, session: &SessionId, queues: bool) -> NewRun {
     NewRun {
         session: SessionTarget::Resume { session_id: session.clone(), queues },
@@ -213,10 +217,10 @@ pub(crate) fn follow_up(agent: &str, session: &SessionId, queues: bool) -> NewRu
     }
 }
 
-/// What a claimed run asks for.
+/// A child run that a claimed run starts.
 pub(crate) fn child(parent: &Claimed, agent: &str, call_id: &str, mode: ExecutionMode) -> NewRun {
     let call = ParentCall { fence: parent.fence.clone(), call_id: call_id.to_owned() };
-    let parent = Parent { session_id: parent.session_id.clone(), call: Some(call), limits: FAMILY };
+    let parent = Parent { session_id: parent.session_id.clone(), call: Some(call), limits: LIMITS };
     NewRun { parent: Some(parent), mode, ..task(agent) }
 }
 
@@ -260,7 +264,7 @@ pub(crate) fn message(text: &str) -> EventBody {
     }
 }
 
-/// The last events of a run that has a result.
+/// The final events of a completed run.
 pub(crate) fn success(text: &str) -> Vec<EventBody> {
     let receipt = Receipt { calls: 3, retries: 2, ..Receipt::default() };
     let result = EventBody::Result {
@@ -274,7 +278,7 @@ pub(crate) fn success(text: &str) -> Vec<EventBody> {
     ]
 }
 
-pub(crate) fn kind(event: &StoredEvent) -> String {
+pub(crate) fn event_type(event: &StoredEvent) -> String {
     body(event)["event_type"].as_str().expect("an event type").to_owned()
 }
 
@@ -282,20 +286,20 @@ pub(crate) fn body(event: &StoredEvent) -> Value {
     serde_json::from_str(&event.body).expect("JSON")
 }
 
-pub(crate) fn family_refusal(answer: Result<Submitted, Refusal>) -> String {
+pub(crate) fn delegation_refusal(answer: Result<Submitted, Refusal>) -> String {
     match answer {
-        Err(Refusal::Family(reason)) => reason,
+        Err(Refusal::Delegation(reason)) => reason,
         other => panic!("{other:?}"),
     }
 }
 
-/// Asks until the answer is yes. The bound is for a store that never says so.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+/// Polls until `condition` returns true; panics after 20 seconds.
+pub(crate) async fn until<F: Future<Output = bool>>(description: &str, mut condition: impl FnMut() -> F) {
     for _ in 0..4000 {
-        if ask().await {
+        if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it never came to this: {what}");
+    panic!("timed out waiting until {description}");
 }

@@ -120,7 +120,7 @@ impl TestCoordinator {
     }
 
     async fn until(&self, is_met: impl Fn(&Counts) -> bool) {
-        let mut changes = self.app.store().news();
+        let mut changes = self.app.store().notifications();
         while !is_met(&self.app.store().counts().await.unwrap()) {
             changes.changed().await.unwrap();
         }

@@ -1,20 +1,20 @@
-//! What a session goes on with when it is free.
+//! Activates the next run of an idle session.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use slipform_types::{Blueprint, Callback, Contract, EventBody, ExecutionMode, RunId, RunType, SessionId};
 
-use super::journal::Said;
-use super::names::{from_json, to_json};
+use super::encoding::{from_json, to_json};
+use super::journal::ModelReplies;
 use super::{end, journal, submit};
 use crate::error::Error;
 use crate::record::{NewRun, SessionTarget};
 use crate::tx::{Row, Tx};
 
-/// Goes on with a session that no run is active in: first with runs that wait for their turn, then with what children
-/// have to tell. Nothing happens where it is busy.
-pub(crate) async fn go_on(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
+/// Activates the next run of a session: first queued runs, then a callback run. Does nothing if the session
+/// is busy.
+pub(crate) async fn activate_next(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
     let row = tx
         .query_one(
             "SELECT active_run_id, agent_name FROM sessions WHERE session_id = $1 {lock}",
@@ -25,18 +25,22 @@ pub(crate) async fn go_on(tx: &mut Tx, session: &SessionId) -> Result<(), Error>
     if row.optional_text()?.is_some() {
         return Ok(());
     }
-    go_on_free(tx, session, row.text()?).await
+    activate_next_idle(tx, session, row.text()?).await
 }
 
-/// The same where it is known that no run is active, and the session is locked.
-pub(crate) async fn go_on_free(tx: &mut Tx, session: &SessionId, agent_name: String) -> Result<(), Error> {
+/// Activates the next run of a session that is locked and known to be idle.
+pub(crate) async fn activate_next_idle(
+    tx: &mut Tx,
+    session: &SessionId,
+    agent_name: String,
+) -> Result<(), Error> {
     let id = || vec![session.as_str().into()];
     let mut found = tx.query_all(&[(QUEUED, id()), (CALLBACKS, id())]).await?;
     let (callbacks, queued) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
-    if next_queued(tx, session, queued).await? {
+    if activate_queued(tx, session, queued).await? {
         return Ok(());
     }
-    call_back(tx, session, agent_name, callbacks).await
+    start_callback_run(tx, session, agent_name, callbacks).await
 }
 
 const QUEUED: &str = "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}";
@@ -45,11 +49,11 @@ const CALLBACKS: &str =
     "SELECT c.child_run_id, r.pinned_to, r.parent_run_id FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
      WHERE c.parent_session_id = $1 ORDER BY c.position";
 
-/// Gives the session to the run that has waited longest; false where none waits.
-async fn next_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> Result<bool, Error> {
+/// Activates the longest waiting run. Returns false if none is queued.
+async fn activate_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> Result<bool, Error> {
     for mut row in queued {
         let (run, start, error): (RunId, _, _) = (row.id()?, row.text()?, row.optional_text()?);
-        submit::begin(tx, session, &run, &start).await?;
+        submit::activate(tx, session, &run, &start).await?;
         if error.is_none() {
             return Ok(true);
         }
@@ -58,9 +62,9 @@ async fn next_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> Resu
     Ok(false)
 }
 
-/// The turn of a run that was stopped while it waited: now its end can be told in the journal.
+/// Journals the end of a run that was stopped while queued, now that its turn has come.
 async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<(), Error> {
-    let last_seq = journal::write(tx, session, run, &end::stopped(Said::default())).await?;
+    let last_seq = journal::write(tx, session, run, &end::stopped(ModelReplies::default())).await?;
     tx.execute(
         "UPDATE runs SET end_seq = $2, available_at = NULL WHERE run_id = $1",
         &[run.as_str().into(), last_seq.into()],
@@ -71,9 +75,9 @@ async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<
     Ok(())
 }
 
-/// Resumes a session once with all that the children of one of its runs have to tell: what they were asked for, and the
-/// contract that the answer has to satisfy, are that run's. Children of other runs wait for the next turn.
-async fn call_back(
+/// Starts one callback run for all ended children of one run, with that run's blueprint and contract.
+/// Children of other runs wait for the next turn.
+async fn start_callback_run(
     tx: &mut Tx,
     session: &SessionId,
     agent_name: String,
@@ -93,7 +97,7 @@ async fn call_back(
         pinned_to = pinned_to.or(pinned);
         tx.execute("DELETE FROM callbacks WHERE child_run_id = $1", &[child.as_str().into()]).await?;
     }
-    let (blueprint, contract) = start_to_continue(tx, session, continues.as_ref()).await?;
+    let (blueprint, contract) = blueprint_and_contract(tx, session, continues.as_ref()).await?;
     let timeout_ms = blueprint.limits.timeout_seconds.map(|seconds| i64::from(seconds) * 1000);
     let input = Callback(&ends).to_string();
     let start = EventBody::RunStart {
@@ -118,9 +122,9 @@ async fn call_back(
     submit::add_active(tx, &new, session, &to_json(&new.start)?).await
 }
 
-/// The agent and the contract of the run that is called back; those of the session's latest run where the children were
-/// started by someone else.
-async fn start_to_continue(
+/// Returns the blueprint and contract of the run to continue. Without a parent run (children of outside
+/// callers), uses the session's latest run.
+async fn blueprint_and_contract(
     tx: &mut Tx,
     session: &SessionId,
     run: Option<&RunId>,
@@ -131,13 +135,13 @@ async fn start_to_continue(
     let body = tx.query_one(sql, &params).await?.map(|mut row| row.text()).transpose()?;
     match body.as_deref().map(from_json).transpose()? {
         Some(EventBody::RunStart { blueprint, contract, .. }) => Ok((blueprint, contract)),
-        _ => Err(Error::Damaged(format!("the session {session} does not begin with a `run_start`"))),
+        _ => Err(Error::Damaged(format!("the run to continue in session {session} has no `run_start`"))),
     }
 }
 
 fn random_run_id() -> Result<RunId, Error> {
     let mut bytes = [0; 6];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Error::Unavailable(format!("the system has no random numbers: {error}")))?;
+        .map_err(|error| Error::Unavailable(format!("the system's random number generator failed: {error}")))?;
     Ok(RunId::from_random(bytes))
 }

@@ -1,38 +1,38 @@
-//! How far delegation may go.
+//! Enforces the delegation limits.
 
 use slipform_types::SessionId;
 
-use super::names::from_json;
-use super::submit::Halt;
+use super::encoding::from_json;
+use super::submit::SubmitError;
 use crate::error::Error;
 use crate::record::{NewRun, Parent, Refusal, SessionTarget};
 use crate::tx::{Param, Tx};
 
-/// Where a session stands in its family.
-pub(crate) struct Line {
-    /// The agents above it, the first one first, and itself.
+/// The position of a session in its delegation tree.
+pub(crate) struct Lineage {
+    /// Agent names from the root down to this session's agent.
     pub(crate) names: Vec<String>,
-    /// The first session; none where it is the first itself.
+    /// The root session; `None` if this session is the root.
     pub(crate) root: Option<SessionId>,
 }
 
-/// Where the run would stand; refused where delegation may not go that far.
-pub(crate) async fn admit(tx: &mut Tx, new: &NewRun) -> Result<Line, Halt> {
+/// Returns the lineage of a new run, or refuses it if it would exceed the delegation limits.
+pub(crate) async fn admit(tx: &mut Tx, new: &NewRun) -> Result<Lineage, SubmitError> {
     let Some(parent) = &new.parent else {
-        return Ok(Line { names: vec![new.agent_name.clone()], root: None });
+        return Ok(Lineage { names: vec![new.agent_name.clone()], root: None });
     };
-    let mut line = line_of(tx, &parent.session_id).await?;
-    check_counts(tx, parent, line.root.as_ref()).await?;
+    let mut lineage = lineage_of(tx, &parent.session_id).await?;
+    check_counts(tx, parent, lineage.root.as_ref()).await?;
     match &new.session {
-        SessionTarget::Resume { session_id, .. } => check_kinship(tx, parent, session_id).await?,
-        SessionTarget::New { .. } => check_depth(parent, &line.names, &new.agent_name)?,
+        SessionTarget::Resume { session_id, .. } => check_is_child(tx, parent, session_id).await?,
+        SessionTarget::New { .. } => check_depth(parent, &lineage.names, &new.agent_name)?,
     }
-    line.names.push(new.agent_name.clone());
-    Ok(line)
+    lineage.names.push(new.agent_name.clone());
+    Ok(lineage)
 }
 
-/// Locked, so that the session is not deleted while somebody begins to work for it.
-async fn line_of(tx: &mut Tx, session: &SessionId) -> Result<Line, Halt> {
+/// Reads the parent's lineage. Locks the session so that it cannot be deleted while a child is created.
+async fn lineage_of(tx: &mut Tx, session: &SessionId) -> Result<Lineage, SubmitError> {
     let row = tx
         .query_one(
             "SELECT lineage, root_session_id FROM sessions WHERE session_id = $1 {lock}",
@@ -42,10 +42,10 @@ async fn line_of(tx: &mut Tx, session: &SessionId) -> Result<Line, Halt> {
     let Some(mut row) = row else {
         return Err(Refusal::SessionNotFound(session.clone()).into());
     };
-    Ok(Line { names: from_json(&row.text()?)?, root: Some(row.id()?) })
+    Ok(Lineage { names: from_json(&row.text()?)?, root: Some(row.id()?) })
 }
 
-async fn check_counts(tx: &mut Tx, parent: &Parent, root: Option<&SessionId>) -> Result<(), Halt> {
+async fn check_counts(tx: &mut Tx, parent: &Parent, root: Option<&SessionId>) -> Result<(), SubmitError> {
     let root = root.unwrap_or(&parent.session_id).as_str();
     let runs = count(
         tx,
@@ -69,7 +69,7 @@ async fn check_counts(tx: &mut Tx, parent: &Parent, root: Option<&SessionId>) ->
     Ok(())
 }
 
-async fn check_kinship(tx: &mut Tx, parent: &Parent, session: &SessionId) -> Result<(), Halt> {
+async fn check_is_child(tx: &mut Tx, parent: &Parent, session: &SessionId) -> Result<(), SubmitError> {
     let row = tx
         .query_one(
             "SELECT session_id FROM sessions WHERE session_id = $1 AND parent_session_id = $2",
@@ -82,15 +82,15 @@ async fn check_kinship(tx: &mut Tx, parent: &Parent, session: &SessionId) -> Res
     }
 }
 
-fn check_depth(parent: &Parent, line: &[String], name: &str) -> Result<(), Halt> {
-    if line.iter().any(|above| above == name) {
-        let way = line.join(" > ");
+fn check_depth(parent: &Parent, lineage: &[String], name: &str) -> Result<(), SubmitError> {
+    if lineage.iter().any(|above| above == name) {
+        let path = lineage.join(" > ");
         return refuse(format!(
-            "the agent '{name}' is already at work above this one ({way}): it cannot be called"
+            "the agent '{name}' is already at work above this one ({path}): it cannot be called"
         ));
     }
     let depth_max = parent.limits.depth_max;
-    if line.len() >= depth_max {
+    if lineage.len() >= depth_max {
         return refuse(format!("agents may be nested {depth_max} deep, and '{name}' would be one more"));
     }
     Ok(())
@@ -101,6 +101,6 @@ async fn count(tx: &mut Tx, sql: &'static str, id: &str) -> Result<usize, Error>
     row.map_or(Ok(0), |mut row| Ok(usize::try_from(row.integer()?).unwrap_or(usize::MAX)))
 }
 
-fn refuse<T>(reason: String) -> Result<T, Halt> {
-    Err(Refusal::Family(reason).into())
+fn refuse<T>(reason: String) -> Result<T, SubmitError> {
+    Err(Refusal::Delegation(reason).into())
 }

@@ -1,14 +1,14 @@
-//! How runs did that have ended.
+//! Statistics of ended runs.
 
 use crate::error::Error;
-use crate::record::{Figures, FiguresFilter};
+use crate::record::{AgentStats, StatsFilter};
 use crate::tx::{Row, Tx};
 
-/// The figures of each agent on each backend: `$1` is an agent and `$2` a moment, each of which may be left open.
+/// Statistics per agent and backend. `$1` is an agent name and `$2` a timestamp; NULL disables the filter.
 ///
-/// A percentile is the nearest rank: the shortest duration that so many of a hundred do not exceed. Runs that ended
-/// before anybody claimed them have no duration, and come last.
-const FIGURES: &str = "WITH ended AS (
+/// Percentiles use the nearest rank: the shortest duration that at least that share of runs does not exceed.
+/// Runs that ended without a claim have no duration and sort last.
+const STATS: &str = "WITH ended AS (
         SELECT agent_name, backend, status, retry_count, COALESCE(missing_submits, 0) AS missing_submits,
             COALESCE(escalations, 0) AS escalations,
             COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0) AS tokens, finished_at - started_at AS duration
@@ -28,14 +28,14 @@ const FIGURES: &str = "WITH ended AS (
         min(CASE WHEN place = (measured * 95 + 99) / 100 THEN duration END)
      FROM ranked GROUP BY agent_name, backend ORDER BY agent_name, backend NULLS FIRST";
 
-/// How the agents did whose runs have ended.
-pub(crate) async fn figures(tx: &mut Tx, filter: &FiguresFilter) -> Result<Vec<Figures>, Error> {
-    let rows = tx.query(FIGURES, &[filter.agent_name.as_deref().into(), filter.since.into()]).await?;
+/// Returns statistics per agent and backend.
+pub(crate) async fn agent_stats(tx: &mut Tx, filter: &StatsFilter) -> Result<Vec<AgentStats>, Error> {
+    let rows = tx.query(STATS, &[filter.agent_name.as_deref().into(), filter.since.into()]).await?;
     rows.into_iter().map(read).collect()
 }
 
-fn read(mut row: Row) -> Result<Figures, Error> {
-    Ok(Figures {
+fn read(mut row: Row) -> Result<AgentStats, Error> {
+    Ok(AgentStats {
         agent_name: row.text()?,
         backend: row.optional_text()?,
         runs: row.integer()?,

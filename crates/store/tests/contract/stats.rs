@@ -1,6 +1,6 @@
-//! How runs did.
+//! Statistics and milestones.
 
-use slipform_store::{Figures, FiguresFilter, Milestone, Position, RunFacts, SweepLimits};
+use slipform_store::{AgentStats, Milestone, Position, RunFacts, StatsFilter, SweepLimits};
 use slipform_types::{
     EventBody, ExecutionMode, Receipt, Reply, Role, RunError, RunErrorType, RunStatus, Rung, Tokens, Usage,
 };
@@ -34,34 +34,34 @@ fn failed(receipt: Box<Receipt>) -> Vec<EventBody> {
     vec![EventBody::RunCompleted { status: RunStatus::Failed, error, salvage: None, receipt: Some(receipt) }]
 }
 
-async fn ended(test: &TestStore, agent: &str, bodies: Vec<EventBody>) {
+async fn run_to_end(test: &TestStore, agent: &str, bodies: Vec<EventBody>) {
     test.submit(agent).await;
     let fence = test.claim().await.fence;
     test.finish(&fence, 1, bodies).await.unwrap();
 }
 
-async fn figures(test: &TestStore, filter: FiguresFilter) -> Vec<Figures> {
-    let timeless = |figures: Figures| {
-        assert!(figures.p50_ms <= figures.p95_ms && figures.p95_ms.is_some_and(|duration| duration >= 0));
-        Figures { p50_ms: None, p95_ms: None, ..figures }
+async fn stats(test: &TestStore, filter: StatsFilter) -> Vec<AgentStats> {
+    let without_durations = |stats: AgentStats| {
+        assert!(stats.p50_ms <= stats.p95_ms && stats.p95_ms.is_some_and(|duration| duration >= 0));
+        AgentStats { p50_ms: None, p95_ms: None, ..stats }
     };
-    test.store.figures(filter).await.unwrap().into_iter().map(timeless).collect()
+    test.store.agent_stats(filter).await.unwrap().into_iter().map(without_durations).collect()
 }
 
-pub(crate) async fn figures_are_kept_for_each_agent_and_backend(test: &TestStore) {
-    assert!(figures(test, FiguresFilter::default()).await.is_empty());
-    ended(test, "writer", completed(receipt(&["small"], 0, 0))).await;
-    ended(test, "writer", completed(receipt(&["small", "large"], 0, 1))).await;
-    ended(test, "writer", completed(receipt(&["small", "large"], 3, 0))).await;
-    ended(test, "writer", failed(receipt(&["small"], 1, 2))).await;
-    ended(test, "tester", completed(receipt(&["small"], 2, 0))).await;
+pub(crate) async fn stats_are_grouped_by_agent_and_backend(test: &TestStore) {
+    assert!(stats(test, StatsFilter::default()).await.is_empty());
+    run_to_end(test, "writer", completed(receipt(&["small"], 0, 0))).await;
+    run_to_end(test, "writer", completed(receipt(&["small", "large"], 0, 1))).await;
+    run_to_end(test, "writer", completed(receipt(&["small", "large"], 3, 0))).await;
+    run_to_end(test, "writer", failed(receipt(&["small"], 1, 2))).await;
+    run_to_end(test, "tester", completed(receipt(&["small"], 2, 0))).await;
     test.submit("unfinished").await;
 
     let row = |agent: &str, backend: &str, numbers: [i64; 7]| {
         let [runs, completed, first_pass, retries, missing_submits, escalations, tokens] = numbers;
         let (agent_name, backend) = (agent.to_owned(), Some(backend.to_owned()));
         let (p50_ms, p95_ms) = (None, None);
-        Figures {
+        AgentStats {
             agent_name,
             backend,
             runs,
@@ -80,80 +80,80 @@ pub(crate) async fn figures_are_kept_for_each_agent_and_backend(test: &TestStore
         row("writer", "large", [2, 2, 0, 3, 1, 2, 30]),
         row("writer", "small", [2, 1, 1, 1, 2, 0, 30]),
     ];
-    assert_eq!(figures(test, FiguresFilter::default()).await, all);
-    let of = |agent: &str| FiguresFilter { agent_name: Some(agent.to_owned()), since: None };
-    assert_eq!(figures(test, of("writer")).await, all[1..]);
-    assert!(figures(test, of("nobody")).await.is_empty());
-    let since = |since| FiguresFilter { agent_name: None, since: Some(since) };
-    assert_eq!(figures(test, since(1)).await, all);
-    assert!(figures(test, since(i64::MAX)).await.is_empty());
+    assert_eq!(stats(test, StatsFilter::default()).await, all);
+    let of = |agent: &str| StatsFilter { agent_name: Some(agent.to_owned()), since: None };
+    assert_eq!(stats(test, of("writer")).await, all[1..]);
+    assert!(stats(test, of("unknown")).await.is_empty());
+    let since = |since| StatsFilter { agent_name: None, since: Some(since) };
+    assert_eq!(stats(test, since(1)).await, all);
+    assert!(stats(test, since(i64::MAX)).await.is_empty());
 }
 
-pub(crate) async fn runs_that_nobody_accounts_for_are_counted(test: &TestStore) {
+pub(crate) async fn runs_without_receipt_are_counted(test: &TestStore) {
     let stopped = test.submit("writer").await;
     test.store.stop(&stopped.run_id).await.unwrap();
-    let figures = test.store.figures(FiguresFilter::default()).await.unwrap();
+    let stats = test.store.agent_stats(StatsFilter::default()).await.unwrap();
     let agent_name = "writer".to_owned();
-    assert_eq!(figures, [Figures { agent_name, runs: 1, ..Figures::default() }]);
+    assert_eq!(stats, [AgentStats { agent_name, runs: 1, ..AgentStats::default() }]);
 }
 
-pub(crate) async fn what_a_lost_run_has_used_is_counted(test: &TestStore) {
+pub(crate) async fn tokens_of_lost_run_are_counted(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let fence = test.claim().await.fence;
     for number in 1..=2 {
         let usage = Usage { input: 30, output: 10, estimated: false };
         let reply = Box::new(Reply { usage, ..Reply::default() });
-        let said =
+        let message =
             EventBody::Message { role: Role::Assistant, content: "so far".to_owned(), reply, asked: None };
-        test.append(&fence, number, vec![said]).await.unwrap();
+        test.append(&fence, number, vec![message]).await.unwrap();
     }
     test.store.release(fence).await.unwrap().unwrap();
     test.claim_as("runner", 1, 1).await;
     let limits = SweepLimits { losses_max: 1, stop_wait_ms: LONG, batch: 100 };
-    until("it is lost", || async { test.store.sweep(limits).await.unwrap().lost == 1 }).await;
+    until("the run is lost", || async { test.store.sweep(limits).await.unwrap().lost == 1 }).await;
     let end = test.journal(&submitted.session_id).await.pop().unwrap();
     assert_eq!(body(&end)["receipt"]["calls"], 2);
-    let counted = figures(test, FiguresFilter::default()).await;
+    let counted = stats(test, StatsFilter::default()).await;
     let agent_name = "writer".to_owned();
-    assert_eq!(counted, [Figures { agent_name, runs: 1, tokens: 80, ..Figures::default() }]);
+    assert_eq!(counted, [AgentStats { agent_name, runs: 1, tokens: 80, ..AgentStats::default() }]);
 }
 
-pub(crate) async fn counts_that_nobody_believes_spoil_no_sum(test: &TestStore) {
+pub(crate) async fn implausible_token_counts_are_capped(test: &TestStore) {
     for _ in 0..2 {
         let tokens = Tokens { input: u64::MAX, output: u64::MAX };
-        ended(test, "writer", completed(Box::new(Receipt { tokens, ..Receipt::default() }))).await;
+        run_to_end(test, "writer", completed(Box::new(Receipt { tokens, ..Receipt::default() }))).await;
     }
-    assert_eq!(figures(test, FiguresFilter::default()).await[0].tokens, 4_000_000_000_000);
+    assert_eq!(stats(test, StatsFilter::default()).await[0].tokens, 4_000_000_000_000);
 }
 
-pub(crate) async fn milestones_have_places_and_few_bodies(test: &TestStore) {
+pub(crate) async fn milestones_have_positions_and_selected_bodies(test: &TestStore) {
     test.submit("parent").await;
     let parent = test.claim().await;
     test.delegate(&parent, "writer", ExecutionMode::AsyncPoll).await;
     let fence = test.claim().await.fence;
     let (errors, consequence) = (vec!["$: no".to_owned()], "retry 1 of 3".to_owned());
-    let noted = EventBody::ValidationFailed { errors, consequence, cause: None };
-    test.append(&fence, 1, vec![message("draft"), noted]).await.unwrap();
+    let failed_validation = EventBody::ValidationFailed { errors, consequence, cause: None };
+    test.append(&fence, 1, vec![message("draft"), failed_validation]).await.unwrap();
     test.finish(&fence, 2, completed(receipt(&["small"], 1, 0))).await.unwrap();
 
-    // PostgreSQL shows it when nobody's older transaction can add anything before it.
+    // PostgreSQL shows the event when no older transaction can add events before it.
     let is_ended = || async {
-        let told = test.store.milestones(Position::default(), 100).await.unwrap();
-        told.last().is_some_and(|last| last.event.body.contains("run_completed"))
+        let milestones = test.store.milestones(Position::default(), 100).await.unwrap();
+        milestones.last().is_some_and(|last| last.event.body.contains("run_completed"))
     };
-    until("the end is told", is_ended).await;
+    until("the end is visible", is_ended).await;
     let all = test.store.all_events(Position::default(), 100).await.unwrap();
-    let told = test.store.milestones(Position::default(), 100).await.unwrap();
-    let place = |milestone: &Milestone| (milestone.event.position, milestone.event.seq);
-    let places: Vec<_> = told.iter().map(place).collect();
-    assert_eq!(places, all.iter().map(|event| (event.position, event.seq)).collect::<Vec<_>>());
-    let wanted: Vec<_> = told.iter().filter(|milestone| milestone.run.is_some()).collect();
+    let milestones = test.store.milestones(Position::default(), 100).await.unwrap();
+    let position = |milestone: &Milestone| (milestone.event.position, milestone.event.seq);
+    let positions: Vec<_> = milestones.iter().map(position).collect();
+    assert_eq!(positions, all.iter().map(|event| (event.position, event.seq)).collect::<Vec<_>>());
+    let with_body: Vec<_> = milestones.iter().filter(|milestone| milestone.run.is_some()).collect();
     let begins = |kind: &str| format!("{{\"event_type\":\"{kind}\"");
-    assert!(wanted[0].event.body.starts_with(&begins("validation_failed")), "{wanted:?}");
-    assert!(wanted[1].event.body.starts_with(&begins("run_completed")), "{wanted:?}");
-    assert_eq!(wanted.len(), 2);
-    assert!(told.iter().all(|milestone| milestone.run.is_some() || milestone.event.body.is_empty()));
-    let facts = wanted[1].run.clone().unwrap();
+    assert!(with_body[0].event.body.starts_with(&begins("validation_failed")), "{with_body:?}");
+    assert!(with_body[1].event.body.starts_with(&begins("run_completed")), "{with_body:?}");
+    assert_eq!(with_body.len(), 2);
+    assert!(milestones.iter().all(|milestone| milestone.run.is_some() || milestone.event.body.is_empty()));
+    let facts = with_body[1].run.clone().unwrap();
     assert!(facts.duration_ms.is_some());
     let expected = RunFacts {
         agent_name: "writer".to_owned(),
@@ -165,6 +165,6 @@ pub(crate) async fn milestones_have_places_and_few_bodies(test: &TestStore) {
         ..RunFacts::default()
     };
     assert_eq!(facts, expected);
-    let rest = test.store.milestones(told[2].event.position, 2).await.unwrap();
-    assert_eq!(rest, told[3..5]);
+    let rest = test.store.milestones(milestones[2].event.position, 2).await.unwrap();
+    assert_eq!(rest, milestones[3..5]);
 }

@@ -1,4 +1,4 @@
-//! What is kept, and for how long.
+//! Retention, deletion, and the registry, token and runner tables.
 
 use serde_json::json;
 use slipform_store::{Error, Idempotency, NewRun, RegistryKind, Retention, RunnerRecord, TokenRecord};
@@ -8,14 +8,14 @@ use crate::test_store::{TestStore, follow_up, runner, success, task, until};
 
 const CALLBACK: ExecutionMode = ExecutionMode::AsyncCallback;
 
-pub(crate) async fn old_sessions_are_forgotten(test: &TestStore) {
+pub(crate) async fn sessions_beyond_age_limit_are_deleted(test: &TestStore) {
     let ended = test.submit("writer").await;
     test.complete_next("done").await;
     let open = test.submit("writer").await;
     let long = Retention { age_ms_max: Some(600_000), sessions_max: None };
     assert_eq!(test.store.retain(long).await.unwrap(), 0);
     assert_eq!(test.store.retain(Retention::default()).await.unwrap(), 0);
-    until("it is older than no time at all", || async {
+    until("the session is older than 0 ms", || async {
         let none = Retention { age_ms_max: Some(0), sessions_max: None };
         test.store.retain(none).await.unwrap() == 1
     })
@@ -25,16 +25,16 @@ pub(crate) async fn old_sessions_are_forgotten(test: &TestStore) {
     assert!(test.store.session(&open.session_id).await.unwrap().is_some());
 }
 
-pub(crate) async fn the_oldest_sessions_go_first(test: &TestStore) {
+pub(crate) async fn oldest_sessions_beyond_count_limit_are_deleted(test: &TestStore) {
     let mut sessions = Vec::new();
     for _ in 0..5 {
         sessions.push(test.submit("writer").await.session_id);
         let now = test.complete_next("done").await.session_id;
-        // Two that ended in the same millisecond are equally old.
+        // Sessions that end in the same millisecond are equally old, so wait for the clock to advance.
         let at = test.store.session(&now).await.unwrap().unwrap().updated_at;
-        until("time goes by", || async {
+        until("the database's clock advances", || async {
             test.store.add(RegistryKind::Schemas, "clock", "{}").await.unwrap();
-            let now = test.store.named_one(RegistryKind::Schemas, "clock").await.unwrap().unwrap().created_at;
+            let now = test.store.entry(RegistryKind::Schemas, "clock").await.unwrap().unwrap().created_at;
             test.store.remove(RegistryKind::Schemas, "clock").await.unwrap();
             now > at
         })
@@ -49,7 +49,7 @@ pub(crate) async fn the_oldest_sessions_go_first(test: &TestStore) {
     assert_eq!(test.store.retain(two).await.unwrap(), 0);
 }
 
-pub(crate) async fn a_family_is_kept_while_anyone_works(test: &TestStore) {
+pub(crate) async fn session_tree_with_active_run_is_retained(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     test.delegate(&parent, "reader", ExecutionMode::AsyncPoll).await;
@@ -61,7 +61,7 @@ pub(crate) async fn a_family_is_kept_while_anyone_works(test: &TestStore) {
     assert_eq!(test.store.retain(none).await.unwrap(), 2);
 }
 
-pub(crate) async fn a_session_is_deleted_with_its_children(test: &TestStore) {
+pub(crate) async fn deleting_a_session_deletes_its_children(test: &TestStore) {
     let key = Some(Idempotency { key: "key".to_owned(), body_hash: "hash".to_owned() });
     let keyed = NewRun { idempotency: key, ..task("writer") };
     let submitted = test.store.submit(keyed.clone()).await.unwrap().unwrap();
@@ -82,11 +82,11 @@ pub(crate) async fn a_session_is_deleted_with_its_children(test: &TestStore) {
     }
     assert!(test.store.session(&bystander.session_id).await.unwrap().is_some());
     let again = test.store.submit(keyed).await.unwrap().unwrap();
-    assert!(!again.is_repeated, "its key is free");
+    assert!(!again.is_repeated, "its idempotency key is free again");
     assert!(test.store.submit(follow_up("reader", &started.session_id, true)).await.unwrap().is_err());
 }
 
-pub(crate) async fn a_session_is_kept_until_its_end_is_heard_of(test: &TestStore) {
+pub(crate) async fn session_with_undelivered_result_is_not_deleted(test: &TestStore) {
     let submitted = test.submit("writer").await;
     let parent = test.claim().await;
     let mut ended = Vec::new();
@@ -99,33 +99,37 @@ pub(crate) async fn a_session_is_kept_until_its_end_is_heard_of(test: &TestStore
         assert_eq!(refused, Some(Err(submitted.run_id.clone())), "{session}");
     }
     test.store.park(parent.fence).await.unwrap().unwrap();
-    assert_eq!(test.store.delete_session(&ended[0]).await.unwrap(), Some(Ok(())), "it was told");
+    assert_eq!(test.store.delete_session(&ended[0]).await.unwrap(), Some(Ok(())), "its result was delivered");
     test.complete_next("all done").await;
-    assert_eq!(test.store.delete_session(&ended[1]).await.unwrap(), Some(Ok(())), "it has called back");
+    assert_eq!(
+        test.store.delete_session(&ended[1]).await.unwrap(),
+        Some(Ok(())),
+        "its callback has started a run"
+    );
     assert_eq!(test.complete_next("called back").await.session_id, submitted.session_id);
 }
 
-pub(crate) async fn shelves_keep_what_they_get(test: &TestStore) {
+pub(crate) async fn registry_adds_replaces_and_removes_entries(test: &TestStore) {
     let store = &test.store;
     assert!(store.add(RegistryKind::Agents, "b", r#"{"z": 1, "a": 2}"#).await.unwrap());
     assert!(store.add(RegistryKind::Agents, "a", "{}").await.unwrap());
     assert!(store.add(RegistryKind::Schemas, "b", "true").await.unwrap());
     assert!(!store.add(RegistryKind::Agents, "b", "{}").await.unwrap(), "the name is taken");
-    let named = store.named(RegistryKind::Agents).await.unwrap();
+    let named = store.entries(RegistryKind::Agents).await.unwrap();
     assert_eq!(named.iter().map(|named| named.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(named[1].text, r#"{"z": 1, "a": 2}"#);
     assert!(store.replace(RegistryKind::Agents, "b", "[]").await.unwrap());
     assert!(!store.replace(RegistryKind::Agents, "c", "[]").await.unwrap());
-    let one = store.named_one(RegistryKind::Agents, "b").await.unwrap().unwrap();
+    let one = store.entry(RegistryKind::Agents, "b").await.unwrap().unwrap();
     assert_eq!((one.text.as_str(), one.created_at), ("[]", named[1].created_at));
     assert!(one.updated_at >= one.created_at);
     assert!(store.remove(RegistryKind::Agents, "b").await.unwrap());
     assert!(!store.remove(RegistryKind::Agents, "b").await.unwrap());
-    assert!(store.named_one(RegistryKind::Agents, "b").await.unwrap().is_none());
-    assert_eq!(store.named(RegistryKind::Schemas).await.unwrap().len(), 1);
+    assert!(store.entry(RegistryKind::Agents, "b").await.unwrap().is_none());
+    assert_eq!(store.entries(RegistryKind::Schemas).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn tokens_are_kept_and_revoked(test: &TestStore) {
+pub(crate) async fn tokens_are_stored_and_revoked(test: &TestStore) {
     let token = |id: &str| TokenRecord {
         token_id: id.to_owned(),
         name: "laptop".to_owned(),
@@ -137,17 +141,17 @@ pub(crate) async fn tokens_are_kept_and_revoked(test: &TestStore) {
         test.store.add_token(token(id)).await.unwrap();
     }
     let again = test.store.add_token(token("z")).await;
-    assert!(matches!(again, Err(Error::Invalid(_))), "no time makes it another one: {again:?}");
+    assert!(matches!(again, Err(Error::Invalid(_))), "a duplicate id is refused: {again:?}");
     let tokens = test.store.tokens().await.unwrap();
     assert_eq!(tokens.iter().map(|token| token.token_id.as_str()).collect::<Vec<_>>(), ["z", "a"]);
     assert_eq!((tokens[0].hash.as_str(), tokens[0].scope.as_str()), ("hash of z", "admin"));
-    assert!(tokens[0].created_at > 0, "the database's clock says when");
+    assert!(tokens[0].created_at > 0, "the database sets the time");
     assert!(test.store.revoke_token("z").await.unwrap());
     assert!(!test.store.revoke_token("z").await.unwrap());
     assert_eq!(test.store.tokens().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn runners_are_heard_of(test: &TestStore) {
+pub(crate) async fn runners_are_registered_and_seen(test: &TestStore) {
     let runner = RunnerRecord { slots: 4, details: json!({"version": "1"}), ..runner("runner") };
     test.store.register(runner.clone()).await.unwrap();
     test.store.register(RunnerRecord { slots: 5, ..runner }).await.unwrap();

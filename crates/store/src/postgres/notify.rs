@@ -1,0 +1,100 @@
+//! Notifies other processes of commits with `LISTEN` and `NOTIFY`.
+//!
+//! Notifications are hints: they are sent after the commit, because `NOTIFY` inside a transaction serializes
+//! all commits. Subscribers poll every second as well, so a lost notification only delays them.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipform_types::with_hex;
+use tokio::sync::{Notify, watch};
+use tokio::time::{interval, sleep, timeout};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+
+use super::pool::CONNECT_TIMEOUT;
+use crate::error::Error;
+
+/// Collects the notifications of several commits into one.
+const SEND_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Interval of unconditional notifications, because hints can be lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// First and maximum delay before reconnecting.
+const BACK_OFF: Duration = Duration::from_millis(100);
+const BACK_OFF_MAX: Duration = Duration::from_secs(5);
+
+/// Returns a random id, by which this store recognizes its own notifications.
+pub(crate) fn sender_id() -> Result<String, Error> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Unavailable(format!("the system's random number generator failed: {error}")))?;
+    Ok(with_hex("", &bytes))
+}
+
+/// Forwards notifications of other processes to subscribers, forever.
+pub(crate) async fn listen(config: Config, sender_id: String, notifications: Arc<watch::Sender<u64>>) {
+    let notify_subscribers = || notifications.send_modify(|number| *number += 1);
+    let ticking = async {
+        let mut interval = interval(POLL_INTERVAL);
+        loop {
+            interval.tick().await;
+            notify_subscribers();
+        }
+    };
+    let listening = async {
+        let mut back_off = BACK_OFF;
+        loop {
+            if listen_once(&config, &sender_id, &notify_subscribers).await {
+                back_off = BACK_OFF;
+            }
+            sleep(back_off).await;
+            back_off = (back_off * 2).min(BACK_OFF_MAX);
+        }
+    };
+    tokio::join!(ticking, listening);
+}
+
+/// Listens until the connection is lost. Returns whether it had been established.
+async fn listen_once(config: &Config, sender_id: &str, notify_subscribers: &impl Fn()) -> bool {
+    let Ok(Ok((client, mut connection))) = timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await else {
+        return false;
+    };
+    let forward = async {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(hint) = message
+                && hint.payload() != sender_id
+            {
+                notify_subscribers();
+            }
+        }
+    };
+    let (asked, ()) = tokio::join!(client.batch_execute("LISTEN slipform"), forward);
+    asked.is_ok()
+}
+
+/// Sends a notification after each wake-up, forever.
+pub(crate) async fn send(config: Config, sender_id: String, wake: Arc<Notify>) {
+    let sql = format!("NOTIFY slipform, '{sender_id}'");
+    let mut client: Option<Client> = None;
+    loop {
+        wake.notified().await;
+        sleep(SEND_INTERVAL).await;
+        let current = match client.take().filter(|client| !client.is_closed()) {
+            Some(client) => Some(client),
+            None => connect(&config).await,
+        };
+        if let Some(current) = current
+            && let Ok(Ok(())) = timeout(CONNECT_TIMEOUT, current.batch_execute(&sql)).await
+        {
+            client = Some(current);
+        }
+    }
+}
+
+async fn connect(config: &Config) -> Option<Client> {
+    let (client, connection) = timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await.ok()?.ok()?;
+    tokio::spawn(connection);
+    Some(client)
+}
