@@ -7,37 +7,37 @@ use utoipa::ToSchema;
 
 use crate::openapi::{JsonSchemaDocument, OptionsSchema};
 
-/// A text that is to be held against a schema.
+/// A text to extract JSON from and validate.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckRequest {
-    /// The text.
+    /// The text, for example a model's reply.
     pub text: String,
-    /// The JSON Schema; anything goes where there is none.
+    /// The JSON Schema. Without a schema, any JSON is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<JsonSchemaDocument>)]
     pub schema: Option<Value>,
-    /// The same by name.
+    /// Name of a registered schema, instead of `schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_name: Option<String>,
-    /// How strictly.
+    /// Extraction and validation options. The mode defaults to `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<OptionsSchema>)]
     pub options: Option<OptionsPatch>,
 }
 
-/// What was found in a text.
+/// The JSON found in a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
-    /// Whether it satisfies the schema, and where that is the universal response the rules beyond it.
+    /// Whether the JSON satisfies the schema and, for universal responses, the extra rules.
     pub valid: bool,
-    /// Whether there was any JSON.
+    /// Whether the text contains JSON.
     pub found: bool,
-    /// The JSON, or the best candidate.
+    /// The JSON, or the best candidate if it is invalid; null if none was found.
     pub value: Option<Value>,
-    /// What is wrong with it, as `$.path: message`.
+    /// Violations, as `$.path: message`.
     pub errors: Vec<String>,
-    /// What was changed.
+    /// Repairs made to the JSON, as `{kind, pointer, from, to}`.
     #[schema(value_type = Vec<Object>)]
     pub repairs: Vec<Value>,
 }

@@ -1,4 +1,4 @@
-//! A client of the API.
+//! An HTTP client for the API.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use crate::runner::{
     HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
 
-/// How long a connection may take.
+/// Time limit for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an answer may take, beyond what it was asked to wait.
+/// Time limit for a response, in addition to the requested wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a coordinator is.
+/// The address and token of a coordinator.
 #[derive(Clone)]
 pub struct Connection {
-    /// Its address, `http://127.0.0.1:8765`.
+    /// Base URL, such as `http://127.0.0.1:8765`.
     pub url: String,
-    /// The token to show.
+    /// API token, sent as a bearer token.
     pub token: Option<String>,
 }
 
-/// Tokens stay out of what is printed.
+/// Hides the token.
 impl std::fmt::Debug for Connection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let token = self.token.as_ref().map(|_| "…");
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// A coordinator, over HTTP.
+/// Calls a coordinator over HTTP.
 #[derive(Debug, Clone)]
 pub struct Client {
     base: Url,
@@ -46,22 +46,22 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for a coordinator. Nothing is sent yet.
+    /// Creates a client without connecting.
     ///
     /// # Errors
-    /// When the address is not one.
+    /// Returns `InvalidRequest` if the URL is not an HTTP or HTTPS URL.
     pub fn new(connection: &Connection) -> Result<Client, Error> {
         let invalid = |reason: String| {
-            let message = format!("'{}' is not the address of a coordinator: {reason}", connection.url);
+            let message = format!("invalid coordinator URL `{}`: {reason}", connection.url);
             Error::new(Code::InvalidRequest, message)
         };
         let mut text = connection.url.trim().trim_end_matches('/').to_owned();
         text.push('/');
-        let base = Url::parse(&text).map_err(|error| invalid(format!("{error}; write http://HOST:PORT")))?;
+        let base = Url::parse(&text).map_err(|error| invalid(format!("{error}; use http://HOST:PORT")))?;
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(invalid("write http://HOST:PORT or https://HOST:PORT".to_owned()));
+            return Err(invalid("use http://HOST:PORT or https://HOST:PORT".to_owned()));
         }
-        // Whoever came first has installed a provider; that one does as well.
+        // Fails if a provider is already installed, which works as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -72,43 +72,43 @@ impl Client {
         Ok(Client { base, token: connection.token.clone(), named_by: None, http })
     }
 
-    /// The same, and says where its address comes from when nobody answers: whoever forgot that a variable is set looks
-    /// for the fault elsewhere.
+    /// Names the environment variable that set the URL in "cannot reach" errors, because users forget that it
+    /// is set.
     #[must_use]
     pub fn named_by(self, variable: &'static str) -> Client {
         Client { named_by: Some(variable), ..self }
     }
 
-    /// The host and the port that it connects to.
+    /// Returns the host and port of the URL.
     pub fn host_and_port(&self) -> Option<(&str, u16)> {
         Some((self.base.host_str()?, self.base.port_or_known_default()?))
     }
 
-    /// The coordinator's address.
+    /// Returns the URL without a trailing slash.
     pub fn address(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Asks for something.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// When it is refused, or nobody answers.
+    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         self.send(self.request(Method::GET, path)?, ANSWER_TIMEOUT).await
     }
 
-    /// Sends something.
+    /// Sends a POST request with a JSON body.
     ///
     /// # Errors
-    /// When it is refused, or nobody answers.
+    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
         self.send(self.request(Method::POST, path)?.json_body(body), ANSWER_TIMEOUT).await
     }
 
-    /// Sends something, and gives the answer more time.
+    /// Sends a POST request and allows `wait` in addition to the usual response time.
     ///
     /// # Errors
-    /// When it is refused, or nobody answers.
+    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
     pub async fn post_and_wait<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -118,33 +118,34 @@ impl Client {
         self.send(self.request(Method::POST, path)?.json_body(body), ANSWER_TIMEOUT + wait).await
     }
 
-    /// Takes something away.
+    /// Sends a DELETE request.
     ///
     /// # Errors
-    /// When it is refused, or nobody answers.
+    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
     pub async fn delete(&self, path: &str) -> Result<(), Error> {
         self.send::<Value>(self.request(Method::DELETE, path)?, ANSWER_TIMEOUT).await.map(|_| ())
     }
 
-    /// A stream of server-sent events, from after `last` on.
+    /// Opens a stream of server-sent events after the event id `last`.
     ///
     /// # Errors
-    /// When it is refused, or nobody answers.
+    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
     pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<EventStream, Error> {
         let mut request = self.request(Method::GET, path)?.header("accept", "text/event-stream");
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        match response.status().is_success() {
-            true => Ok(EventStream { response, text: Vec::new() }),
-            false => Err(refusal(response).await),
+        if response.status().is_success() {
+            Ok(EventStream { response, text: Vec::new() })
+        } else {
+            Err(error_of(response).await)
         }
     }
 
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Error> {
         let url = self.base.join(path.trim_start_matches('/')).map_err(|error| {
-            Error::new(Code::InvalidRequest, format!("'{path}' is no address of the API: {error}"))
+            Error::new(Code::InvalidRequest, format!("invalid API path `{path}`: {error}"))
         })?;
         let request = self.http.request(method, url);
         Ok(match &self.token {
@@ -156,13 +157,13 @@ impl Client {
     async fn send<T: DeserializeOwned>(&self, request: RequestBuilder, limit: Duration) -> Result<T, Error> {
         let response = request.timeout(limit).send().await.map_err(|error| self.unreachable(&error))?;
         if !response.status().is_success() {
-            return Err(refusal(response).await);
+            return Err(error_of(response).await);
         }
         let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         let bytes: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
         serde_json::from_slice(bytes).map_err(|error| {
             let message =
-                format!("the coordinator at {} answers what is not understood: {error}", self.address());
+                format!("cannot parse the response of the coordinator at {}: {error}", self.address());
             Error::new(Code::Internal, message)
         })
     }
@@ -174,15 +175,15 @@ impl Client {
             reason = cause.to_string();
             source = cause.source();
         }
-        let mut message = format!("the coordinator at {} cannot be reached: {reason}", self.address());
+        let mut message = format!("cannot reach the coordinator at {}: {reason}", self.address());
         if let Some(variable) = self.named_by {
-            message.push_str(&format!("; {variable} names it"));
+            message.push_str(&format!("; the URL comes from {variable}"));
         }
         Error::new(Code::Unavailable, message)
     }
 }
 
-/// The longest line of a stream; beyond it the stream is something else.
+/// Maximum length of a line. A longer line ends the stream, because it cannot be an event.
 const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A stream of server-sent events.
@@ -193,7 +194,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// The data of the next event; none where the stream has ended, or broke.
+    /// Returns the data of the next event, or `None` when the stream ends or breaks.
     pub async fn next(&mut self) -> Option<String> {
         loop {
             while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
@@ -217,14 +218,14 @@ trait JsonBody {
 
 impl JsonBody for RequestBuilder {
     fn json_body(self, body: &impl Serialize) -> RequestBuilder {
-        // What is sent are our own shapes, which are all JSON.
+        // Bodies are types of this crate, and all of them serialize.
         let text = serde_json::to_vec(body).unwrap_or_default();
         self.header("content-type", "application/json").body(text)
     }
 }
 
-/// The refusal that a response is.
-async fn refusal(response: reqwest::Response) -> Error {
+/// Converts an error response.
+async fn error_of(response: reqwest::Response) -> Error {
     let status = response.status().as_u16();
     let bytes = response.bytes().await.unwrap_or_default();
     match serde_json::from_slice::<ErrorBody>(&bytes) {
@@ -232,14 +233,14 @@ async fn refusal(response: reqwest::Response) -> Error {
         Err(_) => {
             let code = if status >= 500 { Code::Unavailable } else { Code::InvalidRequest };
             let text: String = String::from_utf8_lossy(&bytes).chars().take(200).collect();
-            Error::new(code, format!("the server answers {status}, and not as a coordinator does: {text}"))
+            Error::new(code, format!("HTTP {status} from a server that is not a coordinator: {text}"))
         }
     }
 }
 
 impl RunnerApi for Client {
-    fn register<'a>(&'a self, registration_request: &'a RegisterRequest) -> Answer<'a, Registered> {
-        Box::pin(self.post("runner/register", registration_request))
+    fn register<'a>(&'a self, request: &'a RegisterRequest) -> Answer<'a, Registered> {
+        Box::pin(self.post("runner/register", request))
     }
 
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {

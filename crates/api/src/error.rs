@@ -1,33 +1,33 @@
-//! Refusals.
+//! API errors.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// What went wrong, for programs.
+/// Machine-readable error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Code {
-    /// The request is not one.
+    /// The request is malformed.
     InvalidRequest,
-    /// A token is needed, or is not known.
+    /// The token is missing, unknown or revoked.
     Unauthorized,
-    /// The token may not do this, or the request comes from where it may not.
+    /// The token's scope does not allow the request, or the request comes from a foreign host or origin.
     Forbidden,
-    /// There is no such agent.
+    /// No agent has this name.
     AgentNotFound,
-    /// There is no such schema.
+    /// No schema has this name.
     SchemaNotFound,
-    /// There is no such session.
+    /// No session has this id.
     SessionNotFound,
-    /// There is no such run.
+    /// No run has this id.
     RunNotFound,
-    /// There is nothing at this address.
+    /// No route has this path.
     NotFound,
-    /// The name is taken.
+    /// An agent of this name exists.
     AgentExists,
-    /// The name is taken.
+    /// A schema of this name exists.
     SchemaExists,
-    /// The agent has an output schema of its own.
+    /// The agent has its own output schema, which a request cannot override.
     OutputSchemaConflict,
     /// The session has a run that has not ended.
     SessionBusy,
@@ -35,36 +35,36 @@ pub enum Code {
     NotResumable,
     /// The run has not ended.
     NotFinished,
-    /// The attempt is not the run's latest.
+    /// The attempt is not the run's latest, or its lease has expired.
     StaleAttempt,
-    /// The key was used for something else.
+    /// The idempotency key belongs to a request with another body.
     IdempotencyConflict,
-    /// A file says what it is; change the file.
+    /// The agent or schema is defined by a file or shipped with the program, so the API cannot change it.
     ManagedByFile,
-    /// The address takes other methods.
+    /// The path exists, but not for this method.
     MethodNotAllowed,
-    /// The body is too long.
+    /// The body exceeds the size limit.
     PayloadTooLarge,
-    /// The body is not JSON.
+    /// The content type is not `application/json`.
     UnsupportedMediaType,
-    /// The schema cannot be used.
+    /// The schema does not compile.
     InvalidSchema,
-    /// The agent does not take these parameters.
+    /// The parameters do not satisfy the agent's parameters schema.
     InvalidParameters,
-    /// The agent cannot be used.
+    /// The blueprint is invalid.
     InvalidAgent,
     /// The result does not satisfy its contract.
     InvalidResult,
-    /// Too much at once; try again later.
+    /// Too many requests; retry later.
     RateLimited,
-    /// A fault of ours.
+    /// A bug or a corrupt database; the server's log has details.
     Internal,
-    /// The database does not answer, or the server is going down; try again later.
+    /// The database is unavailable or the server is shutting down; retry later.
     Unavailable,
 }
 
 impl Code {
-    /// The status code that goes with it.
+    /// Returns the HTTP status.
     pub fn status(self) -> u16 {
         use Code::*;
         match self {
@@ -84,37 +84,37 @@ impl Code {
         }
     }
 
-    /// Whether asking again later may help.
+    /// Whether the same request may succeed later.
     pub fn is_passing(self) -> bool {
         matches!(self, Code::RateLimited | Code::Unavailable)
     }
 }
 
-/// A refusal.
+/// An error of the API.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What went wrong, for programs.
+    /// The code, for programs.
     pub code: Code,
-    /// The same for people: what, where, and what to do.
+    /// The explanation, for people: what happened, where, and what to do.
     pub message: String,
-    /// Whatever else a program may need.
+    /// Data that depends on the code, such as `validation_errors`.
     pub details: Option<Value>,
 }
 
 impl Error {
-    /// A refusal without details.
+    /// Creates an error without details.
     pub fn new(code: Code, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), details: None }
     }
 
-    /// The same with details.
+    /// Sets the details.
     #[must_use]
     pub fn with(self, details: Value) -> Error {
         Error { details: Some(details), ..self }
     }
 
-    /// The same as it is sent.
+    /// Returns the JSON body of the error response.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
             error: self.code,
@@ -125,16 +125,16 @@ impl Error {
     }
 }
 
-/// A refusal as it is sent.
+/// JSON body of every error response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// What went wrong, for programs.
+    /// Machine-readable error code.
     pub error: Code,
-    /// The same for people.
+    /// Explanation for people.
     pub message: String,
-    /// Whatever else a program may need.
+    /// Data that depends on the code, such as `validation_errors`; null for most codes.
     pub details: Option<Value>,
-    /// The status code of the answer.
+    /// HTTP status of the response.
     pub status_code: u16,
 }
 

@@ -1,12 +1,27 @@
-//! The wire: what the API takes and answers, its error codes, and a client that speaks it.
+//! The HTTP API: wire types, error codes, their OpenAPI description, and a client.
 //!
-//! - Shapes: [`RunRequest`], [`RunView`], [`SessionView`], [`ResultView`] and their like, one file a subject. Their
-//!   description for other languages is generated from them (`openapi.json`).
-//! - [`Error`] is every refusal: a [`Code`] for programs, words for people.
-//! - [`RunnerApi`] is what runners say to a coordinator. [`Client`] says it over HTTP; a coordinator in the same
-//!   process implements it itself.
+//! Modules, in reading order:
+//! - `run`: [`RunRequest`], [`RunView`] and the results of runs.
+//! - `session`: sessions, their journals and [`ResultView`].
+//! - `registry`: agents and schemas.
+//! - `check`: extraction and validation without a model.
+//! - `operations`: health, runners, backends and statistics.
+//! - `runner`: [`RunnerApi`], the trait through which runners call a coordinator, and its messages.
+//! - `error`: [`Error`] with its [`Code`].
+//! - `client`: [`Client`], which implements [`RunnerApi`] over HTTP.
+//! - `openapi`: schemas for types of `slipform-types`, for `openapi.json`.
 //!
-//! Not in here: what the verbs do (`slipform-coordinator`), and what runs are made of (`slipform-types`).
+//! ```
+//! use slipform_api::{Client, Connection};
+//!
+//! let connection = Connection { url: "http://127.0.0.1:8765/".to_owned(), token: None };
+//! let client = Client::new(&connection)?;
+//! assert_eq!(client.address(), "http://127.0.0.1:8765");
+//! # Ok::<(), slipform_api::Error>(())
+//! ```
+//!
+//! Not in this crate: the operations behind the API (`slipform-coordinator`), and ids, events and contracts
+//! (`slipform-types`).
 
 mod check;
 mod client;
@@ -25,7 +40,7 @@ pub use openapi::{
     AgentSchema, EventBodySchema, EventSchema, EventTypeName, ExecutionModeName, JsonSchemaDocument,
     OptionsSchema, RunIdText, RunStatusName, RunTypeName, SessionIdText,
 };
-pub use operations::{AgentsTrouble, BackendView, Health, Readiness, RunnerView, StatsRow};
+pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsRow};
 pub use registry::{AgentView, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
 pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, WaitQuery};
 pub use runner::{

@@ -1,65 +1,64 @@
-//! Words of `slipform-types`, described for other languages. That crate knows nothing of descriptions; a test holds
-//! these to it.
+//! OpenAPI schemas for types of `slipform-types`, which does not depend on OpenAPI. Tests compare both.
 
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The id of a run.
+/// Id of a run.
 #[derive(Debug, ToSchema)]
 #[schema(as = RunId, value_type = String, pattern = "^run_[0-9a-f]{12}$", examples("run_0123456789ab"))]
 pub struct RunIdText(pub String);
 
-/// The id of a session.
+/// Id of a session.
 #[derive(Debug, ToSchema)]
 #[schema(as = SessionId, value_type = String, pattern = "^ses_[0-9a-f]{12}$", examples("ses_0123456789ab"))]
 pub struct SessionIdText(pub String);
 
-/// How a run stands.
+/// Status of a run.
 #[derive(Debug, ToSchema)]
 #[schema(as = RunStatus, rename_all = "snake_case")]
 pub enum RunStatusName {
-    /// It waits for a runner.
+    /// In the queue, or queued behind another run of its session.
     Pending,
-    /// A runner has it.
+    /// Claimed by a runner that has not written yet.
     Claimed,
-    /// A runner works on it.
+    /// A runner is executing it.
     Running,
-    /// It waits for a child and holds no slot.
+    /// Parked until a child ends; holds no slot.
     Waiting,
-    /// It was asked to stop.
+    /// Asked to stop.
     Stopping,
-    /// It has a result.
+    /// Ended with a result.
     Completed,
-    /// It has none.
+    /// Ended without a result.
     Failed,
-    /// It was stopped.
+    /// Ended by a stop request.
     Stopped,
 }
 
-/// Whether a run begins a session or goes on with one.
+/// Whether a run starts a session or resumes one.
 #[derive(Debug, ToSchema)]
 #[schema(as = RunType, rename_all = "snake_case")]
 pub enum RunTypeName {
-    /// It begins one.
+    /// Starts a session.
     StartSession,
-    /// It goes on with one.
+    /// Resumes a session.
     ResumeSession,
 }
 
-/// How whoever starts a run learns of its end.
+/// The way in which the caller or parent learns of a run's end.
 #[derive(Debug, ToSchema)]
 #[schema(as = ExecutionMode, rename_all = "snake_case")]
 pub enum ExecutionModeName {
-    /// It waits.
+    /// The caller or parent waits for the end.
     Sync,
-    /// It asks.
+    /// The caller polls.
     AsyncPoll,
-    /// Its session is resumed.
+    /// The end starts a callback run in the parent session.
     AsyncCallback,
 }
 
-/// A JSON Schema: an object, or a boolean.
+/// A JSON Schema: an object or a boolean.
 #[derive(Debug)]
 pub struct JsonSchemaDocument;
 
@@ -76,108 +75,108 @@ impl ToSchema for JsonSchemaDocument {
     }
 }
 
-/// An agent, with the keys that its file would have; only the needed ones are described here.
+/// A blueprint, with the same keys as an agent file. Only the required keys are described here.
 #[derive(Debug, ToSchema)]
 #[schema(as = AgentRequest)]
 pub struct AgentSchema {
-    /// What it is called by.
+    /// Unique name of the agent.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$")]
     pub name: String,
 }
 
-/// How a result is held to its schema. What is not said is left to the agent and to the environment.
+/// Enforcement options. Omitted options come from the agent and the server's environment.
 #[derive(Debug, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = OutputSchemaOptions)]
 pub struct OptionsSchema {
-    /// Further model calls after the first, on each rung.
+    /// Model calls after the first one, per rung.
     #[schema(maximum = 4_294_967_295_u64)]
     pub max_retries: Option<u32>,
-    /// Whether JSON is looked for inside other text.
+    /// Whether to search for JSON inside other text.
     pub extract_json: Option<bool>,
-    /// Whether the reply must be JSON and nothing else.
+    /// Whether the reply must consist of JSON only.
     pub strict_json_only: Option<bool>,
-    /// Whether types may be coerced.
+    /// `lenient` allows type coercion.
     #[schema(pattern = "^(strict|lenient)$")]
     pub validation_mode: Option<String>,
-    /// How the model is asked.
+    /// Strategy for obtaining JSON from the model.
     #[schema(pattern = "^(auto|prompt|system_prompt|tool|native)$")]
     pub strategy: Option<String>,
-    /// How the model is asked again.
+    /// Whether a correction asks for the full document or for a patch.
     #[schema(pattern = "^(auto|full|patch)$")]
     pub correction: Option<String>,
-    /// How the schema is shown to the model.
+    /// Form of the schema in the prompt.
     #[schema(pattern = "^(auto|json|compact)$")]
     pub schema_form: Option<String>,
-    /// Whether results with placeholders are refused.
+    /// Whether to reject results that contain placeholders.
     pub reject_placeholders: Option<bool>,
 }
 
-/// An event without its envelope. What else it has depends on its type.
+/// An event without its envelope. Further keys depend on the type.
 #[derive(Debug, ToSchema)]
 #[schema(as = EventBody)]
 pub struct EventBodySchema {
-    /// What happened.
+    /// Type of the event.
     pub event_type: EventTypeName,
 }
 
-/// An event of a journal. What else it has depends on its type.
+/// An event of a journal. Further keys depend on the type.
 #[derive(Debug, ToSchema)]
 #[schema(as = Event)]
 pub struct EventSchema {
-    /// Its place in the session's journal, from 1 without gaps.
+    /// Number within the session's journal, from 1 without gaps.
     #[schema(minimum = 1)]
     pub seq: i64,
-    /// The session.
+    /// The session whose journal holds the event.
     pub session_id: SessionIdText,
-    /// The run.
+    /// The run that the event belongs to.
     pub run_id: RunIdText,
-    /// When it happened (RFC 3339, UTC).
+    /// When the event was written (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub timestamp: String,
-    /// What happened.
+    /// Type of the event.
     pub event_type: EventTypeName,
 }
 
-/// What happened.
+/// Type of an event.
 #[derive(Debug, ToSchema)]
 #[schema(as = EventType, rename_all = "snake_case")]
 pub enum EventTypeName {
-    /// A run was asked for.
+    /// A run became active.
     RunStart,
-    /// A runner began to work on it.
+    /// A runner started an attempt.
     AttemptStarted,
-    /// The tools of the agent cannot be had.
+    /// The agent's tools could not be prepared.
     ToolsFailed,
-    /// A model answered.
+    /// A model replied.
     Message,
-    /// A model gave no answer.
+    /// A model call failed.
     CallFailed,
     /// A tool is about to be called.
     PreTool,
-    /// A tool has answered.
+    /// A tool call has ended.
     PostTool,
-    /// Another agent began to work for this one.
+    /// A child run was started.
     ChildStarted,
-    /// Another agent has ended its work for this one.
+    /// A child run has ended.
     ChildCompleted,
-    /// It was looked whether files that a result names are there.
+    /// The paths in a result were checked.
     PathsChecked,
-    /// A task was taken apart.
+    /// An orchestrator planned its subtasks.
     PlanCreated,
-    /// An answer was scored.
+    /// A reply was scored for clarity.
     ClarityScored,
     /// A reply did not satisfy the contract.
     ValidationFailed,
-    /// The next tier goes on.
+    /// The run moved to the next tier.
     Escalated,
-    /// A runner was not heard of for too long.
+    /// The runner did not renew its lease in time.
     LeaseExpired,
-    /// The run's time is up.
+    /// The run reached its time limit.
     DeadlineReached,
-    /// Someone wants the run to stop.
+    /// A stop was requested.
     StopRequested,
-    /// There is a result.
+    /// The run has a result.
     Result,
     /// The run has ended.
     RunCompleted,
@@ -195,7 +194,8 @@ mod tests {
         serde_json::to_value(T::schema()).unwrap()
     }
 
-    /// Every described name is a word, and every word is described: the refusal of another one lists them all.
+    /// Compares the described names with those that serde accepts. Serde lists them in its error for an
+    /// unknown name.
     fn check_names<T: DeserializeOwned>(names: &Value, value: impl Fn(&Value) -> Value) {
         let refusal = serde_json::from_value::<T>(value(&json!("nothing"))).err().unwrap().to_string();
         let words: Vec<&str> = refusal.split('`').skip(1).step_by(2).skip(1).collect();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_described_as_they_are() {
+    fn enum_names_match_their_schemas() {
         check_names::<RunStatus>(&openapi::<RunStatusName>(), Value::clone);
         check_names::<RunType>(&openapi::<RunTypeName>(), Value::clone);
         check_names::<ExecutionMode>(&openapi::<ExecutionModeName>(), Value::clone);
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_ids() {
+    fn example_ids_are_valid() {
         let example = |schema: Value| schema["examples"][0].clone();
         assert!(serde_json::from_value::<RunId>(example(openapi::<RunIdText>())).is_ok());
         assert!(serde_json::from_value::<SessionId>(example(openapi::<SessionIdText>())).is_ok());
     }
 
     #[test]
-    fn options_are_described_as_they_are() {
+    fn option_names_match_their_schema() {
         let described = openapi::<OptionsSchema>();
         let refusal = serde_json::from_value::<OptionsPatch>(json!({"nothing": 1})).unwrap_err().to_string();
         let words: Vec<&str> = refusal.split('`').skip(1).step_by(2).skip(1).collect();

@@ -1,109 +1,108 @@
-//! Operations.
+//! Health, runners, backends and statistics.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Whether the process lives.
+/// Liveness of the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Always `ok`.
     pub status: String,
-    /// The program's version.
+    /// Version of the server.
     pub version: String,
 }
 
-/// Whether requests can be served.
+/// Readiness of the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Readiness {
-    /// Whether they can.
+    /// Whether the server accepts requests.
     pub ready: bool,
-    /// `ok`, or what is wrong with the database.
+    /// `ok`, or the database's error.
     pub database: String,
-    /// Whether the server is going down.
+    /// Whether the server is shutting down.
     pub draining: bool,
-    /// Runners that were heard of lately.
+    /// Number of runners seen in the last minute.
     pub runners: usize,
-    /// Agent and schema files that cannot be used.
-    pub files: Vec<AgentsTrouble>,
+    /// Agent and schema files with problems.
+    pub files: Vec<FileProblems>,
 }
 
-/// A file that cannot be used.
+/// An agent or schema file with problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct AgentsTrouble {
-    /// The agent or schema.
+pub struct FileProblems {
+    /// Name of the agent or schema; empty if a whole folder cannot be read.
     pub name: String,
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// What is wrong with it.
+    /// Messages that describe the problems.
     pub problems: Vec<String>,
-    /// Whether an earlier version is in force.
+    /// Whether a version of the agent or schema is in use, such as the last valid one.
     pub in_force: bool,
 }
 
-/// A runner.
+/// A runner seen in the last minute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunnerView {
-    /// Its id.
+    /// Assigned at the first registration.
     pub runner_id: String,
-    /// Its name.
+    /// Display name.
     pub name: String,
-    /// How many runs it works on at a time.
+    /// Maximum number of concurrent runs.
     pub slots: i64,
-    /// How many it works on now.
+    /// Number of current runs.
     pub working_on: i64,
-    /// What it said of itself.
+    /// Version and backends, as the runner reported them.
     #[schema(value_type = Object)]
     pub details: Value,
-    /// When it said registration_request.
+    /// When the runner last registered.
     pub registered_at: String,
-    /// When it was last heard of.
+    /// When the runner was last seen.
     pub seen_at: String,
 }
 
-/// A backend that runners have said they know. Keys and addresses stay with them.
+/// A backend that runners have reported. Keys and URLs stay on the runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BackendView {
-    /// Its name.
+    /// Name in the runner's configuration.
     pub name: String,
-    /// Its kind.
+    /// Protocol, such as `openai` or `embedded`.
     pub kind: String,
-    /// Its model.
+    /// Name of the model, if configured.
     pub model: Option<String>,
-    /// The runners that have it.
+    /// Ids of the runners that have this backend.
     pub runners: Vec<String>,
 }
 
-/// How an agent did on a backend.
+/// Statistics of one agent on one backend, over its ended runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatsRow {
-    /// The agent.
+    /// Name of the agent.
     pub agent_name: String,
-    /// The backend that its runs ended on; null where no model was asked, or the run ended without an account of it.
+    /// Backend of the runs' last model call; null for runs without a model call or a receipt.
     pub backend: Option<String>,
-    /// Its runs that have ended.
+    /// Ended runs.
     pub runs: i64,
-    /// Those with a result.
+    /// Runs that have a result.
     pub completed: i64,
-    /// The share of runs with a result, from 0 to 1.
+    /// Share of ended runs that have a result, from 0 to 1.
     pub success_rate: f64,
-    /// Those with a result that needed no retry and no other tier.
+    /// Completed runs without retries or escalations.
     pub first_pass: i64,
-    /// The share of results that needed no retry and no other tier, from 0 to 1; null where there is no result.
+    /// Share of completed runs without retries or escalations, from 0 to 1; null without completed runs.
     pub first_pass_rate: Option<f64>,
-    /// Model calls that repeated another for the contract.
+    /// Model calls repeated because a reply did not satisfy the contract.
     pub retries: i64,
-    /// Replies that were to call `submit_result` and did not.
+    /// Replies that should have called `submit_result` and did not.
     pub missing_submits: i64,
-    /// Steps from a tier to the next.
+    /// Moves to the next tier of the escalation ladder.
     pub escalations: i64,
-    /// Tokens that models read and wrote, for results and for failures.
+    /// Input and output tokens of all runs, including failed ones.
     pub tokens: i64,
-    /// What a result costs, failures included; null where there is no result.
+    /// Tokens per completed run, including the tokens of failed runs; null without completed runs.
     pub tokens_per_valid_result: Option<f64>,
-    /// How long half of the runs took at most, in milliseconds from the first claim to the end; null where nobody
-    /// claimed them.
+    /// Median duration from first claim to end, in milliseconds; null if no run was claimed.
     pub p50_ms: Option<i64>,
-    /// How long 95 of a hundred runs took at most.
+    /// 95th percentile of the same duration, in milliseconds.
     pub p95_ms: Option<i64>,
 }

@@ -9,28 +9,28 @@ use crate::openapi::JsonSchemaDocument;
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentView {
-    /// Its name.
+    /// Unique name.
     pub name: String,
-    /// Where it comes from: `api`, `file` or `shipped`.
+    /// `api`, `file` or `shipped`.
     pub source: String,
-    /// Its file, where it has one.
+    /// Path of the agent file; null for other sources.
     pub path: Option<String>,
-    /// What is wrong with the file, where the last good version is in force, or none is.
+    /// Problems in the file. The last valid version stays in use, if there was one.
     pub problems: Vec<String>,
-    /// The blueprint that is in force; null where the file never was right.
+    /// The blueprint in use; null if the file was never valid.
     #[schema(value_type = Option<Object>)]
     pub blueprint: Option<Value>,
-    /// When it was saved.
+    /// When the agent was saved; null for files and shipped agents.
     pub created_at: Option<String>,
-    /// When it was last changed.
+    /// When the agent was last changed; null for files and shipped agents.
     pub updated_at: Option<String>,
 }
 
-/// A schema that is to be registered.
+/// A schema to register.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SchemaRequest {
-    /// The name that it is asked for by.
+    /// Unique name.
     #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}$")]
     pub name: String,
     /// The JSON Schema.
@@ -38,7 +38,7 @@ pub struct SchemaRequest {
     pub schema: Value,
 }
 
-/// A schema that is to be checked.
+/// A schema to check.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ValidateSchemaRequest {
@@ -49,29 +49,29 @@ pub struct ValidateSchemaRequest {
 /// A registered schema.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SchemaView {
-    /// Its name.
+    /// Unique name.
     pub name: String,
-    /// Where it comes from: `api`, `file` or `shipped`.
+    /// `api`, `file` or `shipped`.
     pub source: String,
-    /// The JSON Schema, in its own key order; null where its file cannot be used.
+    /// The JSON Schema with its original key order; null if its file was never valid.
     pub schema: Value,
-    /// `sha256:` and the hash of its text.
+    /// `sha256:` and the hash of the schema's text; null if its file was never valid.
     pub hash: Option<String>,
-    /// What is wrong with it or its file.
+    /// Problems in the schema or its file.
     pub problems: Vec<String>,
-    /// When it was registered.
+    /// When the schema was registered; null for files and shipped schemas.
     pub created_at: Option<String>,
 }
 
-/// Whether something can be used.
+/// Result of checking a blueprint or a schema.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Verdict {
-    /// Whether it can.
+    /// Whether the blueprint or schema has no errors.
     pub valid: bool,
-    /// Why not: `{path, message}` each.
+    /// Errors, as `{path, message}`.
     #[schema(value_type = Vec<Object>)]
     pub errors: Vec<Value>,
-    /// What is odd about it.
+    /// Warnings of the linter.
     #[schema(value_type = Vec<Object>)]
     pub warnings: Vec<Value>,
 }

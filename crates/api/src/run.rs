@@ -11,62 +11,62 @@ use crate::openapi::{
 };
 use crate::session::SchemaValidation;
 
-/// A run that is asked for.
+/// A run to submit.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
-    /// Whether it begins a session or goes on with one.
+    /// `start_session` or `resume_session`.
     #[serde(rename = "type")]
     #[schema(value_type = RunTypeName)]
     pub run_type: RunType,
-    /// The agent; needed to begin a session.
+    /// Name of the agent; required for `start_session`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_name: Option<String>,
-    /// The session to go on with.
+    /// The session to resume; required for `resume_session`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SessionIdText>)]
     pub session_id: Option<SessionId>,
     /// Short for `parameters.prompt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// What the agent is given.
+    /// Parameters of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub parameters: Option<Value>,
-    /// The JSON Schema that the result has to satisfy.
+    /// JSON Schema that the result must satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<JsonSchemaDocument>)]
     pub output_schema: Option<Value>,
-    /// The same by the name of a registered schema.
+    /// Name of a registered schema, instead of `output_schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema_name: Option<String>,
-    /// How it is enforced.
+    /// Enforcement options.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<OptionsSchema>)]
     pub output_schema_options: Option<OptionsPatch>,
-    /// The session that the run works for.
+    /// The parent session, for child runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SessionIdText>)]
     pub parent_session_id: Option<SessionId>,
-    /// How whoever asks learns of its end.
+    /// Decides how the caller learns of the run's end.
     #[serde(default)]
     #[schema(value_type = ExecutionModeName)]
     pub execution_mode: ExecutionMode,
-    /// The folder that the agent works in, inside the runner's project.
+    /// Working folder, relative to the runner's project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_dir: Option<String>,
-    /// Whether the run waits its turn where its session is busy; it is refused otherwise.
+    /// Whether the run waits while its session is busy. Otherwise a busy session refuses it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queue: bool,
 }
 
 impl RunRequest {
-    /// A run that begins a session.
+    /// A request that starts a session.
     pub fn start(agent_name: String) -> RunRequest {
         RunRequest { agent_name: Some(agent_name), ..RunRequest::blank(RunType::StartSession) }
     }
 
-    /// A run that goes on with a session.
+    /// A request that resumes a session.
     pub fn resume(session_id: SessionId) -> RunRequest {
         RunRequest { session_id: Some(session_id), ..RunRequest::blank(RunType::ResumeSession) }
     }
@@ -89,7 +89,7 @@ impl RunRequest {
     }
 }
 
-/// Whether and how long to wait.
+/// Query parameters of `POST /runs`.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -100,133 +100,134 @@ pub struct WaitQuery {
     pub wait: Option<f64>,
 }
 
-/// A run that was taken on.
+/// An accepted run.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RunCreated {
-    /// Its id.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// Its session.
+    /// Id of its session.
     #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
-    /// How it stands.
+    /// `pending`, or the current status if an idempotency key repeats an earlier request.
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
 }
 
-/// A run as it stands, with what came of it.
+/// A run, with its result once it has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunView {
-    /// Its id.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// Its session.
+    /// Id of its session.
     #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
-    /// The agent.
+    /// Name of the agent.
     pub agent_name: String,
-    /// Whether it begins the session.
+    /// Whether the run started its session or resumed it.
     #[serde(rename = "type")]
     #[schema(value_type = RunTypeName)]
     pub run_type: RunType,
-    /// How it stands.
+    /// Current status.
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
-    /// What went wrong, if something did. Where the contract is the universal response, its `response` is one.
+    /// The error of a failed or stopped run. If the contract is the universal response, `response` holds one.
     #[schema(value_type = Option<Object>)]
     pub error: Option<Value>,
-    /// Model calls that repeated another for the contract.
+    /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
-    /// Claims by runners.
+    /// Number of claims by runners.
     pub attempts: i64,
-    /// What the result has to satisfy.
+    /// Contract that the result must satisfy; null without one.
     #[schema(value_type = Option<Object>)]
     pub contract: Option<Value>,
-    /// The runs that went on with it after its children had called back, oldest first. Left out where there are none.
+    /// Callback runs that continued this run after its children had ended, oldest first. Omitted if there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<RunIdText>)]
     pub continued_by: Vec<RunId>,
-    /// Whether a child is still to call back. Left out where none is.
+    /// Whether a child has yet to end or call back. Omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaits_callback: bool,
-    /// When it was asked for.
+    /// When the run was submitted.
     pub created_at: String,
-    /// When a runner first began to work on it.
+    /// When a runner first claimed the run.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// When the run ended.
     pub finished_at: Option<String>,
-    /// What came of it. Left out until it has ended.
+    /// The result. Omitted until the run has ended.
     #[serde(flatten)]
     pub result: Option<RunResult>,
 }
 
-/// What came of a run that has ended.
+/// The result of an ended run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunResult {
     /// The text, for runs without a contract.
     pub result_text: Option<String>,
-    /// The JSON, for runs with one.
+    /// The JSON, for runs with a contract.
     pub result_data: Option<Value>,
-    /// The result as text, whichever it is.
+    /// The result as text: `result_text`, or `result_data` as JSON.
     pub result: Option<String>,
-    /// The JSON that was validated.
+    /// The JSON that was validated against the contract.
     pub validated_output: Option<Value>,
-    /// How it was validated.
+    /// Result of the validation; null for completed runs without a contract.
     pub schema_validation: Option<SchemaValidation>,
-    /// How it came about.
+    /// The receipt: strategy, calls, retries, repairs and tokens.
     #[schema(value_type = Option<Object>)]
     pub receipt: Option<Value>,
-    /// What can still be used of a failed run.
+    /// Usable parts of a failed run.
     #[schema(value_type = Option<Object>)]
     pub salvage: Option<Salvage>,
 }
 
-/// A run in a list: without its contract and without what was written in it.
+/// A run in a list, without its contract and texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunSummary {
-    /// Its id.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// Its session.
+    /// Id of its session.
     #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
-    /// The agent.
+    /// Name of the agent.
     pub agent_name: String,
-    /// Whether it begins the session.
+    /// Whether the run started its session or resumed it.
     #[serde(rename = "type")]
     #[schema(value_type = RunTypeName)]
     pub run_type: RunType,
-    /// How it stands.
+    /// Current status.
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
-    /// `{type, message}` of what went wrong, if something did.
+    /// `{type, message}` of a failed or stopped run.
     #[schema(value_type = Option<Object>)]
     pub error: Option<Value>,
-    /// Model calls that repeated another for the contract.
+    /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
-    /// Claims by runners.
+    /// Number of claims by runners.
     pub attempts: i64,
-    /// The run that it works for.
+    /// The run that delegated to this one.
     #[schema(value_type = Option<RunIdText>)]
     pub parent_run_id: Option<RunId>,
-    /// The backend that answered last, once the run has ended.
+    /// Backend of the last model call; set when the run has ended.
     pub backend: Option<String>,
-    /// What its model calls consumed, once the run has ended.
+    /// Token usage of the model calls; set when the run has ended.
     #[schema(value_type = Option<Object>)]
     pub tokens: Option<Tokens>,
-    /// When it was asked for.
+    /// When the run was submitted.
     pub created_at: String,
-    /// When a runner first began to work on it.
+    /// When a runner first claimed the run.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// When the run ended.
     pub finished_at: Option<String>,
 }
 
-/// Some of many runs.
+/// A page of runs.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RunPage {
-    /// Those, newest first.
+    /// Runs, newest first.
     pub runs: Vec<RunSummary>,
-    /// Where the next page begins.
+    /// Cursor of the next page, to send as `after`; null on the last page.
     pub next: Option<String>,
 }

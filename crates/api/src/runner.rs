@@ -1,4 +1,4 @@
-//! What runners say to a coordinator.
+//! The API that runners call.
 
 use std::pin::Pin;
 
@@ -13,229 +13,229 @@ use crate::openapi::{
     EventBodySchema, EventSchema, ExecutionModeName, JsonSchemaDocument, RunIdText, SessionIdText,
 };
 
-/// What a coordinator answers.
+/// A boxed response future.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// A coordinator, as its runners see it.
+/// The coordinator's interface for runners.
 pub trait RunnerApi: Send + Sync {
-    /// Says registration_request.
-    fn register<'a>(&'a self, registration_request: &'a RegisterRequest) -> Answer<'a, Registered>;
+    /// Registers a runner.
+    fn register<'a>(&'a self, request: &'a RegisterRequest) -> Answer<'a, Registered>;
 
-    /// Asks for work, and waits a while for it.
+    /// Claims runs, and waits up to `wait_ms` for the first one.
     fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims>;
 
-    /// Says that attempts go on.
+    /// Renews the leases of attempts.
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Answer<'a, HeartbeatAnswer>;
 
-    /// Says what happened.
+    /// Appends events to a run's journal.
     fn append<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended>;
 
-    /// Says how a run ended.
+    /// Appends the final events of a run and ends it.
     fn finish<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended>;
 
-    /// Lets a run wait for its children.
+    /// Parks a run until a child ends.
     fn park<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()>;
 
-    /// Gives a run back.
+    /// Returns a run to the queue.
     fn release<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()>;
 
-    /// Asks for another agent's work.
+    /// Starts a child run.
     fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer>;
 }
 
-/// A runner's first words.
+/// Registration of a runner.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegisterRequest {
-    /// The id that it had before; none the first time.
+    /// Id from an earlier registration; omitted the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
-    /// Its name, for people.
+    /// Display name.
     pub name: String,
-    /// How many runs it works on at a time.
+    /// Maximum number of concurrent runs.
     #[schema(maximum = 4_294_967_295_u64)]
     pub slots: u32,
-    /// What it wants known of itself: its version and its backends.
+    /// Version and backends, as a JSON object.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub details: Value,
 }
 
-/// A runner that is known.
+/// Response to a registration.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Registered {
-    /// Its id.
+    /// Id to use in later calls.
     pub runner_id: String,
-    /// How long an attempt lasts without being heard of.
+    /// Duration of a lease, in milliseconds.
     pub lease_ms: u64,
-    /// How often it should be heard of.
+    /// Interval at which to send heartbeats, in milliseconds.
     pub heartbeat_ms: u64,
 }
 
-/// A question for work.
+/// A request for runs.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
-    /// The runner.
+    /// Id of the runner.
     pub runner_id: String,
-    /// How many runs it has room for.
+    /// Number of free slots.
     #[schema(maximum = 4_294_967_295_u64)]
     pub slots: u32,
-    /// How long it waits for the first.
+    /// Time to wait for the first run, in milliseconds; at most 10,000.
     #[serde(default)]
     pub wait_ms: u64,
 }
 
-/// Assignment.
+/// Claimed runs.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Claims {
-    /// A run each.
+    /// One assignment per run; empty if none became available in time.
     pub claims: Vec<Assignment>,
 }
 
-/// A run, with everything that is needed to work on it.
+/// A claimed run with the data needed to execute it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Assignment {
-    /// The run.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// The attempt's fencing token.
+    /// Fencing token of the attempt.
     pub token: i64,
-    /// The session.
+    /// Id of the session.
     #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
-    /// The folder that the session was given.
+    /// Working folder as the caller sent it.
     pub project_dir: Option<String>,
-    /// The agents that it may delegate to.
+    /// The agents that this run may delegate to.
     #[schema(value_type = Vec<Object>)]
     pub agents: Vec<AgentCard>,
-    /// The commands of all agents that the coordinator knows, for agents that write files: their programs are not
-    /// written to.
+    /// Commands of all agents that the coordinator knows, sent for agents that write files. Tools do not write to their
+    /// programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Vec<String>>,
-    /// How much of its time is left.
+    /// Time until the deadline in milliseconds, negative once it has passed; null without a time limit.
     pub time_left_ms: Option<i64>,
-    /// Whether it is to stop.
+    /// Whether the run has been asked to stop.
     pub stop: bool,
-    /// The session's journal so far. The blueprint, the contract and the parameters are in it.
+    /// The session's journal. Its `run_start` holds the blueprint, the contract and the parameters.
     #[schema(value_type = Vec<EventSchema>)]
     pub journal: Vec<Box<RawValue>>,
 }
 
-/// One attempt at a run.
+/// Identifies an attempt at a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct AttemptRef {
-    /// The run.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// The attempt's fencing token.
+    /// Fencing token of the attempt.
     pub token: i64,
 }
 
-/// A sign of life.
+/// A heartbeat, which renews leases.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// The runner.
+    /// Id of the runner.
     pub runner_id: String,
-    /// What it works on.
+    /// The runner's active attempts.
     pub attempts: Vec<AttemptRef>,
 }
 
-/// What a runner should know of what it works on.
+/// Response to a heartbeat.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatAnswer {
-    /// One for each attempt.
+    /// One entry per attempt of the request.
     pub attempts: Vec<Beat>,
 }
 
-/// What a runner should know of an attempt.
+/// Lease status of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Beat {
-    /// The run.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// The attempt's fencing token.
+    /// Fencing token of the attempt.
     pub token: i64,
-    /// Whether it is to stop.
+    /// Whether the run has been asked to stop.
     pub stop: bool,
-    /// Whether it is somebody else's by now.
+    /// Whether the attempt has lost its lease and must stop writing.
     pub stale: bool,
 }
 
-/// What happened in an attempt. Saying it again is the same as saying it once.
+/// Events to append. Repeating the latest request has no further effect.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendRequest {
-    /// The run.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// The attempt's fencing token.
+    /// Fencing token of the attempt.
     pub token: i64,
-    /// The number of this message within the attempt, from 1.
+    /// Number of this request within the attempt, from 1.
     pub number: i64,
-    /// Events without their envelope: `{event_type, …}` each.
+    /// Events without their envelope, as `{event_type, …}`.
     #[schema(value_type = Vec<EventBodySchema>, min_items = 1, max_items = 1_000)]
     pub events: Vec<EventBody>,
 }
 
-/// What happened was written.
+/// Response to an append.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Appended {
-    /// The session's last event.
+    /// `seq` of the session's last event.
     pub last_seq: i64,
-    /// Whether the run is to stop.
+    /// Whether the run has been asked to stop.
     pub stop: bool,
 }
 
-/// Another agent's work, asked for by a run.
+/// A request to start a child run.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildRequest {
-    /// The run that asks.
+    /// Id of the parent run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// Its attempt's fencing token.
+    /// Fencing token of the parent's attempt.
     pub token: i64,
-    /// The call that asks. The same call gives the same child.
+    /// Id of the tool call. Repeating a call returns the same child.
     pub call_id: String,
-    /// The agent.
+    /// Name of the child's agent.
     pub agent_name: String,
-    /// The session to go on with; a new one where there is none.
+    /// The child session to resume; omitted to start one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SessionIdText>)]
     pub session_id: Option<SessionId>,
-    /// What it is given.
+    /// Parameters of the child's agent.
     #[schema(value_type = Object)]
     pub parameters: Value,
-    /// Whether the run waits for it.
+    /// Whether the parent waits for the child.
     #[schema(value_type = ExecutionModeName)]
     pub execution_mode: ExecutionMode,
-    /// What the result has to satisfy.
+    /// JSON Schema that the child's result must satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<JsonSchemaDocument>)]
     pub output_schema: Option<Value>,
-    /// The same by name.
+    /// Name of a registered schema, instead of `output_schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema_name: Option<String>,
 }
 
-/// What became of a question for another agent's work.
+/// Response to a request for a child run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildAnswer {
-    /// It was taken on.
+    /// The child was started, or had been started by the same call.
     Accepted {
-        /// The child's session.
+        /// Id of the child's session.
         #[schema(value_type = SessionIdText)]
         session_id: SessionId,
-        /// The child's run.
+        /// Id of the child run.
         #[schema(value_type = RunIdText)]
         run_id: RunId,
     },
-    /// It was not, in words that a model can do something with.
+    /// The child was refused. The reason goes to the model that asked for it.
     Refused {
-        /// Why.
+        /// Why the child was refused, phrased for a model.
         reason: String,
     },
 }

@@ -9,87 +9,87 @@ use utoipa::ToSchema;
 use crate::openapi::{EventSchema, RunIdText, RunStatusName, SessionIdText};
 use crate::run::RunResult;
 
-/// A session as it stands.
+/// A session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionView {
-    /// Its id.
+    /// Id of the session.
     #[schema(value_type = SessionIdText)]
     pub session_id: SessionId,
-    /// The agent.
+    /// Name of the agent.
     pub agent_name: String,
-    /// How its latest run stands.
+    /// Status of the latest run.
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
-    /// Its latest run.
+    /// Id of the latest run.
     #[schema(value_type = RunIdText)]
     pub last_run_id: RunId,
-    /// The session that it works for.
+    /// The session that delegated to this one.
     #[schema(value_type = Option<SessionIdText>)]
     pub parent_session_id: Option<SessionId>,
-    /// The sessions that work for it.
+    /// Sessions that this one delegated to, oldest first.
     #[schema(value_type = Vec<SessionIdText>)]
     pub children: Vec<SessionId>,
-    /// The folder that it was given.
+    /// Working folder as the caller sent it.
     pub project_dir: Option<String>,
-    /// The number of its last event.
+    /// `seq` of the last event.
     pub last_seq: i64,
-    /// When it began.
+    /// When the session was created.
     pub created_at: String,
-    /// When something last happened in it.
+    /// When the last event was appended.
     pub updated_at: String,
 }
 
-/// Some of many sessions.
+/// A page of sessions.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SessionPage {
-    /// Those, newest first.
+    /// Sessions, newest first.
     pub sessions: Vec<SessionView>,
-    /// Where the next page begins.
+    /// Cursor of the next page, to send as `after`; null on the last page.
     pub next: Option<String>,
 }
 
-/// Some of a session's journal.
+/// A page of a session's journal.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EventPage {
     /// Events, oldest first: `{seq, event_type, session_id, run_id, timestamp, …}`.
     #[schema(value_type = Vec<EventSchema>)]
     pub events: Vec<Box<RawValue>>,
-    /// The last of them, to be asked for with `after`; null where there is nothing more for now.
+    /// `seq` to send as `after` for the next page; null if no further events exist yet.
     pub next: Option<i64>,
 }
 
-/// What came of a session's latest run.
+/// Result of a session's latest run.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ResultView {
-    /// The run.
+    /// Id of the run.
     #[schema(value_type = RunIdText)]
     pub run_id: RunId,
-    /// How it ended.
+    /// Status of the run.
     #[schema(value_type = RunStatusName)]
     pub status: RunStatus,
-    /// What went wrong, if something did. Where the contract is the universal response, its `response` is one.
+    /// The error of a failed or stopped run. If the contract is the universal response, `response` holds one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub error: Option<Value>,
-    /// What came of it.
+    /// The result.
     #[serde(flatten)]
     pub result: RunResult,
 }
 
-/// How a result was held against its contract.
+/// Result of validating a run against its contract.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SchemaValidation {
-    /// Whether it satisfies it.
+    /// Whether the result satisfies the contract.
     pub valid: bool,
-    /// The schema's name in the registry.
+    /// Name of the registered schema, if the contract uses one.
     pub schema_name: Option<String>,
-    /// Where the schema came from.
+    /// Source of the contract, such as `inline`; `none` without a contract.
     pub schema_source: String,
-    /// Model calls that repeated another for it.
+    /// Model calls repeated because a reply did not satisfy the contract.
     pub retry_count: i64,
-    /// How the model was asked.
+    /// Strategy by which the model produced the JSON.
     pub strategy: Option<String>,
-    /// What was changed in its answer.
+    /// Repairs made to the reply.
     #[schema(value_type = Vec<Object>)]
     pub repairs: Vec<Value>,
 }

@@ -30,7 +30,7 @@ fn listen_address_in_use_exits_with_status_2() {
     let port = taken.local_addr().unwrap().port();
     let project = Project::new("coordinators-taken");
     for host in ["127.0.0.1", "localhost"] {
-        let message = format!("127.0.0.1:{port}: another program listens there already");
+        let message = format!("127.0.0.1:{port}: the address is in use");
         assert_refused(&project, &["serve", "--listen", &format!("{host}:{port}")], 2, &message);
     }
 }
@@ -40,7 +40,7 @@ fn error_names_the_variable_that_selects_the_coordinator() {
     // The listener is dropped at once, so nothing listens on its port.
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let project = Project::new("coordinators-astray").variable("SLIPFORM_URL", &url);
-    assert_refused(&project, &["runs", "list"], 3, "SLIPFORM_URL names it");
+    assert_refused(&project, &["runs", "list"], 3, "the URL comes from SLIPFORM_URL");
     let project = project.variable("SLIPFORM_TOKEN", "sf_0\n");
     assert_refused(&project, &["runs", "list"], 2, "SLIPFORM_TOKEN has characters");
     let project = Project::new("coordinators-nonsense").variable("SLIPFORM_URL", "nonsense");
