@@ -11,7 +11,7 @@ use slipform_api::{
     Client, Connection, EventPage, ResultView, RunCreated, RunPage, RunRequest, RunSummary, RunView,
     SchemaRequest, SchemaView, SessionPage, SessionView, StatsRow,
 };
-use slipform_coordinator::{App, AppOptions, StatsFilter, Page, Registry, RunFilter};
+use slipform_coordinator::{App, AppOptions, Page, Registry, RunFilter, StatsFilter};
 use slipform_types::{RunId, SessionId};
 use tokio::time::Instant;
 

@@ -1,7 +1,8 @@
-//! Files for those who count: a line for each run that ended, and for each thing that went wrong on the way.
+//! Writes JSON Lines files for reporting: one line per ended run, failed validation, plan and escalation.
 //!
-//! They are written from the journal and hold nothing that it does not, so that the folder can be deleted: it is written anew.
-//! Whoever is interrupted goes on where it was; a line that is there already is known by its event.
+//! The lines are derived from the journal, so the folder can be deleted and is then rebuilt. After an
+//! interruption, writing continues at the stored cursor; lines that already exist are recognized by their
+//! event.
 
 mod cursor;
 mod folder;
@@ -20,22 +21,22 @@ use tokio::time::{sleep, timeout};
 use folder::Folder;
 use line::lines;
 
-/// The most events that are read at once. Lines of each such batch wait for the disk once.
+/// Maximum number of events per read. Each batch is synced to disk once.
 const BATCH: usize = 5_000;
 
-/// How often it is looked for news at most, so that a busy store is read seldom.
-const EVERY: Duration = Duration::from_secs(1);
+/// Minimum interval between reads.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is looked without news: what was committed may become visible later.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Polling interval without notifications, because a commit can become visible later.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long whoever is about to go writes, or waits for another that does. What is left then is for the next one.
+/// Time limit of [`Analytics::catch_up`]. The next process writes the rest.
 const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
-/// How soon it is tried again where another writes.
-const WAIT: Duration = Duration::from_millis(20);
+/// Delay before retrying while another process writes.
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Writes the files of a project. Cloning it gives another handle to the same.
+/// Writes the files of a project. Clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Analytics {
     inner: Arc<Inner>,
@@ -46,11 +47,11 @@ struct Inner {
     store: Store,
     folder: PathBuf,
     database: String,
-    /// Whether it was said that nothing can be written.
-    is_told: AtomicBool,
+    /// Whether the current write failure has been logged.
+    is_failure_logged: AtomicBool,
 }
 
-/// Why nothing more is written for now.
+/// Why a write attempt failed.
 enum AnalyticsError {
     Store,
     File(io::Error),
@@ -63,67 +64,70 @@ impl From<slipform_store::Error> for AnalyticsError {
 }
 
 impl Analytics {
-    /// The files of a project's `folder` about a store, whose address is `database`: each is read from where it was left.
+    /// Creates a writer for the store at address `database`. Each address has its own cursor in `folder`.
     pub fn new(store: Store, folder: &Path, database: &str) -> Analytics {
         let (folder, database) = (folder.to_owned(), database.to_owned());
-        Analytics { inner: Arc::new(Inner { store, folder, database, is_told: AtomicBool::new(false) }) }
-    }
-
-    /// Writes for as long as it is polled.
-    pub async fn run(&self) {
-        let mut news = self.inner.store.notifications();
-        loop {
-            news.mark_unchanged();
-            self.attempt().await;
-            sleep(EVERY).await;
-            let _ = timeout(LOOK_AGAIN, news.changed()).await;
+        Analytics {
+            inner: Arc::new(Inner { store, folder, database, is_failure_logged: AtomicBool::new(false) }),
         }
     }
 
-    /// Writes what there is, for whoever is about to go: not for long, whatever there is to write or to wait for.
+    /// Writes new lines, forever.
+    pub async fn run(&self) {
+        let mut notifications = self.inner.store.notifications();
+        loop {
+            notifications.mark_unchanged();
+            self.attempt().await;
+            sleep(READ_INTERVAL).await;
+            let _ = timeout(POLL_INTERVAL, notifications.changed()).await;
+        }
+    }
+
+    /// Writes all pending lines before the process exits, within a time limit.
     pub async fn catch_up(&self) {
         let writing = async {
             while !self.attempt().await {
-                sleep(WAIT).await;
+                sleep(RETRY_DELAY).await;
             }
         };
         let _ = timeout(CATCH_UP_MAX, writing).await;
     }
 
-    /// Writes what there is, unless another is at it. That nothing can be written is said once, and hurts nobody.
+    /// Writes pending lines. Returns false if another process is writing. A failure is logged once and
+    /// otherwise ignored.
     async fn attempt(&self) -> bool {
         match self.write().await {
-            Ok(is_mine) => {
-                self.inner.is_told.store(false, Ordering::Relaxed);
-                is_mine
+            Ok(has_lock) => {
+                self.inner.is_failure_logged.store(false, Ordering::Relaxed);
+                has_lock
             }
-            // A store that does not answer is told of by those who need it.
+            // Other components report an unavailable store.
             Err(AnalyticsError::Store) => true,
             Err(AnalyticsError::File(error)) => {
-                if !self.inner.is_told.swap(true, Ordering::Relaxed) {
+                if !self.inner.is_failure_logged.swap(true, Ordering::Relaxed) {
                     let folder = self.inner.folder.display();
-                    tracing::warn!(%folder, %error, "analytics cannot be written; runs go on without them");
+                    tracing::warn!(%folder, %error, "analytics cannot be written; runs continue without them");
                 }
                 true
             }
         }
     }
 
-    /// Writes what there is; false where another is at it.
+    /// Writes pending lines. Returns false if another process is writing.
     async fn write(&self) -> Result<bool, AnalyticsError> {
         let inner = self.inner.clone();
-        let opened = at_files(move || Folder::open(&inner.folder, &inner.database)).await?;
+        let opened = on_blocking_thread(move || Folder::open(&inner.folder, &inner.database)).await?;
         let Some(mut folder) = opened else { return Ok(false) };
         let store = &self.inner.store;
-        // Another database has the address now, or the last events were deleted.
+        // Another database uses the address now, or the last events were deleted.
         if store.last_position().await? < folder.position() {
-            folder.begin_anew();
+            folder.restart();
         }
         loop {
             let milestones = store.milestones(folder.position(), BATCH).await?;
             let Some(last) = milestones.last() else { break };
             let (position, is_last) = (last.event.position, milestones.len() < BATCH);
-            folder = at_files(move || {
+            folder = on_blocking_thread(move || {
                 folder.write(milestones.iter().flat_map(lines).collect(), position)?;
                 Ok(folder)
             })
@@ -132,13 +136,13 @@ impl Analytics {
                 break;
             }
         }
-        at_files(move || folder.settle()).await?;
+        on_blocking_thread(move || folder.mark_complete()).await?;
         Ok(true)
     }
 }
 
-/// Does what may wait for a disk.
-async fn at_files<T: Send + 'static>(
+/// Runs file operations on the blocking thread pool.
+async fn on_blocking_thread<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, AnalyticsError> {
     let done = spawn_blocking(work).await;

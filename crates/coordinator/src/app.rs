@@ -1,4 +1,4 @@
-//! The verbs: what callers and runners ask for, resolved and handed to the store.
+//! The operations that callers and runners request.
 
 mod agents;
 mod authority;
@@ -41,21 +41,22 @@ pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
 pub(crate) use views::event as event_text;
 
-/// Whether a name is that of a verb in the addresses of agents and schemas: what is called so could not be reached.
-fn is_verb(name: &str) -> bool {
+/// Whether a name is reserved because `POST /agents/{name}` or `POST /schemas/{name}` with it is another
+/// operation.
+fn is_reserved_name(name: &str) -> bool {
     name == "validate"
 }
 
-/// How an app works.
+/// Options of an [`App`].
 #[derive(Debug, Clone)]
 pub struct AppOptions {
-    /// What the environment says about contracts.
+    /// Contract defaults from environment variables.
     pub defaults: EnvironmentDefaults,
-    /// How long an attempt lasts without being heard of.
+    /// Duration of an attempt's lease.
     pub lease: Duration,
-    /// How often runners should be heard of.
+    /// Interval at which runners should send heartbeats.
     pub heartbeat: Duration,
-    /// The only runner that gets what is submitted here; any where there is none.
+    /// Pins submitted runs to this runner, and limits claims to pinned runs. `None` allows all runners.
     pub pinned_to: Option<String>,
     /// Takes the secrets that this process knows out of parameters before they are stored. A coordinator without keys
     /// has none.
@@ -74,7 +75,7 @@ impl Default for AppOptions {
     }
 }
 
-/// The coordinator's verbs. Cloning it gives another handle to the same.
+/// The coordinator's operations. Clones share the same state.
 #[derive(Debug, Clone)]
 pub struct App {
     inner: Arc<Inner>,
@@ -87,28 +88,28 @@ struct Inner {
     registry: Arc<Registry>,
     tail: Arc<Tail>,
     options: AppOptions,
-    /// Compiled contracts, by hash: results are held against them at the api.
+    /// Compiled schemas by hash, for validating results when runs finish.
     schemas: Cache,
-    /// What the runs that are worked on began with.
+    /// The `run_start` data of claimed runs.
     run_start_cache: RunStartCache,
-    /// Somebody may find work.
-    work: WorkSignal,
+    /// Wakes runners that wait for runs.
+    work_signal: WorkSignal,
     metrics: Metrics,
     lease_grace: LeaseGrace,
-    /// When the database was last asked whether it answers, and what it said.
-    pinged: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
-    /// When it was last looked for what is kept for runners that are gone.
-    adopted: Throttle,
+    /// The last database ping and its result.
+    last_ping: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
+    /// Limits how often claims look for runs of dead runners.
+    adoption: Throttle,
 }
 
 impl App {
-    /// An app over a store and a project's files.
+    /// Creates an app with the authority of an administrator.
     pub fn new(store: Store, registry: Arc<Registry>, options: AppOptions) -> App {
         let tail = Arc::new(Tail::new(store.clone()));
         let (schemas, run_start_cache) = (Cache::default(), RunStartCache::default());
-        let (work, metrics) = (WorkSignal::default(), Metrics::default());
-        let (lease_grace, adopted) = (LeaseGrace::default(), Throttle::default());
-        let pinged = tokio::sync::Mutex::default();
+        let (work_signal, metrics) = (WorkSignal::default(), Metrics::default());
+        let (lease_grace, adoption) = (LeaseGrace::default(), Throttle::default());
+        let last_ping = tokio::sync::Mutex::default();
         App {
             inner: Arc::new(Inner {
                 store,
@@ -117,20 +118,20 @@ impl App {
                 options,
                 schemas,
                 run_start_cache,
-                work,
+                work_signal,
                 metrics,
                 lease_grace,
-                pinged,
-                adopted,
+                last_ping,
+                adoption,
             }),
             authority: Authority::Admin,
         }
     }
 
-    /// An app over the store at an address: `sqlite:PATH`, `sqlite::memory:` or `postgres://…`.
+    /// Opens the store at `sqlite:PATH`, `sqlite::memory:` or `postgres://…` and creates an app.
     ///
     /// # Errors
-    /// When the store cannot be opened, or is somebody else's and `is_exclusive`.
+    /// Fails if the store cannot be opened, or if `is_exclusive` is set and another process holds it.
     pub async fn open(
         address: &str,
         is_exclusive: bool,
@@ -141,27 +142,27 @@ impl App {
         Ok(App::new(store, registry, options))
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    /// The project's files.
+    /// Returns the registry of the project's files.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.inner.registry
     }
 
-    /// What is told to those who follow journals; somebody has to poll its `run`.
+    /// Returns the event tail. The caller must poll [`Tail::run`] for streams to work.
     pub fn tail(&self) -> &Arc<Tail> {
         &self.inner.tail
     }
 
-    /// Notes what the sweeper did.
+    /// Records the changes of a sweep and wakes runners.
     pub(crate) fn swept(&self, swept: &Swept) {
         if *swept != Swept::default() {
             self.inner.metrics.swept(swept);
             let Swept { returned, lost, stopped, overdue } = swept;
-            self.inner.work.notify(returned + lost + stopped + overdue);
+            self.inner.work_signal.notify(returned + lost + stopped + overdue);
         }
     }
 

@@ -1,8 +1,17 @@
-//! The API over HTTP: handlers of a few lines each, the guard before them, and the streams.
+//! The HTTP API.
 //!
-//! A request passes, in this order: the connection (bounded in number and time), the net that catches
-//! panics, the guard (where it comes from, whose token it shows), the limits, its extractors, and its handler. A
-//! handler calls one verb of [`App`](crate::App). Whatever refuses answers through `errors.rs`.
+//! A request passes through the connection (limited in number and time), the panic handler, the guard (origin
+//! and token), the limits, its extractors, and its handler. A handler calls one operation of
+//! [`App`](crate::App). `errors.rs` converts all errors into responses.
+//!
+//! Modules, in reading order:
+//! - `server`, `connection`, `write_timeout`: accept and serve connections; shutdown.
+//! - `guard`, `origin`, `tokens`: authentication and authorization.
+//! - `router`, `limits`, `context`, `extract`: routes, concurrency limits, shared state, request parsing.
+//! - `runs`, `sessions`, `events`, `agents`, `schemas`, `check`, `runner`, `operations`: the handlers.
+//! - `stream`: server-sent events.
+//! - `errors`, `catch_panic`: error responses.
+//! - `openapi`: the generated OpenAPI document.
 
 mod agents;
 mod catch_panic;

@@ -1,14 +1,33 @@
-//! The coordinator: takes runs on, hands them to runners, keeps their journals, and tells everyone who asks.
+//! The coordinator service: accepts runs, assigns them to runners, stores their journals and serves the HTTP
+//! API.
 //!
-//! - [`App`] has the verbs. It resolves agents, contracts and parameters, and leaves the rest to the store.
-//! - [`App`] is also the runners' door ([`slipform_api::RunnerApi`]), for those in the same process.
-//! - [`Registry`] knows the agents and schemas of a project's files, and watches them.
-//! - [`Tail`] tells what was committed to whoever follows a journal.
-//! - [`http`] is the API: the verbs, for everyone else.
-//! - [`Analytics`] writes files for those who count.
-//! - [`Sweeper`] puts back what runners lost, and deletes what is too old.
+//! Modules, in reading order:
+//! - `app`: [`App`], the operations. It resolves agents, contracts and parameters, and calls the store. It
+//!   implements [`slipform_api::RunnerApi`] for runners in the same process.
+//! - [`http`]: the HTTP API: handlers, authorization, limits and event streams.
+//! - `registry`: [`Registry`], which loads and watches the project's agent and schema files.
+//! - `tail`: [`Tail`], which broadcasts committed events to subscribers.
+//! - `sweeper`: [`Sweeper`], which handles expired leases and deletes old sessions.
+//! - `analytics`: [`Analytics`], which writes JSON Lines files for reporting.
+//! - `metrics`: counters for Prometheus.
 //!
-//! It never runs anything itself, and knows no model, no tool and no engine.
+//! ```
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! use slipform_coordinator::{App, AppOptions, Registry};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Arc::new(Registry::read(Path::new("/nonexistent")));
+//! let app = App::open("sqlite::memory:", false, registry, AppOptions::default()).await?;
+//! assert!(app.readiness(false).await.ready);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not in this crate: executing runs (`slipform-runner`), models, tools and the engine; wire types
+//! (`slipform-api`); SQL (`slipform-store`).
 
 mod analytics;
 mod app;
@@ -21,6 +40,6 @@ mod tail;
 pub use analytics::Analytics;
 pub use app::{App, AppOptions, IssuedToken, Scope};
 pub use registry::Registry;
-pub use slipform_store::{Error as StoreError, StatsFilter, Page, Retention, RunFilter};
+pub use slipform_store::{Error as StoreError, Page, Retention, RunFilter, StatsFilter};
 pub use sweeper::{Sweeper, SweeperOptions};
-pub use tail::{Following, Tail};
+pub use tail::{Subscription, Tail};

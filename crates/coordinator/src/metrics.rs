@@ -1,4 +1,4 @@
-//! Figures for a monitoring system, in the text format of Prometheus.
+//! Metrics in Prometheus text format.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use slipform_store::{Counts, Millis, Swept};
 use slipform_types::{EventBody, Receipt, RunStatus};
 
-/// Upper bounds of the groups that durations are counted in, in seconds.
+/// Upper bounds of the duration histogram's buckets, in seconds.
 const BOUNDS: [f64; 10] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 
-/// What passed through this coordinator since it started.
+/// Counters since the coordinator started.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     submitted: AtomicU64,
@@ -45,7 +45,7 @@ impl Metrics {
         add(&self.stopped, swept.stopped as u64);
     }
 
-    /// A run has ended with these events.
+    /// Counts a run that ended with these events.
     pub(crate) fn finished(&self, status: RunStatus, events: &[EventBody]) {
         match status {
             RunStatus::Completed => add(&self.completed, 1),
@@ -63,8 +63,8 @@ impl Metrics {
         }
     }
 
-    /// A run that was taken on at this moment has ended now.
-    pub(crate) fn lasted(&self, since: Millis) {
+    /// Adds a run's duration to the histogram, from `since` until now.
+    pub(crate) fn record_duration(&self, since: Millis) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let milliseconds = u64::try_from(i64::try_from(now).unwrap_or(since) - since).unwrap_or_default();
         let seconds = milliseconds as f64 / 1_000.0;
@@ -84,7 +84,7 @@ impl Metrics {
         add(&self.output_tokens, receipt.tokens.output);
     }
 
-    /// All of it as text.
+    /// Returns all metrics as text.
     pub(crate) fn text(&self, counts: &Counts, commits: u64) -> String {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = String::new();
@@ -95,28 +95,32 @@ impl Metrics {
             }
         };
         let one = |value: u64| vec![(String::new(), value.to_string())];
-        family("slipform_runs_submitted_total", "counter", "Runs taken on.", &one(get(&self.submitted)));
+        family("slipform_runs_submitted_total", "counter", "Submitted runs.", &one(get(&self.submitted)));
         let ended = [("completed", &self.completed), ("failed", &self.failed), ("stopped", &self.stopped)];
         let ended: Vec<_> = ended
             .iter()
             .map(|(name, count)| (format!("{{status=\"{name}\"}}"), get(count).to_string()))
             .collect();
-        family("slipform_runs_total", "counter", "Runs that have ended.", &ended);
+        family("slipform_runs_total", "counter", "Ended runs by status.", &ended);
         let simple = [
+            ("slipform_first_pass_total", "Completed runs without retries or escalations.", &self.first_pass),
             (
-                "slipform_first_pass_total",
-                "Results that needed one model call for their contract.",
-                &self.first_pass,
+                "slipform_retries_total",
+                "Model calls repeated because a reply did not satisfy its contract.",
+                &self.retries,
             ),
-            ("slipform_retries_total", "Model calls that repeated another for a contract.", &self.retries),
-            ("slipform_repairs_total", "Changes made to answers.", &self.repairs),
-            ("slipform_escalations_total", "Steps up a ladder of tiers.", &self.escalations),
-            ("slipform_input_tokens_total", "Tokens that models read.", &self.input_tokens),
-            ("slipform_output_tokens_total", "Tokens that models wrote.", &self.output_tokens),
-            ("slipform_leases_lost_total", "Attempts whose runner was not heard of.", &self.leases_lost),
+            ("slipform_repairs_total", "Repairs made to replies.", &self.repairs),
+            (
+                "slipform_escalations_total",
+                "Moves to the next tier of an escalation ladder.",
+                &self.escalations,
+            ),
+            ("slipform_input_tokens_total", "Input tokens.", &self.input_tokens),
+            ("slipform_output_tokens_total", "Output tokens.", &self.output_tokens),
+            ("slipform_leases_lost_total", "Attempts whose lease expired.", &self.leases_lost),
             (
                 "slipform_runs_lost_total",
-                "Runs that failed because their runners died too often.",
+                "Runs failed because too many of their attempts were lost.",
                 &self.runs_lost,
             ),
         ];
@@ -126,21 +130,26 @@ impl Metrics {
         let completed = get(&self.completed);
         let rate = if completed == 0 { 0.0 } else { get(&self.first_pass) as f64 / completed as f64 };
         let rate = vec![(String::new(), format!("{rate:.4}"))];
-        family("slipform_first_pass_rate", "gauge", "Share of results that needed one model call.", &rate);
-        let standing: Vec<_> = counts
+        family(
+            "slipform_first_pass_rate",
+            "gauge",
+            "Share of completed runs without retries or escalations.",
+            &rate,
+        );
+        let by_status: Vec<_> = counts
             .by_status
             .iter()
             .map(|(status, count)| (format!("{{status=\"{}\"}}", status.name()), count.to_string()))
             .collect();
-        family("slipform_runs", "gauge", "Runs in the database by how they stand.", &standing);
+        family("slipform_runs", "gauge", "Runs in the database by status.", &by_status);
         let depth = vec![(String::new(), counts.queue_depth.to_string())];
-        family("slipform_queue_depth", "gauge", "Runs that wait for a runner.", &depth);
+        family("slipform_queue_depth", "gauge", "Runs waiting for a runner.", &depth);
         family("slipform_commits_total", "counter", "Commits to the database.", &one(commits));
         let wait = counts.oldest_wait_ms.unwrap_or_default() as f64 / 1_000.0;
         family(
             "slipform_queue_oldest_seconds",
             "gauge",
-            "How long the first waits.",
+            "Waiting time of the oldest queued run.",
             &[(String::new(), wait.to_string())],
         );
         text.push_str(&self.histogram());
@@ -150,7 +159,7 @@ impl Metrics {
     fn histogram(&self) -> String {
         let name = "slipform_run_duration_seconds";
         let mut text =
-            format!("# HELP {name} From a run's submission to its end.\n# TYPE {name} histogram\n");
+            format!("# HELP {name} Duration from a run's start to its end.\n# TYPE {name} histogram\n");
         let mut total = 0;
         for (index, count) in self.durations.iter().enumerate() {
             total += count.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The agents and schemas of a project's files.
+//! Loads and watches the agents and schemas of a project.
 
 mod files;
 
@@ -15,57 +15,58 @@ use slipform_types::Blueprint;
 use files::Fingerprint;
 pub(crate) use files::is_name as is_schema_name;
 
-/// The folder with a project's agents.
+/// Folder of the project's agents.
 const AGENTS_FOLDER: &str = "agents";
 
-/// The folder with a project's named schemas.
+/// Folder of the project's named schemas.
 const SCHEMAS_FOLDER: &str = "schemas";
 
-/// How often files are looked at. Editors save more often than people notice.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Polling interval for changed files.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Something that a file describes.
+/// An agent or schema defined by a file.
 #[derive(Debug, Clone)]
 pub struct FromFile<T> {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The last version that could be used.
+    /// The last valid version; `None` if the file was never valid.
     pub in_force: Option<T>,
-    /// What is wrong with the file as it is.
+    /// Problems of the current file.
     pub problems: Vec<String>,
 }
 
-/// What a project's files describe, by name.
+/// The agents and schemas of a project, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     /// Agents.
     pub agents: BTreeMap<String, FromFile<Arc<Blueprint>>>,
-    /// Schemas, with their hash.
+    /// Schemas with their hashes.
     pub schemas: BTreeMap<String, FromFile<(Arc<Value>, String)>>,
-    /// A folder that cannot be read.
-    pub trouble: Option<String>,
+    /// The error of a folder that cannot be read.
+    pub folder_error: Option<String>,
 }
 
-/// The agents and schemas of a project's files. A file that breaks leaves its last good version in force.
+/// The project's agents and schemas. A file that becomes invalid leaves its last valid version in use.
 #[derive(Debug)]
 pub struct Registry {
     project: PathBuf,
     files: RwLock<Arc<Files>>,
-    /// What the files looked like just before they were read.
-    seen: Mutex<Fingerprint>,
+    /// State of the files before they were last read.
+    fingerprint: Mutex<Fingerprint>,
 }
 
 impl Registry {
     /// Reads the files of a project.
     pub fn read(project: &Path) -> Registry {
         let registry =
-            Registry { project: project.to_owned(), files: RwLock::default(), seen: Mutex::default() };
-        registry.look();
+            Registry { project: project.to_owned(), files: RwLock::default(), fingerprint: Mutex::default() };
+        registry.reload();
         registry
     }
 
-    /// Adds an agent that no folder holds, or puts it before the one of its name.
-    pub fn give(&self, path: PathBuf, blueprint: Blueprint) {
+    /// Adds an agent from outside the project's folders. It replaces an agent of the same name until the
+    /// files change.
+    pub fn insert_agent(&self, path: PathBuf, blueprint: Blueprint) {
         let mut files = (*self.files()).clone();
         let name = blueprint.name.clone();
         let given = FromFile { path, in_force: Some(Arc::new(blueprint)), problems: Vec::new() };
@@ -73,15 +74,15 @@ impl Registry {
         *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(files);
     }
 
-    /// What the files describe now.
+    /// Returns the current agents and schemas.
     pub fn files(&self) -> Arc<Files> {
         self.files.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads everything again.
-    pub fn look(&self) {
-        // Taken first: what changes while they are read is read again.
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = self.fingerprint();
+    /// Reads all files again.
+    pub fn reload(&self) {
+        // Taken first, so that files changed during the read are read again.
+        *self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner) = self.current_fingerprint();
         let before = self.files();
         let mut now = Files::default();
         self.read_agents(&before, &mut now);
@@ -89,27 +90,27 @@ impl Registry {
         *self.files.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
     }
 
-    /// Watches the files for as long as it is polled. They are read where waiting for a disk keeps nobody else waiting.
+    /// Polls the files for changes, forever. Reads them on the blocking thread pool.
     pub async fn watch(self: &Arc<Registry>) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(POLL_INTERVAL);
         loop {
             ticks.tick().await;
             let registry = self.clone();
-            // One that panicked is tried again at the next tick.
-            let _ = tokio::task::spawn_blocking(move || registry.look_again()).await;
+            // A panic is retried at the next tick.
+            let _ = tokio::task::spawn_blocking(move || registry.reload_if_changed()).await;
         }
     }
 
-    /// Reads everything again where something has changed.
-    fn look_again(&self) {
-        let now = self.fingerprint();
-        let has_changed = *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != now;
+    /// Reads all files again if any has changed.
+    fn reload_if_changed(&self) {
+        let now = self.current_fingerprint();
+        let has_changed = *self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner) != now;
         if has_changed {
-            self.look();
+            self.reload();
         }
     }
 
-    fn fingerprint(&self) -> Fingerprint {
+    fn current_fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&[self.project.join(AGENTS_FOLDER), self.project.join(SCHEMAS_FOLDER)])
     }
 
@@ -118,7 +119,7 @@ impl Registry {
             Ok(all) => all,
             Err(error) => {
                 now.agents = before.agents.clone();
-                now.trouble = Some(error.to_string());
+                now.folder_error = Some(error.to_string());
                 return;
             }
         };
@@ -133,8 +134,8 @@ impl Registry {
         self.keep_renamed(before, now);
     }
 
-    /// A file whose name stands inside it is known by its file's name once it is broken: what it described before stays
-    /// in force under the name that it had.
+    /// An invalid file is listed under its file name, because its `name` key cannot be read. Keeps its last
+    /// valid version in use under the name that it had.
     fn keep_renamed(&self, before: &Files, now: &mut Files) {
         for (name, agent) in &before.agents {
             let broken =
@@ -156,7 +157,7 @@ impl Registry {
             Ok(found) => found,
             Err(error) => {
                 now.schemas = before.schemas.clone();
-                now.trouble = Some(format!("the folder {} cannot be read: {error}", folder.display()));
+                now.folder_error = Some(format!("cannot read the folder {}: {error}", folder.display()));
                 return;
             }
         };
@@ -164,7 +165,7 @@ impl Registry {
             let last_good = before.schemas.get(&name).and_then(|schema| schema.in_force.clone());
             let (in_force, problems) = match read {
                 Ok((schema, hash)) => {
-                    let problem = shadowing(&name, &schema);
+                    let problem = shadow_warning(&name, &schema);
                     let problems = problem.map(|problem| format!("{}: {problem}", path.display()));
                     (Some((Arc::new(schema), hash)), problems.into_iter().collect())
                 }
@@ -175,13 +176,11 @@ impl Registry {
     }
 }
 
-/// What has to be said of a schema that goes before one of the program's and says something else.
-pub(crate) fn shadowing(name: &str, schema: &Value) -> Option<String> {
+/// Returns a warning if a schema replaces a different shipped schema of the same name.
+pub(crate) fn shadow_warning(name: &str, schema: &Value) -> Option<String> {
     let known = shipped().iter().find(|known| known.name == name)?;
     let is_other = known.schema.source() != schema;
-    is_other.then(|| {
-        format!("it is used in place of the schema '{name}' that comes with the program, and is another; rename it")
-    })
+    is_other.then(|| format!("overrides a different schema `{name}` that comes with the program; rename it"))
 }
 
 #[cfg(test)]
@@ -190,7 +189,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_changes_before_anyone_watches_is_seen() {
+    async fn change_before_watch_starts_is_detected() {
         let project = std::env::temp_dir().join(format!("slipform-registry-{}", std::process::id()));
         std::fs::create_dir_all(project.join(AGENTS_FOLDER)).unwrap();
         let registry = Arc::new(Registry::read(&project));

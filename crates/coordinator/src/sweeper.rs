@@ -1,4 +1,4 @@
-//! What has to happen though nobody asks for it.
+//! Periodic maintenance: expired leases and old sessions.
 
 use std::time::Duration;
 
@@ -7,27 +7,28 @@ use tokio::time::Instant;
 
 use crate::app::App;
 
-/// Lost attempts at the same step after which a run has failed: a run that kills its runners would kill them for ever.
+/// Lost attempts at the same step after which a run fails. A run that crashes its runners must not do so
+/// forever.
 const LOSSES_MAX: i64 = 3;
 
-/// How long a run that is to stop waits for a runner. A stopped run ends within 3 s.
+/// Time that a stopping run waits for a runner. Keeps the time to stop a run below 3 s.
 const STOP_WAIT_MS: i64 = 2_000;
 
-/// The most runs of a kind in one sweep.
+/// Maximum number of runs of each kind per sweep.
 const BATCH: usize = 500;
 
-/// How far a sweep goes.
+/// Limits of a sweep.
 const LIMITS: SweepLimits = SweepLimits { losses_max: LOSSES_MAX, stop_wait_ms: STOP_WAIT_MS, batch: BATCH };
 
-/// How often old sessions are looked for.
-const RETAIN_EVERY: Duration = Duration::from_secs(60);
+/// Interval between deletions of old sessions.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How the sweeper works.
+/// Options of the sweeper.
 #[derive(Debug, Clone, Copy)]
 pub struct SweeperOptions {
-    /// How often it looks.
+    /// Interval between sweeps.
     pub interval: Duration,
-    /// How long things are kept.
+    /// Limits on ended sessions.
     pub retention: Retention,
 }
 
@@ -37,24 +38,24 @@ impl Default for SweeperOptions {
     }
 }
 
-/// Puts back what runners lost, ends what nobody ends, and deletes what is too old.
+/// Requeues or ends runs whose lease, stop request or deadline has expired, and deletes old sessions.
 pub struct Sweeper {
     app: App,
     options: SweeperOptions,
 }
 
 impl Sweeper {
-    /// A sweeper of what an app keeps.
+    /// Creates a sweeper for an app's store.
     pub fn new(app: App, options: SweeperOptions) -> Sweeper {
         Sweeper { app, options }
     }
 
-    /// Sweeps for as long as it is polled. A database that does not answer is tried again.
+    /// Sweeps forever. Retries if the database is unavailable.
     pub async fn run(self) {
         let mut ticks = tokio::time::interval(self.options.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        self.app.note_awake();
-        let mut retained: Option<Instant> = None;
+        self.app.mark_renewable();
+        let mut last_retention: Option<Instant> = None;
         loop {
             ticks.tick().await;
             if self.app.extend_after_outage().await.is_err() {
@@ -62,15 +63,15 @@ impl Sweeper {
             }
             match self.app.store().sweep(LIMITS).await {
                 Ok(swept) => {
-                    self.app.note_awake();
+                    self.app.mark_renewable();
                     self.app.swept(&swept);
                 }
-                Err(error) => tracing::warn!(%error, "nothing could be swept"),
+                Err(error) => tracing::warn!(%error, "cannot sweep expired leases; retrying"),
             }
-            if retained.is_none_or(|at| at.elapsed() >= RETAIN_EVERY) {
-                retained = Some(Instant::now());
+            if last_retention.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
+                last_retention = Some(Instant::now());
                 if let Err(error) = self.app.store().retain(self.options.retention).await {
-                    tracing::warn!(%error, "old sessions could not be looked for");
+                    tracing::warn!(%error, "cannot delete old sessions; retrying");
                 }
             }
         }
@@ -78,10 +79,10 @@ impl Sweeper {
 }
 
 impl App {
-    /// Puts back what runners lost and ends what nobody ends, once: for whoever looks at a store that nobody serves.
+    /// Sweeps once, for commands that open a store without serving it.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn sweep_once(&self) -> Result<(), slipform_store::Error> {
         let swept = self.store().sweep(LIMITS).await?;
         self.swept(&swept);

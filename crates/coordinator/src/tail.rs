@@ -1,4 +1,4 @@
-//! Following journals: what was committed, told to whoever waits for it.
+//! Broadcasts committed events to subscribers of a session or of all sessions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,117 +9,119 @@ use slipform_types::SessionId;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-/// How many events a follower may be behind. One that is further behind is dropped; it reads on from where it was.
-const BEHIND_MAX: usize = 256;
+/// Capacity of a subscription. A subscriber that lags further loses events and reads them from the store.
+const LAG_MAX: usize = 256;
 
-/// The most events that are read at once.
+/// Maximum number of events per read.
 const BATCH: usize = 500;
 
-/// How long commits are gathered before they are read, so that a busy store is not read once for each.
-const GATHER: Duration = Duration::from_millis(5);
+/// Delay before reading after a notification, which combines the reads of several commits.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
 
-/// How soon it is looked again where a commit is not visible yet, or the database did not answer.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Delay before retrying when the database is unavailable.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether the sessions that are followed still exist, once for all that follow one.
-const LOOK_FOR_DELETED_EVERY: Duration = Duration::from_secs(60);
+/// Interval between checks whether the followed sessions still exist.
+const DELETED_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What arrives while a journal is followed.
-pub type Following = broadcast::Receiver<Arc<StoredEvent>>;
+/// A subscription to committed events.
+pub type Subscription = broadcast::Receiver<Arc<StoredEvent>>;
 
-/// Tells what was committed. Reads the store once for all that follow.
+/// Reads committed events once and broadcasts them to all subscribers.
 #[derive(Debug)]
 pub struct Tail {
     store: Store,
-    followers: Mutex<Followers>,
+    subscribers: Mutex<Subscribers>,
 }
 
 #[derive(Debug, Default)]
-struct Followers {
+struct Subscribers {
     sessions: HashMap<SessionId, broadcast::Sender<Arc<StoredEvent>>>,
     all: Option<broadcast::Sender<Arc<StoredEvent>>>,
 }
 
 impl Tail {
-    /// A tail of a store. It tells nothing until [`Tail::run`] is polled.
+    /// Creates a tail. It broadcasts nothing until [`Tail::run`] is polled.
     pub fn new(store: Store) -> Tail {
-        Tail { store, followers: Mutex::default() }
+        Tail { store, subscribers: Mutex::default() }
     }
 
-    /// Follows a session. What was committed before is read from the store: first follow, then read.
-    pub fn follow(&self, session: &SessionId) -> Following {
-        let mut followers = self.followers();
+    /// Subscribes to a session. To miss nothing, subscribe first and then read earlier events from the store.
+    pub fn subscribe(&self, session: &SessionId) -> Subscription {
+        let mut subscribers = self.subscribers();
         let sender =
-            followers.sessions.entry(session.clone()).or_insert_with(|| broadcast::channel(BEHIND_MAX).0);
+            subscribers.sessions.entry(session.clone()).or_insert_with(|| broadcast::channel(LAG_MAX).0);
         sender.subscribe()
     }
 
-    /// Follows all sessions.
-    pub fn follow_all(&self) -> Following {
-        let mut followers = self.followers();
-        followers.all.get_or_insert_with(|| broadcast::channel(BEHIND_MAX).0).subscribe()
+    /// Subscribes to all sessions.
+    pub fn subscribe_all(&self) -> Subscription {
+        let mut subscribers = self.subscribers();
+        subscribers.all.get_or_insert_with(|| broadcast::channel(LAG_MAX).0).subscribe()
     }
 
-    /// Reads and tells, for as long as it is polled.
+    /// Reads and broadcasts events, forever.
     pub async fn run(&self) {
-        let mut news = self.store.notifications();
-        let mut after = self.begin().await;
-        let mut looked = Instant::now();
+        let mut notifications = self.store.notifications();
+        let mut after = self.initial_position().await;
+        let mut last_check = Instant::now();
         loop {
-            let told = match self.is_followed() {
-                true => self.tell(&mut after).await,
-                false => self.skip(&mut after).await,
+            let is_read = if self.has_subscribers() {
+                self.broadcast(&mut after).await
+            } else {
+                self.skip_to_end(&mut after).await
             };
-            if !told {
-                tokio::time::sleep(AGAIN).await;
+            if !is_read {
+                tokio::time::sleep(RETRY_DELAY).await;
                 continue;
             }
-            if looked.elapsed() >= LOOK_FOR_DELETED_EVERY {
-                looked = Instant::now();
-                self.end_deleted().await;
+            if last_check.elapsed() >= DELETED_CHECK_INTERVAL {
+                last_check = Instant::now();
+                self.close_deleted().await;
             }
-            // A transaction may become visible some time after it was told of.
-            let _ = tokio::time::timeout(Duration::from_secs(1), news.changed()).await;
-            tokio::time::sleep(GATHER).await;
+            // On PostgreSQL a commit can become visible some time after its notification, so poll as well.
+            let _ = tokio::time::timeout(Duration::from_secs(1), notifications.changed()).await;
+            tokio::time::sleep(BATCH_DELAY).await;
         }
     }
 
-    async fn begin(&self) -> Position {
+    async fn initial_position(&self) -> Position {
         loop {
             match self.store.last_position().await {
                 Ok(position) => return position,
-                Err(_) => tokio::time::sleep(AGAIN).await,
+                Err(_) => tokio::time::sleep(RETRY_DELAY).await,
             }
         }
     }
 
-    /// Nobody listens: what happens meanwhile is found in the store by whoever comes. Whoever came while the store was
-    /// asked may have read it before, and is told everything from where the last one left.
-    async fn skip(&self, after: &mut Position) -> bool {
+    /// With no subscribers, advances the cursor without broadcasting; a new subscriber reads history from the
+    /// store. The cursor stays if a subscriber arrived during the query, because it may have read the store
+    /// before.
+    async fn skip_to_end(&self, after: &mut Position) -> bool {
         let Ok(last) = self.store.last_position().await else { return false };
-        if !self.is_followed() {
+        if !self.has_subscribers() {
             *after = last.max(*after);
         }
         true
     }
 
-    /// Lets go of those who follow a session: they look whether it still exists.
-    pub(crate) fn end(&self, session: &SessionId) {
-        self.followers().sessions.remove(session);
+    /// Closes the subscriptions of a session. Subscribers then check whether it still exists.
+    pub(crate) fn close(&self, session: &SessionId) {
+        self.subscribers().sessions.remove(session);
     }
 
-    /// Lets go of those whose session was deleted by somebody else: an older age, or another coordinator.
-    async fn end_deleted(&self) {
-        let followed: Vec<SessionId> = self.followers().sessions.keys().cloned().collect();
-        for session in followed {
+    /// Closes the subscriptions of sessions deleted by retention or by another coordinator.
+    async fn close_deleted(&self) {
+        let sessions: Vec<SessionId> = self.subscribers().sessions.keys().cloned().collect();
+        for session in sessions {
             if matches!(self.store.session(&session).await, Ok(None)) {
-                self.end(&session);
+                self.close(&session);
             }
         }
     }
 
-    /// Tells everything after a position; whether the store answered.
-    async fn tell(&self, after: &mut Position) -> bool {
+    /// Broadcasts all events after a position. Returns false if the store is unavailable.
+    async fn broadcast(&self, after: &mut Position) -> bool {
         loop {
             let Ok(events) = self.store.all_events(*after, BATCH).await else { return false };
             let Some(last) = events.last() else { return true };
@@ -133,27 +135,27 @@ impl Tail {
     }
 
     fn send(&self, events: Vec<StoredEvent>) {
-        let mut followers = self.followers();
+        let mut subscribers = self.subscribers();
         for event in events {
             let event = Arc::new(event);
-            if let Some(all) = &followers.all {
+            if let Some(all) = &subscribers.all {
                 let _ = all.send(event.clone());
             }
-            if let Some(session) = followers.sessions.get(&event.session_id) {
+            if let Some(session) = subscribers.sessions.get(&event.session_id) {
                 let _ = session.send(event);
             }
         }
-        followers.sessions.retain(|_, sender| sender.receiver_count() > 0);
+        subscribers.sessions.retain(|_, sender| sender.receiver_count() > 0);
     }
 
-    fn is_followed(&self) -> bool {
-        let mut followers = self.followers();
-        followers.sessions.retain(|_, sender| sender.receiver_count() > 0);
-        followers.all.take_if(|sender| sender.receiver_count() == 0);
-        followers.all.is_some() || !followers.sessions.is_empty()
+    fn has_subscribers(&self) -> bool {
+        let mut subscribers = self.subscribers();
+        subscribers.sessions.retain(|_, sender| sender.receiver_count() > 0);
+        subscribers.all.take_if(|sender| sender.receiver_count() == 0);
+        subscribers.all.is_some() || !subscribers.sessions.is_empty()
     }
 
-    fn followers(&self) -> MutexGuard<'_, Followers> {
-        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn subscribers(&self) -> MutexGuard<'_, Subscribers> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

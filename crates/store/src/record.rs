@@ -19,7 +19,7 @@ pub struct NewRun {
     pub start: EventBody,
     /// Time limit, counted from the first claim. `None` means no limit of its own.
     pub timeout_ms: Option<Millis>,
-    /// How the caller or parent learns of the run's end.
+    /// Decides how the caller or parent learns of the run's end.
     pub mode: ExecutionMode,
     /// Set for runs that work for another session.
     pub parent: Option<Parent>,
@@ -376,7 +376,7 @@ pub struct Retention {
 pub struct SweepLimits {
     /// Lost attempts without progress in between after which a run fails.
     pub losses_max: i64,
-    /// How long a stopping run waits for a runner before the sweeper ends it.
+    /// Time that a stopping run waits for a runner before the sweeper ends it.
     pub stop_wait_ms: Millis,
     /// Maximum number of runs of each kind per sweep. The next sweep handles the rest.
     pub batch: usize,
@@ -511,6 +511,6 @@ pub struct Counts {
     pub by_status: Vec<(RunStatus, i64)>,
     /// Runs that a runner could claim now.
     pub queue_depth: i64,
-    /// How long the oldest of them has waited; `None` if the queue is empty.
+    /// Waiting time of the oldest of them; `None` if the queue is empty.
     pub oldest_wait_ms: Option<Millis>,
 }

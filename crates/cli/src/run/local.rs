@@ -54,7 +54,7 @@ pub(super) async fn run(arguments: &Run) -> Result<Exit> {
     agent::check_family(&project, &blueprint)?;
     resources.try_out(&blueprint, &parameters).await?;
     let request = request(arguments, blueprint.name.clone(), parameters, schema)?;
-    registry.give(path, blueprint);
+    registry.insert_agent(path, blueprint);
     LocalCoordinator::open(&project, registry).await?.perform(arguments, resources, request).await
 }
 

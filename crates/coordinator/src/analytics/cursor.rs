@@ -1,4 +1,4 @@
-//! How far the lines of a database go.
+//! The cursor of an analytics folder for one database.
 
 use std::fs;
 use std::io;
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use slipform_store::Position;
 
-/// How far the lines of a database go. It is written after them, so that it never says too much.
+/// The position up to which lines are written. Stored after the lines, so that it never points beyond them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Cursor {
     transaction: i64,
     event: i64,
-    /// How long the file was by then: what is beyond may be said again.
+    /// Length of the file at that position. Lines beyond it may be written again.
     pub(super) length: u64,
 }
 
 impl Cursor {
-    /// What was kept; nothing where that cannot be read. Lines that are there are recognised all the same.
+    /// Reads a cursor. A missing or damaged file yields the start; existing lines are still recognized.
     pub(super) fn read(path: &Path) -> io::Result<Cursor> {
         match fs::read(path) {
             Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
@@ -27,7 +27,7 @@ impl Cursor {
         }
     }
 
-    /// Replaces what was kept, in whole or not at all.
+    /// Replaces the cursor atomically.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let beside = path.with_extension("new");
         fs::write(&beside, serde_json::to_vec(self)?)?;
@@ -43,7 +43,7 @@ impl Cursor {
     }
 }
 
-/// Where it is kept. A project may have had several databases, and their addresses may have passwords in them.
+/// Returns the cursor's path. The database address is hashed, because it can contain a password.
 pub(super) fn path(folder: &Path, database: &str) -> PathBuf {
     let hash: String = Sha256::digest(database).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     folder.join(format!(".position-{hash}.json"))

@@ -1,4 +1,4 @@
-//! The file of lines. There is one: whoever reads `*.jsonl` with common tools gets its lines and no names of files.
+//! The lines file. A single file, so that `grep` over `*.jsonl` prints no file names.
 
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -10,31 +10,31 @@ use slipform_store::Position;
 use super::cursor::{self, Cursor};
 use super::line::{Identity, Line};
 
-/// Its name.
+/// Name of the lines file.
 const FILE: &str = "events.jsonl";
 
-/// A folder that nobody else writes to.
+/// An analytics folder, locked for this process.
 pub(super) struct Folder {
     path: PathBuf,
-    kept_at: PathBuf,
-    kept: Cursor,
-    written: Option<Written>,
+    cursor_path: PathBuf,
+    cursor: Cursor,
+    file: Option<LinesFile>,
     #[expect(dead_code, reason = "the lock lasts as long as the file is open")]
     lock: File,
 }
 
-/// The file, while it is written to.
-struct Written {
+/// The lines file, opened for appending.
+struct LinesFile {
     file: File,
     length: u64,
-    /// Where that begins which may be said again.
-    settled: u64,
-    /// What was said there.
-    known: HashSet<Identity>,
+    /// Length up to which no line will be written again.
+    complete_length: u64,
+    /// Lines beyond that length.
+    existing: HashSet<Identity>,
 }
 
 impl Folder {
-    /// Opens or makes a folder; none where somebody else writes to it now.
+    /// Opens or creates a folder. Returns `None` if another process is writing to it.
     pub(super) fn open(path: &Path, database: &str) -> io::Result<Option<Folder>> {
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
@@ -46,69 +46,70 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let kept_at = cursor::path(path, database);
-        let kept = Cursor::read(&kept_at)?;
-        Ok(Some(Folder { path: path.to_owned(), kept_at, kept, written: None, lock }))
+        let cursor_path = cursor::path(path, database);
+        let cursor = Cursor::read(&cursor_path)?;
+        Ok(Some(Folder { path: path.to_owned(), cursor_path, cursor, file: None, lock }))
     }
 
-    /// How far the lines go.
+    /// Returns the position up to which lines are written.
     pub(super) fn position(&self) -> Position {
-        self.kept.position()
+        self.cursor.position()
     }
 
-    /// Begins with the first event. What the files hold is not said again.
-    pub(super) fn begin_anew(&mut self) {
-        self.kept = Cursor::default();
+    /// Restarts at the first event. Existing lines are not repeated.
+    pub(super) fn restart(&mut self) {
+        self.cursor = Cursor::default();
     }
 
-    /// Appends what is not there yet, and then notes how far that goes.
+    /// Appends lines that are not in the file yet, then stores the cursor.
     pub(super) fn write(&mut self, lines: Vec<Line>, position: Position) -> io::Result<()> {
         if !lines.is_empty() {
-            let written = match &mut self.written {
+            let written = match &mut self.file {
                 Some(written) => written,
-                None => self.written.insert(Written::open(&self.path.join(FILE), self.kept.length)?),
+                None => self.file.insert(LinesFile::open(&self.path.join(FILE), self.cursor.length)?),
             };
             written.append(&lines)?;
-            self.kept.length = written.settled;
+            self.cursor.length = written.complete_length;
         }
-        self.kept.advance(position);
-        self.kept.write(&self.kept_at)
+        self.cursor.advance(position);
+        self.cursor.write(&self.cursor_path)
     }
 
-    /// Notes that everything was read: what was not said again by now is not going to be.
-    pub(super) fn settle(&mut self) -> io::Result<()> {
-        let Some(written) = self.written.as_mut().filter(|written| written.settled < written.length) else {
+    /// Marks the whole file as complete, after all events have been read.
+    pub(super) fn mark_complete(&mut self) -> io::Result<()> {
+        let Some(written) = self.file.as_mut().filter(|written| written.complete_length < written.length)
+        else {
             return Ok(());
         };
-        written.known.clear();
-        written.settled = written.length;
-        self.kept.length = written.length;
-        self.kept.write(&self.kept_at)
+        written.existing.clear();
+        written.complete_length = written.length;
+        self.cursor.length = written.length;
+        self.cursor.write(&self.cursor_path)
     }
 }
 
-impl Written {
-    /// Opens a file, takes a torn last line away, and learns what was said beyond what is settled.
-    fn open(path: &Path, settled: u64) -> io::Result<Written> {
+impl LinesFile {
+    /// Opens a file, truncates an incomplete last line, and reads the lines beyond the cursor.
+    fn open(path: &Path, complete_length: u64) -> io::Result<LinesFile> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
-        let settled = settled.min(file.metadata()?.len());
-        file.seek(SeekFrom::Start(settled))?;
-        let (mut length, mut known) = (settled, HashSet::new());
+        let complete_length = complete_length.min(file.metadata()?.len());
+        file.seek(SeekFrom::Start(complete_length))?;
+        let (mut length, mut existing) = (complete_length, HashSet::new());
         let (mut reader, mut line) = (BufReader::new(&file), Vec::new());
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += line.len() as u64;
-            known.extend(Identity::read(&line));
+            existing.extend(Identity::read(&line));
             line.clear();
         }
         if !line.is_empty() {
             file.set_len(length)?;
         }
-        Ok(Written { file, length, settled, known })
+        Ok(LinesFile { file, length, complete_length, existing })
     }
 
     fn append(&mut self, lines: &[Line]) -> io::Result<()> {
         let mut text = Vec::new();
-        for line in lines.iter().filter(|line| !self.known.remove(&line.identity())) {
+        for line in lines.iter().filter(|line| !self.existing.remove(&line.identity())) {
             serde_json::to_writer(&mut text, line)?;
             text.push(b'\n');
         }
@@ -117,8 +118,8 @@ impl Written {
             self.file.sync_data()?;
         }
         self.length += text.len() as u64;
-        if self.known.is_empty() {
-            self.settled = self.length;
+        if self.existing.is_empty() {
+            self.complete_length = self.length;
         }
         Ok(())
     }
@@ -146,18 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_known_until_everything_was_read() {
+    fn existing_lines_are_recognized_after_interruption() {
         let path = std::env::temp_dir().join(format!("slipform-folder-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
-        write(&path, &[1, 2, 3]).settle().unwrap();
+        write(&path, &[1, 2, 3]).mark_complete().unwrap();
         let file = path.join(FILE);
         let written = fs::read(&file).unwrap();
         fs::remove_file(cursor::path(&path, "sqlite:x")).unwrap();
-        // Somebody who is interrupted after a part of it settles nothing.
+        // An interrupted writer must not mark the file as complete.
         drop(write(&path, &[1]));
         let folder = write(&path, &[2, 3]);
         assert_eq!(folder.position(), Position { transaction: 0, event: 3 });
-        assert!(Folder::open(&path, "sqlite:x").unwrap().is_none(), "one at a time");
+        assert!(Folder::open(&path, "sqlite:x").unwrap().is_none(), "the folder is locked");
         assert_eq!(fs::read(&file).unwrap(), written);
         fs::remove_dir_all(&path).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What is said of an event, for those who count.
+//! Converts events into lines.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,19 +8,19 @@ use slipform_types::{EventBody, NOT_SUBMITTED, RunError, RunErrorType, RunStatus
 /// A run has ended.
 const COMPLETED: &str = "orchestrator.specialist.completed";
 
-/// A model was to call `submit_result` and did not.
+/// A model should have called `submit_result` and did not.
 const SUBMIT_MISSING: &str = "agent.submit.missing";
 
 /// A reply did not satisfy the contract.
 const VALIDATION_FAILED: &str = "agent.validation.failed";
 
-/// An orchestrator took its task apart.
+/// An orchestrator planned its subtasks.
 const PLAN_CREATED: &str = "orchestrator.plan.created";
 
-/// The next tier went on.
+/// A run moved to the next tier.
 const ESCALATED: &str = "agent.escalated";
 
-/// One line of a file.
+/// A line of the file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Line {
     #[serde(rename = "type")]
@@ -29,7 +29,7 @@ pub(super) struct Line {
     pub(super) payload: Value,
 }
 
-/// What a line is known by: an event leads to no two lines of a type.
+/// Identifies a line. An event yields at most one line per type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     session_id: String,
@@ -48,7 +48,7 @@ impl Line {
 }
 
 impl Identity {
-    /// That of a line as it stands in a file; none where it is not one of ours.
+    /// Reads the identity of a line in a file. Returns `None` for lines in another format.
     pub(super) fn read(text: &[u8]) -> Option<Identity> {
         #[derive(Deserialize)]
         struct Written {
@@ -66,7 +66,7 @@ impl Identity {
     }
 }
 
-/// What is said of an event. Nothing that people or models wrote is in it, but for what was wrong with it.
+/// Returns the lines for an event. They contain no prompts or replies, only validation messages.
 pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
     let Milestone { event, run: Some(run) } = milestone else { return Vec::new() };
     let Ok(body) = serde_json::from_str::<EventBody>(&event.body) else { return Vec::new() };
@@ -74,12 +74,12 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
     let line_of = |(kind, more)| line(kind, more);
     match &body {
         EventBody::ValidationFailed { errors, cause, .. } => {
-            lacked(*cause, errors).map(line_of).into_iter().collect()
+            failed_reply(*cause, errors).map(line_of).into_iter().collect()
         }
         EventBody::Escalated { from, to, reason, cause } => {
             let escalated = line(ESCALATED, json!({"from": from, "to": to, "reason": reason}));
-            let lacked = lacked(*cause, std::slice::from_ref(reason)).map(line_of);
-            lacked.into_iter().chain([escalated]).collect()
+            let failed_reply = failed_reply(*cause, std::slice::from_ref(reason)).map(line_of);
+            failed_reply.into_iter().chain([escalated]).collect()
         }
         EventBody::PlanCreated { round, subtasks, .. } => {
             let agents: Vec<&str> = subtasks.iter().map(|subtask| subtask.agent.as_str()).collect();
@@ -90,8 +90,8 @@ pub(super) fn lines(milestone: &Milestone) -> Vec<Line> {
         }
         EventBody::RunCompleted { status, error, .. } => {
             let error = error.as_deref();
-            // What a last reply lacked is told with the end alone.
-            let last = error.and_then(|error| lacked(Some(error.kind), &error.validation_errors));
+            // The last failed validation has no event of its own, so it is derived from the end.
+            let last = error.and_then(|error| failed_reply(Some(error.kind), &error.validation_errors));
             last.map(line_of).into_iter().chain([line(COMPLETED, completed(run, *status, error))]).collect()
         }
         _ => Vec::new(),
@@ -111,16 +111,16 @@ fn line(kind: &'static str, event: &StoredEvent, run: &RunFacts, more: Value) ->
     Line { kind, ts: timestamp(event.at), payload }
 }
 
-/// What a reply lacked, by the kind of failure that it would be; nothing where that is not about its content. Journals of
-/// earlier versions do not name the kind of what was tried again.
-fn lacked(cause: Option<RunErrorType>, errors: &[String]) -> Option<(&'static str, Value)> {
+/// Returns the type and payload of a failed reply, or `None` if the failure is not about its content.
+/// Journals of earlier versions have no `cause`.
+fn failed_reply(cause: Option<RunErrorType>, errors: &[String]) -> Option<(&'static str, Value)> {
     let is_missing = errors.iter().any(|error| error == NOT_SUBMITTED);
     match cause {
         _ if is_missing => {
             Some((SUBMIT_MISSING, json!({"message": "Agent did not call submit_result tool"})))
         }
         Some(RunErrorType::ResultNotSubmitted) if errors.is_empty() => {
-            lacked(cause, &[NOT_SUBMITTED.to_owned()])
+            failed_reply(cause, &[NOT_SUBMITTED.to_owned()])
         }
         None
         | Some(
@@ -135,7 +135,8 @@ fn lacked(cause: Option<RunErrorType>, errors: &[String]) -> Option<(&'static st
     }
 }
 
-/// How a run has ended. What went wrong has a code here and no words: whoever searches for words finds each thing once.
+/// Returns the payload for the end of a run. It has an error code but no message, so that a text search finds
+/// each failure once.
 fn completed(run: &RunFacts, status: RunStatus, error: Option<&RunError>) -> Value {
     let success = status == RunStatus::Completed;
     let mut payload = json!({
@@ -183,29 +184,29 @@ mod tests {
             duration_ms: Some(12),
             ..RunFacts::default()
         };
-        let said = lines(&Milestone { event, run: Some(run) });
-        for line in &said {
+        let lines = lines(&Milestone { event, run: Some(run) });
+        for line in &lines {
             let text = serde_json::to_string(line).unwrap();
             assert_eq!(Identity::read(text.as_bytes()), Some(line.identity()));
         }
-        let told = said.iter().map(|line| format!("{} {} {}\n", line.ts, line.kind, line.payload));
-        expected.assert_eq(&told.collect::<String>());
+        let rendered = lines.iter().map(|line| format!("{} {} {}\n", line.ts, line.kind, line.payload));
+        expected.assert_eq(&rendered.collect::<String>());
     }
 
     #[test]
-    fn each_thing_is_said_once() {
-        let noted = |error: &str| {
+    fn each_failure_has_one_line() {
+        let failed_validation = |error: &str| {
             json!({"event_type": "validation_failed", "errors": [error], "consequence": "c",
                 "cause": "output_schema_validation_failed"})
         };
         check(
-            &noted("$.summary: \"summary\" is required"),
+            &failed_validation("$.summary: \"summary\" is required"),
             &expect![[r#"
                 2000-02-29T00:00:00.007Z agent.validation.failed {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Verification failed: $.summary: \"summary\" is required"}
             "#]],
         );
         check(
-            &noted(NOT_SUBMITTED),
+            &failed_validation(NOT_SUBMITTED),
             &expect![[r#"
                 2000-02-29T00:00:00.007Z agent.submit.missing {"specialist_id":"writer","run_id":"run_0123456789ab","session_id":"ses_0123456789ab","seq":7,"message":"Agent did not call submit_result tool"}
             "#]],
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_without_words() {
+    fn end_has_error_code_but_no_message() {
         check(
             &json!({"event_type": "run_completed", "status": "completed"}),
             &expect![[r#"
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_last_reply_lacked_is_told_with_the_end() {
+    fn last_failed_validation_is_derived_from_the_end() {
         let errors = json!(["$.summary: required property is missing"]);
         let error =
             json!({"type": "output_schema_validation_failed", "message": "m", "validation_errors": errors});
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_told_without_its_words() {
+    fn plan_line_has_no_descriptions() {
         let subtask = json!({"id": "t1", "description": "secret", "agent": "researcher", "priority": 1});
         check(
             &json!({"event_type": "plan_created", "round": 1, "subtasks": [subtask]}),
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_anything_else() {
+    fn other_events_have_no_line() {
         check(&json!({"event_type": "stop_requested"}), &expect![[""]]);
         check(&json!({"event_type": "of a later version"}), &expect![[""]]);
     }

@@ -1,4 +1,4 @@
-//! Agents: from files, over the API, and those that ship.
+//! Agents from files, from the API, and shipped with the program.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use slipform_api::{AgentView, Code, Error, Verdict};
 use slipform_store::{RegistryEntry, RegistryKind};
 use slipform_types::{ALL_AGENTS, AgentCard, AgentType, Blueprint, McpServer, timestamp};
 
-use super::{App, errors, is_verb};
+use super::{App, errors, is_reserved_name};
 
 impl App {
-    /// Throttle agent, by name.
+    /// Returns every agent, sorted by name.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn agents(&self) -> Result<Vec<AgentView>, Error> {
         let files = self.registry().files();
         let mut views: Vec<AgentView> =
@@ -26,29 +26,29 @@ impl App {
         }
         for name in shipped_names() {
             if !views.iter().any(|view| view.name == name) {
-                views.extend(from_program(name));
+                views.extend(from_shipped(name));
             }
         }
         views.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(views)
     }
 
-    /// An agent.
+    /// Returns an agent.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns `AgentNotFound` for an unknown name.
     pub async fn agent(&self, name: &str) -> Result<AgentView, Error> {
         if let Some(file) = self.registry().files().agents.get(name) {
             return Ok(from_file(name, file));
         }
         let named = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?;
-        match named.map(from_store).or_else(|| from_program(name)) {
+        match named.map(from_store).or_else(|| from_shipped(name)) {
             Some(view) => Ok(view),
             None => Err(self.no_agent(name).await?),
         }
     }
 
-    /// The blueprint of an agent that is in force.
+    /// Returns the blueprint that is in use for an agent.
     pub(super) async fn blueprint(&self, name: &str) -> Result<Arc<Blueprint>, Error> {
         if let Some(file) = self.registry().files().agents.get(name) {
             return file.in_force.clone().ok_or_else(|| {
@@ -61,20 +61,21 @@ impl App {
         match serde_json::from_value(blueprint) {
             Ok(blueprint) => Ok(Arc::new(blueprint)),
             Err(error) => {
-                Err(Error::new(Code::Internal, format!("the agent '{name}' cannot be read: {error}")))
+                Err(Error::new(Code::Internal, format!("cannot parse the stored agent `{name}`: {error}")))
             }
         }
     }
 
-    /// What an agent is told of those that it may delegate to. One that is gone by now is left out.
+    /// Returns the descriptions of the agents that a blueprint may delegate to. Agents that no longer exist
+    /// are omitted.
     pub(super) async fn cards(&self, blueprint: &Blueprint) -> Result<Vec<AgentCard>, Error> {
         let mut cards: Vec<AgentCard> = Vec::new();
-        for name in self.team(blueprint).await? {
+        for name in self.delegate_names(blueprint).await? {
             if name == blueprint.name || cards.iter().any(|card| card.name == name) {
                 continue;
             }
             match self.blueprint(&name).await {
-                // Whoever plans can give others nothing but a prompt.
+                // An orchestrator can only pass a prompt, so agents that need other parameters are omitted.
                 Ok(other) if blueprint.kind == AgentType::Orchestrator && !takes_prompt(&other) => {}
                 Ok(other) => cards.push(AgentCard {
                     name: other.name.clone(),
@@ -106,64 +107,67 @@ impl App {
         Ok(commands)
     }
 
-    /// The names of those that an agent may delegate to, with the project's where it names everybody.
-    async fn team(&self, blueprint: &Blueprint) -> Result<Vec<String>, Error> {
-        let mut team: Vec<String> = Vec::new();
+    /// Returns the names of the agents that a blueprint may delegate to. The wildcard stands for the
+    /// project's agents.
+    async fn delegate_names(&self, blueprint: &Blueprint) -> Result<Vec<String>, Error> {
+        let mut names: Vec<String> = Vec::new();
         for name in &blueprint.agents {
             if name != ALL_AGENTS {
-                team.push(name.clone());
+                names.push(name.clone());
                 continue;
             }
             let own = self.agents().await?.into_iter().filter(|view| view.source != "shipped");
             let takes_part = |view: &AgentView| {
                 let definition = view.blueprint.clone().unwrap_or_default();
                 let Ok(other) = serde_json::from_value::<Blueprint>(definition) else { return false };
-                // A team does not call another one by chance, nor anyone who cannot be told what to do in words.
+                // The wildcard excludes orchestrators, which could nest teams, and agents that need more than
+                // a prompt.
                 other.kind != AgentType::Orchestrator && takes_prompt(&other)
             };
-            team.extend(own.filter(takes_part).map(|view| view.name));
+            names.extend(own.filter(takes_part).map(|view| view.name));
         }
-        Ok(team)
+        Ok(names)
     }
 
     /// Saves a new agent.
     ///
     /// # Errors
-    /// When it cannot be used, or the name is taken.
+    /// Returns `InvalidAgent`, `AgentExists`, `ManagedByFile` or `Forbidden`.
     pub async fn create_agent(&self, definition: &Value) -> Result<AgentView, Error> {
         let Checked { blueprint, .. } = check(definition, None).map_err(|problems| invalid(&problems))?;
         self.authorize_agent(&blueprint)?;
-        if is_verb(&blueprint.name) {
+        if is_reserved_name(&blueprint.name) {
             let message = format!(
-                "no agent can be called '{}': the address of that name checks agents; use another name",
+                "`{}` is reserved for the route that checks agents; use another name",
                 blueprint.name
             );
             return Err(Error::new(Code::InvalidAgent, message));
         }
-        self.refuse_file(&blueprint.name)?;
+        self.refuse_managed_by_file(&blueprint.name)?;
         let (name, text) = (blueprint.name.clone(), text_of(&blueprint)?);
-        match self.store().add(RegistryKind::Agents, &name, &text).await.map_err(errors::store)? {
-            true => self.agent(&name).await,
-            false => {
-                let message =
-                    format!("there is an agent '{name}' already; change it with PATCH /agents/{name}");
-                Err(Error::new(Code::AgentExists, message))
-            }
+        if self.store().add(RegistryKind::Agents, &name, &text).await.map_err(errors::store)? {
+            self.agent(&name).await
+        } else {
+            let message = format!("agent `{name}` already exists; change it with PATCH /agents/{name}");
+            Err(Error::new(Code::AgentExists, message))
         }
     }
 
-    /// Changes an agent: the keys that are sent replace those that it has, and null takes one away.
+    /// Changes an agent. Sent keys replace existing ones, and null removes a key.
     ///
     /// # Errors
-    /// When there is none, a file describes it, or the result cannot be used.
+    /// Returns `AgentNotFound`, `ManagedByFile`, `Forbidden`, or `InvalidAgent` if the changed agent is
+    /// invalid.
     pub async fn change_agent(&self, name: &str, changes: &Value) -> Result<AgentView, Error> {
-        self.refuse_file(name)?;
-        let Some(named) = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?
-        else {
+        self.refuse_managed_by_file(name)?;
+        let Some(named) = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)? else {
             return Err(self.not_changeable(name).await?);
         };
         let Value::Object(changes) = changes else {
-            return Err(Error::new(Code::InvalidRequest, "send an object with the keys to change"));
+            return Err(Error::new(
+                Code::InvalidRequest,
+                "the body must be an object with the keys to change",
+            ));
         };
         let mut definition: Value = serde_json::from_str(&named.text).unwrap_or_default();
         for (key, value) in changes {
@@ -176,38 +180,41 @@ impl App {
         let Checked { blueprint, .. } =
             check(&definition, Some(name)).map_err(|problems| invalid(&problems))?;
         if blueprint.name != name {
-            let message = format!("an agent keeps its name; '{}' would be another one", blueprint.name);
+            let message = format!("cannot rename agent `{name}` to `{}`; create a new agent", blueprint.name);
             return Err(Error::new(Code::InvalidRequest, message));
         }
-        // What it has been needs the same right as what it becomes: a prompt is enough to turn its programs on others.
+        // The old version needs authorization as well: changing only the prompt would redirect the programs
+        // that it starts.
         if let Ok(before) = serde_json::from_str(&named.text) {
             self.authorize_agent(&before)?;
         }
         self.authorize_agent(&blueprint)?;
         let text = text_of(&blueprint)?;
-        match self.store().replace(RegistryKind::Agents, name, &text).await.map_err(errors::store)? {
-            true => self.agent(name).await,
-            false => Err(self.no_agent(name).await?),
+        if self.store().replace(RegistryKind::Agents, name, &text).await.map_err(errors::store)? {
+            self.agent(name).await
+        } else {
+            Err(self.no_agent(name).await?)
         }
     }
 
-    /// Deletes an agent. Runs that have begun go on with it.
+    /// Deletes an agent. Existing sessions keep their copy of the blueprint.
     ///
     /// # Errors
-    /// When there is none, or a file describes it.
+    /// Returns `AgentNotFound`, `ManagedByFile` or `Forbidden`.
     pub async fn delete_agent(&self, name: &str) -> Result<(), Error> {
-        self.refuse_file(name)?;
+        self.refuse_managed_by_file(name)?;
         let saved = self.store().entry(RegistryKind::Agents, name).await.map_err(errors::store)?;
         if let Some(blueprint) = saved.and_then(|named| serde_json::from_str(&named.text).ok()) {
             self.authorize_agent(&blueprint)?;
         }
-        match self.store().remove(RegistryKind::Agents, name).await.map_err(errors::store)? {
-            true => Ok(()),
-            false => Err(self.not_changeable(name).await?),
+        if self.store().remove(RegistryKind::Agents, name).await.map_err(errors::store)? {
+            Ok(())
+        } else {
+            Err(self.not_changeable(name).await?)
         }
     }
 
-    /// Checks an agent without saving it.
+    /// Checks a blueprint without saving it.
     pub fn validate_agent(&self, definition: &Value) -> Verdict {
         match check(definition, None) {
             Ok(checked) => {
@@ -222,22 +229,20 @@ impl App {
         }
     }
 
-    fn refuse_file(&self, name: &str) -> Result<(), Error> {
+    fn refuse_managed_by_file(&self, name: &str) -> Result<(), Error> {
         match self.registry().files().agents.get(name) {
             None => Ok(()),
             Some(file) => {
-                let message =
-                    format!("the agent '{name}' is described by {}; change that", file.path.display());
+                let message = format!("agent `{name}` is defined by {}; edit that file", file.path.display());
                 Err(Error::new(Code::ManagedByFile, message))
             }
         }
     }
 
-    /// Why an agent that is not in the store cannot be changed.
+    /// Returns the error for changing an agent that is not in the store.
     async fn not_changeable(&self, name: &str) -> Result<Error, Error> {
         if shipped(name).is_some() {
-            let message =
-                format!("the agent '{name}' comes with the program; POST /agents one of the same name");
+            let message = format!("agent `{name}` comes with the program; override it with POST /agents");
             return Ok(Error::new(Code::ManagedByFile, message));
         }
         self.no_agent(name).await
@@ -249,7 +254,7 @@ impl App {
     }
 }
 
-/// Whether a prompt alone is enough to start an agent.
+/// Whether a prompt alone satisfies the agent's parameters schema.
 fn takes_prompt(blueprint: &Blueprint) -> bool {
     parameters::check(blueprint, &json!({"prompt": "Go."})).is_ok()
 }
@@ -259,8 +264,8 @@ fn text_of(blueprint: &Blueprint) -> Result<String, Error> {
 }
 
 fn invalid(problems: &Problems) -> Error {
-    let words: Vec<String> = problems.list.iter().map(ToString::to_string).collect();
-    Error::new(Code::InvalidAgent, format!("the agent cannot be used: {}", words.join("; ")))
+    let messages: Vec<String> = problems.list.iter().map(ToString::to_string).collect();
+    Error::new(Code::InvalidAgent, format!("invalid agent: {}", messages.join("; ")))
         .with(json!({"problems": problems.list}))
 }
 
@@ -288,7 +293,7 @@ fn from_store(named: RegistryEntry) -> AgentView {
     }
 }
 
-fn from_program(name: &str) -> Option<AgentView> {
+fn from_shipped(name: &str) -> Option<AgentView> {
     let checked = shipped(name)?.result.ok()?;
     Some(AgentView {
         name: name.to_owned(),

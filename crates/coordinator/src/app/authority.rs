@@ -1,32 +1,33 @@
-//! What whoever acts through an [`App`] may do beyond running agents.
+//! Authorization of operations that reach beyond the project.
 
 use slipform_api::{Code, Error, RunRequest};
 use slipform_types::{Blueprint, ProjectDir, RunType};
 
 use super::App;
 
-/// The right to do what reaches beyond the project: start programs, read variables, work in other folders.
+/// The authority under which an [`App`] handle acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Authority {
-    /// Everything: the process that opened the store, or a token of the scope `admin`.
+    /// May start programs, read environment variables and use folders outside the project. Held by the
+    /// process that opened the store and by tokens with scope `admin`.
     Admin,
-    /// Running agents as they are.
+    /// May run existing agents.
     Caller,
 }
 
 impl App {
-    /// The same app for a caller who is not an administrator.
+    /// Returns a handle with the authority of a caller who is not an administrator.
     #[must_use]
     pub fn for_caller(&self) -> App {
         App { authority: Authority::Caller, ..self.clone() }
     }
 
-    fn require_admin(&self, what: &str) -> Result<(), Error> {
+    fn require_admin(&self, operation: &str) -> Result<(), Error> {
         match self.authority {
             Authority::Admin => Ok(()),
             Authority::Caller => {
                 let message = format!(
-                    "{what} needs a token of the scope 'admin'; on the server's own machine that is the one in \
+                    "{operation} requires a token with scope `admin`; on the server's machine, use the one in \
                      .slipform/admin.token"
                 );
                 Err(Error::new(Code::Forbidden, message))
@@ -34,8 +35,8 @@ impl App {
         }
     }
 
-    /// Refuses an agent that starts programs, reaches servers or reads variables, unless an administrator saves, changes
-    /// or deletes it.
+    /// Refuses saving, changing or deleting an agent with `command`, `mcp_servers` or `env`, unless an
+    /// administrator does it.
     pub(super) fn authorize_agent(&self, blueprint: &Blueprint) -> Result<(), Error> {
         let Blueprint { name, command, mcp_servers, env, .. } = blueprint;
         let privileged = [
@@ -44,12 +45,12 @@ impl App {
             ("env", !env.is_empty()),
         ];
         match privileged.into_iter().find(|(_, has)| *has) {
-            Some((key, _)) => self.require_admin(&format!("the agent '{name}' with `{key}`")),
+            Some((key, _)) => self.require_admin(&format!("agent `{name}` with `{key}`")),
             None => Ok(()),
         }
     }
 
-    /// Refuses a folder where no run may work, and one outside the project unless an administrator asks.
+    /// Refuses protected folders, and folders outside the project unless an administrator asks.
     pub(super) async fn authorize_folder(&self, request: &RunRequest) -> Result<(), Error> {
         if let Some(given) = &request.project_dir {
             self.authorize_project_dir(given)?;
@@ -72,11 +73,11 @@ impl App {
         match ProjectDir::read(given) {
             ProjectDir::Inside(_) => Ok(()),
             ProjectDir::Outside => {
-                self.require_admin(&format!("project_dir '{given}' outside the runner's project"))
+                self.require_admin(&format!("project_dir `{given}` outside the runner's project"))
             }
             ProjectDir::Protected(folder) => {
                 let message = format!(
-                    "project_dir '{given}' is or lies in '{folder}', where no run may work; name another folder of the \
+                    "project_dir `{given}` is or lies in `{folder}`, which is protected; use another folder of the \
                      project"
                 );
                 Err(Error::new(Code::InvalidRequest, message))

@@ -8,32 +8,35 @@ use slipform_types::ValidationMode;
 use super::{App, errors};
 
 impl App {
-    /// Holds a text against a schema.
+    /// Extracts JSON from a text and validates it.
     ///
     /// # Errors
-    /// When the schema is not known or cannot be used, or the text is too long.
+    /// Fails if the schema is unknown or invalid, or if the text is too long.
     pub async fn check(&self, request: CheckRequest) -> Result<CheckView, Error> {
         let source = match (request.schema, request.schema_name) {
             (Some(_), Some(_)) => {
-                return Err(Error::new(Code::InvalidRequest, "send schema or schema_name, not both"));
+                return Err(Error::new(
+                    Code::InvalidRequest,
+                    "both `schema` and `schema_name` are set; send one of them",
+                ));
             }
             (Some(schema), None) => Some(schema),
-            (None, Some(name)) => Some(self.registered(&name).await?),
+            (None, Some(name)) => Some(self.registered_schema(&name).await?),
             (None, None) => None,
         };
         let schema =
             source.map(|source| self.inner.schemas.compile(&source)).transpose().map_err(|error| {
                 let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
-                Error::new(Code::InvalidSchema, format!("the schema cannot be used: {error}")).with(details)
+                Error::new(Code::InvalidSchema, format!("invalid schema: {error}")).with(details)
             })?;
-        let asked = request.options.unwrap_or_default();
+        let requested = request.options.unwrap_or_default();
         let mut options = Options { mode: Mode::Strict, ..Options::default() };
-        if asked.validation_mode == Some(ValidationMode::Lenient) {
+        if requested.validation_mode == Some(ValidationMode::Lenient) {
             options.mode = Mode::Lenient;
         }
-        options.extract_json = asked.extract_json.unwrap_or(options.extract_json);
-        options.strict_json_only = asked.strict_json_only.unwrap_or(options.strict_json_only);
-        // Large texts take a while, and others wait for the same thread.
+        options.extract_json = requested.extract_json.unwrap_or(options.extract_json);
+        options.strict_json_only = requested.strict_json_only.unwrap_or(options.strict_json_only);
+        // Large texts take a while, so they must not block the async runtime.
         let text = request.text;
         let outcome = tokio::task::spawn_blocking(move || {
             extract(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref())
@@ -63,7 +66,7 @@ impl App {
                 repairs: Vec::new(),
             },
             Outcome::TooLong { bytes, limit } => {
-                let message = format!("the text has {bytes} bytes, more than the {limit} that are looked at");
+                let message = format!("the text has {bytes} bytes, more than the limit of {limit} bytes");
                 return Err(Error::new(Code::PayloadTooLarge, message));
             }
         })

@@ -1,9 +1,9 @@
-//! What goes wrong below, in the words of the API.
+//! Converts errors of lower layers into API errors.
 
 use serde_json::json;
 use slipform_api::{Code, Error};
 
-/// A store that has no answer.
+/// Converts an error of the store.
 pub(super) fn store(error: slipform_store::Error) -> Error {
     use slipform_store::Error as E;
     let code = match error {
@@ -14,7 +14,7 @@ pub(super) fn store(error: slipform_store::Error) -> Error {
     Error::new(code, error.to_string())
 }
 
-/// A contract that cannot be resolved.
+/// Converts an error from resolving a contract.
 pub(super) fn contract(error: &slipform_agents::Error) -> Error {
     use slipform_agents::Error as E;
     match error {
@@ -30,7 +30,7 @@ pub(super) fn contract(error: &slipform_agents::Error) -> Error {
     }
 }
 
-/// Where a schema is at fault.
+/// Returns the JSONPath of a schema error.
 pub(super) fn schema_path(error: &slipform_schema::Error) -> String {
     use slipform_schema::Error as E;
     match error {
@@ -39,22 +39,23 @@ pub(super) fn schema_path(error: &slipform_schema::Error) -> String {
     }
 }
 
-/// What is wrong with a schema, for where its place is said already.
+/// Returns the message of a schema error without its path.
 pub(super) fn schema_message(error: &slipform_schema::Error) -> String {
     let (text, place) = (error.to_string(), format!("{}: ", schema_path(error)));
     text.strip_prefix(&place).map(str::to_owned).unwrap_or(text)
 }
 
-/// A name that no agent has.
+/// The error for an unknown agent. A model may read it, as the reason why a delegation was refused.
 pub(super) fn no_agent(name: &str, known: &[String]) -> Error {
-    let message = match known.is_empty() {
-        true => format!("there is no agent '{name}', and no other either"),
-        false => format!("there is no agent '{name}'; there are: {}", known.join(", ")),
+    let message = if known.is_empty() {
+        format!("there is no agent '{name}', and no other either")
+    } else {
+        format!("there is no agent '{name}'; there are: {}", known.join(", "))
     };
     Error::new(Code::AgentNotFound, message)
 }
 
-/// A name that no schema has.
+/// The error for an unknown schema. A model may read it, as the reason why a delegation was refused.
 pub(super) fn no_schema(name: &str) -> Error {
     Error::new(
         Code::SchemaNotFound,

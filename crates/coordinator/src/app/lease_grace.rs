@@ -1,8 +1,8 @@
-//! Leases count only while somebody is there to renew them with.
+//! Extends leases after an outage, so that lease time does not elapse while the coordinator is unreachable.
 //!
-//! A coordinator that was away, or whose database was, has kept runners from renewing their leases. They would be told
-//! that their attempts are somebody else's by now, though they have worked all the time. So whoever notices first that
-//! there was such a time, the sweeper or a runner's message, sees to it that it does not count.
+//! Runners cannot renew their leases while the coordinator or its database is down. Without extension,
+//! attempts that kept working would be treated as lost. The sweeper or the first request of a runner detects
+//! the outage and extends the leases.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,37 +12,37 @@ use tokio::time::Instant;
 
 use super::{App, errors};
 
-/// When it was last known that runners could renew their leases; none where nobody sweeps.
+/// When leases were last known to be renewable; `None` if no sweeper runs in this process.
 #[derive(Debug, Default)]
 pub(super) struct LeaseGrace(Mutex<Option<Instant>>);
 
 impl App {
-    /// Prolongs leases by the time in which nobody served. For whoever begins to.
+    /// Extends leases by the time since a runner was last seen. A server calls this when it starts.
     ///
     /// # Errors
-    /// When the store does not answer.
-    pub async fn grace(&self) -> Result<(), slipform_store::Error> {
+    /// Fails if the store is unavailable.
+    pub async fn extend_leases(&self) -> Result<(), slipform_store::Error> {
         self.store().extend_leases(None, self.lease_ms()).await.map(drop)
     }
 
-    /// Notes that runners can renew their leases at this moment.
-    pub(crate) fn note_awake(&self) {
+    /// Records that leases are renewable now.
+    pub(crate) fn mark_renewable(&self) {
         *self.inner.lease_grace.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Prolongs leases where runners could not renew them for a time that matters.
+    /// Extends leases if more than half a lease has passed since the sweeper last reached the store.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub(crate) async fn extend_after_outage(&self) -> Result<(), Error> {
         let last = *self.inner.lease_grace.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let away = last.map_or(Duration::ZERO, |last| last.elapsed());
-        if away <= self.options().lease / 2 {
+        let outage = last.map_or(Duration::ZERO, |last| last.elapsed());
+        if outage <= self.options().lease / 2 {
             return Ok(());
         }
-        let away_ms = i64::try_from(away.as_millis()).unwrap_or(i64::MAX / 2);
-        self.store().extend_leases(Some(away_ms), self.lease_ms()).await.map_err(errors::store)?;
-        self.note_awake();
+        let outage_ms = i64::try_from(outage.as_millis()).unwrap_or(i64::MAX / 2);
+        self.store().extend_leases(Some(outage_ms), self.lease_ms()).await.map_err(errors::store)?;
+        self.mark_renewable();
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
-//! Operations: whether it works, who is there, and how things go.
+//! Health, runners, backends and statistics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use slipform_api::{AgentsTrouble, BackendView, Error, Readiness, RunnerView, StatsRow};
+use slipform_api::{BackendView, Error, FileProblems, Readiness, RunnerView, StatsRow};
 use slipform_store::StatsFilter;
 use slipform_types::timestamp;
 use tokio::time::Instant;
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::{App, errors, views};
 use crate::registry::FromFile;
 
-/// How long ago a runner may have been heard of.
+/// A runner counts as present if it was seen within this time.
 const RUNNER_SEEN_MS: i64 = 60_000;
 
-/// How long the database's answer is remembered: it costs a write, and anybody may ask.
-const PING_EVERY: Duration = Duration::from_secs(1);
+/// Lifetime of a ping result. A ping writes to the database, and the endpoint is public.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 impl App {
-    /// Whether requests can be served.
+    /// Checks the database and collects file problems.
     pub async fn readiness(&self, draining: bool) -> Readiness {
         let database = self.ping().await;
         let runners = match &database {
@@ -28,10 +28,10 @@ impl App {
             Err(_) => 0,
         };
         let files = self.registry().files();
-        let mut trouble: Vec<AgentsTrouble> = Vec::new();
-        trouble.extend(files.agents.iter().filter_map(|(name, file)| of_file(name, file)));
-        trouble.extend(files.schemas.iter().filter_map(|(name, file)| of_file(name, file)));
-        trouble.extend(files.trouble.iter().map(|problem| AgentsTrouble {
+        let mut problems: Vec<FileProblems> = Vec::new();
+        problems.extend(files.agents.iter().filter_map(|(name, file)| of_file(name, file)));
+        problems.extend(files.schemas.iter().filter_map(|(name, file)| of_file(name, file)));
+        problems.extend(files.folder_error.iter().map(|problem| FileProblems {
             name: String::new(),
             path: String::new(),
             problems: vec![problem.clone()],
@@ -42,15 +42,15 @@ impl App {
             database: database.err().unwrap_or_else(|| "ok".to_owned()),
             draining,
             runners,
-            files: trouble,
+            files: problems,
         }
     }
 
-    /// Whether the database answers, or did a moment ago. Those who ask at once wait for the same answer.
+    /// Pings the database, or returns a recent result. Concurrent callers share one ping.
     async fn ping(&self) -> Result<(), String> {
-        let mut last = self.inner.pinged.lock().await;
+        let mut last = self.inner.last_ping.lock().await;
         if let Some((at, answer)) = last.as_ref()
-            && at.elapsed() < PING_EVERY
+            && at.elapsed() < PING_INTERVAL
         {
             return answer.clone();
         }
@@ -59,10 +59,10 @@ impl App {
         answer
     }
 
-    /// Runners that were heard of lately.
+    /// Returns the runners seen in the last minute.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn runners(&self) -> Result<Vec<RunnerView>, Error> {
         let runners = self.store().runners(RUNNER_SEEN_MS).await.map_err(errors::store)?;
         let view = |runner: slipform_store::RunnerRecord| RunnerView {
@@ -77,10 +77,10 @@ impl App {
         Ok(runners.into_iter().map(view).collect())
     }
 
-    /// Backends that those runners have.
+    /// Returns the backends of these runners.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn backends(&self) -> Result<Vec<BackendView>, Error> {
         let mut backends: BTreeMap<(String, String, Option<String>), Vec<String>> = BTreeMap::new();
         for runner in self.runners().await? {
@@ -94,27 +94,27 @@ impl App {
         Ok(backends.into_iter().map(view).collect())
     }
 
-    /// How the agents did whose runs have ended, on each backend.
+    /// Returns statistics of ended runs per agent and backend.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn stats(&self, filter: StatsFilter) -> Result<Vec<StatsRow>, Error> {
-        let figures = self.store().agent_stats(filter).await.map_err(errors::store)?;
-        Ok(figures.into_iter().map(views::stats).collect())
+        let stats = self.store().agent_stats(filter).await.map_err(errors::store)?;
+        Ok(stats.into_iter().map(views::stats).collect())
     }
 
-    /// What a monitoring system reads.
+    /// Returns the metrics in Prometheus text format.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn metrics_text(&self) -> Result<String, Error> {
         let counts = self.store().counts().await.map_err(errors::store)?;
         Ok(self.metrics().text(&counts, self.store().commits()))
     }
 }
 
-fn of_file<T>(name: &str, file: &FromFile<T>) -> Option<AgentsTrouble> {
-    (!file.problems.is_empty()).then(|| AgentsTrouble {
+fn of_file<T>(name: &str, file: &FromFile<T>) -> Option<FileProblems> {
+    (!file.problems.is_empty()).then(|| FileProblems {
         name: name.to_owned(),
         path: file.path.display().to_string(),
         problems: file.problems.clone(),
@@ -132,13 +132,13 @@ mod tests {
     use crate::registry::Registry;
 
     #[tokio::test]
-    async fn the_databases_answer_is_remembered_for_a_moment() {
+    async fn ping_result_is_reused_within_interval() {
         let registry = Arc::new(Registry::read(Path::new("/nonexistent")));
         let app = App::open("sqlite::memory:", false, registry, super::super::AppOptions::default());
         let app = app.await.unwrap();
-        for (age, expected) in [(Duration::ZERO, "away"), (PING_EVERY, "ok")] {
+        for (age, expected) in [(Duration::ZERO, "unavailable"), (PING_INTERVAL, "ok")] {
             let at = Instant::now().checked_sub(age).unwrap();
-            *app.inner.pinged.lock().await = Some((at, Err("away".to_owned())));
+            *app.inner.last_ping.lock().await = Some((at, Err("unavailable".to_owned())));
             assert_eq!(app.readiness(false).await.database, expected);
         }
     }

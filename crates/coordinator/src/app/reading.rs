@@ -1,8 +1,8 @@
-//! Journals read from a place on, and then followed: nothing is left out and nothing comes twice.
+//! Reads journals from a position and then follows them, without gaps or duplicates.
 //!
-//! A reader follows before it reads: whatever is committed while it reads is told as well, and what it has read already
-//! is left out. One that falls behind reads again from where it was. The store is read once for all that follow, and by
-//! a reader itself only while it catches up.
+//! A reader subscribes before it reads, so it receives whatever is committed while it reads, and it skips
+//! what it has already returned. A reader that lags reads the store again from its last position. Only
+//! lagging readers query the store themselves; the [`Tail`](crate::Tail) reads it once for all others.
 
 use std::sync::Arc;
 
@@ -12,68 +12,67 @@ use slipform_types::SessionId;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::{App, errors};
-use crate::tail::Following;
+use crate::tail::Subscription;
 
-/// The most events that are read at once. They are in memory until the client has taken them.
+/// Maximum number of events per read. They stay in memory until the client has received them.
 const PAGE: usize = 50;
 
-/// Events as they are handed on; whoever follows shares them.
+/// A batch of events, shared between subscribers.
 pub(crate) type Events = Vec<Arc<StoredEvent>>;
 
-/// A session's journal, read and followed.
+/// Reads and follows the journal of one session.
 pub(crate) struct SessionReader {
     app: App,
     session: SessionId,
-    following: Following,
-    /// The last event that was handed on.
+    subscription: Subscription,
+    /// `seq` of the last returned event.
     last: i64,
     is_behind: bool,
 }
 
-/// All journals, read and followed.
+/// Reads and follows the journals of all sessions.
 pub(crate) struct AllReader {
     app: App,
-    following: Following,
+    subscription: Subscription,
     last: Position,
     is_behind: bool,
 }
 
 impl App {
-    /// A session's journal after an event.
+    /// Opens a reader for a session's journal after an event.
     ///
     /// # Errors
-    /// When there is no such session, or it has no such event yet.
+    /// Returns `SessionNotFound`, or `InvalidRequest` if `after` is beyond the last event.
     pub(crate) async fn read_session(&self, session: SessionId, after: i64) -> Result<SessionReader, Error> {
-        let following = self.tail().follow(&session);
+        let subscription = self.tail().subscribe(&session);
         let view = self.session(&session).await?;
         if after > view.last_seq {
             let message =
-                format!("the session {session} has no event {after}; its last is {}", view.last_seq);
+                format!("session {session} has no event {after}; its last event is {}", view.last_seq);
             return Err(Error::new(Code::InvalidRequest, message));
         }
-        Ok(SessionReader { app: self.clone(), session, following, last: after, is_behind: true })
+        Ok(SessionReader { app: self.clone(), session, subscription, last: after, is_behind: true })
     }
 
-    /// All journals after a position; what is new where there is none.
+    /// Opens a reader for all journals after a position. `None` starts with new events.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub(crate) async fn read_all(&self, after: Option<Position>) -> Result<AllReader, Error> {
-        let following = self.tail().follow_all();
+        let subscription = self.tail().subscribe_all();
         let last = match after {
             Some(position) => position,
             None => self.store().last_position().await.map_err(errors::store)?,
         };
-        Ok(AllReader { app: self.clone(), following, last, is_behind: true })
+        Ok(AllReader { app: self.clone(), subscription, last, is_behind: true })
     }
 }
 
 impl SessionReader {
-    /// What comes next, and waits for it. Nothing more comes where the session is deleted. Giving up waiting loses
-    /// nothing.
+    /// Waits for the next events. Returns `None` when the session has been deleted. Cancel-safe.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub(crate) async fn next(&mut self) -> Result<Option<Events>, Error> {
         loop {
             if self.is_behind {
@@ -85,12 +84,12 @@ impl SessionReader {
                     return Ok(Some(events.into_iter().map(Arc::new).collect()));
                 }
             }
-            match self.following.recv().await {
+            match self.subscription.recv().await {
                 Ok(event) if event.seq <= self.last => {}
-                Ok(event) if event.seq == self.last + 1 => return Ok(Some(self.gather(event))),
+                Ok(event) if event.seq == self.last + 1 => return Ok(Some(self.collect_ready(event))),
                 Ok(_) | Err(RecvError::Lagged(_)) => self.is_behind = true,
                 Err(RecvError::Closed) => {
-                    self.following = self.app.tail().follow(&self.session);
+                    self.subscription = self.app.tail().subscribe(&self.session);
                     self.is_behind = true;
                     let session = self.app.store().session(&self.session).await.map_err(errors::store)?;
                     if session.is_none() {
@@ -101,15 +100,15 @@ impl SessionReader {
         }
     }
 
-    /// An event, and those that have followed it already: they go on together.
-    fn gather(&mut self, event: Arc<StoredEvent>) -> Events {
+    /// Collects an event and those that already follow it.
+    fn collect_ready(&mut self, event: Arc<StoredEvent>) -> Events {
         let mut events = vec![event];
         while events.len() < PAGE {
-            match self.following.try_recv() {
+            match self.subscription.try_recv() {
                 Ok(event) if event.seq == self.last + 1 + events.len() as i64 => events.push(event),
                 Ok(event) if event.seq <= self.last => {}
                 Err(TryRecvError::Empty) => break,
-                // What is missing is read from the store, and so is this one.
+                // A gap: the missing events, including this one, are read from the store.
                 Ok(_) | Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
                     self.is_behind = true;
                     break;
@@ -122,10 +121,10 @@ impl SessionReader {
 }
 
 impl AllReader {
-    /// What comes next, and waits for it. Giving up waiting loses nothing.
+    /// Waits for the next events. Cancel-safe.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub(crate) async fn next(&mut self) -> Result<Option<Events>, Error> {
         loop {
             if self.is_behind {
@@ -136,24 +135,24 @@ impl AllReader {
                     return Ok(Some(events.into_iter().map(Arc::new).collect()));
                 }
             }
-            match self.following.recv().await {
+            match self.subscription.recv().await {
                 Ok(event) if event.position <= self.last => {}
-                Ok(event) => return Ok(Some(self.gather(event))),
+                Ok(event) => return Ok(Some(self.collect_ready(event))),
                 Err(RecvError::Lagged(_)) => self.is_behind = true,
                 Err(RecvError::Closed) => {
-                    self.following = self.app.tail().follow_all();
+                    self.subscription = self.app.tail().subscribe_all();
                     self.is_behind = true;
                 }
             }
         }
     }
 
-    /// An event, and those that have followed it already: they go on together.
-    fn gather(&mut self, event: Arc<StoredEvent>) -> Events {
+    /// Collects an event and those that already follow it.
+    fn collect_ready(&mut self, event: Arc<StoredEvent>) -> Events {
         self.last = event.position;
         let mut events = vec![event];
         while events.len() < PAGE {
-            match self.following.try_recv() {
+            match self.subscription.try_recv() {
                 Ok(event) if event.position <= self.last => {}
                 Ok(event) => {
                     self.last = event.position;

@@ -1,5 +1,5 @@
-//! What runs began with, remembered while runners work on them: it is looked at when they are claimed and again when
-//! they end, and asking the store twice costs as much as the end itself.
+//! Caches `run_start` data of claimed runs. Claims and finishes both need it, and reading it again costs as
+//! much as the finish itself.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,52 +9,53 @@ use slipform_schema::Schema;
 use slipform_store::Millis;
 use slipform_types::{Blueprint, Contract, ResponseType, RunId};
 
-/// The most runs that are remembered. The beginnings of others are read again.
-const REMEMBERED_MAX: usize = 1_024;
+/// Maximum number of cached runs. When it is reached, the cache is cleared; missing data is read from the
+/// store.
+const ENTRIES_MAX: usize = 1_024;
 
-/// The parts of a `run_start` that are looked at, read without the rest.
+/// The parts of a `run_start` event that the coordinator needs.
 #[derive(Debug, Deserialize)]
-pub(super) struct Beginning {
+pub(super) struct RunStartParts {
     pub(super) blueprint: Blueprint,
     #[serde(default)]
     pub(super) contract: Option<Contract>,
 }
 
-/// What a run began with.
+/// Cached data of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
-    /// When.
+    /// When the run became active.
     pub(super) at: Millis,
-    /// What its result has to satisfy.
+    /// The compiled schema that the result must satisfy.
     pub(super) schema: Option<Schema>,
-    /// The kind of its agent's universal responses, where it has one.
-    pub(super) own: Option<ResponseType>,
+    /// The response type of the agent, if it answers with universal responses.
+    pub(super) response_type: Option<ResponseType>,
 }
 
-/// What is remembered.
+/// The cache, keyed by run.
 #[derive(Debug, Default)]
 pub(super) struct RunStartCache {
-    known: Mutex<HashMap<RunId, Start>>,
+    entries: Mutex<HashMap<RunId, Start>>,
 }
 
 impl RunStartCache {
     pub(super) fn get(&self, run: &RunId) -> Option<Start> {
-        self.known().get(run).cloned()
+        self.entries().get(run).cloned()
     }
 
-    pub(super) fn remember(&self, run: RunId, start: Start) {
-        let mut known = self.known();
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
+    pub(super) fn insert(&self, run: RunId, start: Start) {
+        let mut entries = self.entries();
+        if entries.len() >= ENTRIES_MAX {
+            entries.clear();
         }
-        known.insert(run, start);
+        entries.insert(run, start);
     }
 
-    pub(super) fn forget(&self, run: &RunId) {
-        self.known().remove(run);
+    pub(super) fn remove(&self, run: &RunId) {
+        self.entries().remove(run);
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<RunId, Start>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, HashMap<RunId, Start>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

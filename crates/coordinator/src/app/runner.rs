@@ -1,4 +1,4 @@
-//! The runners' api.
+//! The operations for runners.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, Runner
 use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, WRITING_TOOLS, with_hex};
 use tokio::time::Instant;
 
-use super::run_start_cache::{Beginning, Start};
-use super::submit::{ContractInput, Draft, FAMILY, random};
+use super::run_start_cache::{RunStartParts, Start};
+use super::submit::{ContractInput, DELEGATION_LIMITS, Draft, random};
 use super::{App, errors, views};
 
-/// The longest that a claim waits.
+/// Maximum time that a claim waits.
 const CLAIM_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The most runs that are given at once.
+/// Maximum number of runs per claim.
 const CLAIM_SLOTS_MAX: u32 = 64;
 
-/// How often the queue is looked at though nobody said that there is something in it: others put things there too.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Polling interval for runs that other processes have queued.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often runners get what is kept for others that are gone: rare, and dearer than a claim.
-const ADOPT_EVERY: Duration = Duration::from_secs(1);
+/// Interval between searches for runs of dead runners. They are rare, and the query costs more than a claim.
+const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most events in one message.
+/// Maximum number of events per append.
 const EVENTS_MAX: usize = 1_000;
 
 impl App {
@@ -41,7 +41,7 @@ impl App {
         let details = match &request.details {
             Value::Null => json!({}),
             Value::Object(_) => request.details.clone(),
-            _ => return Err(Error::new(Code::InvalidRequest, "details must be an object")),
+            _ => return Err(Error::new(Code::InvalidRequest, "`details` must be an object")),
         };
         let runner = RunnerRecord {
             runner_id: runner_id.clone(),
@@ -58,11 +58,11 @@ impl App {
         Ok(Registered { runner_id, lease_ms: millis(options.lease), heartbeat_ms: millis(options.heartbeat) })
     }
 
-    /// Asks for work until there is some, the time is up, or the asker gives up. It gives up between two questions and
-    /// never within one: what the store has given away is always handed on.
+    /// Claims runs, and waits for them until the time limit or until `given_up` completes. Cancellation takes
+    /// effect only between two claims, so a claimed run is always returned.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub(crate) async fn claim_unless(
         &self,
         request: &ClaimRequest,
@@ -70,7 +70,7 @@ impl App {
     ) -> Result<Claims, Error> {
         let mut given_up = pin!(given_up);
         let until = Instant::now() + Duration::from_millis(request.wait_ms).min(CLAIM_WAIT_MAX);
-        let asked = slipform_store::ClaimRequest {
+        let claim = slipform_store::ClaimRequest {
             runner_id: request.runner_id.clone(),
             slots: request.slots.clamp(1, CLAIM_SLOTS_MAX) as usize,
             lease_ms: self.lease_ms(),
@@ -78,49 +78,46 @@ impl App {
         };
         let mut may_claim = true;
         loop {
-            let told = self.inner.work.notified();
-            let mut claimed = match may_claim {
-                true => self.look(&asked).await?,
-                false => Vec::new(),
-            };
-            if claimed.is_empty() && !asked.only_pinned && self.inner.adopted.is_time(ADOPT_EVERY) {
-                // Runs of commands that were killed, with all that worked for them.
-                let adopted = self.store().adopt(asked.clone(), self.lease_ms()).await;
+            let notified = self.inner.work_signal.notified();
+            let mut claimed = if may_claim { self.check_queue(&claim).await? } else { Vec::new() };
+            if claimed.is_empty() && !claim.only_pinned && self.inner.adoption.is_due(ADOPTION_INTERVAL) {
+                // Runs pinned to processes that were killed, with their children.
+                let adopted = self.store().adopt(claim.clone(), self.lease_ms()).await;
                 claimed = adopted.map_err(errors::store)?;
             }
             if !claimed.is_empty() {
-                return self.hand_out(claimed).await;
+                return self.assign(claimed).await;
             }
             let now = Instant::now();
             if now >= until {
                 return Ok(Claims { claims: Vec::new() });
             }
             tokio::select! {
-                told = tokio::time::timeout_at(until.min(now + LOOK_EVERY), told) => {
-                    may_claim = told.is_ok() || self.inner.work.may_look(LOOK_EVERY);
+                notified = tokio::time::timeout_at(until.min(now + POLL_INTERVAL), notified) => {
+                    may_claim = notified.is_ok() || self.inner.work_signal.may_poll(POLL_INTERVAL);
                 }
                 () = &mut given_up => return Ok(Claims { claims: Vec::new() }),
             }
         }
     }
 
-    async fn look(&self, asked: &slipform_store::ClaimRequest) -> Result<Vec<Claimed>, Error> {
-        let expected = self.inner.work.expected();
-        let claimed = self.store().claim(asked.clone()).await.map_err(errors::store);
-        self.inner.work.observed(expected, claimed.as_ref().map_or(0, Vec::len));
+    async fn check_queue(&self, claim: &slipform_store::ClaimRequest) -> Result<Vec<Claimed>, Error> {
+        let expected = self.inner.work_signal.expected();
+        let claimed = self.store().claim(claim.clone()).await.map_err(errors::store);
+        self.inner.work_signal.observed(expected, claimed.as_ref().map_or(0, Vec::len));
         claimed
     }
 
-    /// What was claimed, with everything that is needed. Where that cannot be had, the runs go back at once.
-    async fn hand_out(&self, claimed: Vec<Claimed>) -> Result<Claims, Error> {
+    /// Builds the assignments of claimed runs. If one fails, all claimed runs return to the queue.
+    async fn assign(&self, claimed: Vec<Claimed>) -> Result<Claims, Error> {
         let fences: Vec<Fence> = claimed.iter().map(|run| run.fence.clone()).collect();
         let mut claims = Vec::with_capacity(claimed.len());
         for run in claimed {
-            match self.work(run).await {
-                Ok(work) => claims.push(work),
+            match self.assignment(run).await {
+                Ok(assignment) => claims.push(assignment),
                 Err(error) => {
                     for fence in fences {
-                        // Where the store does not answer, the lease expires.
+                        // If the store is unavailable, the lease expires instead.
                         let _ = self.store().release(fence).await;
                     }
                     return Err(error);
@@ -130,16 +127,18 @@ impl App {
         Ok(Claims { claims })
     }
 
-    async fn work(&self, run: Claimed) -> Result<Assignment, Error> {
+    async fn assignment(&self, run: Claimed) -> Result<Assignment, Error> {
         let start = run.journal.iter().rfind(|event| {
             event.run_id == run.fence.run_id && event.body.starts_with("{\"event_type\":\"run_start\"")
         });
         let mut commands = Vec::new();
-        let agents = match start.map(|event| (event.at, serde_json::from_str::<Beginning>(&event.body))) {
-            Some((at, Ok(Beginning { blueprint, contract }))) => {
+        let agents = match start.map(|event| (event.at, serde_json::from_str::<RunStartParts>(&event.body))) {
+            Some((at, Ok(RunStartParts { blueprint, contract }))) => {
                 if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
-                    let own = blueprint.response_type;
-                    self.inner.run_start_cache.remember(run.fence.run_id.clone(), Start { at, schema, own });
+                    let response_type = blueprint.response_type;
+                    self.inner
+                        .run_start_cache
+                        .insert(run.fence.run_id.clone(), Start { at, schema, response_type });
                 }
                 if blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str())) {
                     commands = self.commands().await?;
@@ -175,52 +174,52 @@ impl App {
     }
 
     pub(crate) async fn append_events(&self, request: AppendRequest) -> Result<Appended, Error> {
-        check_told(&request.events)?;
+        check_runner_events(&request.events)?;
         self.extend_after_outage().await?;
         let run_id = request.run_id.clone();
-        let appended = self.store().append(self.write(request)?).await.map_err(errors::store)?;
+        let appended = self.store().append(self.append_of(request)?).await.map_err(errors::store)?;
         let appended = appended.map_err(|_| stale(&run_id))?;
         Ok(Appended { last_seq: appended.last_seq, stop: appended.is_stopping })
     }
 
     async fn finish_run(&self, request: &AppendRequest) -> Result<Appended, Error> {
         let Some(EventBody::RunCompleted { status, .. }) = request.events.last() else {
-            return Err(Error::new(Code::InvalidRequest, "the last event of a run is run_completed"));
+            return Err(Error::new(Code::InvalidRequest, "the last event of a run must be `run_completed`"));
         };
         let before = match request.events.as_slice() {
             [before @ .., EventBody::Result { .. }, _] | [before @ .., _] => before,
             [] => &[],
         };
-        check_told(before)?;
+        check_runner_events(before)?;
         let start = match self.inner.run_start_cache.get(&request.run_id) {
             Some(start) => start,
-            None => self.start_of(&request.run_id).await?,
+            None => self.read_start(&request.run_id).await?,
         };
         check_result(request, *status, &start)?;
         self.extend_after_outage().await?;
-        let finished = self.store().finish(self.write(request.clone())?).await.map_err(errors::store)?;
+        let finished = self.store().finish(self.append_of(request.clone())?).await.map_err(errors::store)?;
         let finished = finished.map_err(|_| stale(&request.run_id))?;
         if !finished.is_repeated {
             self.metrics().finished(*status, &request.events);
-            self.metrics().lasted(start.at);
+            self.metrics().record_duration(start.at);
         }
-        self.inner.run_start_cache.forget(&request.run_id);
+        self.inner.run_start_cache.remove(&request.run_id);
         if finished.has_queued_run {
-            // A parent, a queued run or a callback.
-            self.inner.work.notify(1);
+            // A parent, a queued run or a callback run.
+            self.inner.work_signal.notify(1);
         }
         Ok(Appended { last_seq: finished.last_seq, stop: finished.is_stopping })
     }
 
-    /// What a run began with, as the store has it.
-    async fn start_of(&self, run: &RunId) -> Result<Start, Error> {
+    /// Reads the `run_start` data of a run from the store.
+    async fn read_start(&self, run: &RunId) -> Result<Start, Error> {
         let start = self.store().run_start(run).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| stale(run))?;
-        let Ok(Beginning { blueprint, contract }) = serde_json::from_str(&start.body) else {
-            return Err(Error::new(Code::Internal, format!("the run {run} has no beginning")));
+        let Ok(RunStartParts { blueprint, contract }) = serde_json::from_str(&start.body) else {
+            return Err(Error::new(Code::Internal, format!("run {run} has no `run_start`")));
         };
         let schema = contract.map(|contract| self.compiled(&contract)).transpose()?;
-        Ok(Start { at: start.at, schema, own: blueprint.response_type })
+        Ok(Start { at: start.at, schema, response_type: blueprint.response_type })
     }
 
     fn compiled(&self, contract: &Contract) -> Result<Schema, Error> {
@@ -232,7 +231,7 @@ impl App {
         self.extend_after_outage().await?;
         let parked = self.store().park(fence(attempt)).await.map_err(errors::store)?;
         parked.map_err(|_| stale(&attempt.run_id))?;
-        self.inner.work.notify(1);
+        self.inner.work_signal.notify(1);
         Ok(())
     }
 
@@ -240,7 +239,7 @@ impl App {
         self.extend_after_outage().await?;
         let released = self.store().release(fence(attempt)).await.map_err(errors::store)?;
         released.map_err(|_| stale(&attempt.run_id))?;
-        self.inner.work.notify(1);
+        self.inner.work_signal.notify(1);
         Ok(())
     }
 
@@ -255,16 +254,19 @@ impl App {
         let parent = self.store().run(&request.run_id).await.map_err(errors::store)?;
         let parent = parent.ok_or_else(|| stale(&request.run_id))?;
         let session = self.session(&parent.session_id).await?;
-        let wanted = ContractInput {
+        let contract_input = ContractInput {
             schema: request.output_schema.clone(),
             schema_name: request.output_schema_name.clone(),
             options: slipform_types::OptionsPatch::default(),
         };
         let draft = match &request.session_id {
-            Some(session) => self.resume(session.clone(), request.parameters.clone(), &wanted, false).await,
+            Some(session) => {
+                self.resume(session.clone(), request.parameters.clone(), &contract_input, false).await
+            }
             None => match self.blueprint(&request.agent_name).await {
                 Ok(blueprint) => {
-                    self.start(blueprint, request.parameters.clone(), &wanted, session.project_dir).await
+                    self.start(blueprint, request.parameters.clone(), &contract_input, session.project_dir)
+                        .await
                 }
                 Err(error) => Err(error),
             },
@@ -272,21 +274,22 @@ impl App {
         let draft = match draft {
             Ok(draft) => draft,
             Err(error) if error.code.status() >= 500 || error.code.is_passing() => return Err(error),
-            // What the model asked for cannot be had: it is told why.
+            // The model's request cannot be fulfilled, so the model receives the reason.
             Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
         };
-        let parent = Some(Parent { session_id: parent.session_id, call: Some(call), limits: FAMILY });
-        let entered = self.enter(Draft { mode: request.execution_mode, parent, ..draft }).await?;
-        match entered {
+        let parent =
+            Some(Parent { session_id: parent.session_id, call: Some(call), limits: DELEGATION_LIMITS });
+        let submitted = self.submit_draft(Draft { mode: request.execution_mode, parent, ..draft }).await?;
+        match submitted {
             Ok(child) => Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id }),
             Err(Refusal::Stale) => Err(stale(&request.run_id)),
-            Err(refusal) => Ok(ChildAnswer::Refused { reason: in_words(refusal) }),
+            Err(refusal) => Ok(ChildAnswer::Refused { reason: refusal_reason(refusal) }),
         }
     }
 
-    fn write(&self, request: AppendRequest) -> Result<Append, Error> {
+    fn append_of(&self, request: AppendRequest) -> Result<Append, Error> {
         if request.events.is_empty() || request.events.len() > EVENTS_MAX {
-            let message = format!("a message has 1 to {EVENTS_MAX} events");
+            let message = format!("`events` must contain 1 to {EVENTS_MAX} events");
             return Err(Error::new(Code::InvalidRequest, message));
         }
         Ok(Append {
@@ -336,8 +339,7 @@ impl RunnerApi for App {
     }
 }
 
-/// The lock on the door: no result is stored for a contract that it does not satisfy, and there is no success without a
-/// result.
+/// Refuses a result that does not satisfy the stored contract, and a completed run without a result.
 fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Result<(), Error> {
     let result = request.events.iter().rev().find_map(|body| match body {
         EventBody::Result { result_text, result_data, .. } => Some((result_text, result_data)),
@@ -346,27 +348,30 @@ fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Re
     let refused = |message: String| Err(Error::new(Code::InvalidResult, message));
     let (text, data) = match (status, result) {
         (RunStatus::Completed, Some(result)) => result,
-        (RunStatus::Completed, None) => return refused("a completed run has a result".to_owned()),
+        (RunStatus::Completed, None) => return refused("a completed run must have a result".to_owned()),
         (RunStatus::Failed | RunStatus::Stopped, None) => return Ok(()),
         (RunStatus::Failed | RunStatus::Stopped, Some(_)) => {
-            return refused("a run that was not completed has no result".to_owned());
+            return refused("a failed or stopped run must not have a result".to_owned());
         }
-        _ => return refused(format!("a run does not end as '{}'", status.name())),
+        _ => return refused(format!("a run cannot end with status `{}`", status.name())),
     };
     match (&start.schema, data, text) {
-        (Some(schema), Some(data), None) => satisfies(schema, start.own, data),
-        (Some(_), _, _) => refused("a run with a contract gives result_data, and no result_text".to_owned()),
+        (Some(schema), Some(data), None) => satisfies(schema, start.response_type, data),
+        (Some(_), _, _) => {
+            refused("a run with a contract must have `result_data` and no `result_text`".to_owned())
+        }
         (None, Some(_), Some(_)) | (None, None, None) => {
-            refused("a run gives result_text or result_data, and not both".to_owned())
+            refused("a run must have either `result_text` or `result_data`".to_owned())
         }
         (None, _, _) => Ok(()),
     }
 }
 
-fn satisfies(schema: &Schema, own: Option<ResponseType>, data: &Value) -> Result<(), Error> {
-    let violations = match schema.is_valid(data) {
-        true => universal::extra_rules(schema, data, own.map(ResponseType::name)),
-        false => schema.violations(data),
+fn satisfies(schema: &Schema, response_type: Option<ResponseType>, data: &Value) -> Result<(), Error> {
+    let violations = if schema.is_valid(data) {
+        universal::extra_rules(schema, data, response_type.map(ResponseType::name))
+    } else {
+        schema.violations(data)
     };
     if violations.is_empty() {
         return Ok(());
@@ -376,21 +381,21 @@ fn satisfies(schema: &Schema, own: Option<ResponseType>, data: &Value) -> Result
     Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
 }
 
-/// Whether these events are a runner's to tell, before the end of its run. Others are the coordinator's: a journal that
-/// has them where they do not belong cannot be read any more.
-fn check_told(events: &[EventBody]) -> Result<(), Error> {
-    let Some((name, why)) = events.iter().find_map(reserved) else { return Ok(()) };
-    Err(Error::new(Code::InvalidRequest, format!("{name} cannot be sent here: {why}")))
+/// Refuses events that only the coordinator may write, or that belong to the end of a run. Misplaced ones
+/// would make the journal unreadable.
+fn check_runner_events(events: &[EventBody]) -> Result<(), Error> {
+    let Some((name, reason)) = events.iter().find_map(reserved_event) else { return Ok(()) };
+    Err(Error::new(Code::InvalidRequest, format!("event `{name}` is not allowed here: {reason}")))
 }
 
-fn reserved(body: &EventBody) -> Option<(&'static str, &'static str)> {
-    let of_coordinator = "the coordinator writes it";
+fn reserved_event(body: &EventBody) -> Option<(&'static str, &'static str)> {
+    let by_coordinator = "only the coordinator writes it";
     match body {
-        EventBody::RunStart { .. } => Some(("run_start", of_coordinator)),
-        EventBody::ChildCompleted(_) => Some(("child_completed", of_coordinator)),
-        EventBody::LeaseExpired { .. } => Some(("lease_expired", of_coordinator)),
-        EventBody::Result { .. } => Some(("result", "finish takes one, right before run_completed")),
-        EventBody::RunCompleted { .. } => Some(("run_completed", "finish takes one, as the last event")),
+        EventBody::RunStart { .. } => Some(("run_start", by_coordinator)),
+        EventBody::ChildCompleted(_) => Some(("child_completed", by_coordinator)),
+        EventBody::LeaseExpired { .. } => Some(("lease_expired", by_coordinator)),
+        EventBody::Result { .. } => Some(("result", "send it with finish, directly before `run_completed`")),
+        EventBody::RunCompleted { .. } => Some(("run_completed", "send it with finish, as the last event")),
         _ => None,
     }
 }
@@ -400,13 +405,14 @@ fn fence(attempt: &AttemptRef) -> Fence {
 }
 
 fn stale(run: &RunId) -> Error {
-    let message =
-        format!("this attempt at {run} is not its latest, or its lease has expired: write nothing more");
+    let message = format!(
+        "stale attempt at run {run}: its lease has expired or another attempt has started; stop writing"
+    );
     Error::new(Code::StaleAttempt, message)
 }
 
-/// Why there is no child, in words that a model can do something with.
-fn in_words(refusal: Refusal) -> String {
+/// Returns the reason for a refused child, phrased for a model.
+fn refusal_reason(refusal: Refusal) -> String {
     match refusal {
         Refusal::Delegation(reason) => reason,
         Refusal::SessionNotFound(session) => format!("there is no session {session} of this agent"),

@@ -1,4 +1,4 @@
-//! Runs: looking, waiting, stopping.
+//! Reads, awaits and stops runs.
 
 use std::time::Duration;
 
@@ -10,74 +10,74 @@ use tokio::time::Instant;
 
 use super::{App, errors, views};
 
-/// How often a run that is waited for is looked at, whatever was told: telling is only a hint.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Polling interval while waiting for a run, because notifications can be lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl App {
-    /// A run, with what came of it where it has ended.
+    /// Returns a run, with its result once it has ended.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns `RunNotFound` for an unknown id.
     pub async fn run(&self, run: &RunId) -> Result<RunView, Error> {
-        let finished = self.store().run_details(run).await.map_err(errors::store)?;
-        finished.ok_or_else(|| no_run(run)).and_then(views::run)
+        let details = self.store().run_details(run).await.map_err(errors::store)?;
+        details.ok_or_else(|| no_run(run)).and_then(views::run)
     }
 
-    /// A run that has ended, with what came of it.
+    /// Returns an ended run with its result.
     ///
     /// # Errors
-    /// When there is none, or it has not ended.
+    /// Returns `RunNotFound`, or `NotFinished` if the run has not ended.
     pub async fn run_result(&self, run: &RunId) -> Result<RunView, Error> {
         let view = self.run(run).await?;
         if view.result.is_some() { Ok(view) } else { Err(not_finished(run, view.status)) }
     }
 
-    /// A run as it stands, without what came of it.
+    /// Returns a run without its result.
     pub(super) async fn record(&self, run: &RunId) -> Result<RunRecord, Error> {
         self.store().run(run).await.map_err(errors::store)?.ok_or_else(|| no_run(run))
     }
 
-    /// Runs, newest first.
+    /// Lists runs, newest first.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn runs(&self, filter: RunFilter, page: Page) -> Result<RunPage, Error> {
         let listed = self.store().runs(filter, page).await.map_err(errors::store)?;
         Ok(RunPage { runs: listed.items.into_iter().map(views::summary).collect(), next: listed.next })
     }
 
-    /// A run when it has ended, or as it stands when the time is up.
+    /// Waits until a run has ended or the time limit passes, and returns the run.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns `RunNotFound` for an unknown id.
     pub async fn wait(&self, run: &RunId, limit: Duration) -> Result<RunView, Error> {
         let until = Instant::now() + limit;
         let record = self.record(run).await?;
         if record.status.is_ended() || limit.is_zero() {
             return self.run(run).await;
         }
-        let mut following = self.tail().follow(&record.session_id);
+        let mut subscription = self.tail().subscribe(&record.session_id);
         loop {
             if self.record(run).await?.status.is_ended() || Instant::now() >= until {
                 return self.run(run).await;
             }
-            let told = async {
-                // A follower that is too far behind looks for itself.
-                while let Ok(event) = following.recv().await {
+            let ended = async {
+                // A lagging subscription ends the loop, and the run is read again.
+                while let Ok(event) = subscription.recv().await {
                     if event.run_id == *run && event.body.starts_with("{\"event_type\":\"run_completed\"") {
                         break;
                     }
                 }
             };
-            let pause = until.min(Instant::now() + LOOK_EVERY);
-            let _ = tokio::time::timeout_at(pause, told).await;
+            let pause = until.min(Instant::now() + POLL_INTERVAL);
+            let _ = tokio::time::timeout_at(pause, ended).await;
         }
     }
 
-    /// How long a run may take by what its agent says.
+    /// Returns the time limit of a run, from its blueprint.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns `RunNotFound` for an unknown id.
     pub async fn time_limit(&self, run: &RunId) -> Result<Option<Duration>, Error> {
         let start = self.store().run_start(run).await.map_err(errors::store)?;
         let start = start.ok_or_else(|| no_run(run))?;
@@ -85,18 +85,18 @@ impl App {
             Ok(EventBody::RunStart { blueprint, .. }) => {
                 Ok(blueprint.limits.timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())))
             }
-            _ => Err(Error::new(Code::Internal, format!("the run {run} has no beginning"))),
+            _ => Err(Error::new(Code::Internal, format!("run {run} has no `run_start`"))),
         }
     }
 
     /// Asks a run to stop.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns `RunNotFound` for an unknown id.
     pub async fn stop_run(&self, run: &RunId) -> Result<RunView, Error> {
         let record = self.store().stop(run).await.map_err(errors::store)?;
-        // Where it waits for nobody, a runner ends it.
-        self.inner.work.notify(1);
+        // A run without a runner is queued so that a runner ends it.
+        self.inner.work_signal.notify(1);
         match record {
             Some(_) => self.run(run).await,
             None => Err(no_run(run)),
@@ -106,10 +106,10 @@ impl App {
 
 pub(super) fn not_finished(run: &RunId, status: RunStatus) -> Error {
     let status = status.name();
-    let message = format!("the run {run} has not ended: it is {status}");
+    let message = format!("run {run} has not ended; its status is `{status}`");
     Error::new(Code::NotFinished, message).with(json!({"run_id": run, "status": status}))
 }
 
 fn no_run(run: &RunId) -> Error {
-    Error::new(Code::RunNotFound, format!("there is no run {run}"))
+    Error::new(Code::RunNotFound, format!("run {run} not found"))
 }

@@ -1,4 +1,4 @@
-//! The registry of schemas.
+//! The schema registry.
 
 use serde_json::{Value, json};
 use slipform_api::{Code, Error, SchemaRequest, SchemaView, Verdict};
@@ -6,14 +6,14 @@ use slipform_schema::{Schema, Shipped, lint, shipped};
 use slipform_store::{RegistryEntry, RegistryKind};
 use slipform_types::timestamp;
 
-use super::{App, errors, is_verb};
-use crate::registry::{is_schema_name, shadowing};
+use super::{App, errors, is_reserved_name};
+use crate::registry::{is_schema_name, shadow_warning};
 
 impl App {
-    /// Throttle registered schema, by name.
+    /// Returns every registered schema, sorted by name.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn schemas(&self) -> Result<Vec<SchemaView>, Error> {
         let files = self.registry().files();
         let mut views: Vec<SchemaView> = files
@@ -35,17 +35,17 @@ impl App {
         }
         for known in shipped() {
             if !views.iter().any(|view| view.name == known.name) {
-                views.push(from_program(known));
+                views.push(from_shipped(known));
             }
         }
         views.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(views)
     }
 
-    /// A registered schema.
+    /// Returns a registered schema.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns `SchemaNotFound` for an unknown name.
     pub async fn schema(&self, name: &str) -> Result<SchemaView, Error> {
         let files = self.registry().files();
         if files.schemas.contains_key(name) {
@@ -53,12 +53,12 @@ impl App {
             return view.ok_or_else(|| errors::no_schema(name));
         }
         let named = self.store().entry(RegistryKind::Schemas, name).await.map_err(errors::store)?;
-        let view = named.map(from_store).or_else(|| of_program(name).map(from_program));
+        let view = named.map(from_store).or_else(|| shipped_schema(name).map(from_shipped));
         view.ok_or_else(|| errors::no_schema(name))
     }
 
-    /// The schema of a name, to be used.
-    pub(super) async fn registered(&self, name: &str) -> Result<Value, Error> {
+    /// Returns the JSON Schema of a name. Refuses a schema whose file was never valid.
+    pub(super) async fn registered_schema(&self, name: &str) -> Result<Value, Error> {
         let view = self.schema(name).await?;
         match (view.hash.is_some(), view.problems.first()) {
             (false, Some(problem)) => Err(Error::new(Code::InvalidSchema, problem.clone())),
@@ -66,60 +66,52 @@ impl App {
         }
     }
 
-    /// Registers a schema. What is registered is never changed.
+    /// Registers a schema. Registered schemas are immutable.
     ///
     /// # Errors
-    /// When it cannot be used, or the name is taken.
+    /// Returns `InvalidSchema`, `SchemaExists`, `ManagedByFile`, or `InvalidRequest` for an invalid name.
     pub async fn add_schema(&self, request: &SchemaRequest) -> Result<SchemaView, Error> {
         let name = &request.name;
         if !is_schema_name(name) {
             let message =
-                "a schema's name has 1 to 100 letters, digits, '_', '-' and '.', and begins with no '.'";
+                "invalid schema name; use 1 to 100 letters, digits, `_`, `-` and `.`, not starting with `.`";
             return Err(Error::new(Code::InvalidRequest, message));
         }
-        if is_verb(name) {
-            let message = format!(
-                "no schema can be called '{name}': the address of that name checks schemas; use another name"
-            );
+        if is_reserved_name(name) {
+            let message = format!("`{name}` is reserved for the route that checks schemas; use another name");
             return Err(Error::new(Code::InvalidRequest, message));
         }
         self.refuse_schema_file(name)?;
-        if of_program(name).is_some() {
-            let message = format!("the schema '{name}' comes with the program; use another name");
+        if shipped_schema(name).is_some() {
+            let message = format!("schema `{name}` comes with the program; use another name");
             return Err(Error::new(Code::SchemaExists, message));
         }
         Schema::compile(&request.schema).map_err(|error| {
             let details = json!({"path": errors::schema_path(&error), "reason": error.to_string()});
-            Error::new(Code::InvalidSchema, format!("the schema cannot be used: {error}")).with(details)
+            Error::new(Code::InvalidSchema, format!("invalid schema: {error}")).with(details)
         })?;
-        match self
-            .store()
-            .add(RegistryKind::Schemas, name, &request.schema.to_string())
-            .await
-            .map_err(errors::store)?
-        {
-            true => self.schema(name).await,
-            false => {
-                let message =
-                    format!("there is a schema '{name}' already, and schemas never change; use another name");
-                Err(Error::new(Code::SchemaExists, message))
-            }
+        let text = request.schema.to_string();
+        if self.store().add(RegistryKind::Schemas, name, &text).await.map_err(errors::store)? {
+            self.schema(name).await
+        } else {
+            let message = format!("schema `{name}` already exists and is immutable; use another name");
+            Err(Error::new(Code::SchemaExists, message))
         }
     }
 
-    /// Takes a schema out of the registry. Runs that have resolved it are not affected.
+    /// Removes a schema from the registry. Runs that have already resolved it are unaffected.
     ///
     /// # Errors
-    /// When there is none, a file describes it, or it comes with the program.
+    /// Returns `SchemaNotFound`, or `ManagedByFile` for files and shipped schemas.
     pub async fn remove_schema(&self, name: &str) -> Result<(), Error> {
         self.refuse_schema_file(name)?;
-        match self.store().remove(RegistryKind::Schemas, name).await.map_err(errors::store)? {
-            true => Ok(()),
-            false if of_program(name).is_some() => {
-                let message = format!("the schema '{name}' comes with the program and stays");
-                Err(Error::new(Code::ManagedByFile, message))
-            }
-            false => Err(errors::no_schema(name)),
+        if self.store().remove(RegistryKind::Schemas, name).await.map_err(errors::store)? {
+            Ok(())
+        } else if shipped_schema(name).is_some() {
+            let message = format!("schema `{name}` comes with the program and cannot be removed");
+            Err(Error::new(Code::ManagedByFile, message))
+        } else {
+            Err(errors::no_schema(name))
         }
     }
 
@@ -144,7 +136,8 @@ impl App {
         match self.registry().files().schemas.get(name) {
             None => Ok(()),
             Some(file) => {
-                let message = format!("the schema '{name}' stands in {}; change that", file.path.display());
+                let message =
+                    format!("schema `{name}` is defined by {}; edit that file", file.path.display());
                 Err(Error::new(Code::ManagedByFile, message))
             }
         }
@@ -156,18 +149,18 @@ fn from_store(named: RegistryEntry) -> SchemaView {
     SchemaView {
         source: "api".to_owned(),
         hash: Schema::compile(&schema).ok().map(|schema| schema.hash().to_owned()),
-        problems: shadowing(&named.name, &schema).into_iter().collect(),
+        problems: shadow_warning(&named.name, &schema).into_iter().collect(),
         name: named.name,
         schema,
         created_at: Some(timestamp(named.created_at)),
     }
 }
 
-fn of_program(name: &str) -> Option<&'static Shipped> {
+fn shipped_schema(name: &str) -> Option<&'static Shipped> {
     shipped().iter().find(|known| known.name == name)
 }
 
-fn from_program(known: &Shipped) -> SchemaView {
+fn from_shipped(known: &Shipped) -> SchemaView {
     SchemaView {
         name: known.name.to_owned(),
         source: "shipped".to_owned(),

@@ -1,4 +1,4 @@
-//! Sessions: looking, results, journals, stopping, deleting.
+//! Reads, stops and deletes sessions.
 
 use serde_json::json;
 use slipform_api::{Code, Error, EventPage, ResultView, RunView, SessionPage, SessionView};
@@ -9,23 +9,23 @@ use super::runs::not_finished;
 use super::submit::no_session;
 use super::{App, errors, views};
 
-/// The most runs that are looked through at once.
+/// Page size for scanning a session's runs.
 const PAGE: usize = 500;
 
 impl App {
-    /// A session.
+    /// Returns a session.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns `SessionNotFound` for an unknown id.
     pub async fn session(&self, session: &SessionId) -> Result<SessionView, Error> {
         let record = self.store().session(session).await.map_err(errors::store)?;
         record.map(views::session).ok_or_else(|| no_session(session))
     }
 
-    /// Sessions, newest first.
+    /// Lists sessions, newest first.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn sessions(&self, page: Page) -> Result<SessionPage, Error> {
         let listed = self.store().sessions(page).await.map_err(errors::store)?;
         Ok(SessionPage {
@@ -34,24 +34,24 @@ impl App {
         })
     }
 
-    /// Asks the session's run to stop, with those that it waits for and those that wait for it, and gives that run.
-    /// Where all have ended, the latest stays as it is.
+    /// Asks all runs of a session to stop, including queued ones, and returns the active run. If all have
+    /// ended, returns the latest run unchanged.
     ///
     /// # Errors
-    /// When there is no such session.
+    /// Returns `SessionNotFound` for an unknown id.
     pub async fn stop_session(&self, session: &SessionId) -> Result<RunView, Error> {
         let view = self.session(session).await?;
-        let mut going_on = self.going_on(session).await?;
-        let active = going_on.pop().unwrap_or(view.last_run_id);
-        // Those that wait go first: the end of the active one would begin the next.
-        for queued in going_on {
+        let mut unfinished = self.unfinished_runs(session).await?;
+        let active = unfinished.pop().unwrap_or(view.last_run_id);
+        // Queued runs first, because the end of the active run would activate the next one.
+        for queued in unfinished {
             self.stop_run(&queued).await?;
         }
         self.stop_run(&active).await
     }
 
-    /// The runs of a session that have not ended, newest first.
-    async fn going_on(&self, session: &SessionId) -> Result<Vec<RunId>, Error> {
+    /// Returns the runs of a session that have not ended, newest first.
+    async fn unfinished_runs(&self, session: &SessionId) -> Result<Vec<RunId>, Error> {
         let mut found = Vec::new();
         let mut after = None;
         loop {
@@ -65,33 +65,35 @@ impl App {
         }
     }
 
-    /// Deletes a session with all that it led to.
+    /// Deletes a session and its descendants.
     ///
     /// # Errors
-    /// When there is none, or one of its runs has not ended.
+    /// Returns `SessionNotFound`, or `SessionBusy` if a run has not ended or awaits a result from the
+    /// session.
     pub async fn delete_session(&self, session: &SessionId) -> Result<(), Error> {
         match self.store().delete_session(session).await.map_err(errors::store)? {
             None => Err(no_session(session)),
             Some(Ok(())) => {
-                self.tail().end(session);
+                self.tail().close(session);
                 Ok(())
             }
             Some(Err(run_id)) => {
                 let owner = self.record(&run_id).await?.session_id;
-                let busy = match owner == *session {
-                    true => format!("the session {session} is busy with {run_id}"),
-                    false => format!("the session {session} is in use by {run_id} of the session {owner}"),
+                let busy = if owner == *session {
+                    format!("session {session} is busy with run {run_id}")
+                } else {
+                    format!("session {session} is in use by run {run_id} of session {owner}")
                 };
-                let message = format!("{busy}; wait for its end, or stop it first");
+                let message = format!("{busy}; wait for its end or stop it first");
                 Err(Error::new(Code::SessionBusy, message).with(json!({"run_id": run_id})))
             }
         }
     }
 
-    /// Some of a session's journal.
+    /// Returns a page of a session's journal.
     ///
     /// # Errors
-    /// When there is no such session.
+    /// Returns `SessionNotFound` for an unknown id.
     pub async fn events(&self, session: &SessionId, after: i64, limit: usize) -> Result<EventPage, Error> {
         let limit = limit.clamp(1, 1_000);
         let events = self.store().events(session, after, limit).await.map_err(errors::store)?;
@@ -103,14 +105,14 @@ impl App {
         Ok(EventPage { events, next })
     }
 
-    /// What came of the session's latest run.
+    /// Returns the result of the session's latest run.
     ///
     /// # Errors
-    /// When there is no such session, or its run has not ended.
+    /// Returns `SessionNotFound`, or `NotFinished` if the run has not ended.
     pub async fn result(&self, session: &SessionId) -> Result<ResultView, Error> {
-        let finished = self.store().latest_run_details(session).await.map_err(errors::store)?;
-        let finished = finished.ok_or_else(|| no_session(session))?;
-        let view = views::run(finished)?;
+        let details = self.store().latest_run_details(session).await.map_err(errors::store)?;
+        let details = details.ok_or_else(|| no_session(session))?;
+        let view = views::run(details)?;
         match view.result {
             Some(result) => {
                 Ok(ResultView { run_id: view.run_id, status: view.status, error: view.error, result })

@@ -1,4 +1,4 @@
-//! Taking runs on.
+//! Submits runs.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use slipform_types::{
 
 use super::{App, errors};
 
-/// How far delegation may go. Deeper trees cost more than anyone meant.
-pub(super) const FAMILY: DelegationLimits = DelegationLimits { depth_max: 5, children_max: 16, runs_max: 200 };
+/// Delegation limits. Larger trees cost more than users expect.
+pub(super) const DELEGATION_LIMITS: DelegationLimits =
+    DelegationLimits { depth_max: 5, children_max: 16, runs_max: 200 };
 
-/// The longest key that a caller may send.
+/// Maximum length of an idempotency key.
 const KEY_BYTES_MAX: usize = 255;
 
-/// A run before it is taken on.
+/// A resolved run before it is submitted to the store.
 pub(super) struct Draft {
     pub(super) session: SessionTarget,
     pub(super) blueprint: Arc<Blueprint>,
@@ -32,7 +33,7 @@ pub(super) struct Draft {
     pub(super) idempotency: Option<Idempotency>,
 }
 
-/// What a request says about the result it wants.
+/// The contract-related fields of a request.
 pub(super) struct ContractInput {
     pub(super) schema: Option<Value>,
     pub(super) schema_name: Option<String>,
@@ -40,73 +41,74 @@ pub(super) struct ContractInput {
 }
 
 impl App {
-    /// Takes a run on.
+    /// Submits a run.
     ///
     /// # Errors
-    /// When it cannot be: the agent is not known, the parameters are not what it takes, the session is busy.
+    /// Fails if the agent is unknown, the parameters or the schema are invalid, or the session is busy.
     pub async fn submit(&self, request: RunRequest, key: Option<String>) -> Result<RunCreated, Error> {
         let idempotency = key.map(|key| idempotency(key, &request)).transpose()?;
-        if let Some(earlier) = self.earlier(idempotency.as_ref()).await? {
+        if let Some(earlier) = self.earlier_response(idempotency.as_ref()).await? {
             return Ok(earlier);
         }
         self.authorize_folder(&request).await?;
-        let parameters = given(&request)?;
-        let wanted = ContractInput {
+        let parameters = parameters_of(&request)?;
+        let input = ContractInput {
             schema: request.output_schema,
             schema_name: request.output_schema_name,
             options: request.output_schema_options.unwrap_or_default(),
         };
         if request.execution_mode == ExecutionMode::AsyncCallback {
             let Some(parent) = &request.parent_session_id else {
-                let message = "async_callback needs parent_session_id: the session that is to be resumed";
+                let message = "`async_callback` requires `parent_session_id`, the session to resume";
                 return Err(Error::new(Code::InvalidRequest, message));
             };
-            self.resumable(parent).await?;
+            self.resumable_blueprint(parent).await?;
         }
         let draft = match request.run_type {
             RunType::StartSession => {
                 if request.session_id.is_some() {
                     let message =
-                        "start_session makes a session of its own; send no session_id, or resume_session";
+                        "`start_session` does not accept `session_id`; omit it or use `resume_session`";
                     return Err(Error::new(Code::InvalidRequest, message));
                 }
-                let name = request
-                    .agent_name
-                    .as_deref()
-                    .ok_or_else(|| Error::new(Code::InvalidRequest, "start_session needs agent_name"))?;
+                let name = request.agent_name.as_deref().ok_or_else(|| {
+                    Error::new(Code::InvalidRequest, "`start_session` requires `agent_name`")
+                })?;
                 let blueprint = self.blueprint(name).await?;
-                self.start(blueprint, parameters, &wanted, request.project_dir).await?
+                self.start(blueprint, parameters, &input, request.project_dir).await?
             }
             RunType::ResumeSession => {
-                let session = request
-                    .session_id
-                    .ok_or_else(|| Error::new(Code::InvalidRequest, "resume_session needs session_id"))?;
-                let draft = self.resume(session, parameters, &wanted, request.queue).await?;
+                let session = request.session_id.ok_or_else(|| {
+                    Error::new(Code::InvalidRequest, "`resume_session` requires `session_id`")
+                })?;
+                let draft = self.resume(session, parameters, &input, request.queue).await?;
                 if let Some(name) = request.agent_name.filter(|name| *name != draft.blueprint.name) {
                     let message =
-                        format!("the session is one of '{}', not of '{name}'", draft.blueprint.name);
+                        format!("the session belongs to agent `{}`, not `{name}`", draft.blueprint.name);
                     return Err(Error::new(Code::InvalidRequest, message));
                 }
                 draft
             }
         };
-        let parent =
-            request.parent_session_id.map(|session_id| Parent { session_id, call: None, limits: FAMILY });
+        let parent = request.parent_session_id.map(|session_id| Parent {
+            session_id,
+            call: None,
+            limits: DELEGATION_LIMITS,
+        });
         let draft = Draft { mode: request.execution_mode, parent, idempotency, ..draft };
-        let Submitted { run_id, session_id, is_repeated } = self.enter(draft).await?.map_err(refused)?;
-        let status = match is_repeated {
-            true => self.record(&run_id).await?.status,
-            false => RunStatus::Pending,
-        };
+        let Submitted { run_id, session_id, is_repeated } =
+            self.submit_draft(draft).await?.map_err(refusal_error)?;
+        let status = if is_repeated { self.record(&run_id).await?.status } else { RunStatus::Pending };
         Ok(RunCreated { run_id, session_id, status })
     }
 
-    /// What the same request was answered with. It is looked for first: agents and schemas may have changed since.
-    async fn earlier(&self, idempotency: Option<&Idempotency>) -> Result<Option<RunCreated>, Error> {
+    /// Returns the response to an earlier request with the same key. Looked up first because agents and
+    /// schemas may have changed since.
+    async fn earlier_response(&self, idempotency: Option<&Idempotency>) -> Result<Option<RunCreated>, Error> {
         let Some(Idempotency { key, body_hash }) = idempotency else { return Ok(None) };
         match self.store().run_by_idempotency_key(key).await.map_err(errors::store)? {
             None => Ok(None),
-            Some((_, known)) if known != *body_hash => Err(refused(Refusal::IdempotencyConflict)),
+            Some((_, known)) if known != *body_hash => Err(refusal_error(Refusal::IdempotencyConflict)),
             Some((Submitted { run_id, session_id, .. }, _)) => {
                 let status = self.record(&run_id).await?.status;
                 Ok(Some(RunCreated { run_id, session_id, status }))
@@ -114,84 +116,83 @@ impl App {
         }
     }
 
-    /// A run that begins a session.
+    /// Resolves a run that starts a session.
     pub(super) async fn start(
         &self,
         blueprint: Arc<Blueprint>,
         parameters: Value,
-        wanted: &ContractInput,
+        input: &ContractInput,
         project_dir: Option<String>,
     ) -> Result<Draft, Error> {
         parameters::check_with(&self.inner.schemas, &blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
         })?;
-        let contract = self.contract(&blueprint, wanted).await?;
+        let contract = self.contract(&blueprint, input).await?;
         let session = SessionTarget::New { session_id: SessionId::from_random(random()?), project_dir };
-        Ok(Draft::of(session, blueprint, contract, parameters))
+        Ok(Draft::new(session, blueprint, contract, parameters))
     }
 
-    /// A run that goes on with one. The agent is what it was when the session began, whatever its file says by now.
+    /// Resolves a run that resumes a session. It uses the blueprint from the session's start, even if the
+    /// agent has changed.
     pub(super) async fn resume(
         &self,
         session_id: SessionId,
         parameters: Value,
-        wanted: &ContractInput,
+        input: &ContractInput,
         queues: bool,
     ) -> Result<Draft, Error> {
-        let blueprint = self.resumable(&session_id).await?;
+        let blueprint = self.resumable_blueprint(&session_id).await?;
         parameters::check_resume(&blueprint, &parameters).map_err(|invalid| {
             let details = serde_json::to_value(&invalid).unwrap_or_default();
             Error::new(Code::InvalidParameters, invalid.to_string()).with(details)
         })?;
-        let contract = match wanted.schema.is_some() || wanted.schema_name.is_some() {
-            true => self.contract(&blueprint, wanted).await?,
-            false => self.latest_contract(&session_id, wanted).await?,
+        let contract = if input.schema.is_some() || input.schema_name.is_some() {
+            self.contract(&blueprint, input).await?
+        } else {
+            self.latest_contract(&session_id, input).await?
         };
-        Ok(Draft::of(SessionTarget::Resume { session_id, queues }, blueprint, contract, parameters))
+        Ok(Draft::new(SessionTarget::Resume { session_id, queues }, blueprint, contract, parameters))
     }
 
-    /// The agent of a session, as it was when the session began.
+    /// Returns the blueprint with which a session started.
     ///
     /// # Errors
-    /// When there is no such session.
+    /// Returns `SessionNotFound` for an unknown id.
     pub async fn agent_of(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
-        let opening = self.store().first_run_start(session).await.map_err(errors::store)?;
-        let opening = opening.ok_or_else(|| no_session(session))?;
-        match serde_json::from_str::<EventBody>(&opening.body) {
+        let start = self.store().first_run_start(session).await.map_err(errors::store)?;
+        let start = start.ok_or_else(|| no_session(session))?;
+        match serde_json::from_str::<EventBody>(&start.body) {
             Ok(EventBody::RunStart { blueprint, .. }) => Ok(blueprint),
-            _ => Err(Error::new(Code::Internal, format!("the session {session} has no beginning"))),
+            _ => Err(Error::new(Code::Internal, format!("session {session} has no `run_start`"))),
         }
     }
 
-    /// The contract that the session has, with what is said about its options.
+    /// Returns the contract of the session's latest run, with the request's options applied.
     async fn latest_contract(
         &self,
         session: &SessionId,
-        wanted: &ContractInput,
+        input: &ContractInput,
     ) -> Result<Option<Arc<Contract>>, Error> {
         let latest = self.store().latest_run_details(session).await.map_err(errors::store)?;
         let latest = latest.ok_or_else(|| no_session(session))?;
         let Ok(EventBody::RunStart { contract, .. }) = serde_json::from_str::<EventBody>(&latest.start.body)
         else {
-            return Err(Error::new(
-                Code::Internal,
-                format!("a run of the session {session} has no beginning"),
-            ));
+            return Err(Error::new(Code::Internal, format!("a run of session {session} has no `run_start`")));
         };
-        if let Some(given) = wanted.options.max_retries.filter(|retries| *retries > RETRIES_MAX) {
+        if let Some(given) = input.options.max_retries.filter(|retries| *retries > RETRIES_MAX) {
             let origin = "output_schema_options".to_owned();
             return Err(errors::contract(&slipform_agents::Error::Retries { origin, given }));
         }
         let patched = |contract: Arc<Contract>| {
-            let options = wanted.options.resolve(&contract.options);
+            let options = input.options.resolve(&contract.options);
             Arc::new(Contract { options, ..(*contract).clone() })
         };
         Ok(contract.map(patched))
     }
 
-    /// The agent of a session, where it can be resumed.
-    async fn resumable(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
+    /// Returns a session's blueprint, or refuses if its agent cannot be resumed.
+    async fn resumable_blueprint(&self, session: &SessionId) -> Result<Arc<Blueprint>, Error> {
         let blueprint = self.agent_of(session).await?;
         if blueprint.kind == AgentType::Procedural {
             let message = format!(
@@ -206,20 +207,19 @@ impl App {
     async fn contract(
         &self,
         blueprint: &Blueprint,
-        wanted: &ContractInput,
+        input: &ContractInput,
     ) -> Result<Option<Arc<Contract>>, Error> {
-        let named = match &wanted.schema_name {
-            Some(name) => Some((name.clone(), self.registered(name).await?)),
+        let named = match &input.schema_name {
+            Some(name) => Some((name.clone(), self.registered_schema(name).await?)),
             None => None,
         };
-        let request =
-            ContractRequest { schema: wanted.schema.clone(), named, options: wanted.options.clone() };
+        let request = ContractRequest { schema: input.schema.clone(), named, options: input.options.clone() };
         let contract = resolve_with(&self.inner.schemas, blueprint, &request, &self.options().defaults);
         Ok(contract.map_err(|error| errors::contract(&error))?.map(Arc::new))
     }
 
-    /// Hands a run to the store.
-    pub(super) async fn enter(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
+    /// Submits a resolved run to the store.
+    pub(super) async fn submit_draft(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
         let Draft { session, blueprint, contract, parameters, mode, parent, idempotency } = draft;
         let parameters = match self.options().redact {
             Some(redact) => redact(parameters),
@@ -248,14 +248,14 @@ impl App {
         let submitted = self.store().submit(new).await.map_err(errors::store)?;
         if submitted.as_ref().is_ok_and(|submitted| !submitted.is_repeated) {
             self.inner.metrics.submitted();
-            self.inner.work.notify(1);
+            self.inner.work_signal.notify(1);
         }
         Ok(submitted)
     }
 }
 
 impl Draft {
-    fn of(
+    fn new(
         session: SessionTarget,
         blueprint: Arc<Blueprint>,
         contract: Option<Arc<Contract>>,
@@ -273,17 +273,17 @@ impl Draft {
     }
 }
 
-/// What the agent is given: `prompt` is short for `parameters.prompt`.
-fn given(request: &RunRequest) -> Result<Value, Error> {
+/// Returns the agent's parameters. `prompt` is short for `parameters.prompt`.
+fn parameters_of(request: &RunRequest) -> Result<Value, Error> {
     let mut parameters = match &request.parameters {
         None => json!({}),
         Some(Value::Object(members)) => Value::Object(members.clone()),
-        Some(_) => return Err(Error::new(Code::InvalidRequest, "parameters must be an object")),
+        Some(_) => return Err(Error::new(Code::InvalidRequest, "`parameters` must be an object")),
     };
     if let Some(prompt) = &request.prompt {
         match parameters.get("prompt") {
             Some(other) if other != prompt => {
-                let message = "prompt and parameters.prompt differ; send one of them, or the same twice";
+                let message = "`prompt` and `parameters.prompt` differ; send one of them";
                 return Err(Error::new(Code::InvalidRequest, message));
             }
             _ => parameters["prompt"] = json!(prompt),
@@ -294,7 +294,7 @@ fn given(request: &RunRequest) -> Result<Value, Error> {
 
 fn idempotency(key: String, request: &RunRequest) -> Result<Idempotency, Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
-        let message = format!("Idempotency-Key must have 1 to {KEY_BYTES_MAX} characters");
+        let message = format!("`Idempotency-Key` must have 1 to {KEY_BYTES_MAX} characters");
         return Err(Error::new(Code::InvalidRequest, message));
     }
     let text = serde_json::to_vec(request).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
@@ -302,11 +302,12 @@ fn idempotency(key: String, request: &RunRequest) -> Result<Idempotency, Error> 
     Ok(Idempotency { key, body_hash })
 }
 
-/// Six random bytes, for an id.
+/// Returns six random bytes for an id.
 pub(super) fn random() -> Result<[u8; 6], Error> {
     let mut bytes = [0; 6];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(Code::Internal, format!("no random numbers for ids: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(Code::Internal, format!("the system's random number generator failed: {error}"))
+    })?;
     Ok(bytes)
 }
 
@@ -314,19 +315,19 @@ pub(super) fn no_session(session: &SessionId) -> Error {
     Error::new(Code::SessionNotFound, format!("there is no session {session}"))
 }
 
-/// A refusal of the store, in the words of the API.
-fn refused(refusal: Refusal) -> Error {
+/// Converts a refusal of the store.
+fn refusal_error(refusal: Refusal) -> Error {
     match refusal {
         Refusal::SessionNotFound(session) => no_session(&session),
         Refusal::SessionBusy { session_id, run_id } => {
             let message = format!(
-                "the session {session_id} is busy with {run_id}; wait for its end, stop it, or send \"queue\": true"
+                "session {session_id} is busy with run {run_id}; wait for its end, stop it, or send \"queue\": true"
             );
             Error::new(Code::SessionBusy, message).with(json!({"session_id": session_id, "run_id": run_id}))
         }
         Refusal::IdempotencyConflict => Error::new(
             Code::IdempotencyConflict,
-            "this Idempotency-Key was used for another request; use a new key for a new request",
+            "this `Idempotency-Key` was used for another request; use a new key",
         ),
         Refusal::Stale => Error::new(Code::StaleAttempt, "the attempt is not the run's latest"),
         Refusal::Delegation(reason) => Error::new(Code::InvalidRequest, reason),

@@ -1,22 +1,22 @@
-//! What is done once in a while, however many would do it.
+//! Limits how often an action runs, across all callers.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When it was last done.
+/// The time of the last run.
 #[derive(Debug, Default)]
 pub(super) struct Throttle(Mutex<Option<Instant>>);
 
 impl Throttle {
-    /// Whether it is time again. Whoever is told so does it.
-    pub(super) fn is_time(&self, interval: Duration) -> bool {
+    /// Whether the interval has passed. A caller that receives true must run the action.
+    pub(super) fn is_due(&self, interval: Duration) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = last.is_none_or(|at| at.elapsed() >= interval);
-        if is_time {
+        let is_due = last.is_none_or(|at| at.elapsed() >= interval);
+        if is_due {
             *last = Some(Instant::now());
         }
-        is_time
+        is_due
     }
 }

@@ -1,4 +1,4 @@
-//! API tokens: made once, shown once, kept as a hash.
+//! API tokens. A token is shown once, when it is created; the store keeps only its hash.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -8,23 +8,23 @@ use slipform_types::with_hex;
 
 use super::{App, errors};
 
-/// What every token begins with, so that scanners find those that leaked.
+/// Prefix of every token, so that secret scanners recognize leaked ones.
 const PREFIX: &str = "sf_";
 
-/// What a token may do.
+/// The permissions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Everything.
+    /// All operations.
     Admin,
-    /// Runs, sessions, and looking at the rest.
+    /// Submitting runs, and reading everything else.
     Caller,
-    /// What runners do.
+    /// The runner API.
     Runner,
 }
 
 impl Scope {
-    /// The scope of a name.
+    /// Parses a scope name.
     pub fn of(name: &str) -> Option<Scope> {
         match name {
             "admin" => Some(Scope::Admin),
@@ -34,7 +34,7 @@ impl Scope {
         }
     }
 
-    /// Its name.
+    /// Returns the name used in the API and the store.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Admin => "admin",
@@ -43,30 +43,31 @@ impl Scope {
         }
     }
 
-    /// Whether whoever has this scope may do what needs the other.
+    /// Whether this scope includes `needed`.
     pub fn covers(self, needed: Scope) -> bool {
         self == Scope::Admin || self == needed
     }
 }
 
-/// A token that was just made. It is never shown again.
+/// A new token. Its text cannot be retrieved again.
 #[derive(Debug, Clone)]
 pub struct IssuedToken {
-    /// The token.
+    /// The secret text.
     pub token: String,
-    /// What is kept of it.
+    /// The stored record.
     pub record: TokenRecord,
 }
 
 impl App {
-    /// Makes a token.
+    /// Creates a token.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn create_token(&self, name: &str, scope: Scope) -> Result<IssuedToken, Error> {
         let mut bytes = [0_u8; 38];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| Error::new(Code::Internal, format!("no random numbers for tokens: {error}")))?;
+        getrandom::fill(&mut bytes).map_err(|error| {
+            Error::new(Code::Internal, format!("the system's random number generator failed: {error}"))
+        })?;
         let (secret, id) = bytes.split_at(32);
         let token = with_hex(PREFIX, secret);
         let record = TokenRecord {
@@ -80,33 +81,32 @@ impl App {
         Ok(IssuedToken { token, record })
     }
 
-    /// All tokens.
+    /// Returns all tokens, oldest first.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn tokens(&self) -> Result<Vec<TokenRecord>, Error> {
         self.store().tokens().await.map_err(errors::store)
     }
 
-    /// Revokes a token; false where there is none of the id.
+    /// Revokes a token. Returns false for an unknown id.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn revoke_token(&self, token_id: &str) -> Result<bool, Error> {
         self.store().revoke_token(token_id).await.map_err(errors::store)
     }
 
-    /// What whoever shows a token may do.
+    /// Returns the scope of a token, or `None` if it is unknown or revoked.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store is unavailable.
     pub async fn scope_of(&self, token: &str) -> Result<Option<Scope>, Error> {
         let hash = with_hex("", &Sha256::digest(token.as_bytes()));
         let known = self.tokens().await?;
-        // All are compared, and each in the same time: how long it takes tells nothing about any of them.
-        let found = known.iter().fold(None, |found, record| match is_same(&record.hash, &hash) {
-            true => Scope::of(&record.scope),
-            false => found,
+        // Compares all hashes in constant time, so that timing reveals nothing about any token.
+        let found = known.iter().fold(None, |found, record| {
+            if is_same(&record.hash, &hash) { Scope::of(&record.scope) } else { found }
         });
         Ok(found)
     }

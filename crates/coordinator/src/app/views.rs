@@ -1,4 +1,4 @@
-//! What is kept, as the API shows it.
+//! Converts stored records into API types.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -7,13 +7,13 @@ use slipform_schema::universal;
 use slipform_store::{AgentStats, RunDetails, RunRecord, SessionRecord, StoredEvent};
 use slipform_types::{Contract, EventBody, Receipt, RunError, RunStatus, UniversalResponse, timestamp};
 
-/// A run, with what came of it where it has ended.
-pub(super) fn run(finished: RunDetails) -> Result<RunView, Error> {
-    let result = if finished.run.status.is_ended() { Some(result(&finished)?) } else { None };
-    let RunDetails { run: record, continued_by, awaits_callback, .. } = finished;
+/// Converts a run, with its result if it has ended.
+pub(super) fn run(details: RunDetails) -> Result<RunView, Error> {
+    let result = if details.run.status.is_ended() { Some(result(&details)?) } else { None };
+    let RunDetails { run: record, continued_by, awaits_callback, .. } = details;
     let schema = record.contract.as_ref().map(|contract| &contract["schema"]);
     let error = record.error.map(|error| match serde_json::from_value(error.clone()) {
-        Ok(read) => json!(answering(read, schema)),
+        Ok(read) => json!(with_universal_response(read, schema)),
         Err(_) => error,
     });
     Ok(RunView {
@@ -35,7 +35,7 @@ pub(super) fn run(finished: RunDetails) -> Result<RunView, Error> {
     })
 }
 
-/// A run in a list.
+/// Converts a run for a list.
 pub(super) fn summary(record: RunRecord) -> RunSummary {
     let error = record.error.map(|error| json!({"type": error["type"], "message": error["message"]}));
     RunSummary {
@@ -56,10 +56,11 @@ pub(super) fn summary(record: RunRecord) -> RunSummary {
     }
 }
 
-/// What came of a run that has ended. One that was stopped before its turn has no end in the journal yet.
-pub(super) fn result(finished: &RunDetails) -> Result<RunResult, Error> {
-    let RunDetails { run, start, result, end, .. } = finished;
-    let damaged = || Error::new(Code::Internal, format!("the journal of {} cannot be read", run.session_id));
+/// Builds the result of an ended run. A run stopped while queued has no end in the journal yet.
+pub(super) fn result(details: &RunDetails) -> Result<RunResult, Error> {
+    let RunDetails { run, start, result, end, .. } = details;
+    let damaged =
+        || Error::new(Code::Internal, format!("cannot parse the journal of session {}", run.session_id));
     let read = |event: &StoredEvent| serde_json::from_str::<EventBody>(&event.body).map_err(|_| damaged());
     let EventBody::RunStart { contract, .. } = read(start)? else { return Err(damaged()) };
     let (salvage, tried) = match end.as_ref().map(read).transpose()? {
@@ -110,7 +111,7 @@ fn validation(
     }
 }
 
-/// A failed run says that nothing is valid, whether or not there was a contract.
+/// The validation of a failed run without a contract.
 fn without_contract() -> SchemaValidation {
     SchemaValidation {
         valid: false,
@@ -122,9 +123,9 @@ fn without_contract() -> SchemaValidation {
     }
 }
 
-/// A failure with a response for whoever reads universal responses and nothing else. The journals of runs that end while
-/// nobody works on them have none.
-pub(super) fn answering(mut error: RunError, schema: Option<&Value>) -> RunError {
+/// Adds a universal response to an error if the contract asks for one. Runs that end without a runner have
+/// none in their journal.
+pub(super) fn with_universal_response(mut error: RunError, schema: Option<&Value>) -> RunError {
     if error.response.is_none() && schema.is_some_and(universal::is_universal_source) {
         error.response = serde_json::to_value(UniversalResponse::of_error(&error)).ok();
     }
@@ -146,27 +147,27 @@ pub(super) fn session(record: SessionRecord) -> SessionView {
     }
 }
 
-pub(super) fn stats(figures: AgentStats) -> StatsRow {
+pub(super) fn stats(stats: AgentStats) -> StatsRow {
     let share = |part: i64, whole: i64| (whole > 0).then(|| part as f64 / whole as f64);
     StatsRow {
-        success_rate: share(figures.completed, figures.runs).unwrap_or_default(),
-        first_pass_rate: share(figures.first_pass, figures.completed),
-        tokens_per_valid_result: share(figures.tokens, figures.completed),
-        agent_name: figures.agent_name,
-        backend: figures.backend,
-        runs: figures.runs,
-        completed: figures.completed,
-        first_pass: figures.first_pass,
-        retries: figures.retries,
-        missing_submits: figures.missing_submits,
-        escalations: figures.escalations,
-        tokens: figures.tokens,
-        p50_ms: figures.p50_ms,
-        p95_ms: figures.p95_ms,
+        success_rate: share(stats.completed, stats.runs).unwrap_or_default(),
+        first_pass_rate: share(stats.first_pass, stats.completed),
+        tokens_per_valid_result: share(stats.tokens, stats.completed),
+        agent_name: stats.agent_name,
+        backend: stats.backend,
+        runs: stats.runs,
+        completed: stats.completed,
+        first_pass: stats.first_pass,
+        retries: stats.retries,
+        missing_submits: stats.missing_submits,
+        escalations: stats.escalations,
+        tokens: stats.tokens,
+        p50_ms: stats.p50_ms,
+        p95_ms: stats.p95_ms,
     }
 }
 
-/// An event with its envelope. Its body is not read: it is the same text wherever it goes.
+/// Returns an event as JSON with its envelope. The body is copied as text, not parsed.
 pub(crate) fn event(event: &StoredEvent) -> String {
     let envelope = json!({
         "seq": event.seq,
@@ -181,5 +182,5 @@ pub(crate) fn event(event: &StoredEvent) -> String {
 
 pub(super) fn raw(stored: &StoredEvent) -> Result<Box<RawValue>, Error> {
     RawValue::from_string(event(stored))
-        .map_err(|error| Error::new(Code::Internal, format!("an event of the journal is not JSON: {error}")))
+        .map_err(|error| Error::new(Code::Internal, format!("a journal event is not JSON: {error}")))
 }

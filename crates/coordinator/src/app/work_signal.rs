@@ -1,4 +1,4 @@
-//! The work_signal that runners wait for: somebody may find work.
+//! Wakes runners that wait for runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,51 +8,54 @@ use tokio::sync::futures::Notified;
 
 use super::throttle::Throttle;
 
-/// One ring wakes one runner: a hundred that wake for one run would ask the database a hundred times. What is rung while
-/// nobody listens is counted, and whoever has looked passes it on.
+/// Each notification wakes one runner, because waking all of them for one run would query the database once
+/// per runner. Notifications without a waiting runner are counted, and each runner that has checked the queue
+/// passes the rest on.
 #[derive(Debug, Default)]
 pub(super) struct WorkSignal {
-    rung: Notify,
-    /// Runs that were put into the queue here and were not seen to leave it. Never relied on, only a reason to look.
+    notify: Notify,
+    /// Runs queued by this process and not yet seen to leave the queue. An estimate that only decides whether
+    /// to check the queue again.
     expected: AtomicUsize,
-    /// When somebody last looked without having heard anything.
-    unasked: Throttle,
+    /// Limits checks without a notification.
+    unprompted: Throttle,
 }
 
 impl WorkSignal {
-    /// So many runs were put into the queue.
+    /// Reports that `runs` runs were put into the queue.
     pub(super) fn notify(&self, runs: usize) {
         self.expected.fetch_add(runs, Ordering::Relaxed);
-        self.rung.notify_one();
+        self.notify.notify_one();
     }
 
-    /// Comes when it is rung for whoever waits.
+    /// Completes when a notification wakes this waiter.
     pub(super) fn notified(&self) -> Notified<'_> {
-        self.rung.notified()
+        self.notify.notified()
     }
 
-    /// What is to be said to [`WorkSignal::looked`] after a look that begins now.
+    /// Returns the snapshot to pass to [`WorkSignal::observed`] after checking the queue.
     pub(super) fn expected(&self) -> usize {
         self.expected.load(Ordering::Relaxed)
     }
 
-    /// Somebody has looked, and found so many. The next one looks where there may be more.
+    /// Reports that a check found `found` runs. Wakes another runner if more may be queued.
     pub(super) fn observed(&self, expected: usize, found: usize) {
         if found == 0 {
-            // Whatever was expected before is gone. What came since is not touched.
+            // The expected runs are gone. Leaves the counter alone if it has changed since the snapshot.
             let _ = self.expected.compare_exchange(expected, 0, Ordering::Relaxed, Ordering::Relaxed);
         } else {
             let less = |expected: usize| Some(expected.saturating_sub(found));
             let _ = self.expected.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
         if self.expected() > 0 {
-            self.rung.notify_one();
+            self.notify.notify_one();
         }
     }
 
-    /// Whether to look though nobody rang: others put work into the queue too. Once for all who wait.
-    pub(super) fn may_look(&self, pause: Duration) -> bool {
-        self.unasked.is_time(pause)
+    /// Whether to check the queue without a notification, because other processes queue runs too. Limited
+    /// across all waiting runners.
+    pub(super) fn may_poll(&self, pause: Duration) -> bool {
+        self.unprompted.is_due(pause)
     }
 }
 
@@ -68,21 +71,21 @@ mod tests {
     }
 
     #[test]
-    fn two_rings_that_nobody_hears_are_two_looks() {
+    fn two_notifications_without_waiter_cause_two_checks() {
         let work_signal = WorkSignal::default();
         work_signal.notify(1);
         work_signal.notify(1);
         assert!(is_ready(work_signal.notified()));
         let expected = work_signal.expected();
         work_signal.observed(expected, 1);
-        assert!(is_ready(work_signal.notified()), "the second run is found as well");
+        assert!(is_ready(work_signal.notified()), "the second run is checked for");
         let expected = work_signal.expected();
         work_signal.observed(expected, 1);
-        assert!(!is_ready(work_signal.notified()), "nobody looks for a third");
+        assert!(!is_ready(work_signal.notified()), "no third check");
     }
 
     #[test]
-    fn what_another_took_is_looked_for_once() {
+    fn run_taken_by_another_causes_one_check() {
         let work_signal = WorkSignal::default();
         work_signal.notify(3);
         assert!(is_ready(work_signal.notified()));
@@ -92,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_while_somebody_looks_is_looked_for() {
+    fn notification_during_check_causes_another_check() {
         let work_signal = WorkSignal::default();
         work_signal.notify(1);
         assert!(is_ready(work_signal.notified()));
         let expected = work_signal.expected();
         work_signal.notify(1);
-        assert!(is_ready(work_signal.notified()), "somebody else hears it and goes away");
+        assert!(is_ready(work_signal.notified()), "another waiter consumes it and leaves");
         work_signal.observed(expected, 0);
         assert!(is_ready(work_signal.notified()));
     }

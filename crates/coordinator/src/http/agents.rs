@@ -1,4 +1,4 @@
-//! Agents.
+//! Handlers for agents.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,77 +7,80 @@ use serde_json::Value;
 use slipform_api::{AgentSchema, AgentView, ErrorBody, Verdict};
 
 use super::context::Shared;
-use super::errors::Refused;
-use super::extract::{NameAt, ValidJson};
-use super::guard::Visitor;
+use super::errors::ErrorResponse;
+use super::extract::{NamePath, ValidJson};
+use super::guard::Requester;
 
-/// Throttle agent, by name.
+/// Lists every agent, sorted by name.
 #[utoipa::path(get, path = "/agents", tag = "agents",
     responses((status = 200, description = "The agents.", body = Vec<AgentView>)))]
-pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<AgentView>>, Refused> {
+pub(super) async fn list(State(context): Shared) -> Result<Json<Vec<AgentView>>, ErrorResponse> {
     Ok(Json(context.app.agents().await?))
 }
 
-/// An agent.
+/// Returns an agent.
 #[utoipa::path(get, path = "/agents/{name}", tag = "agents", params(("name" = String, Path)),
     responses((status = 200, description = "The agent.", body = AgentView)))]
-pub(super) async fn show(State(context): Shared, NameAt(name): NameAt) -> Result<Json<AgentView>, Refused> {
+pub(super) async fn show(
+    State(context): Shared,
+    NamePath(name): NamePath,
+) -> Result<Json<AgentView>, ErrorResponse> {
     Ok(Json(context.app.agent(&name).await?))
 }
 
 /// Saves a new agent.
 #[utoipa::path(post, path = "/agents", tag = "agents",
-    request_body(content = AgentSchema, description = "A blueprint, with the keys that its file would have."),
+    request_body(content = AgentSchema, description = "A blueprint, with the same keys as an agent file."),
     responses(
-        (status = 201, description = "It was saved.", body = AgentView),
-        (status = 403, description = "It has `command`, `mcp_servers` or `env`, and the token is not an administrator's.", body = ErrorBody),
-        (status = 409, description = "The name is taken, or a file describes the agent.", body = ErrorBody),
-        (status = 422, description = "It cannot be used.", body = ErrorBody),
+        (status = 201, description = "The saved agent.", body = AgentView),
+        (status = 403, description = "The agent has `command`, `mcp_servers` or `env`, which require an `admin` token.", body = ErrorBody),
+        (status = 409, description = "The name is taken, or the agent is defined by a file.", body = ErrorBody),
+        (status = 422, description = "The agent is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn create(
     State(context): Shared,
-    Extension(visitor): Extension<Visitor>,
+    Extension(requester): Extension<Requester>,
     ValidJson(definition): ValidJson<Value>,
-) -> Result<(StatusCode, Json<AgentView>), Refused> {
-    Ok((StatusCode::CREATED, Json(context.app_for(visitor).create_agent(&definition).await?)))
+) -> Result<(StatusCode, Json<AgentView>), ErrorResponse> {
+    Ok((StatusCode::CREATED, Json(context.app_for(requester).create_agent(&definition).await?)))
 }
 
-/// Changes an agent: the keys that are sent replace those that it has, and null takes one away.
+/// Changes an agent. Sent keys replace existing ones, and null removes a key.
 #[utoipa::path(patch, path = "/agents/{name}", tag = "agents", params(("name" = String, Path)),
     request_body(content = Object, description = "The keys to change."),
     responses(
-        (status = 200, description = "The agent as it is now.", body = AgentView),
-        (status = 409, description = "A file describes the agent.", body = ErrorBody),
-        (status = 422, description = "It could not be used.", body = ErrorBody),
+        (status = 200, description = "The changed agent.", body = AgentView),
+        (status = 409, description = "The agent is defined by a file or comes with the program.", body = ErrorBody),
+        (status = 422, description = "The changed agent is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn change(
     State(context): Shared,
-    Extension(visitor): Extension<Visitor>,
-    NameAt(name): NameAt,
+    Extension(requester): Extension<Requester>,
+    NamePath(name): NamePath,
     ValidJson(changes): ValidJson<Value>,
-) -> Result<Json<AgentView>, Refused> {
-    Ok(Json(context.app_for(visitor).change_agent(&name, &changes).await?))
+) -> Result<Json<AgentView>, ErrorResponse> {
+    Ok(Json(context.app_for(requester).change_agent(&name, &changes).await?))
 }
 
-/// Deletes an agent. Runs that have begun go on with it.
+/// Deletes an agent. Existing sessions keep their copy of the blueprint.
 #[utoipa::path(delete, path = "/agents/{name}", tag = "agents", params(("name" = String, Path)),
     responses(
-        (status = 204, description = "It is gone."),
-        (status = 409, description = "A file describes the agent.", body = ErrorBody),
+        (status = 204, description = "The agent is deleted."),
+        (status = 409, description = "The agent is defined by a file or comes with the program.", body = ErrorBody),
     ))]
 pub(super) async fn delete(
     State(context): Shared,
-    Extension(visitor): Extension<Visitor>,
-    NameAt(name): NameAt,
-) -> Result<StatusCode, Refused> {
-    context.app_for(visitor).delete_agent(&name).await?;
+    Extension(requester): Extension<Requester>,
+    NamePath(name): NamePath,
+) -> Result<StatusCode, ErrorResponse> {
+    context.app_for(requester).delete_agent(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Checks an agent without saving it.
+/// Checks a blueprint without saving it.
 #[utoipa::path(post, path = "/agents/validate", tag = "agents",
-    request_body(content = Object, description = "A blueprint, or what may be one."),
-    responses((status = 200, description = "Whether it can be used.", body = Verdict)))]
+    request_body(content = Object, description = "The blueprint to check."),
+    responses((status = 200, description = "Errors and warnings.", body = Verdict)))]
 pub(super) async fn validate(
     State(context): Shared,
     ValidJson(definition): ValidJson<Value>,

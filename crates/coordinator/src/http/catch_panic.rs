@@ -1,4 +1,4 @@
-//! The net under the handlers.
+//! Converts panics into error responses.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,17 +8,17 @@ use std::task::Poll;
 use axum::response::{IntoResponse, Response};
 use slipform_api::Code;
 
-use super::errors::Refused;
+use super::errors::ErrorResponse;
 
-/// A panic in a handler is a fault of ours, and an answer; the server lives on.
+/// Converts a panic of a handler into a 500 response, so that the connection and the server survive.
 pub(super) async fn catch_panic(answer: impl Future<Output = Response>) -> Response {
     let mut answer = pin!(answer);
     poll_fn(|context| {
-        // Nothing that was half done is looked at again: the future is dropped with everything in it.
+        // The panicked future is dropped and never polled again, so no broken state is observed.
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
             Ok(poll) => poll,
             Err(_) => {
-                let refused = Refused::new(Code::Internal, "the server failed at this; its log says where");
+                let refused = ErrorResponse::new(Code::Internal, "internal error; see the server's log");
                 Poll::Ready(refused.into_response())
             }
         }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_an_answer() {
+    async fn panic_becomes_error_response() {
         let answer = catch_panic(async { panic!("on purpose") }).await;
         assert_eq!(answer.status(), 500);
         let body = axum::body::to_bytes(answer.into_body(), 1_000).await.unwrap();

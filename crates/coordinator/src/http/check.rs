@@ -1,23 +1,23 @@
-//! Extraction and validation without a model.
+//! Handler for extraction and validation without a model.
 
 use axum::Json;
 use axum::extract::State;
 use slipform_api::{CheckRequest, CheckView, ErrorBody};
 
 use super::context::Shared;
-use super::errors::Refused;
+use super::errors::ErrorResponse;
 use super::extract::ValidJson;
 
-/// Holds a text against a schema.
+/// Extracts JSON from a text and validates it.
 #[utoipa::path(post, path = "/check", tag = "check", request_body = CheckRequest,
     responses(
-        (status = 200, description = "What was found.", body = CheckView),
-        (status = 404, description = "There is no such schema.", body = ErrorBody),
-        (status = 422, description = "The schema cannot be used.", body = ErrorBody),
+        (status = 200, description = "The extracted JSON and its validation.", body = CheckView),
+        (status = 404, description = "Unknown schema name.", body = ErrorBody),
+        (status = 422, description = "The schema is invalid.", body = ErrorBody),
     ))]
 pub(super) async fn check(
     State(context): Shared,
     ValidJson(request): ValidJson<CheckRequest>,
-) -> Result<Json<CheckView>, Refused> {
+) -> Result<Json<CheckView>, ErrorResponse> {
     Ok(Json(context.app.check(request).await?))
 }

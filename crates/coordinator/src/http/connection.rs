@@ -1,4 +1,4 @@
-//! One connection.
+//! Serves one connection.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,22 +18,22 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::context::Context;
-use super::errors::{RETRY_AFTER_SECONDS, Refused};
-use super::write_timeout::Patient;
+use super::errors::{ErrorResponse, RETRY_AFTER_SECONDS};
+use super::write_timeout::WriteTimeout;
 use super::{catch_panic, guard};
 
-/// The longest head of a request. Longer ones are refused by the connection.
+/// Maximum size of a request head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// How long somebody who is turned away may take to read why.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Time limit for sending a rejection.
+const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Answers what is asked over a connection, until either side has enough.
+/// Serves requests until the connection closes or the server shuts down.
 pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, context: Arc<Context>, router: Router) {
-    // Small answers should not wait for more to come. Where the system refuses, they wait.
+    // Sends small responses without delay. An error only costs latency.
     let _ = stream.set_nodelay(true);
     let options = &context.options;
-    let io = TokioIo::new(Patient::new(stream, options.write_timeout));
+    let io = TokioIo::new(WriteTimeout::new(stream, options.write_timeout));
     let router = TowerToHyperService::new(router);
     let service = service_fn({
         let context = context.clone();
@@ -41,9 +41,9 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, context: Arc<Cont
             let (context, router) = (context.clone(), router.clone());
             let answered = async move {
                 match guard::admit(&context, peer.ip(), request).await {
-                    // It never fails: what is wrong is an answer.
+                    // The router's error type is `Infallible`.
                     Ok(request) => router.call(request).await.unwrap_or_else(|never| match never {}),
-                    Err(error) => Refused(error).into_response(),
+                    Err(error) => ErrorResponse(error).into_response(),
                 }
             };
             async { Ok::<_, Infallible>(catch_panic::catch_panic(answered).await) }
@@ -52,29 +52,30 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, context: Arc<Cont
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(options.header_timeout).max_buf_size(HEAD_BYTES_MAX);
     let mut connection = pin!(builder.serve_connection(io, service));
-    // A connection that breaks is the client's affair: it has the answer, or it asks again.
+    // A broken connection needs no handling: the client retries.
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = context.drained() => connection.as_mut().graceful_shutdown(),
+        () = context.drain_started() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }
 
-/// Says that there is no room for another connection.
-pub(super) async fn turn_away(mut stream: TcpStream) {
-    let body = r#"{"error":"Unavailable","message":"there are too many connections; try again in a moment","details":null,"status_code":503}"#;
+/// Rejects a connection because the limit is reached.
+pub(super) async fn reject(mut stream: TcpStream) {
+    let body = r#"{"error":"Unavailable","message":"too many connections; retry in a moment","details":null,"status_code":503}"#;
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
          retry-after: {RETRY_AFTER_SECONDS}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    let farewell = async {
+    let send = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        // Closing before the request was read would take the answer away again.
+        // Reads the request before closing: closing with unread data would reset the connection and discard
+        // the response.
         let mut rest = [0; 1_024];
         while stream.read(&mut rest).await? > 0 {}
         std::io::Result::Ok(())
     };
-    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+    let _ = tokio::time::timeout(REJECT_TIMEOUT, send).await;
 }

@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! State shared by all handlers.
 
 use std::sync::Arc;
 
@@ -6,77 +6,86 @@ use axum::extract::State;
 use slipform_api::{Code, Error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::guard::Visitor;
+use super::guard::Requester;
 use super::server::ServerOptions;
 use super::tokens::Tokens;
 use crate::app::App;
 
-/// How handlers get at it.
+/// Extractor for the shared state.
 pub(super) type Shared = State<Arc<Context>>;
 
-/// What all handlers share.
+/// State shared by all handlers.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) app: App,
     pub(super) options: ServerOptions,
     pub(super) tokens: Tokens,
-    /// Room for requests that are answered at once.
+    /// Permits for short requests.
     requests: Arc<Semaphore>,
-    /// Room for those of runners: callers, however many, must not keep them from saying that they live.
+    /// Separate permits for runners, so that many callers cannot block heartbeats.
     runners: Arc<Semaphore>,
-    /// Room for bodies that are being read.
+    /// Permits for reading bodies.
     bodies: Arc<Semaphore>,
     draining: watch::Sender<bool>,
 }
 
 impl Context {
     pub(super) fn new(app: App, options: ServerOptions) -> Arc<Context> {
-        let room = || Arc::new(Semaphore::new(options.max_requests));
-        let (requests, runners, bodies) = (room(), room(), room());
+        let permits = || Arc::new(Semaphore::new(options.max_requests));
+        let (requests, runners, bodies) = (permits(), permits(), permits());
         let draining = watch::Sender::new(false);
         let tokens = Tokens::new(options.admin_token.as_deref());
         Arc::new(Context { app, options, tokens, requests, runners, bodies, draining })
     }
 
-    /// The app with the rights of whoever sent a request.
-    pub(super) fn app_for(&self, visitor: Visitor) -> App {
-        match visitor {
-            Visitor::Admin => self.app.clone(),
-            Visitor::Known | Visitor::Stranger => self.app.for_caller(),
+    /// Returns the app with the authority of the request's sender.
+    pub(super) fn app_for(&self, requester: Requester) -> App {
+        match requester {
+            Requester::Admin => self.app.clone(),
+            Requester::Caller | Requester::Anonymous => self.app.for_caller(),
         }
     }
 
-    /// Room for one more request.
-    pub(super) fn admit(&self) -> Result<OwnedSemaphorePermit, Error> {
-        room_in(&self.requests)
+    /// Acquires a permit for a request.
+    pub(super) fn acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
+        try_acquire(&self.requests)
     }
 
-    /// Room for one more request of a runner.
-    pub(super) fn admit_runner(&self) -> Result<OwnedSemaphorePermit, Error> {
-        room_in(&self.runners)
+    /// Acquires a permit for a runner's request.
+    pub(super) fn acquire_runner(&self) -> Result<OwnedSemaphorePermit, Error> {
+        try_acquire(&self.runners)
     }
 
-    /// Room for one more body.
-    pub(super) fn admit_body(&self) -> Result<OwnedSemaphorePermit, Error> {
-        room_in(&self.bodies)
+    /// Acquires a permit for reading a body.
+    pub(super) fn acquire_body(&self) -> Result<OwnedSemaphorePermit, Error> {
+        try_acquire(&self.bodies)
     }
 
-    /// What has to be done within the time that a request has.
-    pub(super) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        tokio::time::timeout(self.options.request_timeout, work).await.unwrap_or_else(|_| Err(too_slow()))
+    /// Applies the request timeout.
+    pub(super) async fn with_timeout<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::time::timeout(self.options.request_timeout, work)
+            .await
+            .unwrap_or_else(|_| Err(timeout_error()))
     }
 
-    /// The same, but waits for room. Followers come back all at once after a restart, and browsers give up on a refusal.
-    pub(super) async fn in_turn<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        self.in_time(async {
+    /// Applies the request timeout and waits for a permit. Streams reconnect all at once after a restart, and
+    /// browsers give up on a refused stream.
+    pub(super) async fn with_permit<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.with_timeout(async {
             // The semaphore is never closed.
-            let _room = self.requests.acquire().await;
+            let _permit = self.requests.acquire().await;
             work.await
         })
         .await
     }
 
-    /// From now on everything ends as soon as it can.
+    /// Starts the shutdown: streams and long polls end.
     pub(super) fn drain(&self) {
         self.draining.send_replace(true);
     }
@@ -85,21 +94,21 @@ impl Context {
         *self.draining.borrow()
     }
 
-    /// Comes when the server is going down.
-    pub(super) async fn drained(&self) {
-        // The sender is in `self`: there is no error.
+    /// Completes when the shutdown starts.
+    pub(super) async fn drain_started(&self) {
+        // Cannot fail, because `self` holds the sender.
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
 }
 
-fn room_in(room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
-    room.clone().try_acquire_owned().map_err(|_| {
-        let message = "too many requests are being answered; try again in a moment";
+fn try_acquire(permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
+    permits.clone().try_acquire_owned().map_err(|_| {
+        let message = "too many concurrent requests; retry in a moment";
         Error::new(Code::RateLimited, message)
     })
 }
 
-/// The database took too long. Whether it did what was asked is not known.
-pub(super) fn too_slow() -> Error {
-    Error::new(Code::Unavailable, "the answer took too long; look whether it was done before trying again")
+/// The error for a timeout. The operation may still have taken effect.
+pub(super) fn timeout_error() -> Error {
+    Error::new(Code::Unavailable, "the request timed out; check whether it took effect before you retry")
 }

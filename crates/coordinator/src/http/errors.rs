@@ -1,32 +1,32 @@
-//! Refusals as they are sent. Status codes are here and nowhere below.
+//! Converts errors into responses. No other module knows HTTP status codes of errors.
 
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use slipform_api::{Code, Error};
 
-/// When to ask again, in seconds: overload and restarts pass quickly.
+/// `Retry-After` in seconds. Overload and restarts are short.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// A refusal on its way out.
+/// An error as an HTTP response.
 #[derive(Debug)]
-pub(super) struct Refused(pub(super) Error);
+pub(super) struct ErrorResponse(pub(super) Error);
 
-impl Refused {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Refused {
-        Refused(Error::new(code, message))
+impl ErrorResponse {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> ErrorResponse {
+        ErrorResponse(Error::new(code, message))
     }
 }
 
-impl From<Error> for Refused {
-    fn from(error: Error) -> Refused {
-        Refused(error)
+impl From<Error> for ErrorResponse {
+    fn from(error: Error) -> ErrorResponse {
+        ErrorResponse(error)
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
-        let Refused(error) = self;
+        let ErrorResponse(error) = self;
         let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(error.body())).into_response();
         if let Some((name, value)) = header_of(error.code) {
@@ -36,7 +36,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// What a client has to know besides the body.
+/// Returns the additional header for an error code.
 fn header_of(code: Code) -> Option<(HeaderName, HeaderValue)> {
     match code {
         Code::Unauthorized => Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
@@ -45,14 +45,14 @@ fn header_of(code: Code) -> Option<(HeaderName, HeaderValue)> {
     }
 }
 
-/// Nothing is at this address.
-pub(super) async fn not_found(uri: axum::http::Uri) -> Refused {
-    let message = format!("there is nothing at {}; GET /openapi.json lists what there is", uri.path());
-    Refused::new(Code::NotFound, message)
+/// The fallback for unknown paths.
+pub(super) async fn not_found(uri: axum::http::Uri) -> ErrorResponse {
+    let message = format!("no route for {}; GET /openapi.json lists all routes", uri.path());
+    ErrorResponse::new(Code::NotFound, message)
 }
 
-/// The address takes other methods; the router says which in `Allow`.
-pub(super) async fn method_not_allowed(method: axum::http::Method, uri: axum::http::Uri) -> Refused {
-    let message = format!("{} does not take {method}; the header Allow says what it takes", uri.path());
-    Refused::new(Code::MethodNotAllowed, message)
+/// The fallback for unsupported methods. The router sets `Allow`.
+pub(super) async fn method_not_allowed(method: axum::http::Method, uri: axum::http::Uri) -> ErrorResponse {
+    let message = format!("{} does not support {method}; see the `Allow` header", uri.path());
+    ErrorResponse::new(Code::MethodNotAllowed, message)
 }

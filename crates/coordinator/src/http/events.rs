@@ -1,4 +1,4 @@
-//! Journals, in pages and as streams.
+//! Handlers for journals, as pages and as streams.
 
 use axum::Json;
 use axum::extract::{Extension, State};
@@ -10,96 +10,97 @@ use slipform_store::Position;
 use utoipa::IntoParams;
 
 use super::context::Shared;
-use super::errors::Refused;
-use super::extract::{SessionAt, ValidQuery};
-use super::guard::Pass;
+use super::errors::ErrorResponse;
+use super::extract::{SessionIdPath, ValidQuery};
+use super::guard::RequestToken;
 use super::sessions::checked_limit;
 use super::stream::{Reader, stream};
 
-/// Which events of a session are wanted.
+/// Query parameters of `GET /sessions/{session_id}/events`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct EventsQuery {
-    /// Those after this number.
+    /// Only events with a higher `seq`.
     #[param(minimum = 0)]
     after: Option<i64>,
-    /// How many at most; 100 where nothing is said.
+    /// Maximum number of events; default 100.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<i64>,
 }
 
-/// Where a session's stream begins.
+/// Query parameters of a session's stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SessionStreamQuery {
-    /// After this number; `Last-Event-ID` goes before it.
+    /// Start after this `seq`. `Last-Event-ID` takes precedence.
     #[param(minimum = 0)]
     after: Option<i64>,
 }
 
-/// Where the stream of all sessions begins.
+/// Query parameters of the stream of all sessions.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
-    /// After this id; 0 is the beginning. `Last-Event-ID` goes before it.
+    /// Start after this event id; 0 starts at the beginning. `Last-Event-ID` takes precedence.
     #[param(pattern = "^(0|[0-9]{1,18}-[0-9]{1,18})$")]
     after: Option<String>,
 }
 
-/// Some of a session's journal.
+/// Returns a page of a session's journal.
 #[utoipa::path(get, path = "/sessions/{session_id}/events", tag = "events",
     params(("session_id" = slipform_api::SessionIdText, Path), EventsQuery),
     responses((status = 200, description = "Events, oldest first.", body = EventPage)))]
 pub(super) async fn list(
     State(context): Shared,
-    SessionAt(session): SessionAt,
+    SessionIdPath(session): SessionIdPath,
     ValidQuery(query): ValidQuery<EventsQuery>,
-) -> Result<Json<EventPage>, Refused> {
+) -> Result<Json<EventPage>, ErrorResponse> {
     let (after, limit) = (checked_number(query.after.unwrap_or(0))?, checked_limit(query.limit)?);
     Ok(Json(context.app.events(&session, after, limit).await?))
 }
 
-/// A session's journal as it grows: `id` is an event's number, `event` its type, `data` the event.
+/// Streams a session's journal as server-sent events: `id` is the event's `seq`, `event` its type, `data` the
+/// event.
 #[utoipa::path(get, path = "/sessions/{session_id}/events/stream", tag = "events",
     params(("session_id" = slipform_api::SessionIdText, Path), SessionStreamQuery,
-        ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$", description = "The last event that was seen.")),
-    responses((status = 200, description = "Server-sent events, without end.", content_type = "text/event-stream", body = String)))]
+        ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$", description = "Id of the last received event.")),
+    responses((status = 200, description = "An endless stream of server-sent events.", content_type = "text/event-stream", body = String)))]
 pub(super) async fn session_stream(
     State(context): Shared,
-    SessionAt(session): SessionAt,
+    SessionIdPath(session): SessionIdPath,
     ValidQuery(query): ValidQuery<SessionStreamQuery>,
-    Extension(pass): Extension<Pass>,
+    Extension(token): Extension<RequestToken>,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
+) -> Result<Response, ErrorResponse> {
     let after = match last_event_id(&headers)? {
         Some(id) => id.parse().map_err(|_| not_an_id(id))?,
         None => query.after.unwrap_or(0),
     };
-    let reading = context.in_turn(context.app.read_session(session, checked_number(after)?)).await?;
-    Ok(stream(context, pass, Reader::Session(reading)))
+    let reading = context.with_permit(context.app.read_session(session, checked_number(after)?)).await?;
+    Ok(stream(context, token, Reader::Session(reading)))
 }
 
-/// All journals as they grow. `id` is an event's place among all events.
+/// Streams the journals of all sessions as server-sent events. `id` is the event's position among all events.
 #[utoipa::path(get, path = "/events/stream", tag = "events",
     params(StreamQuery, ("Last-Event-ID" = Option<String>, Header, pattern = "^(0|[0-9]{1,18}-[0-9]{1,18})$",
-        description = "The last event that was seen. Without it, only what is new comes.")),
-    responses((status = 200, description = "Server-sent events, without end.", content_type = "text/event-stream", body = String)))]
+        description = "Id of the last received event. Without it, only new events are sent.")),
+    responses((status = 200, description = "An endless stream of server-sent events.", content_type = "text/event-stream", body = String)))]
 pub(super) async fn all_stream(
     State(context): Shared,
     ValidQuery(query): ValidQuery<StreamQuery>,
-    Extension(pass): Extension<Pass>,
+    Extension(token): Extension<RequestToken>,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
+) -> Result<Response, ErrorResponse> {
     let after = last_event_id(&headers)?.or(query.after.as_deref());
     let after = after.map(|id| position(id).ok_or_else(|| not_an_id(id))).transpose()?;
-    let reading = context.in_turn(context.app.read_all(after)).await?;
-    Ok(stream(context, pass, Reader::All(reading)))
+    let reading = context.with_permit(context.app.read_all(after)).await?;
+    Ok(stream(context, token, Reader::All(reading)))
 }
 
-/// The last id that the client has seen. Browsers send an empty one where there was none.
+/// Returns the last event id that the client has received. Browsers send an empty one at first.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     match headers.get("last-event-id").map(axum::http::HeaderValue::to_str) {
         None | Some(Ok("")) => Ok(None),
@@ -120,13 +121,12 @@ fn position(id: &str) -> Option<Position> {
 fn checked_number(after: i64) -> Result<i64, Error> {
     match after {
         0.. => Ok(after),
-        _ => Err(Error::new(Code::InvalidRequest, "events are numbered from 1; after must not be negative")),
+        _ => Err(Error::new(Code::InvalidRequest, "`after` must not be negative")),
     }
 }
 
 fn not_an_id(id: &str) -> Error {
     let shown: String = id.chars().take(40).collect();
-    let message =
-        format!("'{shown}' is not the id of an event of this stream; send the last one that you got");
+    let message = format!("`{shown}` is not an event id of this stream; send the last id that you received");
     Error::new(Code::InvalidRequest, message)
 }

@@ -1,4 +1,4 @@
-//! What handlers are given, taken from requests; what cannot be taken is refused here.
+//! Extractors that parse requests and reject invalid ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,40 +14,42 @@ use slipform_api::{Code, Error};
 use slipform_types::{RunId, SessionId};
 
 use super::context::Context;
-use super::errors::Refused;
-use super::limits::is_of_runner;
+use super::errors::ErrorResponse;
+use super::limits::is_runner_request;
 
-/// How long a body may take to arrive.
+/// Time limit for receiving a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a body that is too long is still read. Closing before it was sent would hide the answer from its sender.
+/// Time spent reading the rest of an oversized body. Closing earlier would keep the client from receiving
+/// the response.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The body of a request, which has to be JSON and say so.
+/// A JSON request body with the matching content type.
 pub(super) struct ValidJson<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<Context>> for ValidJson<T> {
-    type Rejection = Refused;
+    type Rejection = ErrorResponse;
 
-    async fn from_request(request: Request, context: &Arc<Context>) -> Result<Self, Refused> {
+    async fn from_request(request: Request, context: &Arc<Context>) -> Result<Self, ErrorResponse> {
         if !is_json(request.headers()) {
-            let message = "the body must be JSON: send the header 'Content-Type: application/json'";
-            return Err(Refused::new(Code::UnsupportedMediaType, message));
+            let message = "the body must be JSON; send the header `Content-Type: application/json`";
+            return Err(ErrorResponse::new(Code::UnsupportedMediaType, message));
         }
-        let _room = context.admit_body()?;
-        let limit = match is_of_runner(request.uri()) {
-            true => context.options.max_runner_body_bytes,
-            false => context.options.max_body_bytes,
+        let _permit = context.acquire_body()?;
+        let limit = if is_runner_request(request.uri()) {
+            context.options.max_runner_body_bytes
+        } else {
+            context.options.max_body_bytes
         };
         let bytes = tokio::time::timeout(BODY_TIMEOUT, read(request.into_body(), limit)).await;
         let bytes = bytes
-            .unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "the body took too long to arrive")))?;
-        // What is derived takes arrays as well, and reads them in the order of its fields.
+            .unwrap_or_else(|_| Err(Error::new(Code::InvalidRequest, "timed out receiving the body")))?;
+        // Derived `Deserialize` also accepts arrays, in the order of the fields; the API does not.
         let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
         match serde_json::from_slice(&bytes) {
             Ok(value) if is_object => Ok(ValidJson(value)),
-            Err(error) if is_object || !error.is_data() => Err(Refused(not_understood(&error))),
-            _ => Err(Refused(not_an_object())),
+            Err(error) if is_object || !error.is_data() => Err(ErrorResponse(parse_error(&error))),
+            _ => Err(ErrorResponse(not_an_object())),
         }
     }
 }
@@ -58,10 +60,10 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, Error> {
         Err(error) if error.is::<LengthLimitError>() => {
             let discard = async { while let Some(Ok(_)) = body.frame().await {} };
             let _ = tokio::time::timeout(DISCARD_TIMEOUT, discard).await;
-            let message = format!("the body is longer than the {limit} bytes that are taken");
+            let message = format!("the body exceeds the limit of {limit} bytes");
             Err(Error::new(Code::PayloadTooLarge, message).with(json!({"max_bytes": limit})))
         }
-        Err(error) => Err(Error::new(Code::InvalidRequest, format!("the body broke off: {error}"))),
+        Err(error) => Err(Error::new(Code::InvalidRequest, format!("the body is incomplete: {error}"))),
     }
 }
 
@@ -72,21 +74,19 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn not_an_object() -> Error {
-    let message = "the body is not what is expected here: expected an object at line 1 column 1";
+    let message = "invalid body: expected an object at line 1 column 1";
     Error::new(Code::InvalidRequest, message).with(json!({"line": 1, "column": 1}))
 }
 
-fn not_understood(error: &serde_json::Error) -> Error {
-    let what = match error.is_data() {
-        true => "the body is not what is expected here",
-        false => "the body is not JSON",
-    };
+fn parse_error(error: &serde_json::Error) -> Error {
+    let problem = if error.is_data() { "invalid body" } else { "the body is not JSON" };
     let details = json!({"line": error.line(), "column": error.column()});
-    Error::new(Code::InvalidRequest, format!("{what}: {}", plain(&error.to_string()))).with(details)
+    Error::new(Code::InvalidRequest, format!("{problem}: {}", without_rust_names(&error.to_string())))
+        .with(details)
 }
 
-/// What serde says, without the names that things have in Rust.
-fn plain(text: &str) -> String {
+/// Replaces Rust type names in serde's message.
+fn without_rust_names(text: &str) -> String {
     let Some((found, expected)) = text.rsplit_once(", expected ") else { return text.to_owned() };
     let (kind, place) = expected.split_at(expected.find(" at line ").unwrap_or(expected.len()));
     let kind = match kind {
@@ -107,25 +107,24 @@ fn plain(text: &str) -> String {
     format!("{found}, expected {kind}{place}")
 }
 
-/// The query of a request.
+/// The query string of a request.
 pub(super) struct ValidQuery<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequestParts<Arc<Context>> for ValidQuery<T> {
-    type Rejection = Refused;
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Context>) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Context>) -> Result<Self, ErrorResponse> {
         Query::try_from_uri(&parts.uri).map(|Query(query)| ValidQuery(query)).map_err(|rejection| {
-            let message =
-                format!("the query '{}' is not understood: {}", shown(&parts.uri), reason(&rejection));
-            Refused::new(Code::InvalidRequest, message)
+            let message = format!("invalid query `{}`: {}", shown_query(&parts.uri), reason(&rejection));
+            ErrorResponse::new(Code::InvalidRequest, message)
         })
     }
 }
 
-/// How much of a query that is not understood is repeated.
+/// Maximum length of a query shown in an error.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 
-fn shown(uri: &axum::http::Uri) -> String {
+fn shown_query(uri: &axum::http::Uri) -> String {
     uri.query().unwrap_or_default().chars().take(SHOWN_CHARACTERS_MAX).collect()
 }
 
@@ -134,47 +133,48 @@ fn reason(rejection: &axum::extract::rejection::QueryRejection) -> String {
     text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text).to_owned()
 }
 
-/// The last part of an address that names something.
-async fn segment(parts: &mut Parts, context: &Arc<Context>) -> Option<String> {
+/// Returns the last path parameter.
+async fn path_parameter(parts: &mut Parts, context: &Arc<Context>) -> Option<String> {
     Path::<String>::from_request_parts(parts, context).await.ok().map(|Path(text)| text)
 }
 
-/// The run that an address names. What is no id is the id of no run.
-pub(super) struct RunAt(pub(super) RunId);
+/// The run id in the path. An invalid id yields `RunNotFound`.
+pub(super) struct RunIdPath(pub(super) RunId);
 
-impl FromRequestParts<Arc<Context>> for RunAt {
-    type Rejection = Refused;
+impl FromRequestParts<Arc<Context>> for RunIdPath {
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Refused> {
-        let id = segment(parts, context).await.unwrap_or_default();
+    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, ErrorResponse> {
+        let id = path_parameter(parts, context).await.unwrap_or_default();
         id.parse()
-            .map(RunAt)
-            .map_err(|error| Refused::new(Code::RunNotFound, format!("there is no such run: {error}")))
+            .map(RunIdPath)
+            .map_err(|error| ErrorResponse::new(Code::RunNotFound, format!("run not found: {error}")))
     }
 }
 
-/// The session that an address names.
-pub(super) struct SessionAt(pub(super) SessionId);
+/// The session id in the path. An invalid id yields `SessionNotFound`.
+pub(super) struct SessionIdPath(pub(super) SessionId);
 
-impl FromRequestParts<Arc<Context>> for SessionAt {
-    type Rejection = Refused;
+impl FromRequestParts<Arc<Context>> for SessionIdPath {
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Refused> {
-        let id = segment(parts, context).await.unwrap_or_default();
-        id.parse().map(SessionAt).map_err(|error| {
-            Refused::new(Code::SessionNotFound, format!("there is no such session: {error}"))
-        })
+    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, ErrorResponse> {
+        let id = path_parameter(parts, context).await.unwrap_or_default();
+        id.parse()
+            .map(SessionIdPath)
+            .map_err(|error| ErrorResponse::new(Code::SessionNotFound, format!("session not found: {error}")))
     }
 }
 
-/// The agent or schema that an address names, as it was written.
-pub(super) struct NameAt(pub(super) String);
+/// The agent or schema name in the path.
+pub(super) struct NamePath(pub(super) String);
 
-impl FromRequestParts<Arc<Context>> for NameAt {
-    type Rejection = Refused;
+impl FromRequestParts<Arc<Context>> for NamePath {
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Refused> {
-        // What is no text is the name of nothing; the verb says so in its own words.
-        Ok(NameAt(segment(parts, context).await.unwrap_or_else(|| "\u{fffd}".to_owned())))
+    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, ErrorResponse> {
+        // A name that is not UTF-8 becomes U+FFFD, which no agent or schema has, so that the operation
+        // reports it as unknown.
+        Ok(NamePath(path_parameter(parts, context).await.unwrap_or_else(|| "\u{fffd}".to_owned())))
     }
 }

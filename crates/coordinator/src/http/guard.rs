@@ -1,4 +1,4 @@
-//! The guard before all handlers: where a request comes from, whose token it shows, and what that may do.
+//! Authenticates and authorizes requests before they reach a handler.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,39 +10,39 @@ use super::context::Context;
 use super::origin;
 use crate::app::Scope;
 
-/// How often the token of an open stream is looked at, where there are no heartbeats in between. What is remembered
-/// about tokens makes it one question for all streams of a token.
-const PASS_LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Maximum interval between token checks of an open stream. The token cache makes it one query for all
+/// streams of a token.
+const TOKEN_CHECK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
-/// Who sent a request, for the handlers that answer some less than others.
+/// The sender of a request, for handlers that depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Visitor {
-    /// An administrator.
+pub(super) enum Requester {
+    /// Sent an administrator's token.
     Admin,
-    /// A caller, or a runner.
-    Known,
-    /// Anyone, where a token is needed and none was shown.
-    Stranger,
+    /// Sent another valid token, or no token where none is required.
+    Caller,
+    /// Sent no valid token where one is required.
+    Anonymous,
 }
 
-impl Visitor {
-    fn of(scope: Scope) -> Visitor {
-        if scope == Scope::Admin { Visitor::Admin } else { Visitor::Known }
+impl Requester {
+    fn of(scope: Scope) -> Requester {
+        if scope == Scope::Admin { Requester::Admin } else { Requester::Caller }
     }
 }
 
-/// The token that a request was let in with, for what goes on after it was answered.
+/// The token of a request, for checks after the response has started.
 #[derive(Clone)]
-pub(super) struct Pass(Option<String>);
+pub(super) struct RequestToken(Option<String>);
 
-impl Pass {
-    /// Comes when the token is revoked; never where there is none.
+impl RequestToken {
+    /// Completes when the token is revoked; never without a token.
     pub(super) async fn revoked(&self, context: &Context) {
         let Some(token) = &self.0 else { return std::future::pending().await };
-        let pause = context.options.heartbeat.min(PASS_LOOK_EVERY);
+        let pause = context.options.heartbeat.min(TOKEN_CHECK_INTERVAL_MAX);
         loop {
             tokio::time::sleep(pause).await;
-            // A database that does not answer has revoked nothing.
+            // An unavailable database does not end the stream.
             if let Ok(true) = context.tokens.is_revoked(&context.app, token).await {
                 return;
             }
@@ -50,7 +50,7 @@ impl Pass {
     }
 }
 
-/// Lets a request in with what is known of who sent it, or says why not.
+/// Checks origin and token, and attaches the sender to the request.
 pub(super) async fn admit<B>(
     context: &Context,
     peer: IpAddr,
@@ -59,39 +59,41 @@ pub(super) async fn admit<B>(
     if !context.options.needs_token {
         origin::check(request.uri(), request.headers())?;
     }
-    let needed = needed(request.method(), request.uri().path());
+    let required = required_scope(request.method(), request.uri().path());
     let token = bearer(request.headers()).map(|token| token.map(str::to_owned));
-    let pass = Pass(token.as_ref().ok().cloned().flatten());
+    let request_token = RequestToken(token.as_ref().ok().cloned().flatten());
     let scope = match token {
         Ok(None) => None,
         Ok(Some(token)) => Some(context.tokens.scope(&context.app, &token, peer).await),
         Err(error) => Some(Err(error)),
     };
-    let visitor = visitor(context, needed, scope)?;
-    request.extensions_mut().insert(pass);
-    request.extensions_mut().insert(visitor);
+    let requester = requester(context, required, scope)?;
+    request.extensions_mut().insert(request_token);
+    request.extensions_mut().insert(requester);
     Ok(request)
 }
 
-/// Who asks, by the scope that is needed and the one of the token that is shown.
-fn visitor(
+/// Decides who sent the request, from the required scope and the token's scope.
+fn requester(
     context: &Context,
-    needed: Option<Scope>,
+    required: Option<Scope>,
     scope: Option<Result<Option<Scope>, Error>>,
-) -> Result<Visitor, Error> {
-    match (needed, scope) {
-        // Whoever asks whether the server lives gets an answer, whatever else is wrong.
-        (None, Some(Ok(Some(scope)))) => Ok(Visitor::of(scope)),
-        (_, None) if !context.options.needs_token => Ok(Visitor::Known),
-        (None, _) => Ok(Visitor::Stranger),
-        (Some(_), None) => Err(unauthorized("this server needs a token: send 'Authorization: Bearer sf_…'")),
+) -> Result<Requester, Error> {
+    match (required, scope) {
+        // Health checks are answered for any sender.
+        (None, Some(Ok(Some(scope)))) => Ok(Requester::of(scope)),
+        (_, None) if !context.options.needs_token => Ok(Requester::Caller),
+        (None, _) => Ok(Requester::Anonymous),
+        (Some(_), None) => {
+            Err(unauthorized("this server requires a token; send `Authorization: Bearer sf_…`"))
+        }
         (Some(_), Some(Err(error))) => Err(error),
-        (Some(_), Some(Ok(None))) => Err(unauthorized("the token is not known, or was revoked")),
-        (Some(needed), Some(Ok(Some(scope)))) if scope.covers(needed) => Ok(Visitor::of(scope)),
-        (Some(needed), Some(Ok(Some(scope)))) => {
+        (Some(_), Some(Ok(None))) => Err(unauthorized("the token is unknown or revoked")),
+        (Some(required), Some(Ok(Some(scope)))) if scope.covers(required) => Ok(Requester::of(scope)),
+        (Some(required), Some(Ok(Some(scope)))) => {
             let message = format!(
-                "this needs a token of the scope '{}', and yours is of '{}'",
-                needed.name(),
+                "this request requires a token with scope `{}`; yours has scope `{}`",
+                required.name(),
                 scope.name()
             );
             Err(Error::new(Code::Forbidden, message))
@@ -99,27 +101,27 @@ fn visitor(
     }
 }
 
-/// The scope that a request needs; none where anybody may ask.
-fn needed(method: &Method, path: &str) -> Option<Scope> {
+/// Returns the scope that a request requires; `None` for public endpoints.
+fn required_scope(method: &Method, path: &str) -> Option<Scope> {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
-    let is_question = *method == Method::POST && path.ends_with("/validate");
+    let is_check = *method == Method::POST && path.ends_with("/validate");
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     match first {
         "healthz" | "readyz" if is_read => None,
         "runner" => Some(Scope::Runner),
-        "agents" | "schemas" if !is_read && !is_question => Some(Scope::Admin),
+        "agents" | "schemas" if !is_read && !is_check => Some(Scope::Admin),
         _ => Some(Scope::Caller),
     }
 }
 
-/// The token that a request shows.
+/// Returns the bearer token of a request.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let token =
         value.to_str().ok().and_then(|value| value.split_once(' ')).map(|(kind, token)| (kind, token.trim()));
     match token {
         Some((kind, token)) if kind.eq_ignore_ascii_case("bearer") && !token.is_empty() => Ok(Some(token)),
-        _ => Err(unauthorized("the header Authorization is not understood; write 'Bearer sf_…'")),
+        _ => Err(unauthorized("invalid `Authorization` header; send `Bearer sf_…`")),
     }
 }
 
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_agents_needs_an_administrator() {
+    fn changing_agents_and_schemas_requires_admin_scope() {
         let cases = [
             (Method::GET, "/healthz", None),
             (Method::GET, "/readyz", None),
@@ -150,7 +152,7 @@ mod tests {
             (Method::GET, "/metrics", Some(Scope::Caller)),
         ];
         for (method, path, scope) in cases {
-            assert_eq!(needed(&method, path), scope, "{method} {path}");
+            assert_eq!(required_scope(&method, path), scope, "{method} {path}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bounds on requests that are answered at once. Those that wait on purpose bound themselves.
+//! Limits the number and duration of short requests. Long polls and streams have their own limits.
 
 use std::sync::Arc;
 
@@ -7,26 +7,23 @@ use axum::http::Uri;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::context::{Context, too_slow};
-use super::errors::Refused;
+use super::context::{Context, timeout_error};
+use super::errors::ErrorResponse;
 
-/// So many at a time, and each within its time.
+/// Middleware that acquires a permit and applies the request timeout.
 pub(super) async fn limit(State(context): State<Arc<Context>>, request: Request, next: Next) -> Response {
-    let room = match is_of_runner(request.uri()) {
-        true => context.admit_runner(),
-        false => context.admit(),
-    };
-    let _room = match room {
-        Ok(room) => room,
-        Err(error) => return Refused(error).into_response(),
+    let permit = if is_runner_request(request.uri()) { context.acquire_runner() } else { context.acquire() };
+    let _permit = match permit {
+        Ok(permit) => permit,
+        Err(error) => return ErrorResponse(error).into_response(),
     };
     match tokio::time::timeout(context.options.request_timeout, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Refused(too_slow()).into_response(),
+        Err(_) => ErrorResponse(timeout_error()).into_response(),
     }
 }
 
-/// Whether a request is a runner's.
-pub(super) fn is_of_runner(uri: &Uri) -> bool {
+/// Whether the request belongs to the runner API.
+pub(super) fn is_runner_request(uri: &Uri) -> bool {
     uri.path().starts_with("/runner/")
 }

@@ -1,4 +1,4 @@
-//! The description of the API for other languages, generated from the code.
+//! Generates the OpenAPI document from the code.
 
 use std::sync::LazyLock;
 
@@ -10,30 +10,30 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBui
 
 use super::router;
 
-/// What is true of the whole API.
+/// The parts of the document that belong to no handler.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
         title = "Slipform",
-        description = "Runs agents whose results satisfy their schema. Errors are always an ErrorBody.",
+        description = "Runs agents whose results satisfy a JSON Schema. Every error response is an ErrorBody.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     components(schemas(ErrorBody))
 )]
-struct Whole;
+struct Document;
 
-/// The name of the way in which tokens are shown.
+/// Name of the security scheme.
 const BEARER: &str = "bearer";
 
-/// Describes every address, what it takes and what it answers.
+/// Returns the OpenAPI document of all routes.
 pub fn openapi() -> OpenApi {
-    let mut all = Whole::openapi();
+    let mut all = Document::openapi();
     for routes in [router::short(), router::long()] {
         all.merge(routes.into_openapi());
     }
     all.info.version = env!("CARGO_PKG_VERSION").to_owned();
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
-        "A token made by `slipform token create`. Not needed where the server listens on this machine only.",
+        "A token from `slipform token create`. Not required if the server listens on a loopback address.",
     ));
     let components = all.components.get_or_insert_default();
     components.add_security_scheme(BEARER, SecurityScheme::Http(scheme.build()));
@@ -43,29 +43,29 @@ pub fn openapi() -> OpenApi {
         let operations =
             [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten();
         for operation in operations {
-            name(operation);
-            add_refusals(path, operation);
+            prefix_operation_id(operation);
+            add_error_responses(path, operation);
         }
     }
     all
 }
 
-/// The same as text. It never changes while the program runs.
+/// Returns the document as JSON. Generated once.
 pub(super) fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| openapi().to_json().unwrap_or_default());
     &TEXT
 }
 
-/// Names an operation after its subject and its handler: several subjects have a `list`.
-fn name(operation: &mut Operation) {
+/// Prefixes the operation id with its tag, because several tags have a `list`.
+fn prefix_operation_id(operation: &mut Operation) {
     let subject = operation.tags.iter().flatten().next();
     if let (Some(subject), Some(handler)) = (subject, &operation.operation_id) {
         operation.operation_id = Some(format!("{subject}_{handler}"));
     }
 }
 
-/// Adds the refusals that follow from where an address is and what it takes; handlers name only their own.
-fn add_refusals(path: &str, operation: &mut Operation) {
+/// Adds the error responses that follow from the path and the parameters. Handlers declare only their own.
+fn add_error_responses(path: &str, operation: &mut Operation) {
     let takes = |place: ParameterIn| {
         operation
             .parameters
@@ -75,30 +75,30 @@ fn add_refusals(path: &str, operation: &mut Operation) {
     };
     let has_body = operation.request_body.is_some();
     let is_probe = matches!(path, "/healthz" | "/readyz");
-    let refusals = [
+    let errors = [
         (
             has_body || takes(ParameterIn::Query) || takes(ParameterIn::Header),
             "400",
-            "The request is not one.",
+            "The request is malformed.",
         ),
-        (!is_probe, "401", "A token is needed, or is not known."),
-        (true, "403", "The token may not do this, or the request comes from where it may not."),
-        (takes(ParameterIn::Path), "404", "There is none."),
-        (has_body, "413", "The body is too long."),
-        (has_body, "415", "The body does not say that it is JSON."),
-        (!is_probe, "429", "Too much at once; try again later."),
-        (true, "500", "A fault of the server."),
-        (true, "503", "The database does not answer, or the server is going down; try again later."),
+        (!is_probe, "401", "The token is missing, unknown or revoked."),
+        (true, "403", "The token's scope does not allow the request, or its host or origin is not allowed."),
+        (takes(ParameterIn::Path), "404", "Not found."),
+        (has_body, "413", "The body exceeds the size limit."),
+        (has_body, "415", "The content type is not application/json."),
+        (!is_probe, "429", "Too many requests; retry later."),
+        (true, "500", "Internal error."),
+        (true, "503", "The database is unavailable or the server is shutting down; retry later."),
     ];
-    for (can_happen, status, description) in refusals {
+    for (can_happen, status, description) in errors {
         let known = &mut operation.responses.responses;
         if can_happen && !known.contains_key(status) {
-            known.insert(status.to_owned(), RefOr::T(refusal(description)));
+            known.insert(status.to_owned(), RefOr::T(error_response(description)));
         }
     }
 }
 
-fn refusal(description: &str) -> Response {
+fn error_response(description: &str) -> Response {
     let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
     ResponseBuilder::new().description(description).content("application/json", body).build()
 }

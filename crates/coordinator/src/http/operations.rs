@@ -1,4 +1,4 @@
-//! Operations.
+//! Handlers for health, runners, backends and statistics.
 
 use axum::Json;
 use axum::extract::{Extension, State};
@@ -10,32 +10,32 @@ use slipform_store::StatsFilter;
 use utoipa::IntoParams;
 
 use super::context::Shared;
-use super::errors::Refused;
+use super::errors::ErrorResponse;
 use super::extract::ValidQuery;
-use super::guard::Visitor;
+use super::guard::Requester;
 
-/// How Prometheus calls its text.
+/// Content type of the Prometheus text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether the process lives.
+/// Returns 200 while the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "operations",
-    responses((status = 200, description = "It does.", body = Health)))]
+    responses((status = 200, description = "The process is alive.", body = Health)))]
 pub(super) async fn healthz() -> Json<Health> {
     Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-/// Whether requests can be served. Without a token, where one is needed, it is not said why not.
+/// Reports whether the server accepts requests. Details require a token if the server needs one.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses(
-        (status = 200, description = "They can.", body = Readiness),
-        (status = 503, description = "They cannot, for now.", body = Readiness),
+        (status = 200, description = "The server accepts requests.", body = Readiness),
+        (status = 503, description = "The database is unavailable or the server is shutting down.", body = Readiness),
     ))]
 pub(super) async fn readyz(
     State(context): Shared,
-    Extension(visitor): Extension<Visitor>,
+    Extension(requester): Extension<Requester>,
 ) -> (StatusCode, Json<Readiness>) {
     let mut readiness = context.app.readiness(context.is_draining()).await;
-    if visitor == Visitor::Stranger {
+    if requester == Requester::Anonymous {
         readiness.files.clear();
         if readiness.database != "ok" {
             "unavailable".clone_into(&mut readiness.database);
@@ -45,52 +45,52 @@ pub(super) async fn readyz(
     (status, Json(readiness))
 }
 
-/// Runners that were heard of lately.
+/// Lists the runners seen in the last minute.
 #[utoipa::path(get, path = "/runners", tag = "operations",
     responses((status = 200, description = "The runners.", body = Vec<RunnerView>)))]
-pub(super) async fn runners(State(context): Shared) -> Result<Json<Vec<RunnerView>>, Refused> {
+pub(super) async fn runners(State(context): Shared) -> Result<Json<Vec<RunnerView>>, ErrorResponse> {
     Ok(Json(context.app.runners().await?))
 }
 
-/// Backends that those runners have.
+/// Lists the backends of these runners.
 #[utoipa::path(get, path = "/backends", tag = "operations",
     responses((status = 200, description = "The backends.", body = Vec<BackendView>)))]
-pub(super) async fn backends(State(context): Shared) -> Result<Json<Vec<BackendView>>, Refused> {
+pub(super) async fn backends(State(context): Shared) -> Result<Json<Vec<BackendView>>, ErrorResponse> {
     Ok(Json(context.app.backends().await?))
 }
 
-/// Whose figures are wanted.
+/// Query parameters of `GET /stats`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StatsQuery {
-    /// Those of an agent.
+    /// Only runs of this agent.
     agent: Option<String>,
 }
 
-/// How the agents did whose runs have ended.
+/// Returns statistics of ended runs.
 #[utoipa::path(get, path = "/stats", tag = "operations", params(StatsQuery),
-    responses((status = 200, description = "A row for each agent and backend.", body = Vec<StatsRow>)))]
+    responses((status = 200, description = "One row per agent and backend.", body = Vec<StatsRow>)))]
 pub(super) async fn stats(
     State(context): Shared,
     ValidQuery(query): ValidQuery<StatsQuery>,
-) -> Result<Json<Vec<StatsRow>>, Refused> {
+) -> Result<Json<Vec<StatsRow>>, ErrorResponse> {
     let filter = StatsFilter { agent_name: query.agent, since: None };
     Ok(Json(context.app.stats(filter).await?))
 }
 
-/// Figures for a monitoring system.
+/// Returns metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
-    responses((status = 200, description = "The text format of Prometheus.", content_type = "text/plain", body = String)))]
+    responses((status = 200, description = "Metrics in Prometheus text format.", content_type = "text/plain", body = String)))]
 pub(super) async fn metrics(
     State(context): Shared,
-) -> Result<([(HeaderName, &'static str); 1], String), Refused> {
+) -> Result<([(HeaderName, &'static str); 1], String), ErrorResponse> {
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], context.app.metrics_text().await?))
 }
 
-/// This description.
+/// Returns this document.
 #[utoipa::path(get, path = "/openapi.json", tag = "operations",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object)))]
+    responses((status = 200, description = "The OpenAPI 3.1 document.", body = Object)))]
 pub(super) async fn description() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], super::openapi::text())
 }

@@ -1,25 +1,25 @@
-//! Where a request comes from. A server without tokens is for this machine only, and a page of somebody else's that
-//! runs in this machine's browser is not this machine: its name may lead here (DNS rebinding), and it may send
-//! requests here.
+//! Restricts a server without tokens to this machine. Pages of other sites in a local browser could otherwise
+//! reach it, directly or by DNS rebinding.
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use slipform_api::{Code, Error};
 
-/// Lets in what was sent to this machine under its own name, by nobody or by a page of its own.
+/// Accepts requests that name a loopback host and carry no `Origin` or a local one.
 pub(super) fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
     let hosts = headers.get_all(header::HOST).iter().map(HeaderValue::to_str);
     let named: Vec<_> = hosts.chain(uri.authority().map(|authority| Ok(authority.as_str()))).collect();
     let is_ours = |host: &Result<&str, _>| host.as_ref().is_ok_and(|host| is_loopback(host));
     if named.is_empty() || !named.iter().all(is_ours) {
-        let message = "the request was sent to another host: without tokens this server answers as localhost, \
-                       127.0.0.1 and [::1] only";
+        let message = "the request names another host; without tokens this server only accepts localhost, \
+                       127.0.0.1 and [::1]";
         return Err(Error::new(Code::Forbidden, message));
     }
     for origin in headers.get_all(header::ORIGIN) {
         if !origin.to_str().is_ok_and(is_own_origin) {
-            let message = "the request comes from another site's page: without tokens only pages of this machine may ask";
+            let message =
+                "the request comes from a page of another site; without tokens only local pages are allowed";
             return Err(Error::new(Code::Forbidden, message));
         }
     }
@@ -31,7 +31,7 @@ fn is_own_origin(origin: &str) -> bool {
     host.is_some_and(is_loopback)
 }
 
-/// Whether `host` or `host:port` names this machine and nothing else.
+/// Whether `host` or `host:port` is a loopback name.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_has_this_machines_names() {
+    fn only_loopback_names_are_accepted() {
         for host in
             ["localhost", "LOCALHOST:8765", "127.0.0.1", "127.0.0.1:1", "127.8.9.1:80", "[::1]", "[::1]:80"]
         {

@@ -1,4 +1,4 @@
-//! Which address leads where.
+//! The routes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{agents, check, errors, events, limits, operations, runner, runs, sch
 
 type Routes = OpenApiRouter<Arc<Context>>;
 
-/// The addresses that answer at once.
+/// Routes that respond at once.
 pub(super) fn short() -> Routes {
     OpenApiRouter::new()
         .routes(routes!(runs::list))
@@ -45,7 +45,7 @@ pub(super) fn short() -> Routes {
         .routes(routes!(operations::description))
 }
 
-/// The addresses that may wait, and those that must answer however busy the server is. They bound themselves.
+/// Routes that may wait, and health checks that must respond under load. They apply their own limits.
 pub(super) fn long() -> Routes {
     OpenApiRouter::new()
         .routes(routes!(runs::submit))
@@ -56,7 +56,7 @@ pub(super) fn long() -> Routes {
         .routes(routes!(operations::readyz))
 }
 
-/// Everything. The guard stands before it.
+/// Builds the router. The guard runs before it.
 pub(super) fn router(context: &Arc<Context>) -> Router {
     let (short, _) = short().split_for_parts();
     let (long, _) = long().split_for_parts();

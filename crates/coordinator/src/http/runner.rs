@@ -1,4 +1,4 @@
-//! What runners ask for.
+//! Handlers for the runner API.
 
 use std::sync::Arc;
 
@@ -12,128 +12,128 @@ use slipform_api::{
 use tokio::sync::oneshot;
 
 use super::context::{Context, Shared};
-use super::errors::Refused;
+use super::errors::ErrorResponse;
 use super::extract::ValidJson;
 
-/// Says registration_request.
+/// Registers a runner.
 #[utoipa::path(post, path = "/runner/register", tag = "runner", request_body = RegisterRequest,
-    responses((status = 200, description = "It is known.", body = Registered)))]
+    responses((status = 200, description = "The runner is registered.", body = Registered)))]
 pub(super) async fn register(
     State(context): Shared,
-    ValidJson(registration_request): ValidJson<RegisterRequest>,
-) -> Result<Json<Registered>, Refused> {
-    Ok(Json(context.app.register(&registration_request).await?))
+    ValidJson(request): ValidJson<RegisterRequest>,
+) -> Result<Json<Registered>, ErrorResponse> {
+    Ok(Json(context.app.register(&request).await?))
 }
 
-/// Asks for work, and waits a while for it.
+/// Claims runs, and waits up to `wait_ms` for the first one.
 #[utoipa::path(post, path = "/runner/claim", tag = "runner", request_body = ClaimRequest,
-    responses((status = 200, description = "Work, or none.", body = Claims)))]
+    responses((status = 200, description = "The claimed runs; may be empty.", body = Claims)))]
 pub(super) async fn claim(
     State(context): Shared,
     ValidJson(request): ValidJson<ClaimRequest>,
-) -> Result<Json<Claims>, Refused> {
+) -> Result<Json<Claims>, ErrorResponse> {
     let (sender, receiver) = oneshot::channel();
-    // A task of its own: what the store has given away must not be lost when the runner goes away meanwhile.
+    // A separate task, so that claimed runs are not lost when the runner disconnects.
     tokio::spawn(claim_for(context, request, sender));
-    let broken = |_| Error::new(Code::Internal, "the claim broke off");
+    let broken = |_| Error::new(Code::Internal, "the claim task ended unexpectedly");
     Ok(Json(receiver.await.map_err(broken)??))
 }
 
-/// Claims for somebody who may go away, and gives back what nobody is there for.
+/// Claims runs for a runner. Releases them if it has disconnected.
 async fn claim_for(
     context: Arc<Context>,
     request: ClaimRequest,
-    mut asker: oneshot::Sender<Result<Claims, Error>>,
+    mut runner: oneshot::Sender<Result<Claims, Error>>,
 ) {
     let given_up = async {
         tokio::select! {
-            () = asker.closed() => {}
-            () = context.drained() => {}
+            () = runner.closed() => {}
+            () = context.drain_started() => {}
         }
     };
     let claims = context.app.claim_unless(&request, given_up).await;
-    let Err(Ok(Claims { claims })) = asker.send(claims) else { return };
-    for work in claims {
-        let attempt = AttemptRef { run_id: work.run_id, token: work.token };
-        // Where the store does not answer, the lease expires.
+    let Err(Ok(Claims { claims })) = runner.send(claims) else { return };
+    for assignment in claims {
+        let attempt = AttemptRef { run_id: assignment.run_id, token: assignment.token };
+        // If the store is unavailable, the lease expires instead.
         let _ = context.app.release(&attempt).await;
     }
 }
 
-/// Says that attempts go on.
+/// Renews the leases of attempts.
 #[utoipa::path(post, path = "/runner/heartbeat", tag = "runner", request_body = Heartbeat,
-    responses((status = 200, description = "How the attempts stand.", body = HeartbeatAnswer)))]
+    responses((status = 200, description = "Lease status of each attempt.", body = HeartbeatAnswer)))]
 pub(super) async fn heartbeat(
     State(context): Shared,
     ValidJson(heartbeat): ValidJson<Heartbeat>,
-) -> Result<Json<HeartbeatAnswer>, Refused> {
+) -> Result<Json<HeartbeatAnswer>, ErrorResponse> {
     Ok(Json(context.app.heartbeat(&heartbeat).await?))
 }
 
-/// Says what happened.
+/// Appends events to a run's journal.
 #[utoipa::path(post, path = "/runner/append", tag = "runner", request_body = AppendRequest,
     responses(
-        (status = 200, description = "It was written.", body = Appended),
-        (status = 409, description = "The attempt is not the run's latest.", body = ErrorBody),
+        (status = 200, description = "The events are stored.", body = Appended),
+        (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn append(
     State(context): Shared,
     ValidJson(request): ValidJson<AppendRequest>,
-) -> Result<Json<Appended>, Refused> {
+) -> Result<Json<Appended>, ErrorResponse> {
     Ok(Json(context.app.append_events(request).await?))
 }
 
-/// Says how a run ended.
+/// Appends the final events of a run and ends it.
 #[utoipa::path(post, path = "/runner/finish", tag = "runner", request_body = AppendRequest,
     responses(
-        (status = 200, description = "It was written.", body = Appended),
-        (status = 409, description = "The attempt is not the run's latest.", body = ErrorBody),
+        (status = 200, description = "The events are stored.", body = Appended),
+        (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
         (status = 422, description = "The result does not satisfy its contract.", body = ErrorBody),
     ))]
 pub(super) async fn finish(
     State(context): Shared,
     ValidJson(request): ValidJson<AppendRequest>,
-) -> Result<Json<Appended>, Refused> {
+) -> Result<Json<Appended>, ErrorResponse> {
     Ok(Json(context.app.finish(&request).await?))
 }
 
-/// Lets a run wait for its children.
+/// Parks a run until a child ends.
 #[utoipa::path(post, path = "/runner/park", tag = "runner", request_body = AttemptRef,
     responses(
-        (status = 204, description = "It waits, or is in the queue again."),
-        (status = 409, description = "The attempt is not the run's latest.", body = ErrorBody),
+        (status = 204, description = "The run is parked, or back in the queue."),
+        (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn park(
     State(context): Shared,
     ValidJson(attempt): ValidJson<AttemptRef>,
-) -> Result<StatusCode, Refused> {
+) -> Result<StatusCode, ErrorResponse> {
     context.app.park(&attempt).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives a run back.
+/// Returns a run to the queue.
 #[utoipa::path(post, path = "/runner/release", tag = "runner", request_body = AttemptRef,
     responses(
-        (status = 204, description = "It is in the queue again."),
-        (status = 409, description = "The attempt is not the run's latest.", body = ErrorBody),
+        (status = 204, description = "The run is back in the queue."),
+        (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn release(
     State(context): Shared,
     ValidJson(attempt): ValidJson<AttemptRef>,
-) -> Result<StatusCode, Refused> {
+) -> Result<StatusCode, ErrorResponse> {
     context.app.release(&attempt).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Asks for another agent's work.
+/// Starts a child run.
 #[utoipa::path(post, path = "/runner/delegate", tag = "runner", request_body = ChildRequest,
     responses(
-        (status = 200, description = "It was taken on, or why not.", body = ChildAnswer),
-        (status = 409, description = "The attempt is not the run's latest.", body = ErrorBody),
+        (status = 200, description = "The child run, or the reason for its refusal.", body = ChildAnswer),
+        (status = 409, description = "The attempt is not the run's latest, or its lease has expired.", body = ErrorBody),
     ))]
 pub(super) async fn delegate(
     State(context): Shared,
     ValidJson(request): ValidJson<ChildRequest>,
-) -> Result<Json<ChildAnswer>, Refused> {
+) -> Result<Json<ChildAnswer>, ErrorResponse> {
     Ok(Json(context.app.delegate(&request).await?))
 }

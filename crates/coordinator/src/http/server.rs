@@ -1,4 +1,4 @@
-//! Listening, and going down.
+//! Accepts connections and shuts down gracefully.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -16,71 +16,71 @@ use super::context::Context;
 use super::{connection, router};
 use crate::app::App;
 
-/// The longest body of a request. Prompts and schemas are shorter, and everything above is a mistake.
+/// Maximum size of a request body. Prompts and schemas are far smaller.
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The longest body of a runner's request: what models and programs may say at once (16 MiB), several times over
-/// where a failed run keeps it all.
+/// Maximum size of a runner's request body. A failed run can contain several model or program outputs of up
+/// to 16 MiB.
 const RUNNER_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The most connections at a time. A thousand followers and their friends have room; each costs some 20 kB.
+/// Maximum number of connections. Leaves room for a thousand streams; each connection costs about 20 kB.
 const CONNECTIONS_MAX: usize = 4_096;
 
-/// The most requests that are answered at a time, without those that wait on purpose. More would only wait for the
-/// database, and whoever waits for them would not know.
+/// Maximum number of concurrent short requests. More would only queue for the database without the callers
+/// knowing.
 const REQUESTS_MAX: usize = 512;
 
-/// The most connections that are told at a time why they are not wanted. The others are just closed.
-const TURNED_AWAY_MAX: usize = 64;
+/// Maximum number of concurrent rejections. Further connections are closed without a response.
+const REJECTIONS_MAX: usize = 64;
 
-/// How long a request's head may take, and how long a connection may be idle.
+/// Time limit for a request head, and for idle connections.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a request may take, except for those that wait on purpose.
+/// Time limit for a request, except long polls and streams.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a client may leave unread what it asked for.
+/// Maximum time that a client may leave a response unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often a stream shows that it lives. Proxies close what is silent for a minute.
+/// Interval of stream heartbeats. Proxies close connections that are silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// How long going down may take.
+/// Time limit for a graceful shutdown.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long to wait when the system has no room for another connection.
+/// Delay after a failed accept, for example when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How a server listens and what it bears.
+/// Options of a server.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// Where it listens; port 0 is any that is free.
+    /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Whether everyone needs a token. Without, only this machine's own pages and programs are let in.
+    /// Whether every request needs a token. Otherwise only requests from this machine are accepted.
     pub needs_token: bool,
-    /// A token of the scope `admin` that the database does not know, for commands on the same machine.
+    /// An `admin` token that is not in the database, for commands on the same machine.
     pub admin_token: Option<String>,
-    /// The longest body of a request.
+    /// Maximum size of a request body.
     pub max_body_bytes: usize,
-    /// The longest body of a runner's request.
+    /// Maximum size of a runner's request body.
     pub max_runner_body_bytes: usize,
-    /// The most connections at a time.
+    /// Maximum number of connections.
     pub max_connections: usize,
-    /// The most requests that are answered at a time, without those that wait on purpose.
+    /// Maximum number of concurrent short requests.
     pub max_requests: usize,
-    /// How long a request's head may take.
+    /// Time limit for a request head.
     pub header_timeout: Duration,
-    /// How long a request may take, except for those that wait on purpose.
+    /// Time limit for a request, except long polls and streams.
     pub request_timeout: Duration,
-    /// How long a client may leave unread what it asked for.
+    /// Maximum time that a client may leave a response unread.
     pub write_timeout: Duration,
-    /// How often a stream shows that it lives.
+    /// Interval of stream heartbeats.
     pub heartbeat: Duration,
-    /// How long going down may take.
+    /// Time limit for a graceful shutdown.
     pub drain_limit: Duration,
 }
 
-/// The token is not shown.
+/// Hides the token.
 impl std::fmt::Debug for ServerOptions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ServerOptions { listen, needs_token, max_connections, max_requests, .. } = self;
@@ -95,7 +95,7 @@ impl std::fmt::Debug for ServerOptions {
 }
 
 impl ServerOptions {
-    /// The usual bounds; tokens wherever others can reach the address.
+    /// Default limits. Requires tokens unless the address is a loopback address.
     pub fn new(listen: SocketAddr) -> ServerOptions {
         ServerOptions {
             listen,
@@ -114,28 +114,28 @@ impl ServerOptions {
     }
 }
 
-/// The API over HTTP.
+/// The HTTP server.
 #[derive(Debug)]
 pub struct Server;
 
 impl Server {
-    /// Listens. Nothing is answered until [`Bound::run`] is polled. Streams need somebody to poll the app's
-    /// [`Tail`](crate::Tail) as well.
+    /// Binds the address. Requests are served when [`Bound::run`] is polled. Streams also need the app's
+    /// [`Tail`](crate::Tail) to be polled.
     ///
     /// # Errors
-    /// When the address cannot be listened at.
+    /// Fails if the address cannot be bound.
     pub async fn bind(options: ServerOptions, app: App) -> Result<Bound, Error> {
         let listen = options.listen;
         let refused = |error: std::io::Error| {
             let reason = match error.kind() {
-                ErrorKind::AddrInUse => "another program listens there already".to_owned(),
-                ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
-                ErrorKind::PermissionDenied => "that port is for the administrator only".to_owned(),
+                ErrorKind::AddrInUse => "the address is in use".to_owned(),
+                ErrorKind::AddrNotAvailable => "this machine does not have this address".to_owned(),
+                ErrorKind::PermissionDenied => "this port requires administrator rights".to_owned(),
                 _ => error.to_string(),
             };
             let message =
-                format!("cannot listen at {listen}: {reason}; choose another address with --listen");
-            // Trying again later does not help: somebody has to choose.
+                format!("cannot listen on {listen}: {reason}; choose another address with --listen");
+            // Not transient: the user must choose another address.
             Error::new(Code::InvalidRequest, message)
         };
         let listener = TcpListener::bind(listen).await.map_err(refused)?;
@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-/// A server that listens.
+/// A bound server.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
@@ -156,17 +156,17 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Where it listens.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `shutdown` comes, and then ends what is open: streams and long polls at once, requests when they
-    /// are answered, everything when the time for it is up.
+    /// Serves until `shutdown` completes. Then ends streams and long polls at once, lets requests finish, and
+    /// closes the remaining connections after the time limit.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Bound { listener, context, router, .. } = self;
-        let room = Arc::new(Semaphore::new(context.options.max_connections));
-        let farewells = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
+        let permits = Arc::new(Semaphore::new(context.options.max_connections));
+        let rejections = Arc::new(Semaphore::new(REJECTIONS_MAX));
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -179,16 +179,16 @@ impl Bound {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            if let Ok(place) = room.clone().try_acquire_owned() {
+            if let Ok(permit) = permits.clone().try_acquire_owned() {
                 let served = connection::serve(stream, peer, context.clone(), router.clone());
                 connections.spawn(async move {
                     served.await;
-                    drop(place);
+                    drop(permit);
                 });
-            } else if let Ok(place) = farewells.clone().try_acquire_owned() {
+            } else if let Ok(permit) = rejections.clone().try_acquire_owned() {
                 connections.spawn(async move {
-                    connection::turn_away(stream).await;
-                    drop(place);
+                    connection::reject(stream).await;
+                    drop(permit);
                 });
             }
         }

@@ -15,27 +15,27 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::SendError;
 
 use super::context::Context;
-use super::guard::Pass;
+use super::guard::RequestToken;
 use crate::app::{AllReader, Events, SessionReader, event_text};
 
-/// How many pieces wait for a client that reads slowly. One that is further behind is not read for any more; what it
-/// has missed is in the store. One that does not read at all loses its connection, and resumes.
-const WAITING_MAX: usize = 2;
+/// Number of chunks buffered for a slow client. The reader then pauses, and missed events are read from the
+/// store. The write timeout closes the connection of a client that does not read at all.
+const BUFFERED_CHUNKS_MAX: usize = 2;
 
-/// About how long a piece is, so that what waits stays small. A single event may be longer.
-const PIECE_BYTES: usize = 64 * 1024;
+/// Approximate size of a chunk. A single event may be larger.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What a client hears first: that it is heard, and when to come back where the connection breaks.
-const HELLO: &str = "retry: 1000\n\n";
+/// First chunk: shows that the stream is open and sets the reconnect delay in milliseconds.
+const OPENING: &str = "retry: 1000\n\n";
 
-/// What a client hears when there is nothing to say.
+/// Comment sent while no events arrive.
 const HEARTBEAT: &str = ": \n\n";
 
-/// Something that is read and followed.
+/// A journal reader.
 pub(super) enum Reader {
-    /// One session; ids are numbers in its journal.
+    /// One session; event ids are `seq` numbers.
     Session(SessionReader),
-    /// All sessions; ids are positions among all events.
+    /// All sessions; event ids are positions among all events.
     All(AllReader),
 }
 
@@ -55,59 +55,56 @@ impl Reader {
     }
 }
 
-/// A stream of what a reader reads, until the client leaves, its token is revoked, the server
-/// goes down, or there is nothing more.
-pub(super) fn stream(context: Arc<Context>, pass: Pass, reader: Reader) -> Response {
-    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+/// Streams a reader's events until the client disconnects, its token is revoked, the server shuts down, or
+/// the reader ends.
+pub(super) fn stream(context: Arc<Context>, token: RequestToken, reader: Reader) -> Response {
+    let (sender, receiver) = mpsc::channel(BUFFERED_CHUNKS_MAX);
     tokio::spawn(async move {
         tokio::select! {
             () = feed(&context, reader, &sender) => {}
             () = sender.closed() => {}
-            () = pass.revoked(&context) => {}
-            () = context.drained() => {}
+            () = token.revoked(&context) => {}
+            () = context.drain_started() => {}
         }
     });
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        // Proxies that gather what they pass on would keep events back.
+        // Keeps proxies from buffering events.
         (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
-    (headers, Body::new(Pieces(receiver))).into_response()
+    (headers, Body::new(ChunkBody(receiver))).into_response()
 }
 
 async fn feed(context: &Context, mut reader: Reader, sender: &mpsc::Sender<Bytes>) {
-    let mut said = sender.send(Bytes::from_static(HELLO.as_bytes())).await;
-    while said.is_ok() {
-        said = match tokio::time::timeout(context.options.heartbeat, reader.next()).await {
-            Ok(Ok(Some(events))) => tell(&reader, &events, sender).await,
-            // The client comes back with the last id that it has seen.
+    let mut sent = sender.send(Bytes::from_static(OPENING.as_bytes())).await;
+    while sent.is_ok() {
+        sent = match tokio::time::timeout(context.options.heartbeat, reader.next()).await {
+            Ok(Ok(Some(events))) => send_events(&reader, &events, sender).await,
+            // The client reconnects with its last event id.
             Ok(Ok(None) | Err(_)) => return,
             Err(_) => sender.send(Bytes::from_static(HEARTBEAT.as_bytes())).await,
         };
     }
 }
 
-/// Hands events on, in pieces.
-async fn tell(
+/// Sends events in chunks.
+async fn send_events(
     reader: &Reader,
     events: &Events,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<(), SendError<Bytes>> {
-    let mut piece = String::new();
+    let mut chunk = String::new();
     for event in events {
-        piece.push_str(&encoded(&reader.id(event), event));
-        if piece.len() >= PIECE_BYTES {
-            sender.send(std::mem::take(&mut piece).into()).await?;
+        chunk.push_str(&encode(&reader.id(event), event));
+        if chunk.len() >= CHUNK_BYTES {
+            sender.send(std::mem::take(&mut chunk).into()).await?;
         }
     }
-    match piece.is_empty() {
-        true => Ok(()),
-        false => sender.send(piece.into()).await,
-    }
+    if chunk.is_empty() { Ok(()) } else { sender.send(chunk.into()).await }
 }
 
-fn encoded(id: &str, event: &StoredEvent) -> String {
+fn encode(id: &str, event: &StoredEvent) -> String {
     let data = event_text(event);
     let mut text = format!("id: {id}\nevent: {}\n", event_type(event));
     for line in data.lines() {
@@ -119,16 +116,16 @@ fn encoded(id: &str, event: &StoredEvent) -> String {
     text
 }
 
-/// A body begins with its type.
+/// Returns the event type, which is the first key of the body.
 fn event_type(event: &StoredEvent) -> &str {
     let kind = event.body.strip_prefix("{\"event_type\":\"").and_then(|rest| rest.split('"').next());
     kind.unwrap_or("message")
 }
 
-/// What comes out of a channel, as a body.
-struct Pieces(mpsc::Receiver<Bytes>);
+/// A response body fed by a channel.
+struct ChunkBody(mpsc::Receiver<Bytes>);
 
-impl hyper::body::Body for Pieces {
+impl hyper::body::Body for ChunkBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -136,6 +133,6 @@ impl hyper::body::Body for Pieces {
         mut self: Pin<&mut Self>,
         polling: &mut Polling<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(polling).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        self.0.poll_recv(polling).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 }

@@ -1,4 +1,4 @@
-//! Whose token it is: asked of the store now and then, remembered in between.
+//! Caches the scopes of tokens.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,34 +11,34 @@ use tokio::time::Instant;
 
 use crate::app::{App, Scope};
 
-/// How long an answer is believed. A revoked token works that much longer.
-const BELIEVED: Duration = Duration::from_secs(1);
+/// Lifetime of a cache entry. A revoked token keeps working that long.
+const CACHE_LIFETIME: Duration = Duration::from_secs(1);
 
-/// The most tokens that are remembered. More are asked for every time.
-const REMEMBERED_MAX: usize = 1_024;
+/// Maximum number of cached tokens. Others are looked up each time.
+const CACHE_ENTRIES_MAX: usize = 1_024;
 
-/// The most wrong tokens from one address in a while; then it has to wait. Nobody finds one of 2^256 by trying, but
-/// trying costs the database a question each.
-const WRONG_MAX: u32 = 60;
+/// Maximum number of wrong tokens per address and window. Guessing a 256-bit token is hopeless, but each
+/// guess costs a query.
+const GUESSES_MAX: u32 = 60;
 
-/// That while.
-const WRONG_WITHIN: Duration = Duration::from_secs(60);
+/// Length of that window.
+const GUESS_WINDOW: Duration = Duration::from_secs(60);
 
-/// The most addresses whose mistakes are counted. When there are more, counting begins again.
+/// Maximum number of addresses with counters. When it is reached, all counters are cleared.
 const ADDRESSES_MAX: usize = 4_096;
 
-/// What is known about tokens. The tokens themselves are not kept.
+/// The token cache. It contains hashes, not tokens.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    /// The hash of the token that is an administrator's for as long as this server runs.
+    /// Hash of the administrator token that is valid while this server runs.
     admin: Option<[u8; 32]>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    known: HashMap<[u8; 32], (Option<Scope>, Instant)>,
-    wrong: HashMap<IpAddr, (u32, Instant)>,
+    scopes: HashMap<[u8; 32], (Option<Scope>, Instant)>,
+    guesses: HashMap<IpAddr, (u32, Instant)>,
 }
 
 impl Tokens {
@@ -46,46 +46,46 @@ impl Tokens {
         Tokens { admin: admin.map(|token| Sha256::digest(token.as_bytes()).into()), state: Mutex::default() }
     }
 
-    /// What whoever shows a token may do; none where nobody knows it.
+    /// Returns the scope of a token; `None` if it is unknown or revoked.
     pub(super) async fn scope(&self, app: &App, token: &str, peer: IpAddr) -> Result<Option<Scope>, Error> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        // Hashes are compared: how long that takes tells nothing of the token.
+        // Compares hashes, so timing reveals nothing about the token.
         if self.admin == Some(hash) {
             return Ok(Some(Scope::Admin));
         }
-        let remembered = self.state().known.get(&hash).copied();
-        if let Some((scope @ Some(_), at)) = remembered
-            && at.elapsed() < BELIEVED
+        let cached = self.state().scopes.get(&hash).copied();
+        if let Some((scope @ Some(_), at)) = cached
+            && at.elapsed() < CACHE_LIFETIME
         {
             return Ok(scope);
         }
-        // One that was right a moment ago is no guess, whatever others at the same address do.
-        let was_right = remembered.is_some_and(|(scope, _)| scope.is_some());
-        if !was_right {
+        // A token that was valid a moment ago is not a guess, even if others guess from the same address.
+        let was_valid = cached.is_some_and(|(scope, _)| scope.is_some());
+        if !was_valid {
             self.state().refuse_guesses(peer)?;
         }
-        let scope = match remembered {
-            Some((None, at)) if at.elapsed() < BELIEVED => None,
+        let scope = match cached {
+            Some((None, at)) if at.elapsed() < CACHE_LIFETIME => None,
             _ => app.scope_of(token).await?,
         };
-        self.state().note(hash, scope, peer);
+        self.state().record(hash, scope, peer);
         Ok(scope)
     }
 
-    /// Whether a token that was right is worth nothing any more. Asking is no guess, so nothing is counted.
+    /// Whether a token that was valid has been revoked. Does not count as a guess.
     pub(super) async fn is_revoked(&self, app: &App, token: &str) -> Result<bool, Error> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if self.admin == Some(hash) {
             return Ok(false);
         }
-        let remembered = self.state().known.get(&hash).copied();
-        if let Some((scope, at)) = remembered
-            && at.elapsed() < BELIEVED
+        let cached = self.state().scopes.get(&hash).copied();
+        if let Some((scope, at)) = cached
+            && at.elapsed() < CACHE_LIFETIME
         {
             return Ok(scope.is_none());
         }
         let scope = app.scope_of(token).await?;
-        self.state().remember(hash, scope);
+        self.state().cache(hash, scope);
         Ok(scope.is_none())
     }
 
@@ -96,34 +96,34 @@ impl Tokens {
 
 impl State {
     fn refuse_guesses(&self, peer: IpAddr) -> Result<(), Error> {
-        match self.wrong.get(&peer) {
-            Some((count, since)) if *count >= WRONG_MAX && since.elapsed() < WRONG_WITHIN => {
-                let message = "too many wrong tokens came from this address; try again in a minute";
+        match self.guesses.get(&peer) {
+            Some((count, since)) if *count >= GUESSES_MAX && since.elapsed() < GUESS_WINDOW => {
+                let message = "too many wrong tokens from this address; retry in a minute";
                 Err(Error::new(Code::RateLimited, message))
             }
             _ => Ok(()),
         }
     }
 
-    fn remember(&mut self, hash: [u8; 32], scope: Option<Scope>) {
-        if self.known.len() >= REMEMBERED_MAX {
-            self.known.retain(|_, (_, at)| at.elapsed() < BELIEVED);
+    fn cache(&mut self, hash: [u8; 32], scope: Option<Scope>) {
+        if self.scopes.len() >= CACHE_ENTRIES_MAX {
+            self.scopes.retain(|_, (_, at)| at.elapsed() < CACHE_LIFETIME);
         }
-        if self.known.len() < REMEMBERED_MAX {
-            self.known.insert(hash, (scope, Instant::now()));
+        if self.scopes.len() < CACHE_ENTRIES_MAX {
+            self.scopes.insert(hash, (scope, Instant::now()));
         }
     }
 
-    fn note(&mut self, hash: [u8; 32], scope: Option<Scope>, peer: IpAddr) {
-        self.remember(hash, scope);
+    fn record(&mut self, hash: [u8; 32], scope: Option<Scope>, peer: IpAddr) {
+        self.cache(hash, scope);
         if scope.is_some() {
             return;
         }
-        if self.wrong.len() >= ADDRESSES_MAX {
-            self.wrong.clear();
+        if self.guesses.len() >= ADDRESSES_MAX {
+            self.guesses.clear();
         }
-        let (count, since) = self.wrong.entry(peer).or_insert((0, Instant::now()));
-        if since.elapsed() >= WRONG_WITHIN {
+        let (count, since) = self.guesses.entry(peer).or_insert((0, Instant::now()));
+        if since.elapsed() >= GUESS_WINDOW {
             (*count, *since) = (0, Instant::now());
         }
         *count += 1;

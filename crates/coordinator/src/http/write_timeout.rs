@@ -1,4 +1,4 @@
-//! A connection that is given up when the other side stops reading.
+//! Closes connections whose client stops reading.
 
 use std::io;
 use std::pin::Pin;
@@ -9,37 +9,41 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-/// A socket whose writes fail when nothing can be written for too long. Whoever does not read what it asked for would
-/// keep its connection, and what was to be sent to it, for ever.
-pub(super) struct Patient {
+/// A socket whose writes fail after a timeout. A client that does not read would otherwise keep its
+/// connection and buffers forever.
+pub(super) struct WriteTimeout {
     stream: TcpStream,
     limit: Duration,
-    /// Runs while nothing can be written.
-    clock: Pin<Box<Sleep>>,
-    is_stuck: bool,
+    /// Runs while a write is blocked.
+    timer: Pin<Box<Sleep>>,
+    is_blocked: bool,
 }
 
-impl Patient {
-    pub(super) fn new(stream: TcpStream, limit: Duration) -> Patient {
-        Patient { stream, limit, clock: Box::pin(tokio::time::sleep(limit)), is_stuck: false }
+impl WriteTimeout {
+    pub(super) fn new(stream: TcpStream, limit: Duration) -> WriteTimeout {
+        WriteTimeout { stream, limit, timer: Box::pin(tokio::time::sleep(limit)), is_blocked: false }
     }
 
-    /// Passes on what a write came to, unless it is stuck for too long.
-    fn watch<T>(&mut self, context: &mut Context<'_>, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Returns the result of a write, or an error if it has been blocked for too long.
+    fn check_timeout<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        wrote: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
-            self.is_stuck = false;
+            self.is_blocked = false;
             return wrote;
         }
-        if !self.is_stuck {
-            self.is_stuck = true;
-            self.clock.as_mut().reset(Instant::now() + self.limit);
+        if !self.is_blocked {
+            self.is_blocked = true;
+            self.timer.as_mut().reset(Instant::now() + self.limit);
         }
-        ready!(self.clock.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other side does not read")))
+        ready!(self.timer.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read the response")))
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -49,14 +53,14 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.watch(context, wrote)
+        self.check_timeout(context, wrote)
     }
 
     fn poll_write_vectored(
@@ -65,7 +69,7 @@ impl AsyncWrite for Patient {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.watch(context, wrote)
+        self.check_timeout(context, wrote)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -74,7 +78,7 @@ impl AsyncWrite for Patient {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.watch(context, flushed)
+        self.check_timeout(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

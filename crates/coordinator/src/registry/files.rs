@@ -1,4 +1,4 @@
-//! Reading schema files, and noticing that files have changed.
+//! Reads schema files and detects changed files.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -8,13 +8,13 @@ use std::time::SystemTime;
 use serde_json::Value;
 use slipform_schema::{SCHEMA_BYTES_MAX, Schema};
 
-/// How deep agent folders are looked into: `agents/NAME/agent.yaml`.
+/// Depth of the scan: `agents/NAME/agent.yaml`.
 const DEPTH_MAX: usize = 2;
 
-/// The most files that are looked at; a folder with more is not one of agents.
+/// Maximum number of files in a fingerprint, which bounds the scan of a wrong folder.
 const FILES_MAX: usize = 10_000;
 
-/// What tells that something has changed: every file with its size and time.
+/// Path, size and modification time of every file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
@@ -36,23 +36,23 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<(PathBuf, u64, Option<Sy
             return;
         }
         let path = entry.path();
-        // Links are followed: a configuration that is mounted is made of them.
-        // One that leads nowhere counts as itself: it is reported, and may come to lead somewhere.
-        let Ok(about) = fs::metadata(&path).or_else(|_| fs::symlink_metadata(&path)) else { continue };
-        if about.is_dir() {
+        // Follows links, because mounted configuration consists of links. A dangling link is included as
+        // itself, so that the registry reports it and notices when its target appears.
+        let Ok(metadata) = fs::metadata(&path).or_else(|_| fs::symlink_metadata(&path)) else { continue };
+        if metadata.is_dir() {
             if depth > 1 {
                 collect(&path, depth - 1, files);
             }
         } else {
-            files.push((path, about.len(), about.modified().ok()));
+            files.push((path, metadata.len(), metadata.modified().ok()));
         }
     }
 }
 
-/// A schema file: its name, where it is, and what it holds.
+/// Name, path, and the schema with its hash or an error message.
 pub(super) type SchemaFile = (String, PathBuf, Result<(Value, String), String>);
 
-/// The schemas of a folder, by name. A folder that does not exist has none.
+/// Reads the schemas of a folder, sorted by name. A missing folder has none.
 pub(super) fn schemas(folder: &Path) -> io::Result<Vec<SchemaFile>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -73,27 +73,27 @@ pub(super) fn schemas(folder: &Path) -> io::Result<Vec<SchemaFile>> {
     Ok(found)
 }
 
-/// Whether a schema can have this name.
+/// Whether a schema may have this name.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (1..=100).contains(&name.len()) && name.bytes().all(is_plain) && !name.starts_with('.')
 }
 
 fn read(path: &Path) -> Result<(Value, String), String> {
-    let refused = |error: io::Error| format!("it cannot be read: {error}");
-    // Before it is opened: opening a pipe waits until somebody writes to it, which may be never.
+    let refused = |error: io::Error| format!("cannot read the file: {error}");
+    // Checked before opening, because opening a named pipe can block forever.
     if !fs::metadata(path).map_err(refused)?.is_file() {
-        return Err("it is no regular file; put a file there, or a link to one".to_owned());
+        return Err("not a regular file; replace it with a file or a link to one".to_owned());
     }
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(SCHEMA_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(refused)?;
     if bytes.len() as u64 > SCHEMA_BYTES_MAX {
-        return Err(format!("it has more than the {SCHEMA_BYTES_MAX} bytes allowed; split it"));
+        return Err(format!("the schema exceeds {SCHEMA_BYTES_MAX} bytes; split it"));
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    let source: Value = serde_json::from_slice(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let source: Value = serde_json::from_slice(text).map_err(|error| format!("not valid JSON: {error}"))?;
     let schema = Schema::compile(&source).map_err(|error| error.to_string())?;
     let hash = schema.hash().to_owned();
     Ok((source, hash))

@@ -1,9 +1,9 @@
-//! The files for those who count, over each of the databases.
+//! The analytics files, tested on each database.
 //!
-//! PostgreSQL is tested where `SLIPFORM_TEST_POSTGRES` names a server on which databases may be made.
+//! The PostgreSQL tests run when `SLIPFORM_TEST_POSTGRES` names a server that allows creating databases.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![allow(clippy::print_stdout, reason = "whoever reads the output learns what was left out")]
+#![allow(clippy::print_stdout, reason = "reports skipped tests")]
 
 mod interrupted;
 mod shell;
@@ -21,9 +21,9 @@ macro_rules! over_each_database {
         mod postgres {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                if let Some(store_under_test) = crate::test_store::TestStore::postgres().await {
-                    crate::$file::$case(&store_under_test).await;
-                    store_under_test.tear_down().await;
+                if let Some(test) = crate::test_store::TestStore::postgres().await {
+                    crate::$file::$case(&test).await;
+                    test.tear_down().await;
                 }
             })+)+
         }
@@ -32,17 +32,17 @@ macro_rules! over_each_database {
 
 over_each_database! {
     shell:
-        each_thing_has_a_line
-        the_lines_of_the_decision_record_count_right
-        prompts_and_replies_stay_out;
+        each_failure_and_end_has_a_line
+        monitoring_commands_count_correctly
+        lines_contain_no_prompts_or_replies;
     interrupted:
-        a_crash_before_the_position_is_kept_doubles_nothing
-        a_position_that_is_lost_doubles_nothing
-        a_torn_line_is_written_again
-        a_folder_that_was_deleted_is_written_anew
-        sessions_that_were_deleted_are_no_trouble
-        two_that_write_at_once_write_once
-        a_folder_that_cannot_be_written_hurts_nobody
-        another_database_of_the_same_address_is_told_of
-        what_happens_is_written_in_the_background;
+        crash_before_cursor_is_stored_duplicates_nothing
+        lost_cursor_duplicates_nothing
+        incomplete_line_is_rewritten
+        deleted_folder_is_rebuilt
+        deleted_sessions_do_not_break_the_cursor
+        concurrent_writers_write_each_line_once
+        unwritable_folder_is_retried
+        new_database_at_same_address_is_written
+        run_writes_lines_in_background;
 }

@@ -1,4 +1,4 @@
-//! What is in the files, and what the shell makes of it.
+//! The lines and the shell commands that evaluate them.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::test_store::{CONFIDENTIAL, TestStore};
 
-/// The lines by which the decision record watches its agents.
+/// The monitoring commands from the decision record.
 const SUCCESS_RATE: &str = r#"
 grep "orchestrator.specialist.completed" .kb/analytics/buffer/*.jsonl | \
   jq -s 'group_by(.payload.specialist_id) |
@@ -17,10 +17,10 @@ grep "orchestrator.specialist.completed" .kb/analytics/buffer/*.jsonl | \
 const NOT_SUBMITTED: &str = r#"grep "did not call submit_result" .kb/analytics/buffer/*.jsonl | wc -l"#;
 const NOT_VERIFIED: &str = r#"grep "Verification failed" .kb/analytics/buffer/*.jsonl | wc -l"#;
 
-pub(crate) async fn each_thing_has_a_line(store_under_test: &TestStore) {
-    store_under_test.troubles().await;
-    store_under_test.completed("writer").await;
-    store_under_test.written(4).await;
+pub(crate) async fn each_failure_and_end_has_a_line(test: &TestStore) {
+    test.run_with_failures().await;
+    test.completed("writer").await;
+    test.write_until(4).await;
     let expected = [
         ("agent.escalated", 1),
         ("agent.submit.missing", 3),
@@ -28,49 +28,48 @@ pub(crate) async fn each_thing_has_a_line(store_under_test: &TestStore) {
         ("orchestrator.specialist.completed", 4),
     ];
     let expected = expected.map(|(kind, count)| (kind.to_owned(), count));
-    assert_eq!(store_under_test.counts(), expected.into());
-    let failed =
-        store_under_test.lines().into_iter().find(|line| line["payload"]["success"] == false).unwrap();
+    assert_eq!(test.counts(), expected.into());
+    let failed = test.lines().into_iter().find(|line| line["payload"]["success"] == false).unwrap();
     assert_eq!(failed["payload"]["error_code"], "result_not_submitted");
     assert_eq!(failed["payload"]["specialist_id"], "tester");
     assert_eq!(failed["payload"]["backend"], "lmstudio");
     assert_eq!(failed["payload"]["tokens"], 40);
     assert!(failed["payload"]["duration_ms"].is_i64(), "{failed}");
-    // One file: with several, `grep` would put their names before the lines.
-    assert_eq!(store_under_test.file().file_name().unwrap(), "events.jsonl");
+    // A single file, because `grep` over several prints file names.
+    assert_eq!(test.file().file_name().unwrap(), "events.jsonl");
 }
 
-pub(crate) async fn the_lines_of_the_decision_record_count_right(store_under_test: &TestStore) {
-    store_under_test.troubles().await;
-    store_under_test.completed("writer").await;
-    store_under_test.written(4).await;
-    assert_eq!(shell(store_under_test, NOT_SUBMITTED).trim(), "3");
-    assert_eq!(shell(store_under_test, NOT_VERIFIED).trim(), "1");
+pub(crate) async fn monitoring_commands_count_correctly(test: &TestStore) {
+    test.run_with_failures().await;
+    test.completed("writer").await;
+    test.write_until(4).await;
+    assert_eq!(shell(test, NOT_SUBMITTED).trim(), "3");
+    assert_eq!(shell(test, NOT_VERIFIED).trim(), "1");
     let expected = json!([
         {"specialist": "tester", "total": 1, "success": 0},
         {"specialist": "writer", "total": 3, "success": 3},
     ]);
     if Command::new("jq").arg("--version").output().is_err() {
-        println!("SKIPPED: there is no `jq`; the same is counted without it");
-        assert_eq!(counted(store_under_test), expected);
+        println!("SKIPPED: `jq` not found; counting without it");
+        assert_eq!(counted(test), expected);
         return;
     }
-    assert_eq!(serde_json::from_str::<Value>(&shell(store_under_test, SUCCESS_RATE)).unwrap(), expected);
-    assert_eq!(counted(store_under_test), expected);
+    assert_eq!(serde_json::from_str::<Value>(&shell(test, SUCCESS_RATE)).unwrap(), expected);
+    assert_eq!(counted(test), expected);
 }
 
-/// Runs a line with another directory.
-fn shell(store_under_test: &TestStore, line: &str) -> String {
-    let line = line.replace(".kb/analytics/buffer", &store_under_test.folder().display().to_string());
+/// Runs a command on the test's folder.
+fn shell(test: &TestStore, line: &str) -> String {
+    let line = line.replace(".kb/analytics/buffer", &test.folder().display().to_string());
     let output = Command::new("sh").args(["-c", &line]).output().unwrap();
     assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the first of the lines counts.
-fn counted(store_under_test: &TestStore) -> Value {
+/// Computes the result of `SUCCESS_RATE` without `jq`.
+fn counted(test: &TestStore) -> Value {
     let mut counts = std::collections::BTreeMap::<String, (usize, usize)>::new();
-    for line in store_under_test.lines() {
+    for line in test.lines() {
         if line["type"] == "orchestrator.specialist.completed" {
             let (total, success) =
                 counts.entry(line["payload"]["specialist_id"].as_str().unwrap().into()).or_default();
@@ -82,9 +81,9 @@ fn counted(store_under_test: &TestStore) -> Value {
     counts.into_iter().map(row).collect()
 }
 
-pub(crate) async fn prompts_and_replies_stay_out(store_under_test: &TestStore) {
-    store_under_test.troubles().await;
-    store_under_test.written(3).await;
-    let text = std::fs::read_to_string(store_under_test.file()).unwrap();
+pub(crate) async fn lines_contain_no_prompts_or_replies(test: &TestStore) {
+    test.run_with_failures().await;
+    test.write_until(3).await;
+    let text = std::fs::read_to_string(test.file()).unwrap();
     assert!(!text.contains(CONFIDENTIAL), "{text}");
 }

@@ -1,4 +1,4 @@
-//! A database and a folder of one's own, and runs that end in all the ways there are.
+//! A database and an analytics folder per test, with runs that end in different ways.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use slipform_types::{
 };
 use tokio_postgres::NoTls;
 
-/// Something that nobody may find in a file for those who count.
+/// A text that must not appear in the analytics file.
 pub(crate) const CONFIDENTIAL: &str = "the launch code is 0000";
 
 static COUNTER: AtomicU64 = AtomicU64::new(1);
@@ -61,8 +61,8 @@ impl TestStore {
         TestStore { store, address, folder: home.join("deep/analytics"), home: Some(home), server }
     }
 
-    /// One that takes the place of another.
-    pub(crate) fn over(store: Store, address: &str, folder: &Path) -> TestStore {
+    /// A store that reuses the address and folder of another.
+    pub(crate) fn replacing(store: Store, address: &str, folder: &Path) -> TestStore {
         TestStore { store, address: address.to_owned(), folder: folder.to_owned(), home: None, server: None }
     }
 
@@ -81,7 +81,7 @@ impl TestStore {
         Analytics::new(self.store.clone(), &self.folder(), &self.address)
     }
 
-    /// The only file.
+    /// Path of the only lines file.
     pub(crate) fn file(&self) -> PathBuf {
         files(&self.folder(), "jsonl").pop().expect("a file")
     }
@@ -90,7 +90,7 @@ impl TestStore {
         files(&self.folder(), "json").pop().expect("a position")
     }
 
-    /// Everything that is written.
+    /// All written lines.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let texts =
             files(&self.folder(), "jsonl").into_iter().map(|path| std::fs::read_to_string(path).unwrap());
@@ -102,7 +102,7 @@ impl TestStore {
             .collect()
     }
 
-    /// How many lines of each type are written.
+    /// Number of lines per type.
     pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for line in self.lines() {
@@ -111,53 +111,53 @@ impl TestStore {
         counts
     }
 
-    /// Writes until so many runs have a line. PostgreSQL shows events when older transactions of others have ended.
-    pub(crate) async fn written(&self, runs: usize) {
+    /// Writes until `runs` runs have a line. PostgreSQL shows events after older transactions have ended.
+    pub(crate) async fn write_until(&self, runs: usize) {
         let analytics = self.analytics();
         until("every run has a line", || async {
             analytics.catch_up().await;
-            self.ends() >= runs
+            self.ended_runs() >= runs
         })
         .await;
-        assert_eq!(self.ends(), runs, "{:?}", self.counts());
+        assert_eq!(self.ended_runs(), runs, "{:?}", self.counts());
     }
 
-    pub(crate) fn ends(&self) -> usize {
+    pub(crate) fn ended_runs(&self) -> usize {
         self.counts().get("orchestrator.specialist.completed").copied().unwrap_or_default()
     }
 
-    /// A run from its beginning to its end.
-    pub(crate) async fn run(
-        &self,
-        agent: &str,
-        on_the_way: Vec<EventBody>,
-        end: Vec<EventBody>,
-    ) -> SessionId {
+    /// Submits a run and executes it to its end.
+    pub(crate) async fn run(&self, agent: &str, events: Vec<EventBody>, end: Vec<EventBody>) -> SessionId {
         let submitted = self.store.submit(task(agent)).await.unwrap().unwrap();
         let runner_id = "runner".to_owned();
         let request = ClaimRequest { runner_id, slots: 1, lease_ms: 600_000, only_pinned: false };
         let fence = self.store.claim(request).await.unwrap().pop().expect("a run").fence;
-        self.store.append(append(&fence, 1, on_the_way)).await.unwrap().unwrap();
+        self.store.append(append(&fence, 1, events)).await.unwrap().unwrap();
         self.store.finish(append(&fence, 2, end)).await.unwrap().unwrap();
         submitted.session_id
     }
 
-    /// A run that has a result at once.
+    /// A run that completes without retries.
     pub(crate) async fn completed(&self, agent: &str) -> SessionId {
-        self.run(agent, vec![said()], success(0)).await
+        self.run(agent, vec![reply()], success(0)).await
     }
 
-    /// A run that needs a second try, one that forgets to submit and goes on elsewhere, and one that never submits.
-    pub(crate) async fn troubles(&self) {
-        self.run("writer", vec![said(), unmet("$.summary: \"summary\" is required")], success(1)).await;
+    /// Three runs: one with a retry, one that escalates after a missing submit, and one that never submits.
+    pub(crate) async fn run_with_failures(&self) {
+        self.run(
+            "writer",
+            vec![reply(), failed_validation("$.summary: \"summary\" is required")],
+            success(1),
+        )
+        .await;
         let escalated = EventBody::Escalated {
             from: "small".to_owned(),
             to: "large".to_owned(),
             reason: NOT_SUBMITTED.to_owned(),
             cause: Some(RunErrorType::ResultNotSubmitted),
         };
-        self.run("writer", vec![said(), escalated], success(0)).await;
-        self.run("tester", vec![said(), unmet(NOT_SUBMITTED)], never_submitted()).await;
+        self.run("writer", vec![reply(), escalated], success(0)).await;
+        self.run("tester", vec![reply(), failed_validation(NOT_SUBMITTED)], never_submitted()).await;
     }
 }
 
@@ -210,16 +210,17 @@ fn append(fence: &Fence, number: i64, bodies: Vec<EventBody>) -> Append {
     Append { fence: fence.clone(), number, bodies, lease_ms: 600_000 }
 }
 
-pub(crate) fn said() -> EventBody {
+pub(crate) fn reply() -> EventBody {
     let reply = Reply { text: CONFIDENTIAL.to_owned(), ..Reply::default() };
     let (role, content) = (Role::Assistant, CONFIDENTIAL.to_owned());
     EventBody::Message { role, content, reply: Box::new(reply), asked: None }
 }
 
-fn unmet(error: &str) -> EventBody {
-    let cause = match error == NOT_SUBMITTED {
-        true => RunErrorType::ResultNotSubmitted,
-        false => RunErrorType::OutputSchemaValidationFailed,
+fn failed_validation(error: &str) -> EventBody {
+    let cause = if error == NOT_SUBMITTED {
+        RunErrorType::ResultNotSubmitted
+    } else {
+        RunErrorType::OutputSchemaValidationFailed
     };
     let (errors, consequence) = (vec![error.to_owned()], "retry 1 of 3".to_owned());
     EventBody::ValidationFailed { errors, consequence, cause: Some(cause) }
@@ -257,13 +258,13 @@ fn never_submitted() -> Vec<EventBody> {
     }]
 }
 
-/// Asks until the answer is yes. The bound is for what never comes to it.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut ask: impl FnMut() -> F) {
+/// Polls until `condition` returns true; panics after 20 seconds.
+pub(crate) async fn until<F: Future<Output = bool>>(description: &str, mut condition: impl FnMut() -> F) {
     for _ in 0..4000 {
-        if ask().await {
+        if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it never came to this: {what}");
+    panic!("timed out waiting until {description}");
 }

@@ -1,11 +1,11 @@
-//! Texts held against schemas, without a model.
+//! Extraction and validation without a model.
 
 use serde_json::json;
 
 use crate::test_server::TestServer;
 
 #[tokio::test]
-async fn universal_responses_are_held_to_their_rules_however_the_schema_is_given() {
+async fn check_applies_universal_rules_to_inline_and_named_schema() {
     let server = TestServer::open().await;
     let schema = slipform_schema::universal::schema().unwrap().source();
     let bare = json!({"response_type": "planning", "status": "success", "message": "A plan."});

@@ -1,4 +1,4 @@
-//! A small client that hides nothing.
+//! A minimal HTTP client that exposes the raw protocol.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-/// An answer as it came.
+/// A raw HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -23,13 +23,13 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The JSON of a success.
+    /// Asserts the status and returns the JSON body.
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         self.json()
     }
 
-    /// Checks that it is a refusal, whole and of this kind, and gives its message.
+    /// Asserts that this is a complete error response with this status and code, and returns its message.
     pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
@@ -44,9 +44,9 @@ impl Answer {
     }
 }
 
-/// A request that is put together by hand.
+/// A request built by hand.
 #[derive(Debug, Clone)]
-pub(crate) struct Asking {
+pub(crate) struct TestRequest {
     pub(crate) address: SocketAddr,
     pub(crate) method: String,
     pub(crate) path: String,
@@ -54,14 +54,14 @@ pub(crate) struct Asking {
     pub(crate) body: Option<String>,
 }
 
-impl Asking {
-    pub(crate) fn new(address: SocketAddr, method: &str, path: &str) -> Asking {
+impl TestRequest {
+    pub(crate) fn new(address: SocketAddr, method: &str, path: &str) -> TestRequest {
         let headers = vec![("host".to_owned(), address.to_string())];
-        Asking { address, method: method.to_owned(), path: path.to_owned(), headers, body: None }
+        TestRequest { address, method: method.to_owned(), path: path.to_owned(), headers, body: None }
     }
 
-    /// Sets a header; an empty value takes it away.
-    pub(crate) fn header(mut self, name: &str, value: &str) -> Asking {
+    /// Sets a header; an empty value removes it.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> TestRequest {
         self.headers.retain(|(key, _)| key != name);
         if !value.is_empty() {
             self.headers.push((name.to_owned(), value.to_owned()));
@@ -69,20 +69,20 @@ impl Asking {
         self
     }
 
-    pub(crate) fn token(self, token: &str) -> Asking {
+    pub(crate) fn token(self, token: &str) -> TestRequest {
         self.header("authorization", &format!("Bearer {token}"))
     }
 
-    pub(crate) fn text(mut self, body: &str) -> Asking {
+    pub(crate) fn text(mut self, body: &str) -> TestRequest {
         self.body = Some(body.to_owned());
         self.header("content-length", &body.len().to_string())
     }
 
-    pub(crate) fn json(self, body: &Value) -> Asking {
+    pub(crate) fn json(self, body: &Value) -> TestRequest {
         self.text(&body.to_string()).header("content-type", "application/json")
     }
 
-    /// Everything up to the body.
+    /// The request line and headers.
     pub(crate) fn head(&self) -> String {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &self.headers {
@@ -92,13 +92,13 @@ impl Asking {
     }
 
     pub(crate) async fn send(self) -> Answer {
-        let asking = self.header("connection", "close");
-        let mut connection = Connection::open(asking.address).await;
-        connection.write(&(asking.head() + asking.body.as_deref().unwrap_or_default())).await;
+        let request = self.header("connection", "close");
+        let mut connection = Connection::open(request.address).await;
+        connection.write(&(request.head() + request.body.as_deref().unwrap_or_default())).await;
         connection.answer().await
     }
 
-    /// Sends it and reads the head of a stream.
+    /// Sends the request and reads the head of a stream.
     pub(crate) async fn follow(self) -> Stream {
         let mut connection = Connection::open(self.address).await;
         connection.write(&(self.head() + self.body.as_deref().unwrap_or_default())).await;
@@ -110,7 +110,7 @@ impl Asking {
     }
 }
 
-/// A connection.
+/// A TCP connection to the server.
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
 }
@@ -121,7 +121,7 @@ impl Connection {
     }
 
     pub(crate) async fn write(&mut self, text: &str) {
-        // A server that has said no may have closed already; what it said can still be read.
+        // The server may have closed after a rejection; its response can still be read.
         let _ = self.stream.get_mut().write_all(text.as_bytes()).await;
     }
 
@@ -153,7 +153,7 @@ impl Connection {
         Answer { status, headers, text: String::from_utf8(body).unwrap() }
     }
 
-    /// Whether the server has closed it.
+    /// Whether the server has closed the connection.
     pub(crate) async fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]).await, Ok(0) | Err(_))
     }
@@ -169,7 +169,7 @@ impl Connection {
 
 /// A server-sent event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct SseEvent {
     pub(crate) id: String,
     pub(crate) event: String,
     pub(crate) data: Value,
@@ -182,32 +182,32 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The next piece between two empty lines, whatever it is.
-    pub(crate) async fn piece(&mut self) -> Option<String> {
+    /// Returns the next block between two empty lines, including comments.
+    pub(crate) async fn next_block(&mut self) -> Option<String> {
         loop {
-            if let Some((piece, rest)) = self.text.split_once("\n\n") {
-                let (piece, rest) = (piece.to_owned(), rest.to_owned());
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
                 self.text = rest;
-                return Some(piece);
+                return Some(block);
             }
             self.text.push_str(&self.connection.chunk().await?);
         }
     }
 
-    /// The next event; none where the stream has ended.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+    /// Returns the next event, or `None` when the stream has ended.
+    pub(crate) async fn next(&mut self) -> Option<SseEvent> {
         loop {
-            let piece = self.piece().await?;
+            let block = self.next_block().await?;
             let field = |name: &str| {
-                piece.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+                block.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
             };
             if let (Some(id), Some(event), Some(data)) = (field("id:"), field("event:"), field("data:")) {
-                return Some(Told { id, event, data: serde_json::from_str(&data).unwrap() });
+                return Some(SseEvent { id, event, data: serde_json::from_str(&data).unwrap() });
             }
         }
     }
 
-    pub(crate) async fn take(&mut self, count: usize) -> Vec<Told> {
+    pub(crate) async fn take(&mut self, count: usize) -> Vec<SseEvent> {
         let mut all = Vec::new();
         while all.len() < count {
             all.push(self.next().await.expect("another event"));

@@ -1,4 +1,4 @@
-//! Going down.
+//! Graceful shutdown.
 
 use serde_json::json;
 use tokio::time::{Duration, timeout};
@@ -6,11 +6,11 @@ use tokio::time::{Duration, timeout};
 use crate::client::Connection;
 use crate::test_server::TestServer;
 
-/// Longer than going down may take.
+/// Time limit for a shutdown in these tests.
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn open_streams_and_long_polls_end_and_the_server_goes_down() {
+async fn shutdown_ends_streams_and_long_polls() {
     let mut server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (_, session) = server.submit("writer").await;
@@ -19,7 +19,7 @@ async fn open_streams_and_long_polls_end_and_the_server_goes_down() {
     let mut stream = server.get(&format!("/sessions/{session}/events/stream")).follow().await;
     stream.take(1).await;
     let mut all = server.get("/events/stream").follow().await;
-    all.piece().await.unwrap();
+    all.next_block().await.unwrap();
     let mut idle = Connection::open(server.address).await;
     idle.write(&server.get("/healthz").head()).await;
     idle.answer().await.ok(200);
@@ -39,38 +39,40 @@ async fn open_streams_and_long_polls_end_and_the_server_goes_down() {
     assert_eq!(waiting.await.unwrap().ok(202)["status"], "pending");
     assert_eq!(claiming.answer().await.ok(200), json!({"claims": []}));
     let address = server.address;
-    timeout(LIMIT, server.down()).await.expect("down in time");
+    timeout(LIMIT, server.stopped()).await.expect("down in time");
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
     drop(work);
 }
 
 #[tokio::test]
-async fn what_does_not_end_is_ended() {
+async fn shutdown_closes_stuck_connections_after_limit() {
     let mut server = TestServer::with(|options| options.drain_limit = Duration::from_millis(50)).await;
-    // A request whose body never comes.
-    let ask =
-        server.ask("POST", "/check").header("content-type", "application/json").header("content-length", "9");
+    // A request whose body is never sent.
+    let ask = server
+        .request("POST", "/check")
+        .header("content-type", "application/json")
+        .header("content-length", "9");
     let mut stuck = Connection::open(server.address).await;
     stuck.write(&ask.header("expect", "100-continue").head()).await;
-    // The server asks for the body: the request is being worked on.
+    // The server asks for the body, so it is handling the request.
     assert_eq!(stuck.read_head().await.0, 100);
     server.shut_down();
-    timeout(LIMIT, server.down()).await.expect("down in time");
+    timeout(LIMIT, server.stopped()).await.expect("down in time");
     assert!(stuck.is_closed().await);
 }
 
 #[tokio::test]
-async fn requests_that_are_being_answered_are_answered() {
+async fn shutdown_finishes_active_requests() {
     let mut server = TestServer::open().await;
     let body = json!({"text": "[1]"}).to_string();
-    let ask = server.ask("POST", "/check").text(&body).header("content-type", "application/json");
+    let ask = server.request("POST", "/check").text(&body).header("content-type", "application/json");
     let mut late = Connection::open(server.address).await;
     late.write(&ask.header("expect", "100-continue").head()).await;
     assert_eq!(late.read_head().await.0, 100);
     server.shut_down();
-    // The server has stopped listening, and takes the body nevertheless.
+    // The server has stopped listening but still reads the body.
     while tokio::net::TcpStream::connect(server.address).await.is_ok() {}
     late.write(&body).await;
     assert_eq!(late.answer().await.ok(200)["value"], json!([1]));
-    timeout(LIMIT, server.down()).await.expect("down in time");
+    timeout(LIMIT, server.stopped()).await.expect("down in time");
 }

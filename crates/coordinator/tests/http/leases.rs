@@ -1,4 +1,4 @@
-//! Leases, and whom runs are kept for.
+//! Leases and pinned runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use slipform_coordinator::{App, AppOptions, Registry, Sweeper, SweeperOptions};
 use crate::test_server::{TestServer, started};
 
 #[tokio::test]
-async fn a_coordinator_that_was_away_for_long_loses_no_attempt() {
+async fn attempt_survives_coordinator_outage() {
     let lease = Duration::from_millis(500);
-    let server = TestServer::leasing(lease).await;
+    let server = TestServer::with_lease(lease).await;
     server.agent("writer", json!({})).await;
     server.submit("writer").await;
     let sweeper = Sweeper::new(server.app.clone(), SweeperOptions::default());
@@ -26,8 +26,8 @@ async fn a_coordinator_that_was_away_for_long_loses_no_attempt() {
 }
 
 #[tokio::test]
-async fn what_a_killed_command_left_is_taken_by_others() {
-    let server = TestServer::leasing(Duration::from_millis(100)).await;
+async fn run_of_killed_command_is_adopted() {
+    let server = TestServer::with_lease(Duration::from_millis(100)).await;
     server.agent("writer", json!({})).await;
     let options = AppOptions { pinned_to: Some("killed".to_owned()), ..AppOptions::default() };
     let registry = Arc::new(Registry::read(Path::new("/nonexistent")));

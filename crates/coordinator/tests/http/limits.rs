@@ -1,4 +1,4 @@
-//! Bounds.
+//! Limits on bodies, connections and requests.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::client::Connection;
 use crate::test_server::TestServer;
 
 #[tokio::test]
-async fn bodies_that_are_too_long_are_refused() {
+async fn oversized_body_is_refused() {
     let server = TestServer::with(|options| options.max_body_bytes = 1_000).await;
     server.post("/check", &json!({"text": "x".repeat(900)})).send().await.ok(200);
     for length in [1_000, 1_000_000] {
@@ -18,7 +18,7 @@ async fn bodies_that_are_too_long_are_refused() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_are_told_so() {
+async fn connection_beyond_limit_is_rejected() {
     let server = TestServer::with(|options| options.max_connections = 2).await;
     let mut kept = Vec::new();
     for _ in 0..2 {
@@ -29,14 +29,14 @@ async fn connections_beyond_the_bound_are_told_so() {
     }
     server.get("/healthz").send().await.refused(503, "Unavailable");
     drop(kept.pop());
-    // The place is free once the server has noticed.
+    // The permit is free once the server has noticed the closed connection.
     while server.get("/healthz").send().await.status != 200 {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn requests_beyond_the_bound_are_told_so_and_probes_are_not() {
+async fn request_beyond_limit_is_refused_but_health_checks_pass() {
     let server = TestServer::with(|options| options.max_requests = 0).await;
     server.get("/runs").send().await.refused(429, "RateLimited");
     let run = json!({"type": "start_session", "agent_name": "x", "prompt": "y"});
@@ -46,7 +46,7 @@ async fn requests_beyond_the_bound_are_told_so_and_probes_are_not() {
 }
 
 #[tokio::test]
-async fn connections_are_kept_for_more_than_one_request() {
+async fn connection_serves_several_requests() {
     let server = TestServer::open().await;
     let mut connection = Connection::open(server.address).await;
     for path in ["/healthz", "/nothing", "/runs"] {
@@ -56,7 +56,7 @@ async fn connections_are_kept_for_more_than_one_request() {
 }
 
 #[tokio::test]
-async fn heads_that_never_end_are_not_waited_for() {
+async fn incomplete_request_head_times_out() {
     let server =
         TestServer::with(|options| options.header_timeout = std::time::Duration::from_millis(50)).await;
     let mut connection = Connection::open(server.address).await;

@@ -1,5 +1,5 @@
 //! The API over real sockets, with a real store.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod check;
 mod client;

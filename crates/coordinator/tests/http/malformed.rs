@@ -1,11 +1,11 @@
-//! Bodies and queries that are not what they should be.
+//! Malformed bodies and queries.
 
 use serde_json::json;
 
 use crate::test_server::TestServer;
 
 #[tokio::test]
-async fn bodies_that_are_not_understood_are_refused_with_their_place() {
+async fn malformed_body_is_refused_with_line_and_column() {
     let server = TestServer::open().await;
     let cases = [
         ("/runs", "", "line 1 column 0"),
@@ -35,7 +35,7 @@ async fn bodies_that_are_not_understood_are_refused_with_their_place() {
     ];
     for (path, body, part) in cases {
         let answer =
-            server.ask("POST", path).text(body).header("content-type", "application/json").send().await;
+            server.request("POST", path).text(body).header("content-type", "application/json").send().await;
         let message = answer.refused(400, "InvalidRequest");
         assert!(message.contains(part), "{path} {body}: {message}");
         assert!(answer.json()["details"]["line"].is_number());
@@ -43,24 +43,24 @@ async fn bodies_that_are_not_understood_are_refused_with_their_place() {
 }
 
 #[tokio::test]
-async fn writes_have_to_say_that_they_are_json() {
+async fn body_without_json_content_type_is_refused() {
     let server = TestServer::open().await;
     for path in
         ["/runs", "/agents", "/agents/validate", "/schemas", "/check", "/runner/register", "/runner/claim"]
     {
         for kind in ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx"] {
-            let answer = server.ask("POST", path).text("{}").header("content-type", kind).send().await;
+            let answer = server.request("POST", path).text("{}").header("content-type", kind).send().await;
             answer.refused(415, "UnsupportedMediaType");
         }
     }
     let text = json!({"text": "1"}).to_string();
     for kind in ["application/json", "Application/JSON; charset=utf-8"] {
-        server.ask("POST", "/check").text(&text).header("content-type", kind).send().await.ok(200);
+        server.request("POST", "/check").text(&text).header("content-type", kind).send().await.ok(200);
     }
 }
 
 #[tokio::test]
-async fn queries_that_are_not_understood_are_refused() {
+async fn malformed_query_is_refused() {
     let server = TestServer::open().await;
     let huge = "99999999999999999999";
     for query in [

@@ -1,4 +1,4 @@
-//! The description of the API.
+//! The OpenAPI document.
 
 use expect_test::expect_file;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::test_server::TestServer;
 
 #[tokio::test]
-async fn the_description_is_the_committed_one_and_is_served() {
+async fn openapi_document_matches_snapshot_and_is_served() {
     let description = slipform_coordinator::http::openapi();
     let mut text = description.to_pretty_json().unwrap();
     text.push('\n');

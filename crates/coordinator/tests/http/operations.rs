@@ -1,4 +1,4 @@
-//! Operations.
+//! Health, metrics, statistics and runners.
 
 use serde_json::{Value, json};
 use slipform_coordinator::Scope;
@@ -6,7 +6,7 @@ use slipform_coordinator::Scope;
 use crate::test_server::{TestServer, completed, result};
 
 #[tokio::test]
-async fn a_server_says_how_it_is() {
+async fn health_readiness_and_metrics_are_served() {
     let server = TestServer::open().await;
     assert_eq!(server.get("/healthz").send().await.ok(200)["status"], "ok");
     let ready = server.get("/readyz").send().await.ok(200);
@@ -21,7 +21,7 @@ async fn a_server_says_how_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_repeated_is_counted_once() {
+async fn repeated_requests_are_counted_once() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let ask = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
@@ -44,7 +44,7 @@ async fn what_is_repeated_is_counted_once() {
 }
 
 #[tokio::test]
-async fn agents_have_figures_on_each_backend() {
+async fn stats_have_one_row_per_agent_and_backend() {
     let server = TestServer::open().await;
     assert_eq!(server.get("/stats").send().await.ok(200), json!([]));
     server.agent("writer", json!({})).await;
@@ -97,11 +97,11 @@ async fn runners_and_their_backends_are_listed() {
 }
 
 #[tokio::test]
-async fn probes_answer_everybody_and_tell_strangers_less() {
+async fn readiness_hides_details_from_anonymous_requests() {
     let project = std::env::temp_dir().join(format!("slipform-http-probe-{}", std::process::id()));
     std::fs::create_dir_all(project.join("agents")).unwrap();
     std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: x\n").unwrap();
-    let server = TestServer::of(&project, |options| options.needs_token = true).await;
+    let server = TestServer::with_project(&project, |options| options.needs_token = true).await;
     std::fs::remove_dir_all(&project).unwrap();
     server.get("/healthz").send().await.ok(200);
     for ask in [server.get("/readyz"), server.get("/readyz").token("sf_wrong")] {

@@ -1,11 +1,11 @@
-//! Agents and schemas, and checking without a model.
+//! Agents and schemas.
 
 use serde_json::json;
 
 use crate::test_server::TestServer;
 
 #[tokio::test]
-async fn agents_are_saved_changed_and_deleted() {
+async fn agent_is_created_changed_and_deleted() {
     let server = TestServer::open().await;
     let agent = json!({"name": "writer", "system_prompt": "Write.", "description": "Writes."});
     let created = server.post("/agents", &agent).send().await.ok(201);
@@ -15,24 +15,24 @@ async fn agents_are_saved_changed_and_deleted() {
     let reserved = server.post("/agents", &json!({"name": "validate"})).send().await;
     assert!(reserved.refused(422, "InvalidAgent").contains("use another name"));
     server.post("/agents", &json!([1])).send().await.refused(400, "InvalidRequest");
-    let change = |body: serde_json::Value| server.ask("PATCH", "/agents/writer").json(&body);
+    let change = |body: serde_json::Value| server.request("PATCH", "/agents/writer").json(&body);
     let changed = change(json!({"description": "Writes well."})).send().await.ok(200);
     assert_eq!(changed["blueprint"]["description"], "Writes well.");
     change(json!([1])).send().await.refused(400, "InvalidRequest");
     change(json!({"name": "other"})).send().await.refused(400, "InvalidRequest");
     change(json!({"limits": 7})).send().await.refused(422, "InvalidAgent");
-    let missing = server.ask("PATCH", "/agents/nobody").json(&json!({})).send().await;
+    let missing = server.request("PATCH", "/agents/unknown").json(&json!({})).send().await;
     missing.refused(404, "AgentNotFound");
     let shown = server.get("/agents/writer").send().await.ok(200);
     assert_eq!(shown, changed);
     let listed = server.get("/agents").send().await.ok(200);
     assert!(listed.as_array().unwrap().contains(&shown));
-    assert_eq!(server.ask("DELETE", "/agents/writer").send().await.status, 204);
+    assert_eq!(server.request("DELETE", "/agents/writer").send().await.status, 204);
     server.get("/agents/writer").send().await.refused(404, "AgentNotFound");
 }
 
 #[tokio::test]
-async fn agents_are_checked_without_being_saved() {
+async fn agent_validation_saves_nothing() {
     let server = TestServer::open().await;
     let good =
         server.post("/agents/validate", &json!({"name": "x", "system_prompt": "y"})).send().await.ok(200);
@@ -45,7 +45,7 @@ async fn agents_are_checked_without_being_saved() {
 }
 
 #[tokio::test]
-async fn schemas_are_registered_and_removed() {
+async fn schema_is_registered_and_removed() {
     let server = TestServer::open().await;
     let schema =
         json!({"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "required": ["b"]});
@@ -73,12 +73,12 @@ async fn schemas_are_registered_and_removed() {
     let check = json!({"text": "Here: {\"b\": \"x\"}", "schema_name": "numbers"});
     let checked = server.post("/check", &check).send().await.ok(200);
     assert_eq!((&checked["valid"], &checked["found"]), (&json!(false), &json!(true)));
-    assert_eq!(server.ask("DELETE", "/schemas/numbers").send().await.status, 204);
+    assert_eq!(server.request("DELETE", "/schemas/numbers").send().await.status, 204);
     server.post("/check", &check).send().await.refused(404, "SchemaNotFound");
 }
 
 #[tokio::test]
-async fn a_schema_that_comes_with_the_program_is_there_and_stays() {
+async fn shipped_schema_cannot_be_replaced_or_removed() {
     let server = TestServer::open().await;
     let name = "universal-agent-response";
     let shown = server.get(&format!("/schemas/{name}")).send().await.ok(200);
@@ -90,7 +90,7 @@ async fn a_schema_that_comes_with_the_program_is_there_and_stays() {
         let taken = server.post("/schemas", &json!({"name": name, "schema": schema})).send().await;
         assert!(taken.refused(409, "SchemaExists").contains("comes with the program"));
     }
-    let gone = server.ask("DELETE", &format!("/schemas/{name}")).send().await;
+    let gone = server.request("DELETE", &format!("/schemas/{name}")).send().await;
     assert!(gone.refused(409, "ManagedByFile").contains("comes with the program"));
     let check = json!({"text": "{\"status\": \"success\"}", "schema_name": name});
     let checked = server.post("/check", &check).send().await.ok(200);
@@ -98,17 +98,17 @@ async fn a_schema_that_comes_with_the_program_is_there_and_stays() {
 }
 
 #[tokio::test]
-async fn a_file_goes_before_a_schema_of_the_program_and_says_so() {
+async fn schema_file_overrides_shipped_schema_with_a_warning() {
     let project = std::env::temp_dir().join(format!("slipform-shadow-{}", std::process::id()));
     let file = project.join("schemas/universal-agent-response.json");
     std::fs::create_dir_all(project.join("schemas")).unwrap();
     let shipped = TestServer::open().await.get("/schemas/universal-agent-response").send().await.ok(200);
     std::fs::write(&file, shipped["schema"].to_string()).unwrap();
-    let server = TestServer::of(&project, |_| {}).await;
+    let server = TestServer::with_project(&project, |_| {}).await;
     let same = server.get("/schemas/universal-agent-response").send().await.ok(200);
     assert_eq!((&same["source"], &same["problems"]), (&json!("file"), &json!([])));
     std::fs::write(&file, "{\"type\": \"object\"}").unwrap();
-    let server = TestServer::of(&project, |_| {}).await;
+    let server = TestServer::with_project(&project, |_| {}).await;
     std::fs::remove_dir_all(&project).unwrap();
     let other = server.get("/schemas/universal-agent-response").send().await.ok(200);
     assert_eq!((&other["source"], &other["schema"]), (&json!("file"), &json!({"type": "object"})));
@@ -120,7 +120,7 @@ async fn a_file_goes_before_a_schema_of_the_program_and_says_so() {
 }
 
 #[tokio::test]
-async fn texts_are_checked() {
+async fn check_extracts_and_validates_json() {
     let server = TestServer::open().await;
     let check = async |body| server.post("/check", &body).send().await;
     let schema = json!({"type": "object", "required": ["b"]});
@@ -133,7 +133,7 @@ async fn texts_are_checked() {
 }
 
 #[tokio::test]
-async fn what_files_describe_is_changed_in_files() {
+async fn agents_and_schemas_from_files_are_read_only() {
     let project = std::env::temp_dir().join(format!("slipform-http-{}", std::process::id()));
     for folder in ["agents", "schemas"] {
         std::fs::create_dir_all(project.join(folder)).unwrap();
@@ -141,12 +141,12 @@ async fn what_files_describe_is_changed_in_files() {
     std::fs::write(project.join("agents/filed.yaml"), "name: filed\nsystem_prompt: Be brief.\n").unwrap();
     std::fs::write(project.join("agents/broken.yaml"), "name: broken\nsystem_promt: Be brief.\n").unwrap();
     std::fs::write(project.join("schemas/filed.json"), "{\"type\": \"object\"}").unwrap();
-    let server = TestServer::of(&project, |_| {}).await;
+    let server = TestServer::with_project(&project, |_| {}).await;
     std::fs::remove_dir_all(&project).unwrap();
     assert_eq!(server.get("/agents/filed").send().await.ok(200)["source"], "file");
-    server.ask("DELETE", "/agents/filed").send().await.refused(409, "ManagedByFile");
-    server.ask("PATCH", "/agents/filed").json(&json!({})).send().await.refused(409, "ManagedByFile");
-    server.ask("DELETE", "/schemas/filed").send().await.refused(409, "ManagedByFile");
+    server.request("DELETE", "/agents/filed").send().await.refused(409, "ManagedByFile");
+    server.request("PATCH", "/agents/filed").json(&json!({})).send().await.refused(409, "ManagedByFile");
+    server.request("DELETE", "/schemas/filed").send().await.refused(409, "ManagedByFile");
     let request = json!({"name": "filed", "schema": {}});
     server.post("/schemas", &request).send().await.refused(409, "ManagedByFile");
     let start = json!({"type": "start_session", "agent_name": "broken", "prompt": "x"});

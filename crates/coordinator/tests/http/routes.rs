@@ -1,9 +1,9 @@
-//! Addresses: what is there, and what is said where nothing is.
+//! Routes, fallbacks and origin checks.
 
 use crate::test_server::TestServer;
 
 #[tokio::test]
-async fn what_is_not_there_is_said_in_the_usual_shape() {
+async fn unknown_path_returns_error_body() {
     let server = TestServer::open().await;
     for path in ["/", "/nothing", "/runs/", "/runs/a/b/c", "/agents/a/b", "/%ff", "/stats/x"] {
         let message = server.get(path).send().await.refused(404, "NotFound");
@@ -12,7 +12,7 @@ async fn what_is_not_there_is_said_in_the_usual_shape() {
 }
 
 #[tokio::test]
-async fn wrong_methods_are_told_the_right_ones() {
+async fn unsupported_method_returns_allow_header() {
     let server = TestServer::open().await;
     let cases = [
         ("DELETE", "/runs", "GET,HEAD,POST"),
@@ -26,7 +26,7 @@ async fn wrong_methods_are_told_the_right_ones() {
         ("TRACE", "/metrics", "GET,HEAD"),
     ];
     for (method, path, allowed) in cases {
-        let answer = server.ask(method, path).send().await;
+        let answer = server.request(method, path).send().await;
         answer.refused(405, "MethodNotAllowed");
         let mut allow: Vec<&str> = answer.header("allow").expect("Allow").split(',').collect();
         allow.sort_unstable();
@@ -35,31 +35,31 @@ async fn wrong_methods_are_told_the_right_ones() {
 }
 
 #[tokio::test]
-async fn what_is_no_id_is_the_id_of_nothing() {
+async fn invalid_id_returns_not_found() {
     let server = TestServer::open().await;
     for id in ["x", "run_", "ses_0123456789ab", "run_0123456789ab", "%ff", "run_0123456789AB", "..%2f"] {
         server.get(&format!("/runs/{id}")).send().await.refused(404, "RunNotFound");
-        server.ask("POST", &format!("/runs/{id}/stop")).send().await.refused(404, "RunNotFound");
+        server.request("POST", &format!("/runs/{id}/stop")).send().await.refused(404, "RunNotFound");
     }
     for id in ["x", "ses_", "run_0123456789ab", "ses_0123456789ab", "%ff"] {
         let session = format!("/sessions/{id}");
         server.get(&session).send().await.refused(404, "SessionNotFound");
-        server.ask("DELETE", &session).send().await.refused(404, "SessionNotFound");
-        server.ask("POST", &format!("{session}/stop")).send().await.refused(404, "SessionNotFound");
+        server.request("DELETE", &session).send().await.refused(404, "SessionNotFound");
+        server.request("POST", &format!("{session}/stop")).send().await.refused(404, "SessionNotFound");
         for part in ["result", "events", "events/stream"] {
             server.get(&format!("{session}/{part}")).send().await.refused(404, "SessionNotFound");
         }
     }
     for name in ["x", "%ff", "a%20b"] {
         server.get(&format!("/agents/{name}")).send().await.refused(404, "AgentNotFound");
-        server.ask("DELETE", &format!("/agents/{name}")).send().await.refused(404, "AgentNotFound");
+        server.request("DELETE", &format!("/agents/{name}")).send().await.refused(404, "AgentNotFound");
         server.get(&format!("/schemas/{name}")).send().await.refused(404, "SchemaNotFound");
-        server.ask("DELETE", &format!("/schemas/{name}")).send().await.refused(404, "SchemaNotFound");
+        server.request("DELETE", &format!("/schemas/{name}")).send().await.refused(404, "SchemaNotFound");
     }
 }
 
 #[tokio::test]
-async fn only_this_machine_may_ask_without_a_token() {
+async fn without_tokens_only_loopback_hosts_and_origins_are_accepted() {
     let server = TestServer::open().await;
     let port = server.address.port();
     for host in ["localhost", "127.0.0.1:1", "[::1]:9", &format!("localhost:{port}")] {
@@ -67,7 +67,7 @@ async fn only_this_machine_may_ask_without_a_token() {
     }
     for host in ["", "example.org", "localhost.example.org", "10.0.0.1", &format!("example.org:{port}")] {
         let answer = server.get("/runs").header("host", host).send().await;
-        // Without any host the connection itself may refuse.
+        // Without a host, hyper itself may reject the request.
         if host.is_empty() {
             assert!(matches!(answer.status, 400 | 403), "{answer:?}");
         } else {

@@ -1,4 +1,4 @@
-//! The runners' door.
+//! The runner API.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::client::Connection;
 use crate::test_server::{TestServer, completed, result, started};
 
 #[tokio::test]
-async fn stale_attempts_write_nothing() {
+async fn write_of_stale_attempt_is_refused() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     server.submit("writer").await;
@@ -31,7 +31,7 @@ async fn stale_attempts_write_nothing() {
 }
 
 #[tokio::test]
-async fn results_that_break_their_contract_are_refused() {
+async fn result_violating_its_contract_is_refused() {
     let server = TestServer::open().await;
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     server.agent("counter", json!({"output_schema": schema})).await;
@@ -63,7 +63,7 @@ async fn results_that_break_their_contract_are_refused() {
 }
 
 #[tokio::test]
-async fn universal_responses_that_break_their_rules_are_refused() {
+async fn universal_response_violating_extra_rules_is_refused() {
     let server = TestServer::open().await;
     let schema = &slipform_schema::shipped()[0];
     let agent = json!({"output_schema": schema.schema.source(), "response_type": "planning"});
@@ -99,12 +99,12 @@ async fn universal_responses_that_break_their_rules_are_refused() {
 }
 
 #[tokio::test]
-async fn a_runner_tells_only_what_is_its_own() {
+async fn events_reserved_for_coordinator_are_refused() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (_, session) = server.submit("writer").await;
     let mut work = server.claim(&server.runner().await).await;
-    let mut begun = work.work["journal"][0].clone();
+    let mut begun = work.assignment["journal"][0].clone();
     for key in ["seq", "session_id", "run_id", "timestamp"] {
         begun.as_object_mut().unwrap().remove(key);
     }
@@ -136,7 +136,7 @@ async fn a_runner_tells_only_what_is_its_own() {
 }
 
 #[tokio::test]
-async fn a_claim_holds_everything_and_an_empty_queue_gives_nothing() {
+async fn claim_returns_assignment_or_nothing() {
     let server = TestServer::open().await;
     let runner = server.runner().await;
     let request = json!({"runner_id": runner, "slots": 1});
@@ -153,7 +153,7 @@ async fn a_claim_holds_everything_and_an_empty_queue_gives_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_runner_claimed_and_left_is_given_back() {
+async fn claim_of_disconnected_runner_is_released() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let runner = server.runner().await;
@@ -161,41 +161,41 @@ async fn what_a_runner_claimed_and_left_is_given_back() {
     let mut leaving = Connection::open(server.address).await;
     leaving.write(&(request.head() + request.body.as_deref().unwrap())).await;
     drop(leaving);
-    // Whether the claim came first or not: somebody else gets the run, without waiting for a lease to expire.
+    // Whether or not the claim came first, another runner gets the run without waiting for a lease to expire.
     server.submit("writer").await;
     let mut work = server.claim(&server.runner().await).await;
     server.finish(&mut work, "Done.").await;
 }
 
 #[tokio::test]
-async fn agents_work_for_agents() {
+async fn delegated_child_resumes_parked_parent() {
     let server = TestServer::open().await;
     server.agent("helper", json!({})).await;
     server.agent("leader", json!({"agents": ["helper"]})).await;
     let (_, session) = server.submit("leader").await;
     let runner = server.runner().await;
     let mut work = server.claim(&runner).await;
-    assert_eq!(work.work["agents"][0]["name"], "helper");
+    assert_eq!(work.assignment["agents"][0]["name"], "helper");
     server.append(&mut work, &json!([started()])).await;
     let ask = |agent: &str, call: &str| -> Value {
         json!({"run_id": work.run_id, "token": work.token, "call_id": call, "agent_name": agent,
             "parameters": {"prompt": "Help."}, "execution_mode": "sync"})
     };
-    let refused = server.post("/runner/delegate", &ask("nobody", "c0")).send().await.ok(200);
+    let refused = server.post("/runner/delegate", &ask("unknown", "c0")).send().await.ok(200);
     assert!(refused["refused"]["reason"].is_string(), "{refused}");
     let child = server.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
     let child_session = child["accepted"]["session_id"].as_str().unwrap();
-    server.ask("DELETE", "/agents/helper").send().await;
+    server.request("DELETE", "/agents/helper").send().await;
     let again = server.post("/runner/delegate", &ask("helper", "c1")).send().await.ok(200);
-    assert_eq!(again, child, "it was started, whatever has become of its agent");
+    assert_eq!(again, child, "the child exists although its agent was deleted");
     let gone = server.post("/runner/delegate", &ask("helper", "c2")).send().await.ok(200);
     assert!(gone["refused"]["reason"].is_string(), "{gone}");
     assert_eq!(server.post("/runner/park", &work.attempt()).send().await.status, 204);
     let parent = server.get(&format!("/sessions/{session}")).send().await.ok(200);
     assert_eq!((&parent["children"], &parent["status"]), (&json!([child_session]), &json!("waiting")));
-    server.work_off("Helped.").await;
+    server.complete_next("Helped.").await;
     let again = server.claim(&runner).await;
     assert_eq!(again.run_id, work.run_id);
-    let last = again.work["journal"].as_array().unwrap().last().unwrap();
+    let last = again.assignment["journal"].as_array().unwrap().last().unwrap();
     assert_eq!(last["event_type"], "child_completed");
 }

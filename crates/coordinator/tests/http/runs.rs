@@ -13,14 +13,14 @@ fn start(more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_run_is_taken_on_worked_off_and_shown() {
+async fn submitted_run_is_executed_and_shown() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (run, session) = server.submit("writer").await;
     let pending = server.get(&format!("/runs/{run}")).send().await.ok(200);
     assert_eq!((&pending["status"], &pending["session_id"]), (&json!("pending"), &json!(session)));
     server.get(&format!("/sessions/{session}/result")).send().await.refused(409, "NotFinished");
-    server.work_off("Good day.").await;
+    server.complete_next("Good day.").await;
     let done = server.get(&format!("/runs/{run}")).send().await.ok(200);
     assert_eq!((&done["status"], &done["attempts"]), (&json!("completed"), &json!(1)));
     let result = server.get(&format!("/sessions/{session}/result")).send().await.ok(200);
@@ -28,12 +28,12 @@ async fn a_run_is_taken_on_worked_off_and_shown() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_on_is_refused() {
+async fn invalid_submission_is_refused() {
     let server = TestServer::open().await;
     let schema = json!({"type": "object"});
     server.agent("writer", json!({"output_schema": schema})).await;
     let cases = [
-        (start(json!({"agent_name": "nobody"})), 404, "AgentNotFound"),
+        (start(json!({"agent_name": "unknown"})), 404, "AgentNotFound"),
         (start(json!({"agent_name": null})), 400, "InvalidRequest"),
         (start(json!({"parameters": {"prompt": "Other."}})), 400, "InvalidRequest"),
         (start(json!({"parameters": [1]})), 400, "InvalidRequest"),
@@ -62,7 +62,7 @@ async fn what_cannot_be_taken_on_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_calls_back_what_cannot_be_resumed() {
+async fn callback_to_procedural_agent_is_refused() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     server.agent("helper", json!({})).await;
@@ -72,9 +72,10 @@ async fn nobody_calls_back_what_cannot_be_resumed() {
         let mode =
             json!({"agent_name": "helper", "execution_mode": "async_callback", "parent_session_id": session});
         let answer = server.post("/runs", &start(mode)).send().await;
-        match is_resumable {
-            true => drop(answer.ok(201)),
-            false => drop(answer.refused(409, "NotResumable")),
+        if is_resumable {
+            answer.ok(201);
+        } else {
+            answer.refused(409, "NotResumable");
         }
     }
     let nowhere = json!({"execution_mode": "async_callback", "parent_session_id": "ses_0123456789ab"});
@@ -82,7 +83,7 @@ async fn nobody_calls_back_what_cannot_be_resumed() {
 }
 
 #[tokio::test]
-async fn asking_twice_with_a_key_is_asking_once() {
+async fn repeated_idempotency_key_returns_same_run() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let ask = |body: &Value, key: &str| server.post("/runs", body).header("idempotency-key", key);
@@ -94,27 +95,27 @@ async fn asking_twice_with_a_key_is_asking_once() {
     ask(&start(json!({"prompt": "Other."})), "a").send().await.refused(409, "IdempotencyConflict");
     ask(&start(json!({})), &"x".repeat(256)).send().await.refused(400, "InvalidRequest");
     ask(&start(json!({})), "\u{fc}").send().await.refused(400, "InvalidRequest");
-    server.work_off("Done.").await;
+    server.complete_next("Done.").await;
     let ended = ask(&start(json!({})), "a").send().await.ok(201);
     assert_eq!(ended["status"], "completed");
-    server.ask("DELETE", "/agents/writer").send().await;
+    server.request("DELETE", "/agents/writer").send().await;
     let gone = ask(&start(json!({})), "a").send().await.ok(201);
-    assert_eq!(gone["run_id"], first["run_id"], "whatever has become of its agent");
+    assert_eq!(gone["run_id"], first["run_id"], "the key works after its agent was deleted");
     ask(&start(json!({"prompt": "Other."})), "a").send().await.refused(409, "IdempotencyConflict");
     ask(&start(json!({})), "c").send().await.refused(404, "AgentNotFound");
 }
 
 #[tokio::test]
-async fn a_caller_can_wait_for_the_end() {
+async fn wait_returns_ended_run_or_times_out() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let late = server.post("/runs?wait=0", &start(json!({}))).send().await.ok(202);
     assert_eq!(late["status"], "pending");
-    server.work_off("Nobody waits.").await;
+    server.complete_next("No caller waits.").await;
     for body in [start(json!({})), start(json!({"execution_mode": "sync"}))] {
         let path = if body.get("execution_mode").is_some() { "/runs" } else { "/runs?wait=600" };
         let waiting = tokio::spawn(server.post(path, &body).send());
-        server.work_off("Good day.").await;
+        server.complete_next("Good day.").await;
         let run = waiting.await.unwrap().ok(200);
         assert_eq!(run["status"], "completed");
     }
@@ -132,7 +133,7 @@ async fn runs_are_listed_page_by_page() {
     for agent in ["writer", "writer", "reader"] {
         runs.push(server.submit(agent).await);
     }
-    server.work_off("Done.").await;
+    server.complete_next("Done.").await;
     let ids = |page: &Value| -> Vec<String> {
         page["runs"]
             .as_array()
@@ -156,60 +157,60 @@ async fn runs_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_run_can_be_stopped() {
+async fn stop_is_reported_to_runner_and_ends_run() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (run, _) = server.submit("writer").await;
     let mut work = server.claim(&server.runner().await).await;
-    let stopping = server.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+    let stopping = server.request("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
     assert_eq!(stopping["status"], "stopping");
     let appended = server.append(&mut work, &json!([crate::test_server::started()])).await;
     assert_eq!(appended["stop"], true);
     let end = json!([{"event_type": "run_completed", "status": "stopped"}]);
     server.post("/runner/finish", &work.message(&end)).send().await.ok(200);
     let (_, session) = server.submit("writer").await;
-    server.ask("POST", &format!("/sessions/{session}/stop")).send().await.ok(200);
-    let ended = server.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+    server.request("POST", &format!("/sessions/{session}/stop")).send().await.ok(200);
+    let ended = server.request("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
     assert_eq!(ended["status"], "stopped");
 }
 
 #[tokio::test]
-async fn whoever_asks_for_a_sync_child_waits_for_it() {
+async fn sync_child_submission_waits_for_its_end() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     server.agent("helper", json!({})).await;
     let (_, session) = server.submit("writer").await;
-    server.work_off("One.").await;
+    server.complete_next("One.").await;
     let start = json!({"type": "start_session", "agent_name": "helper", "prompt": "x",
         "parent_session_id": session, "execution_mode": "sync"});
-    let asking = server.post("/runs", &start);
-    let (answer, ()) = tokio::join!(asking.send(), server.work_off("Two."));
+    let request = server.post("/runs", &start);
+    let (answer, ()) = tokio::join!(request.send(), server.complete_next("Two."));
     assert_eq!(answer.ok(200)["status"], "completed");
 }
 
 #[tokio::test]
-async fn two_keys_are_refused() {
+async fn different_idempotency_keys_are_refused() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "x"});
     let with = |other: &str| {
-        let mut asking = server.post("/runs", &start).header("idempotency-key", "one");
-        asking.headers.push(("idempotency-key".to_owned(), other.to_owned()));
-        asking.send()
+        let mut request = server.post("/runs", &start).header("idempotency-key", "one");
+        request.headers.push(("idempotency-key".to_owned(), other.to_owned()));
+        request.send()
     };
     with("two").await.refused(400, "InvalidRequest");
     with("one").await.ok(201);
 }
 
 #[tokio::test]
-async fn a_failure_is_a_universal_response_where_the_contract_is_one_even_if_nobody_worked_on_it() {
+async fn unclaimed_failure_has_universal_response_if_contract_is_universal() {
     let server = TestServer::open().await;
     let form = slipform_schema::universal::schema().unwrap();
     server.agent("planner", json!({"output_schema": form.source(), "response_type": "planning"})).await;
     server.agent("writer", json!({})).await;
     for (agent, is_universal) in [("planner", true), ("writer", false)] {
         let (run, session) = server.submit(agent).await;
-        server.ask("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
+        server.request("POST", &format!("/runs/{run}/stop")).send().await.ok(200);
         let result = server.get(&format!("/sessions/{session}/result")).send().await.ok(200);
         let view = server.get(&format!("/runs/{run}")).send().await.ok(200);
         assert_eq!(result["error"], view["error"], "{agent}");

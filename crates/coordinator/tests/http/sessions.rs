@@ -13,7 +13,7 @@ use slipform_types::RunStatus;
 use crate::test_server::{TestServer, started};
 
 #[tokio::test]
-async fn a_session_is_shown_resumed_and_deleted() {
+async fn session_is_shown_resumed_and_deleted() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (run, session) = server.submit("writer").await;
@@ -22,21 +22,21 @@ async fn a_session_is_shown_resumed_and_deleted() {
     assert_eq!((&view["last_run_id"], &view["children"]), (&json!(run), &json!([])));
     let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?"});
     server.post("/runs", &resume).send().await.refused(409, "SessionBusy");
-    server.ask("DELETE", &path).send().await.refused(409, "SessionBusy");
-    server.work_off("One.").await;
+    server.request("DELETE", &path).send().await.refused(409, "SessionBusy");
+    server.complete_next("One.").await;
     server.post("/runs", &resume).send().await.ok(201);
-    server.work_off("Two.").await;
+    server.complete_next("Two.").await;
     let result = server.get(&format!("{path}/result")).send().await.ok(200);
     assert_eq!(result["result"], "Two.");
     let listed = server.get("/sessions?limit=1").send().await.ok(200);
     assert_eq!((&listed["sessions"][0]["session_id"], &listed["next"]), (&json!(session), &json!(null)));
-    let gone = server.ask("DELETE", &path).send().await;
+    let gone = server.request("DELETE", &path).send().await;
     assert_eq!((gone.status, gone.text.as_str()), (204, ""));
     server.get(&path).send().await.refused(404, "SessionNotFound");
 }
 
 #[tokio::test]
-async fn a_failed_run_says_what_was_tried() {
+async fn failed_run_has_receipt_and_validation() {
     let server = TestServer::open().await;
     server.agent("counter", json!({"output_schema": {"type": "object"}})).await;
     let (_, session) = server.submit("counter").await;
@@ -55,11 +55,11 @@ async fn a_failed_run_says_what_was_tried() {
 }
 
 #[tokio::test]
-async fn a_journal_is_read_page_by_page() {
+async fn journal_is_read_page_by_page() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (run, session) = server.submit("writer").await;
-    server.work_off("Done.").await;
+    server.complete_next("Done.").await;
     let path = format!("/sessions/{session}/events");
     let all = server.get(&path).send().await.ok(200);
     let events = all["events"].as_array().unwrap();
@@ -80,7 +80,7 @@ async fn a_journal_is_read_page_by_page() {
 }
 
 #[tokio::test]
-async fn stopping_a_session_stops_what_is_queued_as_well() {
+async fn stopping_a_session_stops_queued_runs() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (run, session) = server.submit("writer").await;
@@ -95,28 +95,25 @@ async fn stopping_a_session_stops_what_is_queued_as_well() {
 }
 
 #[tokio::test]
-async fn a_session_whose_child_works_is_not_deleted_and_the_child_is_named() {
+async fn deleting_session_with_active_child_names_the_child() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     server.agent("helper", json!({})).await;
     let (_, session) = server.submit("writer").await;
-    server.work_off("One.").await;
+    server.complete_next("One.").await;
     let start =
         json!({"type": "start_session", "agent_name": "helper", "prompt": "x", "parent_session_id": session});
     let child = server.post("/runs", &start).send().await.ok(201);
     let message =
-        server.ask("DELETE", &format!("/sessions/{session}")).send().await.refused(409, "SessionBusy");
+        server.request("DELETE", &format!("/sessions/{session}")).send().await.refused(409, "SessionBusy");
     let text = |key: &str| child[key].as_str().unwrap();
-    let wanted = format!(
-        "the session {session} is in use by {} of the session {}",
-        text("run_id"),
-        text("session_id")
-    );
+    let wanted =
+        format!("session {session} is in use by run {} of session {}", text("run_id"), text("session_id"));
     assert!(message.starts_with(&wanted), "{message}");
 }
 
 #[tokio::test]
-async fn what_a_killed_runner_left_ends_once_somebody_sweeps() {
+async fn stopping_run_of_killed_runner_ends_after_sweep() {
     let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
     let options = AppOptions { lease: Duration::from_millis(1), ..AppOptions::default() };
     let app = App::new(store, Arc::new(Registry::read(Path::new("/nonexistent"))), options);

@@ -1,4 +1,4 @@
-//! Streams: everything, in order, once.
+//! Event streams: complete, in order, without duplicates.
 
 use std::time::Duration;
 
@@ -7,45 +7,45 @@ use slipform_api::{AppendRequest, ClaimRequest, RunnerApi as _};
 use slipform_store::{Options, Store};
 use slipform_types::EventBody;
 
-use crate::client::Told;
+use crate::client::SseEvent;
 use crate::test_server::{TestServer, started};
 
-fn ids(told: &[Told]) -> Vec<String> {
-    told.iter().map(|told| told.id.clone()).collect()
+fn ids(events: &[SseEvent]) -> Vec<String> {
+    events.iter().map(|event| event.id.clone()).collect()
 }
 
-fn kinds(told: &[Told]) -> Vec<&str> {
-    told.iter().map(|told| told.event.as_str()).collect()
+fn types(events: &[SseEvent]) -> Vec<&str> {
+    events.iter().map(|event| event.event.as_str()).collect()
 }
 
 #[tokio::test]
-async fn a_session_is_followed_from_its_beginning_to_its_end_and_beyond() {
+async fn session_stream_follows_several_runs_until_deletion() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (_, session) = server.submit("writer").await;
     let path = format!("/sessions/{session}/events/stream");
     let mut stream = server.get(&path).follow().await;
     assert_eq!(stream.take(1).await[0].event, "run_start");
-    server.work_off("One.").await;
-    let told = stream.take(3).await;
-    assert_eq!(kinds(&told), ["attempt_started", "result", "run_completed"]);
-    assert_eq!(ids(&told), ["2", "3", "4"]);
-    assert_eq!((&told[1].data["seq"], &told[1].data["result_text"]), (&json!(3), &json!("One.")));
+    server.complete_next("One.").await;
+    let events = stream.take(3).await;
+    assert_eq!(types(&events), ["attempt_started", "result", "run_completed"]);
+    assert_eq!(ids(&events), ["2", "3", "4"]);
+    assert_eq!((&events[1].data["seq"], &events[1].data["result_text"]), (&json!(3), &json!("One.")));
     let resume = json!({"type": "resume_session", "session_id": session, "prompt": "And?"});
     server.post("/runs", &resume).send().await.ok(201);
     assert_eq!(stream.take(1).await[0].id, "5");
-    server.work_off("Two.").await;
+    server.complete_next("Two.").await;
     assert_eq!(ids(&stream.take(3).await), ["6", "7", "8"]);
-    server.ask("DELETE", &format!("/sessions/{session}")).send().await;
+    server.request("DELETE", &format!("/sessions/{session}")).send().await;
     assert_eq!(stream.next().await, None);
 }
 
 #[tokio::test]
-async fn whoever_comes_back_gets_the_rest() {
+async fn reconnected_stream_continues_after_last_event_id() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (_, session) = server.submit("writer").await;
-    server.work_off("Done.").await;
+    server.complete_next("Done.").await;
     let path = format!("/sessions/{session}/events/stream");
     let resume = |id: &str| server.get(&path).header("last-event-id", id);
     assert_eq!(ids(&resume("2").follow().await.take(2).await), ["3", "4"]);
@@ -58,9 +58,9 @@ async fn whoever_comes_back_gets_the_rest() {
     server.get(&format!("{path}?after=-1")).send().await.refused(400, "InvalidRequest");
 }
 
-/// Many events, written while somebody follows, leaves and comes back: nothing is missing and nothing comes twice.
+/// Events are written while a client disconnects and reconnects repeatedly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_missed_and_nothing_comes_twice() {
+async fn reconnecting_streams_miss_and_repeat_nothing() {
     const MESSAGES: usize = 60;
     const EACH: usize = 10;
     let server = TestServer::open().await;
@@ -73,7 +73,7 @@ async fn nothing_is_missed_and_nothing_comes_twice() {
     let follower = tokio::spawn(async move {
         let mut seen: Vec<String> = Vec::new();
         while seen.len() < total {
-            // Leaves every hundred events, and comes back.
+            // Reconnects after every hundred events.
             let mut stream = match seen.last() {
                 None => first.clone().follow().await,
                 Some(last) => first.clone().header("last-event-id", last).follow().await,
@@ -84,7 +84,7 @@ async fn nothing_is_missed_and_nothing_comes_twice() {
         seen
     });
     let watcher = tokio::spawn(async move {
-        let mut seen: Vec<Told> = Vec::new();
+        let mut seen: Vec<SseEvent> = Vec::new();
         while seen.len() < total {
             let mut stream = match seen.last() {
                 None => all.clone().follow().await,
@@ -103,25 +103,28 @@ async fn nothing_is_missed_and_nothing_comes_twice() {
     let expected: Vec<String> = (1..=total).map(|number| number.to_string()).collect();
     assert_eq!(follower.await.unwrap(), expected);
     let watched = watcher.await.unwrap();
-    let numbers: Vec<String> = watched.iter().map(|told| told.data["seq"].to_string()).collect();
+    let numbers: Vec<String> = watched.iter().map(|event| event.data["seq"].to_string()).collect();
     assert_eq!(numbers, expected);
 }
 
 #[tokio::test]
-async fn all_sessions_are_followed_from_now_or_from_the_beginning() {
+async fn stream_of_all_sessions_starts_at_now_or_beginning() {
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
     let (_, first) = server.submit("writer").await;
     let mut now = server.get("/events/stream").follow().await;
-    now.piece().await.unwrap();
+    now.next_block().await.unwrap();
     let (_, second) = server.submit("writer").await;
-    let told = now.take(1).await;
-    assert_eq!(told[0].data["session_id"], *second);
+    let events = now.take(1).await;
+    assert_eq!(events[0].data["session_id"], *second);
     let mut all = server.get("/events/stream?after=0").follow().await;
-    let told = all.take(2).await;
-    assert_eq!((&told[0].data["session_id"], &told[1].data["session_id"]), (&json!(first), &json!(second)));
-    let mut rest = server.get("/events/stream").header("last-event-id", &told[0].id).follow().await;
-    assert_eq!(rest.take(1).await[0], told[1]);
+    let events = all.take(2).await;
+    assert_eq!(
+        (&events[0].data["session_id"], &events[1].data["session_id"]),
+        (&json!(first), &json!(second))
+    );
+    let mut rest = server.get("/events/stream").header("last-event-id", &events[0].id).follow().await;
+    assert_eq!(rest.take(1).await[0], events[1]);
     for id in ["x", "1", "-1-1", "1-", "a-b", "1-99999999999999999999"] {
         let answer = server.get("/events/stream").header("last-event-id", id).send().await;
         answer.refused(400, "InvalidRequest");
@@ -130,17 +133,17 @@ async fn all_sessions_are_followed_from_now_or_from_the_beginning() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_shows_that_it_lives() {
+async fn idle_stream_sends_heartbeats() {
     let server = TestServer::with(|options| options.heartbeat = Duration::from_millis(20)).await;
     let mut stream = server.get("/events/stream").follow().await;
-    assert_eq!(stream.piece().await.unwrap(), "retry: 1000");
+    assert_eq!(stream.next_block().await.unwrap(), "retry: 1000");
     for _ in 0..3 {
-        assert_eq!(stream.piece().await.unwrap(), ": ");
+        assert_eq!(stream.next_block().await.unwrap(), ": ");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_follow_at_once() {
+async fn many_streams_receive_all_events() {
     const READERS: usize = 200;
     let server = TestServer::open().await;
     server.agent("writer", json!({})).await;
@@ -161,22 +164,22 @@ async fn many_follow_at_once() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_read_is_dropped() {
+async fn stream_of_client_that_does_not_read_is_closed() {
     let server = TestServer::with(|options| {
         options.write_timeout = Duration::from_millis(100);
         options.max_connections = 1;
     })
     .await;
     server.agent("writer", json!({})).await;
-    // There is room for one connection only: everything else goes to the app itself.
+    // Only one connection is allowed, so the test calls the app directly.
     let request = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
     let created = server.app.submit(serde_json::from_value(request).unwrap(), None).await.unwrap();
     let claim = ClaimRequest { runner_id: "tester".to_owned(), slots: 1, wait_ms: 5_000 };
     let work = server.app.claim(&claim).await.unwrap().claims.remove(0);
     let path = format!("/sessions/{}/events/stream", created.session_id);
-    let mut lazy = server.get(&path).follow().await;
-    let mut last = lazy.next().await.unwrap();
-    // More than the sockets hold.
+    let mut unread = server.get(&path).follow().await;
+    let mut last = unread.next().await.unwrap();
+    // More than the socket buffers hold.
     let event = json!({"event_type": "escalated", "from": "a", "to": "b", "reason": "x".repeat(1_000_000)});
     let event: EventBody = serde_json::from_value(event).unwrap();
     for number in 1..=16 {
@@ -184,10 +187,10 @@ async fn whoever_does_not_read_is_dropped() {
         let append = AppendRequest { run_id: work.run_id.clone(), token: work.token, number, events };
         server.app.append(&append).await.unwrap();
     }
-    // The server gives up, and the place is free again.
+    // The server drops the connection, which frees the permit.
     while server.get("/healthz").send().await.status != 200 {}
-    while let Some(told) = lazy.next().await {
-        last = told;
+    while let Some(event) = unread.next().await {
+        last = event;
     }
     let seen: usize = last.id.parse().unwrap();
     assert!(seen < 17, "{seen}");
@@ -196,41 +199,42 @@ async fn whoever_does_not_read_is_dropped() {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_after_a_restart_gets_the_rest() {
+async fn stream_continues_after_server_restart() {
     let folder = std::env::temp_dir().join(format!("slipform-http-restart-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let database = format!("sqlite:{}", folder.join("slipform.db").display());
     let open = async || {
-        TestServer::over(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {}).await
+        TestServer::with_store(Store::open(&database, &Options::default()).await.unwrap(), &folder, |_| {})
+            .await
     };
     let mut first = open().await;
     first.agent("writer", json!({})).await;
     let (_, session) = first.submit("writer").await;
-    first.work_off("Done.").await;
+    first.complete_next("Done.").await;
     let path = format!("/sessions/{session}/events/stream");
     let seen = first.get(&path).follow().await.take(2).await;
     let seen_of_all = first.get("/events/stream?after=0").follow().await.take(2).await;
     first.shut_down();
-    first.down().await;
+    first.stopped().await;
     let second = open().await;
     let mut rest = second.get(&path).header("last-event-id", &seen[1].id).follow().await;
     assert_eq!(ids(&rest.take(2).await), ["3", "4"]);
     let mut rest = second.get("/events/stream").header("last-event-id", &seen_of_all[1].id).follow().await;
-    assert_eq!(kinds(&rest.take(2).await), ["result", "run_completed"]);
+    assert_eq!(types(&rest.take(2).await), ["result", "run_completed"]);
     drop(second);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
-async fn what_one_coordinator_writes_is_told_by_another() {
+async fn stream_receives_events_of_another_coordinator() {
     let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
     let nowhere = std::path::Path::new("/nonexistent");
-    let one = TestServer::over(store.clone(), nowhere, |_| {}).await;
-    let other = TestServer::over(store, nowhere, |_| {}).await;
+    let one = TestServer::with_store(store.clone(), nowhere, |_| {}).await;
+    let other = TestServer::with_store(store, nowhere, |_| {}).await;
     one.agent("writer", json!({})).await;
     let (_, session) = one.submit("writer").await;
     let mut stream = other.get(&format!("/sessions/{session}/events/stream")).follow().await;
     stream.take(1).await;
-    one.work_off("Done.").await;
+    one.complete_next("Done.").await;
     assert_eq!(ids(&stream.take(3).await), ["2", "3", "4"]);
 }

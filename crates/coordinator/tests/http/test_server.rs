@@ -1,4 +1,4 @@
-//! A coordinator with a store of its own, listening somewhere.
+//! A coordinator with its own store, listening on a free port.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use slipform_store::{Options, Store};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::client::Asking;
+use crate::client::TestRequest;
 
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
@@ -22,7 +22,7 @@ pub(crate) struct TestServer {
     tail: JoinHandle<()>,
 }
 
-/// Where no files are.
+/// A project without files.
 const NO_PROJECT: &str = "/nonexistent";
 
 impl TestServer {
@@ -31,66 +31,66 @@ impl TestServer {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut ServerOptions)) -> TestServer {
-        TestServer::of(Path::new(NO_PROJECT), change).await
+        TestServer::with_project(Path::new(NO_PROJECT), change).await
     }
 
-    pub(crate) async fn of(project: &Path, change: impl FnOnce(&mut ServerOptions)) -> TestServer {
+    pub(crate) async fn with_project(project: &Path, change: impl FnOnce(&mut ServerOptions)) -> TestServer {
         let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
-        TestServer::over(store, project, change).await
+        TestServer::with_store(store, project, change).await
     }
 
-    pub(crate) async fn over(
+    pub(crate) async fn with_store(
         store: Store,
         project: &Path,
         change: impl FnOnce(&mut ServerOptions),
     ) -> TestServer {
-        TestServer::serving(App::new(store, Arc::new(Registry::read(project)), AppOptions::default()), change)
+        TestServer::start(App::new(store, Arc::new(Registry::read(project)), AppOptions::default()), change)
             .await
     }
 
-    /// With leases of a length of its own.
-    pub(crate) async fn leasing(lease: Duration) -> TestServer {
+    /// Starts a server with this lease duration.
+    pub(crate) async fn with_lease(lease: Duration) -> TestServer {
         let store = Store::open("sqlite::memory:", &Options::default()).await.unwrap();
         let options = AppOptions { lease, ..AppOptions::default() };
         let app = App::new(store, Arc::new(Registry::read(Path::new(NO_PROJECT))), options);
-        TestServer::serving(app, |_| {}).await
+        TestServer::start(app, |_| {}).await
     }
 
-    async fn serving(app: App, change: impl FnOnce(&mut ServerOptions)) -> TestServer {
+    async fn start(app: App, change: impl FnOnce(&mut ServerOptions)) -> TestServer {
         let mut options = ServerOptions::new("127.0.0.1:0".parse().unwrap());
         change(&mut options);
         let bound = Server::bind(options, app.clone()).await.unwrap();
         let address = bound.address();
-        let (shutdown, told) = oneshot::channel::<()>();
+        let (shutdown, requested) = oneshot::channel::<()>();
         let served = tokio::spawn(bound.run(async {
-            let _ = told.await;
+            let _ = requested.await;
         }));
         let tail = app.tail().clone();
         let tail = tokio::spawn(async move { tail.run().await });
         TestServer { address, app, shutdown: Some(shutdown), served, tail }
     }
 
-    /// Asks the server to go down.
+    /// Starts the shutdown.
     pub(crate) fn shut_down(&mut self) {
         self.shutdown.take().unwrap().send(()).unwrap();
     }
 
-    /// Waits until it is down.
-    pub(crate) async fn down(self) {
+    /// Waits until the server has stopped.
+    pub(crate) async fn stopped(self) {
         self.served.await.unwrap();
         self.tail.abort();
     }
 
-    pub(crate) fn ask(&self, method: &str, path: &str) -> Asking {
-        Asking::new(self.address, method, path)
+    pub(crate) fn request(&self, method: &str, path: &str) -> TestRequest {
+        TestRequest::new(self.address, method, path)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Asking {
-        self.ask("GET", path)
+    pub(crate) fn get(&self, path: &str) -> TestRequest {
+        self.request("GET", path)
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Asking {
-        self.ask("POST", path).json(body)
+    pub(crate) fn post(&self, path: &str, body: &Value) -> TestRequest {
+        self.request("POST", path).json(body)
     }
 
     pub(crate) async fn token(&self, scope: Scope) -> String {
@@ -106,7 +106,7 @@ impl TestServer {
         self.app.create_agent(&blueprint).await.unwrap();
     }
 
-    /// Takes a run on; its ids.
+    /// Submits a run and returns its run id and session id.
     pub(crate) async fn submit(&self, agent: &str) -> (String, String) {
         let body = json!({"type": "start_session", "agent_name": agent, "prompt": "Hello."});
         let created = self.post("/runs", &body).send().await.ok(201);
@@ -115,48 +115,48 @@ impl TestServer {
         (text("run_id"), text("session_id"))
     }
 
-    /// A runner that says hello.
+    /// Registers a runner and returns its id.
     pub(crate) async fn runner(&self) -> String {
         let details = json!({"backends": [{"name": "here", "kind": "openai", "model": "m"}]});
-        let hello = json!({"name": "tester", "slots": 2, "details": details});
-        let registered = self.post("/runner/register", &hello).send().await.ok(200);
+        let registration = json!({"name": "tester", "slots": 2, "details": details});
+        let registered = self.post("/runner/register", &registration).send().await.ok(200);
         registered["runner_id"].as_str().unwrap().to_owned()
     }
 
-    /// Claims the next run, which has to be there.
+    /// Claims the next run; panics if the queue stays empty.
     pub(crate) async fn claim(&self, runner: &str) -> ClaimedRun {
         let request = json!({"runner_id": runner, "slots": 1, "wait_ms": 5_000});
         let claims = self.post("/runner/claim", &request).send().await.ok(200);
-        let work = claims["claims"][0].clone();
-        let run_id = work["run_id"].as_str().expect("work").to_owned();
-        ClaimedRun { run_id, token: work["token"].as_i64().unwrap(), number: 0, work }
+        let assignment = claims["claims"][0].clone();
+        let run_id = assignment["run_id"].as_str().expect("an assignment").to_owned();
+        ClaimedRun { run_id, token: assignment["token"].as_i64().unwrap(), number: 0, assignment }
     }
 
     /// Appends events.
-    pub(crate) async fn append(&self, work: &mut ClaimedRun, events: &Value) -> Value {
-        self.post("/runner/append", &work.message(events)).send().await.ok(200)
+    pub(crate) async fn append(&self, run: &mut ClaimedRun, events: &Value) -> Value {
+        self.post("/runner/append", &run.message(events)).send().await.ok(200)
     }
 
-    /// Ends a run with a text.
-    pub(crate) async fn finish(&self, work: &mut ClaimedRun, text: &str) {
+    /// Finishes a run with a text.
+    pub(crate) async fn finish(&self, run: &mut ClaimedRun, text: &str) {
         let events = json!([result(json!({"result_text": text})), completed()]);
-        self.post("/runner/finish", &work.message(&events)).send().await.ok(200);
+        self.post("/runner/finish", &run.message(&events)).send().await.ok(200);
     }
 
-    /// Works on the next run from its claim to its end.
-    pub(crate) async fn work_off(&self, text: &str) {
+    /// Claims the next run and finishes it.
+    pub(crate) async fn complete_next(&self, text: &str) {
         let mut work = self.claim(&self.runner().await).await;
         self.append(&mut work, &json!([started()])).await;
         self.finish(&mut work, text).await;
     }
 }
 
-/// A run that a runner has.
+/// A run claimed by a test.
 pub(crate) struct ClaimedRun {
     pub(crate) run_id: String,
     pub(crate) token: i64,
     pub(crate) number: i64,
-    pub(crate) work: Value,
+    pub(crate) assignment: Value,
 }
 
 impl ClaimedRun {
@@ -178,12 +178,12 @@ pub(crate) fn completed() -> Value {
     json!({"event_type": "run_completed", "status": "completed"})
 }
 
-/// A result event.
-pub(crate) fn result(what: Value) -> Value {
+/// A `result` event.
+pub(crate) fn result(fields: Value) -> Value {
     let receipt = serde_json::to_value(slipform_types::Receipt::default()).unwrap();
     let mut event =
         json!({"event_type": "result", "result_text": null, "result_data": null, "receipt": receipt});
-    for (key, value) in what.as_object().unwrap() {
+    for (key, value) in fields.as_object().unwrap() {
         event[key] = value.clone();
     }
     event

@@ -1,4 +1,4 @@
-//! Tokens and what they may do.
+//! Tokens and their scopes.
 
 use serde_json::json;
 use slipform_coordinator::Scope;
@@ -10,7 +10,7 @@ async fn guarded() -> TestServer {
 }
 
 #[tokio::test]
-async fn nothing_is_told_without_a_token() {
+async fn request_without_valid_token_is_refused() {
     let server = guarded().await;
     for (method, path) in [
         ("GET", "/runs"),
@@ -23,7 +23,7 @@ async fn nothing_is_told_without_a_token() {
         ("DELETE", "/agents/x"),
         ("POST", "/healthz"),
     ] {
-        let answer = server.ask(method, path).send().await;
+        let answer = server.request(method, path).send().await;
         answer.refused(401, "Unauthorized");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
@@ -35,7 +35,7 @@ async fn nothing_is_told_without_a_token() {
 }
 
 #[tokio::test]
-async fn tokens_do_what_their_scope_says_and_no_more() {
+async fn token_scope_limits_operations() {
     let server = guarded().await;
     let admin = server.token(Scope::Admin).await;
     let caller = server.token(Scope::Caller).await;
@@ -43,10 +43,10 @@ async fn tokens_do_what_their_scope_says_and_no_more() {
     let agent = json!({"name": "writer", "system_prompt": "x"});
     let claim = json!({"runner_id": "r", "slots": 1});
     let schema = json!({"schema": {}});
-    // Whether the administrator, the caller and the runner may.
+    // Whether admin, caller and runner are allowed.
     let cases = [
         (server.post("/agents", &agent), [true, false, false]),
-        (server.ask("DELETE", "/schemas/none"), [true, false, false]),
+        (server.request("DELETE", "/schemas/none"), [true, false, false]),
         (server.post("/schemas/validate", &schema), [true, true, false]),
         (server.get("/agents"), [true, true, false]),
         (server.get("/runners"), [true, true, false]),
@@ -57,18 +57,19 @@ async fn tokens_do_what_their_scope_says_and_no_more() {
     for (ask, allowed) in cases {
         for (token, is_allowed) in [&admin, &caller, &runner].into_iter().zip(allowed) {
             let answer = ask.clone().token(token).send().await;
-            match is_allowed {
-                true => assert!(!matches!(answer.status, 401 | 403), "{ask:?} {answer:?}"),
-                false => drop(answer.refused(403, "Forbidden")),
+            if is_allowed {
+                assert!(!matches!(answer.status, 401 | 403), "{ask:?} {answer:?}");
+            } else {
+                answer.refused(403, "Forbidden");
             }
         }
     }
-    // Others reach the server under whatever name it has.
+    // With tokens, any host name is accepted.
     server.get("/runs").header("host", "coordinator.example.org").token(&caller).send().await.ok(200);
 }
 
 #[tokio::test]
-async fn a_token_that_is_shown_has_to_be_right_even_at_home() {
+async fn sent_token_is_checked_even_without_requirement() {
     let server = TestServer::open().await;
     server.get("/runs").token("sf_wrong").send().await.refused(401, "Unauthorized");
     let runner = server.token(Scope::Runner).await;
@@ -78,7 +79,7 @@ async fn a_token_that_is_shown_has_to_be_right_even_at_home() {
 }
 
 #[tokio::test]
-async fn guessing_is_slowed_down_but_not_for_those_who_know() {
+async fn token_guessing_is_limited_but_valid_token_works() {
     let server = guarded().await;
     let token = server.token(Scope::Caller).await;
     server.get("/runs").token(&token).send().await.ok(200);
@@ -92,7 +93,7 @@ async fn guessing_is_slowed_down_but_not_for_those_who_know() {
 }
 
 #[tokio::test]
-async fn streams_end_with_the_token_that_opened_them() {
+async fn revoking_token_closes_its_streams() {
     let server = TestServer::with(|options| {
         options.needs_token = true;
         options.heartbeat = std::time::Duration::from_millis(50);
@@ -103,9 +104,9 @@ async fn streams_end_with_the_token_that_opened_them() {
     let mut stream = server.get("/events/stream").token(&issued.token).follow().await;
     let mut kept = server.get("/events/stream").token(&other).follow().await;
     assert!(server.app.revoke_token(&issued.record.token_id).await.unwrap());
-    while stream.piece().await.is_some() {}
+    while stream.next_block().await.is_some() {}
     server.get("/runs").token(&issued.token).send().await.refused(401, "Unauthorized");
     for _ in 0..3 {
-        assert!(kept.piece().await.is_some());
+        assert!(kept.next_block().await.is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! The typed client speaks the same language.
+//! `slipform_api::Client` against a real server.
 
 use serde_json::json;
 use slipform_api::{
@@ -10,15 +10,16 @@ use slipform_coordinator::Scope;
 use crate::test_server::{TestServer, completed, result, started};
 
 #[tokio::test]
-async fn a_run_is_worked_off_through_the_typed_client() {
+async fn typed_client_executes_a_run() {
     let server = TestServer::with(|options| options.needs_token = true).await;
     server.agent("writer", json!({})).await;
     let token = Some(server.token(Scope::Admin).await);
     let client = Client::new(&Connection { url: format!("http://{}", server.address), token }).unwrap();
     let start = json!({"type": "start_session", "agent_name": "writer", "prompt": "Hello."});
     let created: RunCreated = client.post("runs", &start).await.unwrap();
-    let hello = RegisterRequest { runner_id: None, name: "typed".to_owned(), slots: 1, details: json!({}) };
-    let runner_id = client.register(&hello).await.unwrap().runner_id;
+    let registration =
+        RegisterRequest { runner_id: None, name: "typed".to_owned(), slots: 1, details: json!({}) };
+    let runner_id = client.register(&registration).await.unwrap().runner_id;
     let claim = ClaimRequest { runner_id: runner_id.clone(), slots: 1, wait_ms: 5_000 };
     let first = client.claim(&claim).await.unwrap().claims.remove(0);
     let attempt = AttemptRef { run_id: first.run_id, token: first.token };

@@ -14,13 +14,13 @@ use crate::error::Error;
 /// Maximum number of connections. PostgreSQL slows down with many active connections.
 const CONNECTIONS_MAX: usize = 12;
 
-/// How long an operation waits for a free connection.
+/// Time limit for waiting for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit for establishing a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long sent data may stay unacknowledged (`TCP_USER_TIMEOUT`).
+/// Maximum time that sent data may stay unacknowledged (`TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 
 /// Timeouts in milliseconds. No statement takes long, and an abandoned transaction must not hold its locks.

@@ -20,7 +20,7 @@ const PAGES_MAX: i32 = 65_536;
 /// Decides when to checkpoint, and on which thread.
 ///
 /// SQLite restarts the WAL only when all of it has been copied. A thread beside the writer never reaches that
-/// state, because the writer adds pages meanwhile. So the thread copies most of the WAL, and the writer
+/// state, because the writer keeps adding pages. So the thread copies most of the WAL, and the writer
 /// copies the small rest.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// Earlier versions can corrupt a database during a checkpoint if two connections write to it.
 const VERSION_MIN: i32 = 3_051_003;
 
-/// How long a connection waits for another process to finish writing.
+/// Time limit for waiting until another process has finished writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cache size of the writer. A commit group can change more pages than the default 2 MiB hold, and spilled

@@ -62,7 +62,7 @@ impl TestCoordinator {
         // The registry reads no files; all agents are given in memory.
         let registry = Registry::read(&PathBuf::from("/nowhere"));
         for (blueprint, _) in &fixture.agents {
-            registry.give(format!("agents/{}.yaml", blueprint.name).into(), blueprint.clone());
+            registry.insert_agent(format!("agents/{}.yaml", blueprint.name).into(), blueprint.clone());
         }
         let options = AppOptions { heartbeat: INTERVAL, ..AppOptions::default() };
         let app = App::open("sqlite::memory:", false, Arc::new(registry), options).await.unwrap();
