@@ -1,8 +1,8 @@
 //! The HTTP API.
 //!
-//! A request passes through the connection (limited in number and time), the panic handler, the guard (origin
-//! and token), the limits, its extractors, and its handler. A handler calls one operation of
-//! [`App`](crate::App). `errors.rs` converts all errors into responses.
+//! A request passes through the connection, the panic handler, the guard (origin and token), the limits, its
+//! extractors, and its handler. A handler calls one operation of [`App`](crate::App). `errors.rs` converts
+//! all errors into responses.
 //!
 //! Modules, in reading order:
 //! - `server`, `connection`, `write_timeout`: accept and serve connections; shutdown.

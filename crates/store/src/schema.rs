@@ -40,6 +40,7 @@ pub(crate) fn pending(version: i64, migrations: Migrations) -> impl Iterator<Ite
 /// The error for a database that contains tables of another application.
 pub(crate) fn foreign_tables() -> Error {
     Error::Unsuitable(
-        "the database contains tables of another application; use a separate database for Slipform".to_owned(),
+        "the database contains tables of another application; use a separate database for Slipform"
+            .to_owned(),
     )
 }

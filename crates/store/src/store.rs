@@ -251,8 +251,8 @@ impl Store {
         self.read(run.clone(), |tx, run| Box::pin(runs::run_details(tx, run))).await
     }
 
-    /// Deletes a session and its descendants. Returns `None` for an unknown session, and `Err(run)` with a
-    /// run that blocks deletion: one that has not ended, or one still waiting for a result from this tree.
+    /// Deletes a session and its descendants. Returns `None` for an unknown session. Returns `Err(run)` if a
+    /// run blocks deletion: one that has not ended, or one that waits for a result from this tree.
     pub async fn delete_session(&self, session: &SessionId) -> Result<Option<Result<(), RunId>>, Error> {
         self.transact(session.clone(), |tx, session| Box::pin(delete::delete(tx, session))).await
     }

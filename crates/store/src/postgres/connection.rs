@@ -143,7 +143,9 @@ pub(crate) fn convert_error(error: &tokio_postgres::Error) -> Error {
         &SqlState::INVALID_PASSWORD
         | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
         | &SqlState::INVALID_CATALOG_NAME
-        | &SqlState::INSUFFICIENT_PRIVILEGE => Error::Unsuitable(format!("PostgreSQL refused the connection: {message}")),
+        | &SqlState::INSUFFICIENT_PRIVILEGE => {
+            Error::Unsuitable(format!("PostgreSQL refused the connection: {message}"))
+        }
         // Invalid data (class 22) and constraint violations (class 23): retrying does not help.
         code if code.code().starts_with("22") || code.code().starts_with("23") => Error::Invalid(message),
         _ => Error::Unavailable(message),

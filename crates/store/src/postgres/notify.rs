@@ -28,8 +28,9 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 /// Returns a random id, by which this store recognizes its own notifications.
 pub(crate) fn sender_id() -> Result<String, Error> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::Unavailable(format!("the system's random number generator failed: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::Unavailable(format!("the system's random number generator failed: {error}"))
+    })?;
     Ok(with_hex("", &bytes))
 }
 

@@ -44,7 +44,9 @@ impl<A: Send, R: Send> Job for Transaction<A, R> {
             // SQLite is synchronous, so the operation's future is ready at the first poll.
             match pin!(operation(tx, arguments)).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(outcome) => outcome,
-                Poll::Pending => Err(Error::Unavailable("an operation awaited something other than the database".to_owned())),
+                Poll::Pending => {
+                    Err(Error::Unavailable("an operation did not complete synchronously".to_owned()))
+                }
             }
         }))
         .unwrap_or_else(|_| Err(Error::Unavailable("an operation panicked".to_owned())));

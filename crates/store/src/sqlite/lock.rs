@@ -30,9 +30,7 @@ impl Lock {
                 database.display(),
                 path.display()
             ))),
-            Err(error) => {
-                Err(Error::Unsuitable(format!("cannot lock the file {}: {error}", path.display())))
-            }
+            Err(error) => Err(Error::Unsuitable(format!("cannot lock the file {}: {error}", path.display()))),
         }
     }
 }

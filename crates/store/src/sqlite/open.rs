@@ -23,10 +23,7 @@ const WRITER_CACHE_KIB: i64 = 4 * 1024;
 pub(crate) fn create_folder(path: &Path) -> Result<(), Error> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => create_private_folder(folder).map_err(|error| {
-            Error::Unsuitable(format!(
-                "cannot create the database folder {}: {error}",
-                folder.display()
-            ))
+            Error::Unsuitable(format!("cannot create the database folder {}: {error}", folder.display()))
         }),
         _ => Ok(()),
     }

@@ -54,8 +54,8 @@ pub(crate) fn write(
     }
 }
 
-/// Runs the queued jobs and commits them together. Savepoints cost as much as small jobs, so they are used
-/// only when a job of the group fails: the group is then repeated with one savepoint per job.
+/// Runs the queued jobs and commits them together. Savepoints cost as much as small jobs. So they are used
+/// only after a job of the group has failed: the group is then repeated with one savepoint per job.
 fn commit(tx: &mut Tx, jobs: &Jobs, group: &mut Group) -> Result<(), Error> {
     execute(tx, "BEGIN IMMEDIATE")?;
     let mut done = 0;

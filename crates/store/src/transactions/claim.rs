@@ -33,8 +33,8 @@ macro_rules! claimed_columns {
     };
 }
 
-/// A claim in two forms: one statement for PostgreSQL, which has concurrent claimers, and a select followed
-/// by single updates for SQLite, where that is faster.
+/// A claim in two forms. PostgreSQL has concurrent claimers and uses one statement. SQLite uses a select
+/// followed by single updates, which is faster there.
 struct ClaimQuery {
     single_statement: &'static str,
     select: &'static str,

@@ -62,8 +62,7 @@ pub(crate) fn to_json_all(bodies: &[EventBody]) -> Result<Vec<String>, Error> {
 
 /// Parses stored JSON.
 pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    serde_json::from_str(text)
-        .map_err(|error| Error::Damaged(format!("cannot parse stored JSON: {error}")))
+    serde_json::from_str(text).map_err(|error| Error::Damaged(format!("cannot parse stored JSON: {error}")))
 }
 
 #[cfg(test)]

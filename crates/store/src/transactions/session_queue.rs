@@ -141,7 +141,8 @@ async fn blueprint_and_contract(
 
 fn random_run_id() -> Result<RunId, Error> {
     let mut bytes = [0; 6];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::Unavailable(format!("the system's random number generator failed: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::Unavailable(format!("the system's random number generator failed: {error}"))
+    })?;
     Ok(RunId::from_random(bytes))
 }
