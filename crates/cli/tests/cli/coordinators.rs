@@ -66,7 +66,12 @@ fn schemas_list_works_without_a_store() {
         .file("schemas/thing.json", r#"{"type": "object"}"#);
     let ran = project.run(&["schemas", "list"]);
     assert!(ran.status == 0 && ran.stdout.starts_with("thing  file"), "{}", ran.all());
-    assert_refused(&project, &["schemas", "add", "other", "schemas/thing.json"], 2, "cannot create the database folder");
+    assert_refused(
+        &project,
+        &["schemas", "add", "other", "schemas/thing.json"],
+        2,
+        "cannot create the database folder",
+    );
 }
 
 #[test]
