@@ -1,9 +1,9 @@
-//! The project's development commands: `cargo xtask test`, `demo`, `bench` and `torture`.
+//! The project's development commands: `cargo xtask test`, `tidy`, `demo`, `bench` and `torture`.
 //!
 //! Each command installs its dependencies: Python and Node packages under `target/`, PostgreSQL with apt-get. A new
 //! machine needs only Rust, Python, Node and a package manager.
 //!
-//! - `test`: everything that CI runs. `demo`: an agent on the embedded model. `bench`: the benchmarks.
+//! - `test`: everything that CI runs. `tidy`: rules that the compiler does not know. `demo`: an agent on the embedded model. `bench`: the benchmarks.
 //!   `torture`: random kills under load.
 //! - `postgres`, `python`, `mcp`, `weights`: install or start the dependencies.
 //! - `shell`: runs other programs from the repository root.
@@ -22,6 +22,7 @@ mod postgres;
 mod python;
 mod shell;
 mod test;
+mod tidy;
 mod torture;
 mod weights;
 
@@ -30,7 +31,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test           run everything that CI runs: format, lints, tests, docs, dependency rules
+  test           run everything that CI runs: format, tidy, lints, tests, docs, dependency rules
+  tidy           check file and function sizes, module layout, wording and purity of the core crates
   demo           run an agent on the embedded model with a sample ticket
   bench [NAME]   run a benchmark: extract (default), conformance, correction, overhead, grammar, embedded, queue
   torture [--kills N] [--store sqlite|postgres] [--seed S]
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
         Some("test") => test::run(),
+        Some("tidy") => tidy::run(),
         Some("demo") => demo::run(),
         Some("bench") => {
             let name = arguments.get(1).map_or("extract", String::as_str);

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
-use crate::{mcp, postgres, python, weights};
+use crate::{mcp, postgres, python, tidy, weights};
 
 /// The cargo-deny version whose format `deny.toml` has.
 const DENY_VERSION: &str = "0.20.2";
@@ -13,6 +13,8 @@ const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
 fn run_all() -> Result<()> {
     shell::run("format", &mut command("cargo", &["fmt", "--all", "--check"]))?;
+    println!("\n=== tidy");
+    tidy::run()?;
     shell::run(
         "lints",
         &mut command("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),

@@ -4,17 +4,17 @@ use serde_json::Value;
 use slipform_schema::Cache;
 use slipform_types::{
     Blueprint, Contract, ContractOptions, ContractSource, OptionsPatch, RETRIES_FOR_BLUEPRINT,
-    RETRIES_FOR_CALLER, RETRIES_MAX,
+    RETRIES_FOR_CALLER, RETRIES_MAX, env,
 };
 
 use crate::Error;
 
 /// The environment variable for the default number of retries.
-pub const MAX_RETRIES_VARIABLE: &str = "SCHEMA_ENFORCEMENT_MAX_RETRIES";
+pub const MAX_RETRIES_VARIABLE: &str = env::SCHEMA_ENFORCEMENT_MAX_RETRIES;
 
 /// The environment variable for the default of `extract_json`: whether JSON may be extracted from
 /// other text.
-pub const EXTRACT_JSON_VARIABLE: &str = "SCHEMA_ENFORCEMENT_EXTRACT_JSON";
+pub const EXTRACT_JSON_VARIABLE: &str = env::SCHEMA_ENFORCEMENT_EXTRACT_JSON;
 
 /// The members of a request that affect the contract.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_agents::{Loaded, Problem, load, load_one, shipped, shipped_names, starter};
-use slipform_types::Blueprint;
+use slipform_types::{Blueprint, closest};
 
 use crate::arguments::{Agents, AgentsCommand};
 use crate::exit::Exit;
@@ -37,14 +37,21 @@ pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
 pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
     let all = load(&project.join(FOLDER))?;
     let names: Vec<String> = all.iter().map(|loaded| loaded.name.clone()).collect();
-    match all.into_iter().find(|loaded| loaded.name == name).or_else(|| shipped(name)) {
-        Some(found) => Ok(found),
-        None if names.is_empty() => {
-            bail!(
-                "there is no agent '{name}': the folder {FOLDER}/ holds none; make one with `slipform agents init {name}`"
-            )
-        }
-        None => bail!("there is no agent '{name}'; there are: {}", names.join(", ")),
+    if let Some(found) = all.into_iter().find(|loaded| loaded.name == name).or_else(|| shipped(name)) {
+        return Ok(found);
+    }
+    let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
+    for name in shipped_names() {
+        known.push(name);
+    }
+    match closest(name, known) {
+        Some(meant) => bail!(
+            "agent `{name}` not found in {FOLDER}/; did you mean `{meant}`? `slipform agents list` shows all agents"
+        ),
+        None => bail!(
+            "agent `{name}` not found in {FOLDER}/; `slipform agents list` shows all agents, `slipform agents init {name}` \
+             creates one"
+        ),
     }
 }
 
@@ -85,23 +92,26 @@ fn warn_of_missing(project: &Path, loaded: &mut Loaded) {
 
 fn list(project: &Path, json: bool) -> Result<Exit> {
     let all = load(&project.join(FOLDER))?;
+    let is_own = |name: &str| all.iter().any(|loaded| loaded.name == name);
+    let included: Vec<Loaded> = shipped_names().filter(|name| !is_own(name)).filter_map(shipped).collect();
     if json {
-        output::data(&all.iter().map(summary).collect::<Value>())?;
-    } else if all.is_empty() {
-        output::lines([format!(
-            "there are no agents in {FOLDER}/; make one with `slipform agents init NAME`, or use one that comes with \
-             slipform: {}",
-            shipped_names().collect::<Vec<_>>().join(", ")
-        )]);
+        let own = all.iter().map(|loaded| summary(loaded, "file"));
+        output::data(
+            &own.chain(included.iter().map(|loaded| summary(loaded, "shipped"))).collect::<Value>(),
+        )?;
     } else {
-        let width = all.iter().map(|loaded| loaded.name.chars().count()).max().unwrap_or(0);
-        for loaded in &all {
-            if let Ok(checked) = &loaded.result {
-                let agent = &checked.blueprint;
-                let contract = contract(agent);
-                let line = format!("{:width$}  {contract:16}  {}", agent.name, agent.description.trim());
-                output::text(line.trim_end())?;
-            }
+        let own = all.iter().map(|loaded| (loaded, "file"));
+        let every = own.chain(included.iter().map(|loaded| (loaded, "shipped")));
+        let rows = every.filter_map(|(loaded, source)| {
+            let agent = &loaded.result.as_ref().ok()?.blueprint;
+            let description = agent.description.trim().to_owned();
+            Some(vec![agent.name.clone(), contract(agent).to_owned(), source.to_owned(), description])
+        });
+        output::table(["NAME", "RESULT", "SOURCE", "DESCRIPTION"], rows)?;
+        if all.is_empty() {
+            output::lines([format!(
+                "no agents in {FOLDER}/, only those that come with slipform; `slipform agents init NAME` creates one"
+            )]);
         }
     }
     Ok(complain(&all, false))
@@ -118,7 +128,7 @@ fn contract(agent: &Blueprint) -> &'static str {
     }
 }
 
-fn summary(loaded: &Loaded) -> Value {
+fn summary(loaded: &Loaded, source: &str) -> Value {
     let file = loaded.path.display().to_string();
     match &loaded.result {
         Ok(checked) => json!({
@@ -126,13 +136,14 @@ fn summary(loaded: &Loaded) -> Value {
             "title": checked.blueprint.title,
             "description": checked.blueprint.description,
             "type": checked.blueprint.kind,
+            "source": source,
             "file": file,
             "valid": true,
             "problems": [],
             "warnings": checked.warnings,
         }),
         Err(problems) => json!({
-            "name": loaded.name, "file": file, "valid": false, "problems": problems, "warnings": [],
+            "name": loaded.name, "source": source, "file": file, "valid": false, "problems": problems, "warnings": [],
         }),
     }
 }
@@ -198,7 +209,7 @@ fn validate(project: &Path, files: &[std::path::PathBuf], json: bool) -> Result<
     };
     all.iter_mut().for_each(|loaded| warn_of_missing(project, loaded));
     if json {
-        output::data(&all.iter().map(summary).collect::<Value>())?;
+        output::data(&all.iter().map(|loaded| summary(loaded, "file")).collect::<Value>())?;
     }
     let exit = complain(&all, true);
     if exit == Exit::Valid && !json {

@@ -12,17 +12,17 @@ use slipform_api::{
     SchemaRequest, SchemaView, SessionPage, SessionView, StatsRow,
 };
 use slipform_coordinator::{App, AppOptions, Page, Registry, RunFilter, StatsFilter};
-use slipform_types::{RunId, SessionId};
+use slipform_types::{RunId, SessionId, env};
 use tokio::time::Instant;
 
 use crate::backends::environment;
 use crate::{admin_token, output, secrets};
 
 /// The variable with a coordinator's address.
-pub(crate) const URL_VARIABLE: &str = "SLIPFORM_URL";
+pub(crate) const URL_VARIABLE: &str = env::SLIPFORM_URL;
 
 /// The variable with the token to show it.
-pub(crate) const TOKEN_VARIABLE: &str = "SLIPFORM_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = env::SLIPFORM_TOKEN;
 
 /// Where a project keeps its state.
 const STATE_FOLDER: &str = ".slipform";

@@ -19,15 +19,37 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
             Exit::Valid => 0,
             Exit::Invalid => 1,
             Exit::Usage => 2,
             Exit::Backend => 3,
             Exit::NotFound => 4,
             Exit::Interrupted => 130,
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/reference/exit-codes.md lists every code with its name.
+    #[test]
+    fn exit_codes_are_documented() {
+        let page = include_str!("../../../docs/reference/exit-codes.md");
+        let documented: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+        let all = [Exit::Valid, Exit::Invalid, Exit::Usage, Exit::Backend, Exit::NotFound, Exit::Interrupted];
+        let codes: Vec<String> = all.map(|exit| exit.code().to_string()).to_vec();
+        assert_eq!(documented, codes);
     }
 }

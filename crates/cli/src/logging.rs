@@ -1,6 +1,7 @@
 //! What a process says about its work: lines on stderr, and spans for a collector.
 
 use anyhow::{Result, bail};
+use slipform_types::env;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -11,7 +12,7 @@ use crate::output;
 use crate::secrets::RedactedStderr;
 
 /// The variable with the least that is said: `off`, `error`, `warn`, `info`, `debug` or `trace`.
-const VARIABLE: &str = "SLIPFORM_LOG";
+const VARIABLE: &str = env::SLIPFORM_LOG;
 
 /// Sends what is left when it is dropped.
 pub(crate) struct Logging {
@@ -50,6 +51,7 @@ mod spans {
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_sdk::Resource;
     use opentelemetry_sdk::trace::{SdkTracerProvider, Tracer};
+    use slipform_types::env;
     use tracing::Subscriber;
     use tracing_opentelemetry::OpenTelemetryLayer;
     use tracing_subscriber::Layer as _;
@@ -59,7 +61,7 @@ mod spans {
     use crate::backends::environment;
 
     /// The variables that name a collector, as everyone's.
-    const VARIABLES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+    const VARIABLES: [&str; 2] = [env::OTEL_EXPORTER_OTLP_ENDPOINT, env::OTEL_EXPORTER_OTLP_TRACES_ENDPOINT];
 
     /// Spans on their way to a collector.
     pub(super) struct Spans(SdkTracerProvider);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
+use slipform_types::env;
 
 use crate::exit::Exit;
 use crate::pretty::{self, Look};
@@ -43,10 +44,35 @@ fn look() -> Look {
 
 /// The same by what is known: whether stdout is a terminal, its columns (0 where nobody knows), and the environment.
 fn look_of(is_terminal: bool, columns: usize, variable: impl Fn(&str) -> Option<OsString>) -> Look {
-    let is_declined = variable("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || variable("TERM").is_some_and(|term| term == "dumb");
+    let is_declined = variable(env::NO_COLOR).is_some_and(|value| !value.is_empty())
+        || variable(env::TERM).is_some_and(|term| term == "dumb");
     let width = if columns == 0 { COLUMNS_UNKNOWN } else { columns.clamp(COLUMNS_MIN, COLUMNS_MAX) };
     Look { width, is_coloured: is_terminal && !is_declined }
+}
+
+/// Prints rows in columns on stdout, with a header where a person reads it. Scripts get the rows alone, columns separated
+/// by two spaces or more.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<()> {
+    let rows: Vec<Vec<String>> = rows.into_iter().collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let header = header.map(str::to_owned).to_vec();
+    let shown = Some(header).filter(|_| io::stdout().is_terminal());
+    let lines: Vec<&Vec<String>> = shown.iter().chain(&rows).collect();
+    let width = |column: usize| {
+        lines.iter().map(|row| row.get(column).map_or(0, |cell| cell.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in lines {
+        let cells =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{:width$}", harmless(cell), width = *width));
+        text(cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
 }
 
 /// Prints a text and a line end on stdout.

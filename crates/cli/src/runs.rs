@@ -52,20 +52,24 @@ async fn list(coordinator: &Coordinator, filter: RunFilter, limit: usize, as_jso
     if page.runs.is_empty() {
         output::lines(["there are no such runs".to_owned()]);
     }
-    for run in &page.runs {
-        output::text(&line(run))?;
-    }
+    let header = ["RUN", "SESSION", "STATUS", "CREATED", "AGENT", "ERROR"];
+    output::table(header, page.runs.iter().map(row))?;
     if page.next.is_some() {
         output::lines([format!("… and more; --limit shows them (now {limit})")]);
     }
     Ok(Exit::Valid)
 }
 
-fn line(run: &RunSummary) -> String {
+fn row(run: &RunSummary) -> Vec<String> {
     let error = run.error.as_ref().and_then(|error| error["type"].as_str());
-    let error = error.map(|kind| format!("  {kind}")).unwrap_or_default();
-    let RunSummary { run_id, session_id, status, created_at, agent_name, .. } = run;
-    format!("{run_id}  {session_id}  {:9}  {created_at}  {agent_name}{error}", status.name())
+    vec![
+        run.run_id.to_string(),
+        run.session_id.to_string(),
+        run.status.name().to_owned(),
+        run.created_at.clone(),
+        run.agent_name.clone(),
+        error.unwrap_or_default().to_owned(),
+    ]
 }
 
 async fn show(coordinator: &Coordinator, run: &RunId, as_json: bool) -> Result<Exit> {

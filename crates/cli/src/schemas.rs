@@ -54,10 +54,11 @@ async fn list(coordinator: &Coordinator, as_json: bool) -> Result<Exit> {
     if as_json {
         output::data(&serde_json::to_value(&schemas)?)?;
     } else {
-        for schema in &schemas {
-            let hash = schema.hash.as_deref().unwrap_or("cannot be used");
-            output::text(&format!("{}  {:4}  {hash}", schema.name, schema.source))?;
-        }
+        let rows = schemas.iter().map(|schema| {
+            let hash = schema.hash.as_deref().unwrap_or("cannot be used").to_owned();
+            vec![schema.name.clone(), schema.source.clone(), hash]
+        });
+        output::table(["NAME", "SOURCE", "HASH"], rows)?;
     }
     output::lines(schemas.iter().flat_map(|schema| schema.problems.iter().cloned()));
     let all_usable = schemas.iter().all(|schema| schema.problems.is_empty());

@@ -57,25 +57,21 @@ async fn list(coordinator: &Coordinator, limit: usize, as_json: bool) -> Result<
     if page.sessions.is_empty() {
         output::lines(["there are no sessions yet; `slipform run AGENT` makes one".to_owned()]);
     }
-    for session in &page.sessions {
-        output::text(&line(session))?;
-    }
+    output::table(["SESSION", "STATUS", "UPDATED", "AGENT", "PARENT"], page.sessions.iter().map(row))?;
     if page.next.is_some() {
         output::lines([format!("… and more; --limit shows them (now {limit})")]);
     }
     Ok(Exit::Valid)
 }
 
-fn line(session: &SessionView) -> String {
-    let parent =
-        session.parent_session_id.as_ref().map(|parent| format!("  for {parent}")).unwrap_or_default();
-    format!(
-        "{}  {:9}  {}  {}{parent}",
-        session.session_id,
-        session.status.name(),
-        session.updated_at,
-        session.agent_name
-    )
+fn row(session: &SessionView) -> Vec<String> {
+    vec![
+        session.session_id.to_string(),
+        session.status.name().to_owned(),
+        session.updated_at.clone(),
+        session.agent_name.clone(),
+        session.parent_session_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+    ]
 }
 
 async fn show(coordinator: &Coordinator, session: &SessionId, as_json: bool) -> Result<Exit> {
@@ -84,7 +80,7 @@ async fn show(coordinator: &Coordinator, session: &SessionId, as_json: bool) -> 
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(Exit::Valid);
     }
-    output::text(&line(&view))?;
+    output::text(row(&view).join("  ").trim_end())?;
     output::text(&format!("latest run: {}  events: {}", view.last_run_id, view.last_seq))?;
     for child in &view.children {
         output::text(&format!("child: {child}"))?;
@@ -165,9 +161,20 @@ fn event_line(text: &str) -> Result<String> {
     let glance =
         glance.iter().map(|key| &value[*key]).find(|value| !value.is_null()).cloned().unwrap_or(json!(""));
     let glance = glance.as_str().map(str::to_owned).unwrap_or_else(|| glance.to_string());
+    let glance = if glance.is_empty() { called(&value) } else { glance };
     let glance: String =
         glance.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(80).collect();
     Ok(format!("{:>4}  {}  {kind:17}  {glance}", event.seq, event.timestamp).trim_end().to_owned())
+}
+
+/// The calls of a reply that has no text, such as the result that a model submitted.
+fn called(event: &Value) -> String {
+    let calls = event["reply"]["tool_calls"].as_array().into_iter().flatten();
+    let calls = calls.map(|call| {
+        let text = |key: &str| call[key].as_str().unwrap_or_default().to_owned();
+        format!("{} {}", text("name"), text("arguments"))
+    });
+    calls.collect::<Vec<_>>().join("; ")
 }
 
 async fn resume(coordinator: &Coordinator, session: SessionId, prompt: &str) -> Result<Exit> {

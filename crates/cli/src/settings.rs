@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use slipform_model::BackendConfig;
 use slipform_runner::ProjectPolicy;
-use slipform_types::{BackendKind, Blueprint};
+use slipform_types::{BackendKind, Blueprint, env};
 
 use crate::secrets;
 
@@ -261,26 +261,26 @@ fn names_key(message: &str) -> bool {
 fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<BackendConfig>> {
     let read =
         |name: &str| environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-    let (base_url, key) = (read("OPENAI_BASE_URL"), read("OPENAI_API_KEY"));
+    let (base_url, key) = (read(env::OPENAI_BASE_URL), read(env::OPENAI_API_KEY));
     if base_url.is_some() || key.is_some() {
         let mut backend = BackendConfig::new("openai", BackendKind::OpenAi);
         let official = base_url.is_none();
-        backend.model = read("OPENAI_MODEL").or_else(|| official.then(|| OPENAI_MODEL.to_owned()));
+        backend.model = read(env::OPENAI_MODEL).or_else(|| official.then(|| OPENAI_MODEL.to_owned()));
         backend.base_url = base_url;
-        backend.api_key_env = key.map(|_| "OPENAI_API_KEY".to_owned());
+        backend.api_key_env = key.map(|_| env::OPENAI_API_KEY.to_owned());
         return Ok(Some(backend));
     }
-    let (base_url, key) = (read("ANTHROPIC_BASE_URL"), read("ANTHROPIC_API_KEY"));
+    let (base_url, key) = (read(env::ANTHROPIC_BASE_URL), read(env::ANTHROPIC_API_KEY));
     if base_url.is_some() || key.is_some() {
         let mut backend = BackendConfig::new("anthropic", BackendKind::Anthropic);
-        backend.model = read("ANTHROPIC_MODEL").or_else(|| Some(ANTHROPIC_MODEL.to_owned()));
+        backend.model = read(env::ANTHROPIC_MODEL).or_else(|| Some(ANTHROPIC_MODEL.to_owned()));
         backend.base_url = base_url;
-        backend.api_key_env = key.map(|_| "ANTHROPIC_API_KEY".to_owned());
+        backend.api_key_env = key.map(|_| env::ANTHROPIC_API_KEY.to_owned());
         return Ok(Some(backend));
     }
-    let Some(host) = read("OLLAMA_HOST") else { return Ok(None) };
+    let Some(host) = read(env::OLLAMA_HOST) else { return Ok(None) };
     let mut backend = BackendConfig::new("ollama", BackendKind::OpenAi);
-    backend.model = read("OLLAMA_MODEL");
+    backend.model = read(env::OLLAMA_MODEL);
     backend.dialect = Some("ollama".to_owned());
     backend.base_url = Some(ollama_url(&host));
     Ok(Some(backend))

@@ -75,15 +75,10 @@ async fn list(app: &App, as_json: bool) -> Result<Exit> {
     if tokens.is_empty() {
         output::lines(["there are no tokens; make one with `slipform token create NAME`".to_owned()]);
     }
-    for token in tokens {
-        output::text(&format!(
-            "{}  {:7}  {}  {}",
-            token.token_id,
-            token.scope,
-            timestamp(token.created_at),
-            token.name
-        ))?;
-    }
+    let rows = tokens
+        .into_iter()
+        .map(|token| vec![token.token_id, token.scope, timestamp(token.created_at), token.name]);
+    output::table(["TOKEN", "SCOPE", "CREATED", "NAME"], rows)?;
     Ok(Exit::Valid)
 }
 

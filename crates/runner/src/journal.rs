@@ -97,6 +97,6 @@ impl Coordinator for MemoryJournal {
         _: &'a RunContext,
         _: &'a Child,
     ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>> {
-        Box::pin(std::future::ready(Ok(Err("there is nobody here who could start an agent".to_owned()))))
+        Box::pin(std::future::ready(Ok(Err("agents cannot be started here".to_owned()))))
     }
 }

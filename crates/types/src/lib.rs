@@ -36,6 +36,7 @@ mod orchestration;
 mod outcome;
 mod project_dir;
 mod receipt;
+mod suggest;
 mod time;
 mod tool;
 mod universal;
@@ -58,6 +59,7 @@ pub use orchestration::{ALL_AGENTS, Clarity, Subtask};
 pub use outcome::{Failure, NOT_SUBMITTED, Outcome, RunError, RunErrorType, RunStatus, Salvage, Success};
 pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
+pub use suggest::closest;
 pub use time::timestamp;
 pub use tool::{BUILTIN_TOOL_PREFIXES, CHECKING_TOOL, ToolDefinition, WRITING_TOOLS};
 pub use universal::{

@@ -15,14 +15,19 @@ pub(super) fn list(client: &Client, as_json: bool) -> Result<Exit> {
         output::data(&agents.iter().map(summary).collect::<Value>())?;
         return Ok(complain(&agents));
     }
-    let width = agents.iter().map(|agent| agent.name.chars().count()).max().unwrap_or(0);
+    let mut rows = Vec::new();
     for agent in &agents {
         if let Some(blueprint) = blueprint(agent)? {
-            let (name, source, contract) = (&agent.name, &agent.source, contract(&blueprint));
-            let line = format!("{name:width$}  {contract:16}  {source:7}  {}", blueprint.description.trim());
-            output::text(line.trim_end())?;
+            let description = blueprint.description.trim().to_owned();
+            rows.push(vec![
+                agent.name.clone(),
+                contract(&blueprint).to_owned(),
+                agent.source.clone(),
+                description,
+            ]);
         }
     }
+    output::table(["NAME", "RESULT", "SOURCE", "DESCRIPTION"], rows)?;
     Ok(complain(&agents))
 }
 

@@ -23,6 +23,7 @@ mod executor;
 mod model;
 mod orchestrate;
 mod protection;
+mod reference;
 mod results;
 mod roles;
 mod run;

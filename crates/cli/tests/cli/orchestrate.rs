@@ -309,11 +309,7 @@ fn orchestrator_without_usable_agents_is_refused() {
         .file("agents/other.yaml", "name: other\ntype: orchestrator\nagents: [nobody]\n");
     let ran = project.run(&["orchestrate", "-t", "Go.", "--agent", "lead"]);
     assert_eq!(ran.status, 2);
-    assert!(
-        ran.stderr.contains("$.agents: an orchestrator needs agents to give subtasks to"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("$.agents: an orchestrator needs agents for its subtasks"), "{}", ran.stderr);
     let ran = project.run(&["orchestrate", "-t", "Go.", "--agent", "researcher"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("the agent 'researcher' leads no team"), "{}", ran.stderr);

@@ -78,16 +78,22 @@ pub(super) fn prepare(
             }
         }
     }
-    let allowed = match (context.tools.is_last(), must_call_first(context, plan)) {
-        (true, _) => AllowedActions::End,
-        (false, true) => AllowedActions::Call,
-        (false, false) => AllowedActions::Anything,
-    };
+    let allowed = allowed_actions(context, plan);
     let restricted_schema = result.and_then(|result| restricted_schema(context, plan, result));
     let shown = envelope::action_schema(callables, restricted_schema.as_ref().or(result), allowed);
     let target = Target { name: "action".to_owned(), tool: envelope.tool, shown: &shown };
     let unenforced = constrain(&mut request, &target, context.backend, plan);
     PreparedRequest { request: Arc::new(request), unenforced }
+}
+
+/// Returns which actions a reply may choose: after the last step only the end, and a call first where the agent has to
+/// look before it answers.
+fn allowed_actions(context: &RequestContext<'_>, plan: &Plan) -> AllowedActions {
+    match (context.tools.is_last(), must_call_first(context, plan)) {
+        (true, _) => AllowedActions::End,
+        (false, true) => AllowedActions::Call,
+        (false, false) => AllowedActions::Anything,
+    }
 }
 
 /// Returns the last section of the prompt: the contract if there is one, otherwise the envelope.

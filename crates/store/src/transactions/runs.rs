@@ -183,7 +183,7 @@ async fn continuations(tx: &mut Tx, run: &RunId) -> Result<Vec<RunId>, Error> {
 
 /// Whether a child with a callback has not ended, or its callback has not started a run yet.
 async fn awaits_callback(tx: &mut Tx, run: &RunId) -> Result<bool, Error> {
-    let sql = "SELECT 1 FROM runs r LEFT JOIN callbacks c ON c.child_run_id = r.run_id
+    let sql = "SELECT r.run_id FROM runs r LEFT JOIN callbacks c ON c.child_run_id = r.run_id
         WHERE r.parent_run_id = $1 AND r.mode = 'async_callback'
             AND (r.finished_at IS NULL OR c.child_run_id IS NOT NULL) LIMIT 1";
     Ok(tx.query_one(sql, &[run.as_str().into()]).await?.is_some())

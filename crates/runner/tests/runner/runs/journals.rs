@@ -59,7 +59,7 @@ async fn journal_of_actions() {
 #[tokio::test]
 async fn journal_of_a_command_executor() {
     let (folder, memory) = (Folder::with("journal-executor", &FILES), Folder::new("journal-memory"));
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/play/executor.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/executors/executor.py");
     let ladder = vec![command_rung("executor", &["python3", script, &memory.path()])];
     let (_, journal) = run(&reviewing("actions", &folder, ladder)).await;
     check(&journal.events(), expect_file!["../../journals/executor.jsonl"]);

@@ -135,7 +135,7 @@ async fn every_strategy_gives_the_same_result() {
 
 #[tokio::test]
 async fn executor_without_tool_calling_gives_the_same_result() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/play/executor.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/executors/executor.py");
     for protocol in ["tools", "actions"] {
         let folder = Folder::with(&format!("executor-{protocol}"), &FILES);
         let memory = Folder::new(&format!("memory-{protocol}"));
@@ -149,7 +149,7 @@ async fn executor_without_tool_calling_gives_the_same_result() {
 
 #[tokio::test]
 async fn executor_that_takes_over_receives_earlier_tool_results() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/play/successor.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/executors/successor.py");
     let folder = Folder::with("successor", &FILES);
     // The first backend calls one tool and fails then.
     let server = ScriptedServer::respond(|request, _| match answers(request).len() {

@@ -16,7 +16,7 @@ at = prompt.find('{"action":"TOOL_RETURN"')
 if at >= 0:
     answers.append(json.loads(decoder.raw_decode(prompt[at:])[0]["content"]))
 elif asked["mode"] == "resume":
-    # Whoever resumes it without an answer has lost one.
+    # A resumed executor must receive the answer to its last call.
     sys.exit("no answer came: " + prompt)
 with open(path, "w") as kept:
     json.dump(answers, kept)
