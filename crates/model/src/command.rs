@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use slipform_process::{Limits, Program, common_environment, last_words};
+use slipform_process::{Limits, Program, common_environment, output_tail};
 use slipform_types::{Reply, Request, Role, StopReason, Usage};
 use tokio::sync::Semaphore;
 
@@ -71,7 +71,7 @@ impl Answering {
         let said =
             self.program.run(document.as_bytes(), &self.limits).await.map_err(|error| self.unheard(error))?;
         if !said.status.success() {
-            let words = self.redacted(last_words(&said.stderr));
+            let words = self.redacted(output_tail(&said.stderr));
             let words = if words.is_empty() { words } else { format!(": {words}") };
             return Err(self.failed(&format!("failed ({}){words}", said.status)));
         }

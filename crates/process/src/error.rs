@@ -1,38 +1,40 @@
-//! What can go wrong with a program, short of its own failing.
+//! The crate's error type.
 
 use std::time::Duration;
 
-/// Why a program gave no result. A program that ended by itself did, whatever its status.
+/// The reason why a program produced no [`Output`](crate::Output).
+///
+/// A program that exits by itself always produces one, even with a failing status.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is nothing to start.
-    #[error("there is no program to start: the command is empty")]
+    /// `Program::argv` is empty.
+    #[error("the command is empty; name a program to start")]
     Empty,
-    /// It did not start.
+    /// The operating system did not start the program.
     #[error("'{program}' cannot be started: {reason}")]
     Start {
-        /// The program as it was given.
+        /// The first element of `Program::argv`, unresolved.
         program: String,
-        /// Why not, and what would do.
+        /// The cause and, where one is known, the remedy.
         reason: String,
     },
-    /// It took too long and was killed.
+    /// The program exceeded `Limits::timeout` and was killed.
     #[error("took longer than {} s", limit.as_secs_f64())]
     Timeout {
-        /// How long it might take.
+        /// The value of `Limits::timeout`.
         limit: Duration,
-        /// The end of what it had said on stderr.
+        /// The last bytes of stderr, at most `Limits::stderr_bytes_max`.
         stderr: Vec<u8>,
     },
-    /// It wrote more than it may and was killed.
+    /// The program exceeded `Limits::stdout_bytes_max` and was killed.
     #[error("wrote more than {limit} bytes")]
     TooLarge {
-        /// How much it might write.
+        /// The value of `Limits::stdout_bytes_max`, in bytes.
         limit: usize,
-        /// The end of what it had said on stderr.
+        /// The last bytes of stderr, at most `Limits::stderr_bytes_max`.
         stderr: Vec<u8>,
     },
-    /// The system does not say how it ended.
-    #[error("cannot be waited for")]
+    /// The operating system did not report the exit status, or did not provide the pipes.
+    #[error("its exit status cannot be read")]
     Wait(#[source] std::io::Error),
 }

@@ -1,13 +1,17 @@
-//! A program under control: what it is given, what it may say, and that nothing of it is left.
+//! Runs child processes with a fixed environment, bounded output and guaranteed cleanup.
 //!
-//! - [`Program`] is a program, its arguments, its folder and every variable it sees. It is never handed to a
-//!   shell, and it inherits nothing.
-//! - [`Program::run`] hands it its input and listens until it has ended, within [`Limits`].
-//! - [`Program::spawn`] leaves it [`Running`], to be talked to through [`Pipes`].
+//! A program is started without a shell and inherits no environment variables. It leads its own process
+//! group, and the whole group is killed when the program exits, fails or is dropped.
 //!
-//! Either way it has a process group of its own, which is killed as a whole however things end: by a result,
-//! by an error, or by the future or the [`Running`] being dropped.
+//! # Modules
+//! - `program`: [`Program`] names the command, working folder and environment, and starts the process.
+//! - `run`: [`Program::run`] writes stdin and collects [`Output`] until the process exits, within [`Limits`].
+//! - `running`: [`Program::spawn`] returns a [`Running`] process and its [`Pipes`], for long-lived servers.
+//! - `group`: kills a process group exactly once.
+//! - `tail`: keeps the last bytes of a stream; [`output_tail`] formats them for a message.
+//! - `error`: [`Error`].
 //!
+//! # Example
 //! ```
 //! use slipform_process::{Limits, Program};
 //!
@@ -15,15 +19,15 @@
 //! let argv = vec!["tr".to_owned(), "a-z".to_owned(), "A-Z".to_owned()];
 //! let program = Program { argv, folder: ".".into(), environment: Vec::new() };
 //! let limits = Limits { timeout: None, stdout_bytes_max: 1_000, stderr_bytes_max: 1_000 };
-//! let ended = program.run(b"green", &limits).await?;
-//! assert!(ended.status.success());
-//! assert_eq!(ended.stdout, b"GREEN");
+//! let output = program.run(b"green", &limits).await?;
+//! assert!(output.status.success());
+//! assert_eq!(output.stdout, b"GREEN");
 //! # Ok::<(), slipform_process::Error>(())
 //! # }).unwrap();
 //! ```
 //!
-//! Not in here: what a program means, and keeping secrets out of what it says (`slipform-model`,
-//! `slipform-tools`).
+//! Not in this crate: the meaning of a program's output, and the redaction of secrets in it. See
+//! `slipform-model` and `slipform-tools`.
 
 mod error;
 mod group;
@@ -34,6 +38,6 @@ mod tail;
 
 pub use error::Error;
 pub use program::{COMMON_ENVIRONMENT, Program, anchor_command, common_environment, program_positions};
-pub use run::{Ended, Limits};
+pub use run::{Limits, Output};
 pub use running::{Pipes, Running};
-pub use tail::last_words;
+pub use tail::output_tail;

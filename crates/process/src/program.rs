@@ -1,4 +1,4 @@
-//! A program, and how it is started.
+//! Describes a program and starts it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,17 @@ use tokio::process::{Child, Command};
 
 use crate::Error;
 
-/// The variables that every program needs to find other programs, its settings, its language and its scratch
-/// folder. None is given unless the caller does: see [`common_environment`].
+/// Variables that most programs need to find other programs, their settings, language and temporary folder.
+///
+/// A [`Program`] does not receive them by default. Callers add them with [`common_environment`].
 pub const COMMON_ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// Those of [`COMMON_ENVIRONMENT`] that have a value.
+/// Returns name and value of every variable in [`COMMON_ENVIRONMENT`] for which `value` returns `Some`.
 pub fn common_environment(value: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     COMMON_ENVIRONMENT.iter().filter_map(|&name| Some((name.to_owned(), value(name)?))).collect()
 }
 
-/// Programs whose first argument that is not an option is a program as well.
+/// Interpreters: their first argument that is not an option is a script file.
 const INTERPRETERS: [&str; 16] = [
     "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "node", "nodejs", "deno", "bun", "ruby", "perl",
     "php", "lua", "Rscript",
@@ -46,9 +47,10 @@ pub fn program_positions(command: &[String]) -> Vec<usize> {
     positions
 }
 
-/// A command of a project with its own programs, wherever it is run: a program or script that is named by a path
-/// relative to the project's root becomes absolute where the command is run in another folder. Another file of the same
-/// name in that folder may be anyone's.
+/// Makes relative paths of programs and scripts in `command` absolute, resolved against the project `root`.
+///
+/// A command that runs in another folder thus still executes the project's own files. A file of the same name
+/// in that folder is untrusted. Returns `command` unchanged if `root` is `None` or equal to `folder`.
 pub fn anchor_command(command: &[String], root: Option<&Path>, folder: &Path) -> Vec<String> {
     let mut anchored = command.to_vec();
     let Some(root) = root.filter(|root| *root != folder) else { return anchored };
@@ -59,19 +61,19 @@ pub fn anchor_command(command: &[String], root: Option<&Path>, folder: &Path) ->
     anchored
 }
 
-/// A program and all that it is given but its input.
+/// A command with its working folder and environment.
 #[derive(Clone)]
 pub struct Program {
-    /// The program and its arguments; no shell reads them. A name is looked for on the `PATH` of
-    /// `environment`, a relative path with a slash starts at `folder`.
+    /// The program and its arguments, passed to the system without a shell. A bare name is searched on the
+    /// `PATH` of `environment`; a relative path with a slash is resolved against `folder`.
     pub argv: Vec<String>,
-    /// The folder it works in.
+    /// The working folder. It must exist.
     pub folder: PathBuf,
-    /// All the variables it sees.
+    /// The complete environment, as name and value; nothing is inherited.
     pub environment: Vec<(String, String)>,
 }
 
-/// Variables hold keys, so that only their names are shown.
+/// Prints only the names of variables, because their values may be keys.
 impl std::fmt::Debug for Program {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<&str> = self.environment.iter().map(|(name, _)| name.as_str()).collect();
@@ -85,10 +87,10 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    /// Starts it with pipes for everything it reads and writes, at the head of a process group of its own.
+    /// Starts the program as leader of a new process group, with pipes for stdin, stdout and stderr.
     pub(crate) fn start(&self) -> Result<Child, Error> {
         let (name, arguments) = self.argv.split_first().ok_or(Error::Empty)?;
-        let program = self.resolved(name);
+        let program = self.resolve(name);
         let mut command = Command::new(&program);
         command
             .args(arguments)
@@ -100,14 +102,16 @@ impl Program {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .process_group(0);
-        command
-            .spawn()
-            .map_err(|error| Error::Start { program: name.clone(), reason: self.reason(&program, &error) })
+        command.spawn().map_err(|error| Error::Start {
+            program: name.clone(),
+            reason: self.start_error(&program, &error),
+        })
     }
 
-    /// Where the program is, for those that are given by path: what the system makes of a relative one
-    /// together with a working folder differs from system to system.
-    fn resolved(&self, name: &str) -> PathBuf {
+    /// Returns the absolute path of a program given by path, and a bare name unchanged.
+    ///
+    /// Operating systems differ in how they combine a relative program path with a working folder.
+    fn resolve(&self, name: &str) -> PathBuf {
         if !name.contains('/') {
             return PathBuf::from(name);
         }
@@ -115,9 +119,10 @@ impl Program {
         std::path::absolute(&path).unwrap_or(path)
     }
 
-    /// Why it did not start. The system says "not found" of the program, its interpreter and its folder
-    /// alike.
-    fn reason(&self, program: &Path, error: &std::io::Error) -> String {
+    /// Explains why the program did not start.
+    ///
+    /// The system reports "not found" for a missing program, a missing interpreter and a missing folder alike.
+    fn start_error(&self, program: &Path, error: &std::io::Error) -> String {
         let (folder, file) = (self.folder.display(), program.display());
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory if !self.folder.is_dir() => {
@@ -125,17 +130,16 @@ impl Program {
             }
             ErrorKind::NotFound if program.components().count() == 1 => {
                 let path = self.environment.iter().find(|(name, _)| name == "PATH");
-                let path = path.map_or("which is not given to it", |(_, path)| path.as_str());
+                let path = path.map_or("not set", |(_, path)| path.as_str());
                 format!(
-                    "there is no such program on the PATH ({path}); give its whole path, \
-                     or ./ and its name if it is in {folder}"
+                    "not found on its PATH ({path}); give its absolute path, or ./NAME if it is in {folder}"
                 )
             }
             ErrorKind::NotFound if program.is_file() => {
-                format!("{file} is there, but the interpreter that it names in its first line is not")
+                format!("{file} exists, but the interpreter named in its first line does not")
             }
-            ErrorKind::NotFound => format!("there is no file {file} (relative paths start at {folder})"),
-            ErrorKind::PermissionDenied => format!("{file} may not be executed; try chmod +x"),
+            ErrorKind::NotFound => format!("{file} does not exist (relative paths start at {folder})"),
+            ErrorKind::PermissionDenied => format!("{file} is not executable; try chmod +x"),
             _ => error.to_string(),
         }
     }
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_and_scripts_of_the_root_are_absolute_in_other_folders() {
+    fn anchor_command_in_other_folder_makes_project_files_absolute() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let check = |command: &[&str], folder: &Path| {
             let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();

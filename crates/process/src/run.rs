@@ -1,4 +1,4 @@
-//! A program from start to end.
+//! Runs a program until it exits and collects its output.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -8,135 +8,141 @@ use tokio::process::{Child, ChildStderr};
 use tokio::sync::Notify;
 
 use crate::group::Group;
-use crate::tail::{PIPES_WAIT_MAX, Tail, read_pieces, while_open};
+use crate::tail::{PIPES_WAIT_MAX, Tail, read_chunks, while_open};
 use crate::{Error, Program};
 
-/// How much one run of a program may take.
+/// Bounds of one run of a program.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// How long it may run; over it the program is killed and the run is [`Error::Timeout`].
+    /// The longest run time. Beyond it the program is killed and the run fails with [`Error::Timeout`].
     pub timeout: Option<Duration>,
-    /// How much it may write; over it the program is killed and the run is [`Error::TooLarge`].
+    /// The most bytes of stdout. Beyond it the program is killed and the run fails with [`Error::TooLarge`].
     pub stdout_bytes_max: usize,
-    /// How much of the end of its stderr is kept.
+    /// The most bytes of stderr to keep; earlier ones are dropped.
     pub stderr_bytes_max: usize,
 }
 
-/// How a program ended and what it said.
+/// Exit status and output of a program.
 #[derive(Debug)]
-pub struct Ended {
-    /// How it ended.
+pub struct Output {
+    /// The exit code or the signal that ended the program.
     pub status: ExitStatus,
-    /// All that it wrote.
+    /// The complete stdout, at most [`Limits::stdout_bytes_max`].
     pub stdout: Vec<u8>,
-    /// The end of what it complained about.
+    /// The last bytes of stderr, at most [`Limits::stderr_bytes_max`].
     pub stderr: Vec<u8>,
 }
 
 impl Program {
-    /// Starts it, hands it its input, and listens until it has ended. What it left running is then killed,
-    /// and so is all of it when the future is dropped. Needs a tokio runtime with time and I/O.
+    /// Starts the program, writes `stdin` to it and collects its output until it exits.
+    ///
+    /// Processes that the program leaves behind are killed when it exits. Dropping the future kills the whole
+    /// process group. Needs a tokio runtime with time and I/O.
     ///
     /// # Errors
-    /// When it does not start, takes too long or writes too much. A failing status is not an error here.
-    pub async fn run(&self, stdin: &[u8], limits: &Limits) -> Result<Ended, Error> {
+    /// Fails if the program does not start, takes too long or writes too much. A failing exit status is not an
+    /// error.
+    pub async fn run(&self, stdin: &[u8], limits: &Limits) -> Result<Output, Error> {
         let mut child = self.start()?;
         let group = Group::of(child.id());
-        let mut complaints = Complaints::of(&mut child, limits.stderr_bytes_max);
+        let mut stderr = StderrReader::of(&mut child, limits.stderr_bytes_max);
         let mut stdout = Vec::new();
-        let talk = talk(&mut child, &group, stdin, &mut stdout, limits.stdout_bytes_max, &mut complaints);
+        let exchange = exchange(&mut child, &group, stdin, &mut stdout, limits.stdout_bytes_max, &mut stderr);
         let outcome = match limits.timeout {
-            Some(limit) => tokio::time::timeout(limit, talk).await.unwrap_or(Err(Stopped::Timeout(limit))),
-            None => talk.await,
+            Some(limit) => {
+                tokio::time::timeout(limit, exchange).await.unwrap_or(Err(Failure::Timeout(limit)))
+            }
+            None => exchange.await,
         };
         if outcome.is_err() {
             group.kill();
-            // A leader that left its group is not in it any more; one that has ended cannot be killed.
+            // Also kills a leader that moved to another group. The call fails if it has already exited.
             let _ = child.start_kill();
-            // What it had said before is in the pipe, and explains what it did.
-            let _ = tokio::time::timeout(PIPES_WAIT_MAX, complaints.read()).await;
+            // The pipe may still hold messages that explain the failure.
+            let _ = tokio::time::timeout(PIPES_WAIT_MAX, stderr.read()).await;
         }
-        let stderr = complaints.tail.kept().to_vec();
+        let stderr = stderr.tail.kept().to_vec();
         match outcome {
-            Ok(status) => Ok(Ended { status, stdout, stderr }),
-            Err(Stopped::Timeout(limit)) => Err(Error::Timeout { limit, stderr }),
-            Err(Stopped::TooLarge(limit)) => Err(Error::TooLarge { limit, stderr }),
-            Err(Stopped::Wait(error)) => Err(Error::Wait(error)),
+            Ok(status) => Ok(Output { status, stdout, stderr }),
+            Err(Failure::Timeout(limit)) => Err(Error::Timeout { limit, stderr }),
+            Err(Failure::TooLarge(limit)) => Err(Error::TooLarge { limit, stderr }),
+            Err(Failure::Wait(error)) => Err(Error::Wait(error)),
         }
     }
 }
 
-/// What a program says on stderr, and the end of what was read of it.
-struct Complaints {
+/// Reads a program's stderr and keeps its last bytes.
+struct StderrReader {
     pipe: Option<ChildStderr>,
     tail: Tail,
 }
 
-impl Complaints {
-    fn of(child: &mut Child, bytes_max: usize) -> Complaints {
-        Complaints { pipe: child.stderr.take(), tail: Tail::new(bytes_max) }
+impl StderrReader {
+    fn of(child: &mut Child, bytes_max: usize) -> StderrReader {
+        StderrReader { pipe: child.stderr.take(), tail: Tail::new(bytes_max) }
     }
 
-    /// Reads to the end. Whoever stops on the way loses nothing and may go on later.
+    /// Reads to the end of the stream. Cancel-safe: a later call continues after the bytes already read.
     async fn read(&mut self) {
-        read_pieces(self.pipe.as_mut(), |piece| self.tail.push(piece)).await;
+        read_chunks(self.pipe.as_mut(), |chunk| self.tail.push(chunk)).await;
     }
 }
 
-/// Why a program was not heard to its end.
-enum Stopped {
+/// An [`Error`] without stderr, which [`Program::run`] adds.
+enum Failure {
     Timeout(Duration),
     TooLarge(usize),
     Wait(std::io::Error),
 }
 
-/// Hands the input over and listens until the program has ended and nobody of its group holds its pipes.
-async fn talk(
+/// Writes the input and reads the output until the program has exited and its process group has closed the
+/// pipes.
+async fn exchange(
     child: &mut Child,
     group: &Group,
     input: &[u8],
     stdout: &mut Vec<u8>,
     stdout_bytes_max: usize,
-    complaints: &mut Complaints,
-) -> Result<ExitStatus, Stopped> {
-    let (to, from) = (child.stdin.take(), child.stdout.take());
-    let ended = Notify::new();
-    let exchange = async {
+    stderr: &mut StderrReader,
+) -> Result<ExitStatus, Failure> {
+    let (stdin_pipe, stdout_pipe) = (child.stdin.take(), child.stdout.take());
+    let exited = Notify::new();
+    let transfer = async {
         let write = async {
-            if let Some(mut to) = to {
-                // A program that does not read its input closes the pipe; its answer is what counts.
-                let _ = to.write_all(input).await;
-                let _ = to.shutdown().await;
+            if let Some(mut pipe) = stdin_pipe {
+                // A program may close stdin without reading it. That is not an error.
+                let _ = pipe.write_all(input).await;
+                let _ = pipe.shutdown().await;
             }
             Ok(())
         };
-        let complain = async {
-            complaints.read().await;
+        let read_stderr = async {
+            stderr.read().await;
             Ok(())
         };
-        tokio::try_join!(write, read_whole(from, stdout, stdout_bytes_max), complain).map(|_| ())
+        tokio::try_join!(write, read_all(stdout_pipe, stdout, stdout_bytes_max), read_stderr).map(|_| ())
     };
-    let exchange = async { while_open(exchange, &ended).await.unwrap_or(Ok(())) };
-    let end = async {
-        let status = child.wait().await.map_err(Stopped::Wait);
-        // What it left running would keep the pipes open, and its answer is given.
+    let transfer = async { while_open(transfer, &exited).await.unwrap_or(Ok(())) };
+    let wait = async {
+        let status = child.wait().await.map_err(Failure::Wait);
+        // Processes left behind would keep the pipes open.
         group.kill();
-        ended.notify_one();
+        exited.notify_one();
         status
     };
-    let ((), status) = tokio::try_join!(exchange, end)?;
+    let ((), status) = tokio::try_join!(transfer, wait)?;
     Ok(status)
 }
 
-/// Reads to the end, or fails at the limit: a program that never stops writing is not waited for.
-async fn read_whole(
+/// Reads to the end of the stream, or fails as soon as it exceeds `limit` bytes.
+async fn read_all(
     stream: Option<impl AsyncRead + Unpin>,
     bytes: &mut Vec<u8>,
     limit: usize,
-) -> Result<(), Stopped> {
+) -> Result<(), Failure> {
     if let Some(stream) = stream {
-        // A pipe that breaks has ended; whether the answer is whole is for its reader to say.
+        // A read error ends the stream. The caller decides whether the output is complete.
         let _ = stream.take(limit as u64 + 1).read_to_end(bytes).await;
     }
-    if bytes.len() > limit { Err(Stopped::TooLarge(limit)) } else { Ok(()) }
+    if bytes.len() > limit { Err(Failure::TooLarge(limit)) } else { Ok(()) }
 }

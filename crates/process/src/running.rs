@@ -1,4 +1,4 @@
-//! A program that stays, and is talked to.
+//! Runs a program in the background, for example a server on stdin and stdout.
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,75 +8,80 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::group::Group;
-use crate::tail::{Tail, read_pieces, while_open};
+use crate::tail::{Tail, read_chunks, while_open};
 use crate::{Error, Program};
 
-/// How much of the end of stderr is kept of a program that stays. It may complain for days.
+/// The most bytes of stderr to keep. A server may write to stderr for days.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
-/// A program that runs. Dropping it kills the program and all that it started.
+/// A running program. Dropping it kills the program's process group.
 #[derive(Debug)]
 pub struct Running {
     group: Arc<Group>,
     stderr: Arc<Mutex<Tail>>,
-    ended: watch::Receiver<Option<ExitStatus>>,
+    /// `None` until the program exits. The sender is dropped without a value if the status is unknown.
+    status: watch::Receiver<Option<ExitStatus>>,
     watcher: JoinHandle<()>,
 }
 
-/// Both ends of the talk with a running program.
+/// The pipes to and from a running program.
 #[derive(Debug)]
 pub struct Pipes {
-    /// What it reads.
+    /// The program's standard input. Dropping it signals end of file.
     pub stdin: ChildStdin,
-    /// What it writes. It stops when nobody reads, and how much is read is the reader's to bound.
+    /// The program's standard output. The program blocks when the pipe is full; the caller limits the size.
     pub stdout: ChildStdout,
 }
 
 impl Program {
-    /// Starts it and leaves it running. Needs a tokio runtime with I/O, in which its stderr is read.
+    /// Starts the program and returns while it runs.
+    ///
+    /// Needs a tokio runtime with I/O: a background task reads stderr and waits for the exit.
     ///
     /// # Errors
-    /// When it does not start.
+    /// Fails if the program does not start.
     pub fn spawn(&self) -> Result<(Running, Pipes), Error> {
         let mut child = self.start()?;
         let group = Arc::new(Group::of(child.id()));
-        let no_pipe = || Error::Wait(std::io::Error::other("it has no pipes"));
+        let no_pipe = || Error::Wait(std::io::Error::other("no pipes to the program"));
         let stdin = child.stdin.take().ok_or_else(no_pipe)?;
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
-        let complaints = child.stderr.take();
+        let stderr_pipe = child.stderr.take();
         let stderr = Arc::new(Mutex::new(Tail::new(STDERR_BYTES_MAX)));
-        let (say_ended, ended) = watch::channel(None);
-        let (kept, whole) = (stderr.clone(), group.clone());
+        let (status_sender, status) = watch::channel(None);
+        let (tail, watched_group) = (stderr.clone(), group.clone());
         let watcher = tokio::spawn(async move {
             let exited = Notify::new();
-            let keep = |piece: &[u8]| kept.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
-            let end = async {
+            let keep = |chunk: &[u8]| tail.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+            let wait = async {
                 let status = child.wait().await;
-                whole.kill();
+                watched_group.kill();
                 exited.notify_one();
                 status
             };
-            let (_, status) = tokio::join!(while_open(read_pieces(complaints, keep), &exited), end);
-            // Without a status nothing is said, and dropping the sender says that nothing will be.
-            say_ended.send_replace(status.ok());
+            let (_, status) = tokio::join!(while_open(read_chunks(stderr_pipe, keep), &exited), wait);
+            // If the status is unknown, `None` is sent and the dropped sender ends `ended`.
+            status_sender.send_replace(status.ok());
         });
-        Ok((Running { group, stderr, ended, watcher }, Pipes { stdin, stdout }))
+        Ok((Running { group, stderr, status, watcher }, Pipes { stdin, stdout }))
     }
 }
 
 impl Running {
-    /// Waits until it has ended and all its complaints are read; `None` when nobody knows how it ended.
+    /// Waits until the program has exited and its stderr is read to the end.
+    ///
+    /// Returns `None` if the operating system did not report an exit status.
     pub async fn ended(&self) -> Option<ExitStatus> {
-        let mut ended = self.ended.clone();
-        ended.wait_for(Option::is_some).await.ok().and_then(|status| *status)
+        let mut status = self.status.clone();
+        status.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 
-    /// The end of what it has said on stderr so far.
+    /// Returns the last bytes that the program has written to stderr so far, at most 8 KiB.
     pub fn stderr(&self) -> Vec<u8> {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).kept().to_vec()
     }
 
-    /// Kills it and all that it started.
+    /// Kills the program and every process in its group.
     pub fn kill(&self) {
         self.group.kill();
     }

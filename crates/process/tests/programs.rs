@@ -1,4 +1,4 @@
-//! What programs are given, what becomes of what they say, and that nothing of them is left.
+//! Programs receive exactly the given input and environment, return their output, and leave no process behind.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use slipform_process::{COMMON_ENVIRONMENT, Ended, Error, Limits, Program, common_environment};
+use slipform_process::{COMMON_ENVIRONMENT, Error, Limits, Output, Program, common_environment};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 
-/// How long to wait for what takes milliseconds; beyond it the test has failed.
+/// The longest wait for an event that normally takes milliseconds. Beyond it the test fails.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 const LIMITS: Limits = Limits { timeout: Some(WAIT_MAX), stdout_bytes_max: 100_000, stderr_bytes_max: 1_000 };
@@ -27,13 +27,13 @@ fn shell(script: &str) -> Program {
     program(&["sh", "-c", script], Path::new("."))
 }
 
-fn shown(outcome: &Result<Ended, Error>) -> String {
+fn shown(outcome: &Result<Output, Error>) -> String {
     match outcome {
-        Ok(ended) => format!(
+        Ok(output) => format!(
             "{}; stdout {:?}; stderr {:?}",
-            ended.status,
-            String::from_utf8_lossy(&ended.stdout),
-            String::from_utf8_lossy(&ended.stderr)
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
         ),
         Err(Error::Timeout { stderr, .. } | Error::TooLarge { stderr, .. }) => {
             format!("{}; stderr {:?}", outcome.as_ref().unwrap_err(), String::from_utf8_lossy(stderr))
@@ -46,7 +46,7 @@ async fn check(script: &str, expect: Expect) {
     expect.assert_eq(&shown(&shell(script).run(b"input", &LIMITS).await));
 }
 
-/// A fresh folder of the build's own.
+/// Creates an empty folder below the build's temporary folder.
 fn folder(name: &str) -> PathBuf {
     let folder =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("process-{name}-{}", std::process::id()));
@@ -56,7 +56,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_program_ends_with_what_it_said() {
+async fn run_returns_status_stdout_and_stderr() {
     check("cat; echo oh >&2", expect![[r#"exit status: 0; stdout "input"; stderr "oh\n""#]]).await;
     check("echo half; exit 3", expect![[r#"exit status: 3; stdout "half\n"; stderr """#]]).await;
     check("kill -9 $$", expect![[r#"signal: 9 (SIGKILL); stdout ""; stderr """#]]).await;
@@ -64,19 +64,19 @@ async fn a_program_ends_with_what_it_said() {
 }
 
 #[tokio::test]
-async fn a_program_that_writes_too_much_is_stopped_and_what_it_complained_of_is_kept() {
+async fn program_that_exceeds_stdout_limit_is_killed_and_its_stderr_returned() {
     check("echo why >&2; exec yes", expect![[r#"wrote more than 100000 bytes; stderr "why\n""#]]).await;
 }
 
 #[tokio::test]
-async fn only_the_end_of_its_complaints_is_kept() {
-    let ended = shell("yes noise | head -c 96000 >&2; echo end >&2").run(b"", &LIMITS).await.unwrap();
-    assert_eq!(ended.stderr.len(), 1_000);
-    assert!(ended.stderr.ends_with(b"noise\nend\n"));
+async fn stderr_beyond_its_limit_keeps_only_the_end() {
+    let output = shell("yes noise | head -c 96000 >&2; echo end >&2").run(b"", &LIMITS).await.unwrap();
+    assert_eq!(output.stderr.len(), 1_000);
+    assert!(output.stderr.ends_with(b"noise\nend\n"));
 }
 
 #[tokio::test]
-async fn arguments_are_not_read_by_a_shell_and_nothing_is_inherited() {
+async fn arguments_bypass_the_shell_and_environment_is_not_inherited() {
     let mut echo = program(&["printf", "%s|", "$HOME", "a b; echo c"], Path::new("."));
     assert_eq!(echo.run(b"", &LIMITS).await.unwrap().stdout, b"$HOME|a b; echo c|");
     echo.argv = vec!["env".to_owned()];
@@ -89,15 +89,15 @@ async fn arguments_are_not_read_by_a_shell_and_nothing_is_inherited() {
 }
 
 #[test]
-fn common_variables_are_those_that_have_a_value() {
+fn common_environment_skips_unset_variables() {
     assert_eq!(COMMON_ENVIRONMENT, ["PATH", "HOME", "LANG", "TMPDIR"]);
-    let given = common_environment(&|name| (name != "TMPDIR").then(|| name.to_lowercase()));
-    let given: Vec<_> = given.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    assert_eq!(given, [("PATH", "path"), ("HOME", "home"), ("LANG", "lang")]);
+    let variables = common_environment(&|name| (name != "TMPDIR").then(|| name.to_lowercase()));
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(variables, [("PATH", "path"), ("HOME", "home"), ("LANG", "lang")]);
 }
 
 #[tokio::test]
-async fn relative_paths_start_at_the_folder() {
+async fn relative_program_path_is_resolved_against_the_folder() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder("relative");
     std::fs::create_dir(folder.join("bin")).unwrap();
@@ -106,38 +106,38 @@ async fn relative_paths_start_at_the_folder() {
         std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     for name in ["./scan", "bin/scan"] {
-        let ended = program(&[name, "-c", "pwd"], &folder).run(b"", &LIMITS).await.unwrap();
-        assert_eq!(String::from_utf8(ended.stdout).unwrap().trim(), folder.to_string_lossy(), "{name}");
+        let output = program(&[name, "-c", "pwd"], &folder).run(b"", &LIMITS).await.unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), folder.to_string_lossy(), "{name}");
     }
 }
 
 #[tokio::test]
-async fn what_does_not_start_says_why() {
+async fn start_error_names_the_cause() {
     let folder = folder("missing");
     std::fs::write(folder.join("plain"), "").unwrap();
     let check = async |argv: &[&str], folder: &Path, expect: Expect| {
         let mut program = program(argv, folder);
         program.environment = vec![("PATH".to_owned(), "/nowhere".to_owned())];
-        let words = shown(&program.run(b"", &LIMITS).await);
-        expect.assert_eq(&words.replace(&*folder.to_string_lossy(), "FOLDER"));
+        let message = shown(&program.run(b"", &LIMITS).await);
+        expect.assert_eq(&message.replace(&*folder.to_string_lossy(), "FOLDER"));
     };
-    check(&[], &folder, expect!["there is no program to start: the command is empty"]).await;
+    check(&[], &folder, expect!["the command is empty; name a program to start"]).await;
     check(
         &["scan"],
         &folder,
-        expect!["'scan' cannot be started: there is no such program on the PATH (/nowhere); give its whole path, or ./ and its name if it is in FOLDER"],
+        expect!["'scan' cannot be started: not found on its PATH (/nowhere); give its absolute path, or ./NAME if it is in FOLDER"],
     )
     .await;
     check(
         &["./scan"],
         &folder,
-        expect!["'./scan' cannot be started: there is no file FOLDER/scan (relative paths start at FOLDER)"],
+        expect!["'./scan' cannot be started: FOLDER/scan does not exist (relative paths start at FOLDER)"],
     )
     .await;
     check(
         &["./plain"],
         &folder,
-        expect!["'./plain' cannot be started: FOLDER/plain may not be executed; try chmod +x"],
+        expect!["'./plain' cannot be started: FOLDER/plain is not executable; try chmod +x"],
     )
     .await;
     check(
@@ -148,60 +148,62 @@ async fn what_does_not_start_says_why() {
     .await;
 }
 
-/// A grandchild opens a named pipe and keeps it open for as long as it lives: the pipe's other end hears when
-/// it has begun, and hears the end of the file when it is gone.
+/// A grandchild process whose lifetime the test observes through a named pipe.
+///
+/// The grandchild keeps the pipe open while it lives: the test reads a line when it starts and end of file
+/// when it exits.
 struct Grandchild {
     script: String,
-    begun: oneshot::Receiver<()>,
-    gone: oneshot::Receiver<()>,
+    started: oneshot::Receiver<()>,
+    exited: oneshot::Receiver<()>,
 }
 
 impl Grandchild {
     fn new(name: &str) -> Grandchild {
         let path = folder(name).join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let script = format!("sh -c 'exec 9> {}; echo begun >&9; sleep 600; true' &", path.display());
-        let (say_begun, begun) = oneshot::channel();
-        let (say_gone, gone) = oneshot::channel();
+        let script = format!("sh -c 'exec 9> {}; echo started >&9; sleep 600; true' &", path.display());
+        let (started_sender, started) = oneshot::channel();
+        let (exited_sender, exited) = oneshot::channel();
         std::thread::spawn(move || {
             let mut pipe = BufReader::new(std::fs::File::open(path).unwrap());
             pipe.read_line(&mut String::new()).unwrap();
-            // The test may have failed already, and then nobody listens.
-            let _ = say_begun.send(());
+            // Sending fails if the test has already ended.
+            let _ = started_sender.send(());
             pipe.read_to_end(&mut Vec::new()).unwrap();
-            let _ = say_gone.send(());
+            let _ = exited_sender.send(());
         });
-        Grandchild { script, begun, gone }
+        Grandchild { script, started, exited }
     }
 }
 
-async fn soon(event: &mut oneshot::Receiver<()>) {
+async fn wait_for(event: &mut oneshot::Receiver<()>) {
     tokio::time::timeout(WAIT_MAX, event).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_whole_group() {
+async fn timeout_kills_the_process_group() {
     let mut grandchild = Grandchild::new("timeout");
     let limits = Limits { timeout: Some(Duration::from_secs(2)), ..LIMITS };
     let outcome = shell(&format!("echo slow >&2; {} wait", grandchild.script)).run(b"", &limits).await;
     expect![[r#"took longer than 2 s; stderr "slow\n""#]].assert_eq(&shown(&outcome));
-    soon(&mut grandchild.begun).await;
-    soon(&mut grandchild.gone).await;
+    wait_for(&mut grandchild.started).await;
+    wait_for(&mut grandchild.exited).await;
 }
 
 #[tokio::test]
-async fn a_run_given_up_ends_the_whole_group() {
-    let mut grandchild = Grandchild::new("given-up");
+async fn dropped_run_kills_the_process_group() {
+    let mut grandchild = Grandchild::new("dropped");
     let shell = shell(&format!("{} wait", grandchild.script));
     tokio::select! {
         outcome = shell.run(b"", &LIMITS) => panic!("{outcome:?}"),
-        () = soon(&mut grandchild.begun) => {}
+        () = wait_for(&mut grandchild.started) => {}
     }
-    soon(&mut grandchild.gone).await;
+    wait_for(&mut grandchild.exited).await;
 }
 
 #[tokio::test]
-async fn a_running_program_is_talked_to_and_ends_when_dropped() {
+async fn dropped_running_program_kills_the_process_group() {
     let mut grandchild = Grandchild::new("running");
     let script = format!("{} read line; echo got $line >&2; echo green; wait", grandchild.script);
     let (running, mut pipes) = shell(&script).spawn().unwrap();
@@ -209,20 +211,20 @@ async fn a_running_program_is_talked_to_and_ends_when_dropped() {
     let mut line = String::new();
     tokio::io::BufReader::new(&mut pipes.stdout).read_line(&mut line).await.unwrap();
     assert_eq!(line, "green\n");
-    soon(&mut grandchild.begun).await;
+    wait_for(&mut grandchild.started).await;
     drop(running);
-    soon(&mut grandchild.gone).await;
+    wait_for(&mut grandchild.exited).await;
 }
 
 #[tokio::test]
-async fn a_running_program_that_ends_says_how_and_leaves_nothing() {
+async fn running_program_that_exits_reports_status_and_kills_the_process_group() {
     let mut grandchild = Grandchild::new("ended");
     let script = format!("{} read line; echo $line >&2; exit 3", grandchild.script);
     let (running, mut pipes) = shell(&script).spawn().unwrap();
-    soon(&mut grandchild.begun).await;
+    wait_for(&mut grandchild.started).await;
     pipes.stdin.write_all(b"broken\n").await.unwrap();
     let status = tokio::time::timeout(WAIT_MAX, running.ended()).await.unwrap().unwrap();
     assert_eq!(status.code(), Some(3));
     assert_eq!(running.stderr(), b"broken\n");
-    soon(&mut grandchild.gone).await;
+    wait_for(&mut grandchild.exited).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_engine::{Execution, ToolRun};
-use slipform_process::{Ended, Limits, Program, anchor_command, last_words};
+use slipform_process::{Limits, Output, Program, anchor_command, output_tail};
 use slipform_tools::{Project, Toolbox};
 use slipform_types::{BUILTIN_TOOL_PREFIXES, EventBody, WRITING_TOOLS};
 use tokio::task::{Id, JoinSet};
@@ -208,14 +208,14 @@ async fn call_tool(toolbox: Toolbox, call: ToolRun, span: Span) -> Result<Value,
 }
 
 /// Returns a program's output for the journal, and an error if it is not a result.
-fn program_result(name: &str, ended: Result<Ended, slipform_process::Error>) -> (Value, Option<String>) {
+fn program_result(name: &str, ended: Result<Output, slipform_process::Error>) -> (Value, Option<String>) {
     let suffix = |stderr: &str| if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
     let ended = match ended {
         Ok(ended) => ended,
         Err(error) => {
             let (stderr, timed_out) = match &error {
-                slipform_process::Error::Timeout { stderr, .. } => (last_words(stderr), true),
-                slipform_process::Error::TooLarge { stderr, .. } => (last_words(stderr), false),
+                slipform_process::Error::Timeout { stderr, .. } => (output_tail(stderr), true),
+                slipform_process::Error::TooLarge { stderr, .. } => (output_tail(stderr), false),
                 _ => (String::new(), false),
             };
             let message = match &error {
@@ -225,7 +225,7 @@ fn program_result(name: &str, ended: Result<Ended, slipform_process::Error>) -> 
             return (json!({"timed_out": timed_out, "stderr": stderr}), Some(message));
         }
     };
-    let stderr = last_words(&ended.stderr);
+    let stderr = output_tail(&ended.stderr);
     let stdout = String::from_utf8(ended.stdout);
     let error = match (&stdout, ended.status.success()) {
         (_, false) => Some(format!("the program '{name}' failed ({}){}", ended.status, suffix(&stderr))),

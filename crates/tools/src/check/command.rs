@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use slipform_process::{Error, Limits, Program, anchor_command, last_words};
+use slipform_process::{Error, Limits, Program, anchor_command, output_tail};
 
 use super::Finding;
 use crate::mcp::ToolContext;
@@ -72,8 +72,8 @@ impl Commands {
         };
         match program.run(b"", &limits).await {
             Ok(ended) => {
-                let complaints = last_words(&ended.stderr);
-                let words = if complaints.is_empty() { last_words(&ended.stdout) } else { complaints };
+                let complaints = output_tail(&ended.stderr);
+                let words = if complaints.is_empty() { output_tail(&ended.stdout) } else { complaints };
                 (Some(ended.status.success()), format!("'{shown}' ended with {}: {words}", ended.status))
             }
             Err(error @ Error::Start { .. }) => (None, format!("not decided: {error}")),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
-use slipform_process::{COMMON_ENVIRONMENT, Running, last_words};
+use slipform_process::{COMMON_ENVIRONMENT, Running, output_tail};
 use slipform_types::REDACTED;
 
 use super::diagnostics::Diagnostics;
@@ -105,7 +105,7 @@ impl ServerHandle {
     }
 
     fn stderr_note(&self) -> String {
-        let words = self.program.as_ref().map(|program| last_words(&program.stderr())).unwrap_or_default();
+        let words = self.program.as_ref().map(|program| output_tail(&program.stderr())).unwrap_or_default();
         if words.is_empty() { words } else { format!(": {words}") }
     }
 

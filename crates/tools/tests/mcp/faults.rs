@@ -54,9 +54,9 @@ async fn silent_program_times_out() {
 async fn missing_program_is_refused() {
     let error = open(&command(&["./no-such-server"]), &tool_context()).await.unwrap_err();
     let words = failure(&error).replace(&*servers().to_string_lossy(), "FOLDER");
-    expect!["Server: the MCP server 'demo' is a program that does not start: './no-such-server' cannot be started: there is no file FOLDER/no-such-server (relative paths start at FOLDER)"].assert_eq(&words);
+    expect!["Server: the MCP server 'demo' is a program that does not start: './no-such-server' cannot be started: FOLDER/no-such-server does not exist (relative paths start at FOLDER)"].assert_eq(&words);
     let error = open(&command(&[]), &tool_context()).await.unwrap_err();
-    expect!["Server: the MCP server 'demo' is a program that does not start: there is no program to start: the command is empty"].assert_eq(&failure(&error));
+    expect!["Server: the MCP server 'demo' is a program that does not start: the command is empty; name a program to start"].assert_eq(&failure(&error));
 }
 
 #[tokio::test]

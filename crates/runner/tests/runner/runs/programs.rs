@@ -174,9 +174,9 @@ async fn program_that_does_not_start_is_reported() {
         let failure = failure(&program(&folder, &[command], json!({}), json!({}))).await;
         expected.assert_eq(&describe(&failure, &folder));
     };
-    check("./absent", expect!["tool_failed: the program './absent' cannot be started: there is no file FOLDER/absent (relative paths start at FOLDER)"]).await;
-    check("no-such-program-anywhere", expect!["tool_failed: the program 'no-such-program-anywhere' cannot be started: there is no such program on the PATH (which is not given to it); give its whole path, or ./ and its name if it is in FOLDER"]).await;
-    check("./plain.sh", expect!["tool_failed: the program './plain.sh' cannot be started: FOLDER/plain.sh may not be executed; try chmod +x"]).await;
+    check("./absent", expect!["tool_failed: the program './absent' cannot be started: FOLDER/absent does not exist (relative paths start at FOLDER)"]).await;
+    check("no-such-program-anywhere", expect!["tool_failed: the program 'no-such-program-anywhere' cannot be started: not found on its PATH (not set); give its absolute path, or ./NAME if it is in FOLDER"]).await;
+    check("./plain.sh", expect!["tool_failed: the program './plain.sh' cannot be started: FOLDER/plain.sh is not executable; try chmod +x"]).await;
 }
 
 #[tokio::test]
