@@ -1,4 +1,4 @@
-//! Anthropic's messages API.
+//! Backend for Anthropic's messages API.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
@@ -13,16 +13,16 @@ use crate::secret::Secret;
 use crate::sse::Event;
 use crate::{Backend, Call, CallFuture};
 
-/// The version of the protocol that is spoken.
+/// Sent as the `anthropic-version` header.
 const VERSION: &str = "2023-06-01";
 
-/// The protocol requires a bound; this one is used where neither request nor settings give one.
+/// The default of `max_tokens`, which the protocol requires. Used if neither request nor settings have one.
 const MAX_TOKENS_DEFAULT: u32 = 4096;
 
-/// What stands for a turn in which the model said nothing.
+/// Replaces the text of an empty assistant turn, because the protocol rejects empty texts.
 const EMPTY_TURN: &str = "(nothing)";
 
-/// A messages server.
+/// A server that implements the messages API.
 #[derive(Debug)]
 pub(crate) struct Anthropic {
     http: Http,
@@ -40,7 +40,7 @@ impl Anthropic {
         headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
         if let Some(key) = secret.expose() {
             let mut value = HeaderValue::from_str(key).map_err(|_| {
-                Error::Settings("the key holds characters that no header may carry".to_owned())
+                Error::Settings("the key contains characters that HTTP headers do not allow".to_owned())
             })?;
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static("x-api-key"), value);
@@ -121,7 +121,7 @@ fn messages(request: &Request) -> Value {
                 let block = json!({
                     "type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content,
                 });
-                // The protocol wants the results of calls made together in one message.
+                // The protocol requires the results of parallel calls in one message.
                 let blocks = list.last_mut().and_then(|last| last["content"].as_array_mut());
                 match blocks.filter(|blocks| blocks[0]["type"] == "tool_result") {
                     Some(blocks) => blocks.push(block),
@@ -138,40 +138,41 @@ fn assistant_blocks(message: &slipform_types::Message) -> Vec<Value> {
     if !message.content.is_empty() {
         blocks.push(json!({"type": "text", "text": message.content}));
     } else if message.tool_calls.is_empty() {
-        // The protocol refuses empty texts, and a turn left out would break the alternation.
+        // Omitting the turn would break the required alternation of roles.
         blocks.push(json!({"type": "text", "text": EMPTY_TURN}));
     }
     for call in &message.tool_calls {
-        let input = arguments(call).unwrap_or_else(|instead| instead);
+        let input = arguments(call).unwrap_or_else(|substitute| substitute);
         blocks.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}));
     }
     blocks
 }
 
-/// A reply being put together.
+/// Assembles a [`Reply`] from stream events or a complete body.
 #[derive(Debug, Default)]
 struct Assembly {
     reply: Reply,
-    /// For each content block of the stream, the tool call it belongs to.
+    /// For each content block, the index of its tool call in `reply`; `None` for other blocks.
     blocks: Vec<Option<usize>>,
-    stop: Option<String>,
-    stopped: bool,
-    pieces: u64,
+    stop_reason: Option<String>,
+    /// Set by `message_stop`, or by a complete body.
+    is_stopped: bool,
+    deltas: u64,
 }
 
 impl Assembly {
-    fn take(&mut self, body: &Value) -> Result<(), Error> {
+    fn apply(&mut self, body: &Value) -> Result<(), Error> {
         match body["type"].as_str().unwrap_or_default() {
             "message_start" => self.start(&body["message"]),
-            "content_block_start" => self.block(&body["content_block"])?,
-            "content_block_delta" => self.delta(body),
+            "content_block_start" => self.add_block(&body["content_block"])?,
+            "content_block_delta" => self.add_delta(body),
             "message_delta" => {
-                self.usage(&body["usage"]);
-                self.stopped_because(&body["delta"]);
+                self.set_usage(&body["usage"]);
+                self.set_stop_reason(&body["delta"]);
             }
-            "message_stop" => self.stopped = true,
+            "message_stop" => self.is_stopped = true,
             "error" => return Err(error_event(body)),
-            // Pings, and whatever is added later.
+            // Pings and event types of later protocol versions.
             _ => {}
         }
         Ok(())
@@ -179,10 +180,10 @@ impl Assembly {
 
     fn start(&mut self, message: &Value) {
         self.reply.model = message["model"].as_str().unwrap_or_default().to_owned();
-        self.usage(&message["usage"]);
+        self.set_usage(&message["usage"]);
     }
 
-    fn usage(&mut self, usage: &Value) {
+    fn set_usage(&mut self, usage: &Value) {
         let count = |name: &str| usage[name].as_u64();
         let cached =
             count("cache_read_input_tokens").unwrap_or(0) + count("cache_creation_input_tokens").unwrap_or(0);
@@ -194,13 +195,13 @@ impl Assembly {
         }
     }
 
-    fn stopped_because(&mut self, holder: &Value) {
-        if let Some(reason) = holder["stop_reason"].as_str() {
-            self.stop = Some(reason.to_owned());
+    fn set_stop_reason(&mut self, object: &Value) {
+        if let Some(reason) = object["stop_reason"].as_str() {
+            self.stop_reason = Some(reason.to_owned());
         }
     }
 
-    fn block(&mut self, block: &Value) -> Result<(), Error> {
+    fn add_block(&mut self, block: &Value) -> Result<(), Error> {
         if self.blocks.len() >= TOOL_CALLS_MAX * 2 {
             return Err(Error::Incomplete { reason: "the reply has too many content blocks".to_owned() });
         }
@@ -211,15 +212,15 @@ impl Assembly {
             "thinking" => self.reply.reasoning.push_str(text("thinking")),
             "tool_use" => {
                 call = Some(self.reply.tool_calls.len());
-                // A stream opens with an empty object, and some servers pass the model's text on as it is.
+                // In a stream the input starts as an empty object. Some servers send the model's text as a string.
                 let arguments = match &block["input"] {
                     Value::Null => String::new(),
                     Value::Object(input) if input.is_empty() => String::new(),
                     Value::String(input) => input.clone(),
                     input => input.to_string(),
                 };
-                let made = ToolCall { id: text("id").to_owned(), name: text("name").to_owned(), arguments };
-                self.reply.tool_calls.push(made);
+                let (id, name) = (text("id").to_owned(), text("name").to_owned());
+                self.reply.tool_calls.push(ToolCall { id, name, arguments });
             }
             _ => {}
         }
@@ -227,8 +228,8 @@ impl Assembly {
         Ok(())
     }
 
-    fn delta(&mut self, body: &Value) {
-        self.pieces += 1;
+    fn add_delta(&mut self, body: &Value) {
+        self.deltas += 1;
         let delta = &body["delta"];
         let text = |name: &str| delta[name].as_str().unwrap_or_default();
         match text("type") {
@@ -246,7 +247,7 @@ impl Assembly {
     }
 }
 
-/// An error in the middle of a stream; an overloaded server says so there.
+/// Converts an `error` event, which a server may send in the middle of a stream.
 fn error_event(body: &Value) -> Error {
     let message = server_message(body.to_string().as_bytes());
     match body["error"]["type"].as_str() {
@@ -258,10 +259,10 @@ fn error_event(body: &Value) -> Error {
     }
 }
 
-/// A part of a reply, which is an object.
-fn parsed(data: &[u8]) -> Result<Value, Error> {
+/// Parses one event or a complete body; both are JSON objects.
+fn parse_object(data: &[u8]) -> Result<Value, Error> {
     serde_json::from_slice::<Map<String, Value>>(data).map(Value::Object).map_err(|error| {
-        let reason = format!("a part of the reply is not the JSON the protocol wants ({error})");
+        let reason = format!("a part of the reply is not the expected JSON ({error})");
         Error::Incomplete { reason }
     })
 }
@@ -269,36 +270,36 @@ fn parsed(data: &[u8]) -> Result<Value, Error> {
 impl Assemble for Assembly {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Error> {
         let data = event.data.trim_ascii();
-        // Gateways in front of other models end and keep alive their streams as chat completions do.
+        // Gateways to other models use the keep-alives and the end marker of chat completions.
         if data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
-        let mut body = parsed(data)?;
+        let mut body = parse_object(data)?;
         if body["type"].is_null() {
             body["type"] = json!(event.name);
         }
-        self.take(&body)
+        self.apply(&body)
     }
 
-    fn whole(&mut self, body: &[u8]) -> Result<(), Error> {
-        let body = parsed(body)?;
+    fn full_body(&mut self, body: &[u8]) -> Result<(), Error> {
+        let body = parse_object(body)?;
         if body["type"] == "error" {
             return Err(error_event(&body));
         }
         let Some(blocks) = body["content"].as_array() else {
-            return Err(Error::Incomplete { reason: "the reply holds no content".to_owned() });
+            return Err(Error::Incomplete { reason: "it has no `content`".to_owned() });
         };
         self.start(&body);
         for block in blocks {
-            self.block(block)?;
+            self.add_block(block)?;
         }
-        self.stopped_because(&body);
-        self.stopped = true;
+        self.set_stop_reason(&body);
+        self.is_stopped = true;
         Ok(())
     }
 
     fn tokens(&self) -> u64 {
-        self.pieces
+        self.deltas
     }
 
     fn reply(&self) -> &Reply {
@@ -306,26 +307,26 @@ impl Assemble for Assembly {
     }
 
     fn is_complete(&self) -> bool {
-        self.stop.is_some()
+        self.stop_reason.is_some()
     }
 
     fn is_done(&self) -> bool {
-        self.stopped
+        self.is_stopped
     }
 
     fn finish(mut self) -> Result<Reply, Error> {
-        if self.stop.is_none() && !self.stopped {
+        if self.stop_reason.is_none() && !self.is_stopped {
             return Err(Error::Incomplete {
                 reason: "the stream ended without a stop_reason and without message_stop".to_owned(),
             });
         }
-        // A tool without arguments is an empty object.
+        // A call without arguments is reported as an empty object.
         for call in &mut self.reply.tool_calls {
             if call.arguments.is_empty() {
                 call.arguments.push_str("{}");
             }
         }
-        self.reply.stop = match self.stop.as_deref() {
+        self.reply.stop = match self.stop_reason.as_deref() {
             Some("max_tokens" | "model_context_window_exceeded" | "pause_turn") => StopReason::Length,
             Some("refusal") => StopReason::Refused { message: self.reply.text.clone() },
             _ if !self.reply.tool_calls.is_empty() => StopReason::ToolCalls,

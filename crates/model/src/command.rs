@@ -1,4 +1,4 @@
-//! Any program as a backend: one JSON document on stdin, the answer on stdout.
+//! Backend that runs a program: one JSON document on stdin, the answer on stdout.
 
 use std::path::Path;
 
@@ -14,47 +14,43 @@ use crate::estimate;
 use crate::secret::Secret;
 use crate::{Backend, Call, CallFuture, Invocation};
 
-/// The version of the invocation document.
+/// The version of the invocation document, sent as its `schema_version`.
 const SCHEMA_VERSION: &str = "2.2";
 
-/// The longest answer that is read from a program; more means that it runs wild.
+/// The largest answer that is read. A program that writes more is killed.
 const STDOUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How much of the end of what a program says on stderr is kept; an error shows less of it.
+/// The most bytes of stderr that are kept. An error message shows fewer.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
-/// A program that answers.
+/// A program that answers requests.
 #[derive(Debug)]
-pub(crate) struct Answering {
+pub(crate) struct CommandBackend {
     program: Program,
-    /// The values of the variables that the settings list: mostly keys, so that they are not shown.
-    listed: Vec<Secret>,
+    /// The values of the variables listed in the settings. They are usually keys and are redacted in all output.
+    variables: Vec<Secret>,
     secret: Secret,
     model: String,
     limits: Limits,
     slots: Semaphore,
 }
 
-impl Answering {
+impl CommandBackend {
     pub(crate) fn new(
         config: &BackendConfig,
         secret: Secret,
         environment: &dyn Fn(&str) -> Option<String>,
         folder: &Path,
-    ) -> Answering {
+    ) -> CommandBackend {
         let names = config.env.iter().chain(&config.api_key_env);
         let listed: Vec<(String, String)> =
             names.filter_map(|name| Some((name.clone(), environment(name)?))).collect();
         let secrets = listed.iter().map(|(_, value)| Secret::new(Some(value.clone()))).collect();
-        let mut variables = common_environment(environment);
-        variables.extend(listed);
-        Answering {
-            program: Program {
-                argv: config.command.clone(),
-                folder: folder.to_owned(),
-                environment: variables,
-            },
-            listed: secrets,
+        let mut environment = common_environment(environment);
+        environment.extend(listed);
+        CommandBackend {
+            program: Program { argv: config.command.clone(), folder: folder.to_owned(), environment },
+            variables: secrets,
             secret,
             model: config.model.clone().unwrap_or_default(),
             limits: Limits {
@@ -68,15 +64,15 @@ impl Answering {
 
     async fn answer(&self, document: String) -> Result<Reply, Error> {
         let _slot = self.slots.acquire().await.map_err(|_| self.failed("was closed"))?;
-        let said =
-            self.program.run(document.as_bytes(), &self.limits).await.map_err(|error| self.unheard(error))?;
-        if !said.status.success() {
-            let words = self.redacted(output_tail(&said.stderr));
-            let words = if words.is_empty() { words } else { format!(": {words}") };
-            return Err(self.failed(&format!("failed ({}){words}", said.status)));
+        let output = self.program.run(document.as_bytes(), &self.limits).await;
+        let output = output.map_err(|error| self.process_error(error))?;
+        if !output.status.success() {
+            let stderr = self.redacted(output_tail(&output.stderr));
+            let stderr = if stderr.is_empty() { stderr } else { format!(": {stderr}") };
+            return Err(self.failed(&format!("failed ({}){stderr}", output.status)));
         }
-        // Replacing what is not text could make a valid answer of it.
-        let Ok(text) = str::from_utf8(&said.stdout) else {
+        // A lossy conversion could turn invalid output into a valid answer.
+        let Ok(text) = str::from_utf8(&output.stdout) else {
             return Err(self.failed("answered with bytes that are not UTF-8 text"));
         };
         let text = text.trim().to_owned();
@@ -84,26 +80,26 @@ impl Answering {
             Usage { input: estimate::tokens(&document), output: estimate::tokens(&text), estimated: true };
         let model = self.model.clone();
         let reply = Reply { text, stop: StopReason::Finished, usage, model, ..Reply::default() };
-        let reply = self.listed.iter().fold(reply, |reply, secret| secret.redact_reply(reply));
+        let reply = self.variables.iter().fold(reply, |reply, secret| secret.redact_reply(reply));
         Ok(self.secret.redact_reply(reply))
     }
 
-    /// What the program said without the values of the variables that were listed for it.
+    /// Removes the values of the listed variables from a text.
     fn redacted(&self, text: String) -> String {
-        self.listed.iter().fold(text, |text, secret| secret.redact(text))
+        self.variables.iter().fold(text, |text, secret| secret.redact(text))
     }
 
-    /// Why nothing was heard of it, in a backend's words.
-    fn unheard(&self, error: slipform_process::Error) -> Error {
+    /// Converts an error of the process into an error of the backend.
+    fn process_error(&self, error: slipform_process::Error) -> Error {
         use slipform_process::Error as Process;
         match error {
-            Process::Empty => Error::Settings("a command backend needs a command".into()),
+            Process::Empty => Error::Settings("a backend of kind \"command\" needs a `command`".into()),
             Process::Start { reason, .. } => self.failed(&format!("cannot be started: {reason}")),
             Process::Timeout { limit, .. } => {
                 Error::Timeout { what: "the program", setting: "timeout_seconds", limit }
             }
             Process::TooLarge { limit, .. } => Error::TooLarge { limit },
-            Process::Wait(error) => self.failed(&format!("cannot be waited for: {error}")),
+            Process::Wait(error) => self.failed(&format!("ended with an unknown status: {error}")),
         }
     }
 
@@ -113,14 +109,16 @@ impl Answering {
     }
 }
 
-/// The document a program gets. A first call carries the caller's parameters; a correction resumes the
-/// session with the new message as its prompt.
+/// Builds the document that the program reads from stdin.
+///
+/// The first call carries the caller's parameters. A correction resumes the session with the new message as
+/// its prompt.
 fn document(request: &Request, invocation: &Invocation) -> Value {
-    // Whoever takes a conversation over has heard nothing of it.
-    let is_new =
+    // A program called for the first time in an ongoing conversation needs all of its messages.
+    let is_takeover =
         !invocation.resumed && request.messages.iter().any(|message| message.role == Role::Assistant);
-    let said = match request.messages.last() {
-        Some(_) if is_new => conversation(&request.messages),
+    let prompt = match request.messages.last() {
+        Some(_) if is_takeover => conversation(&request.messages),
         Some(last) => last.content.clone(),
         None => String::new(),
     };
@@ -130,7 +128,7 @@ fn document(request: &Request, invocation: &Invocation) -> Value {
     }
     let mut parameters = if invocation.resumed { json!({}) } else { or_empty(&invocation.parameters) };
     if let Some(parameters) = parameters.as_object_mut() {
-        parameters.insert("prompt".to_owned(), json!(said));
+        parameters.insert("prompt".to_owned(), json!(prompt));
     }
     json!({
         "schema_version": SCHEMA_VERSION,
@@ -146,19 +144,19 @@ fn document(request: &Request, invocation: &Invocation) -> Value {
     })
 }
 
-/// A call outside any run has neither parameters nor blueprint, and still a prompt.
+/// Replaces null by an empty object: a call outside any run has neither parameters nor blueprint.
 fn or_empty(value: &Value) -> Value {
     if value.is_null() { json!({}) } else { value.clone() }
 }
 
-impl Backend for Answering {
+impl Backend for CommandBackend {
     fn features(&self) -> &'static [&'static str] {
         &[]
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
-        let nobody = Invocation::default();
-        let document = document(call.request, call.invocation.unwrap_or(&nobody));
+        let no_run = Invocation::default();
+        let document = document(call.request, call.invocation.unwrap_or(&no_run));
         Box::pin(self.answer(document.to_string()))
     }
 }

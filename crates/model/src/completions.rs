@@ -1,4 +1,4 @@
-//! The older `/v1/completions`: one text in, one text out.
+//! Backend for the legacy `/v1/completions` API: one text in, one text out.
 
 use serde_json::{Map, Value, json};
 use slipform_types::{Message, Request, Role};
@@ -9,11 +9,11 @@ use crate::openai::{Defaults, Endpoint, merged};
 use crate::secret::Secret;
 use crate::{Backend, Call, CallFuture};
 
-/// Where the model's own part begins. Written before it, and a sign to stop when the model writes it.
+/// Headings that separate the turns of a conversation. The user heading is also the stop sequence.
 const USER: &str = "### User:";
 const ASSISTANT: &str = "### Assistant:";
 
-/// A completions server.
+/// A server that implements the completions API.
 #[derive(Debug)]
 pub(crate) struct Completions {
     endpoint: Endpoint,
@@ -35,7 +35,7 @@ impl Completions {
     }
 }
 
-/// The conversation as one text.
+/// Formats system prompt and conversation as one text that ends where the model's answer begins.
 fn prompt(request: &Request) -> String {
     let mut text = String::new();
     if let Some(system) = &request.system {
@@ -48,7 +48,7 @@ fn prompt(request: &Request) -> String {
     text
 }
 
-/// Who said what, as text.
+/// Formats messages as text, each below the heading of its role.
 pub(crate) fn conversation(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in merged(messages) {
@@ -65,6 +65,6 @@ impl Backend for Completions {
 
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         let body = self.body(call.request);
-        Box::pin(self.endpoint.ask(call, body))
+        Box::pin(self.endpoint.send(call, body))
     }
 }

@@ -1,4 +1,4 @@
-//! What `slipform.toml` says of a backend.
+//! The settings of a backend in `slipform.toml`.
 
 use std::time::Duration;
 
@@ -12,60 +12,60 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackendConfig {
-    /// The table's name.
+    /// The `NAME` of the table, set by the loader of the file.
     #[serde(skip)]
     pub name: String,
-    /// The protocol.
+    /// The protocol or runtime, which selects the implementation in [`connect`](crate::connect).
     pub kind: BackendKind,
-    /// Where it answers; each kind has a default.
+    /// The base of all request URLs, for example `http://127.0.0.1:1234/v1`. Each HTTP kind has a default.
     #[serde(default)]
     pub base_url: Option<String>,
-    /// The model to ask for.
+    /// The model's name on the server, or the path of the weights of an `embedded` backend.
     #[serde(default)]
     pub model: Option<String>,
-    /// The variable that holds the key.
+    /// The name of the environment variable that holds the API key; `None` if no key is needed.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// How to ask for structured output.
+    /// The strategy for structured output.
     #[serde(default)]
     pub structured_output: StructuredOutput,
-    /// Whose rules for schemas the server follows; told from the address or the probe when left out.
+    /// The JSON Schema dialect of the server; derived from the probe or the URL if `None`.
     #[serde(default)]
     pub dialect: Option<String>,
-    /// The longest one try of a call may take; after it no other try begins.
+    /// The longest time for one attempt of a call. After it no further attempt starts.
     #[serde(default = "timeout_seconds")]
     pub timeout_seconds: f64,
-    /// The longest a connection may take.
+    /// The longest time to establish a connection.
     #[serde(default = "connect_timeout_seconds")]
     pub connect_timeout_seconds: f64,
-    /// The longest silence once a reply has begun.
+    /// The longest pause between two chunks of a reply.
     #[serde(default = "idle_timeout_seconds")]
     pub idle_timeout_seconds: f64,
-    /// The most calls at the same time.
+    /// The most concurrent calls, 1 to 10000. Further calls wait.
     #[serde(default = "max_concurrency")]
     pub max_concurrency: usize,
-    /// How often a call is repeated when the backend is away or overloaded.
-    #[serde(default = "max_attempts_again")]
+    /// The most retries of a call while the backend is unreachable or overloaded, at most 20.
+    #[serde(default = "retries")]
     pub retries: u32,
-    /// The first wait between two tries; doubled each time.
+    /// The backoff before the first retry, in seconds. It doubles with every retry.
     #[serde(default = "retry_base_seconds")]
     pub retry_base_seconds: f64,
-    /// Sampling temperature; the server's default when left out.
+    /// The sampling temperature, 0 to 2; the server's default if `None`.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// Sampling seed.
+    /// The sampling seed; random if `None`.
     #[serde(default)]
     pub seed: Option<u64>,
-    /// The most tokens the model writes in one reply.
+    /// The most output tokens of one reply, unless the request has its own limit.
     #[serde(default)]
     pub max_tokens: Option<u32>,
-    /// Threads of an `embedded` backend; one less than the processor has when left out.
+    /// The threads of an `embedded` backend, 1 to 256; one less than the number of processors if `None`.
     #[serde(default)]
     pub threads: Option<usize>,
-    /// The program of a `command` backend and its arguments.
+    /// The program of a `command` backend and its arguments; empty for other kinds.
     #[serde(default)]
     pub command: Vec<String>,
-    /// Variables that a `command` backend's program may see besides PATH, HOME, LANG and TMPDIR.
+    /// Names of variables passed to the program of a `command` backend, besides PATH, HOME, LANG and TMPDIR.
     #[serde(default)]
     pub env: Vec<String>,
     /// The file of a `replay` backend: one reply per line.
@@ -89,7 +89,7 @@ fn max_concurrency() -> usize {
     4
 }
 
-fn max_attempts_again() -> u32 {
+fn retries() -> u32 {
     3
 }
 
@@ -97,14 +97,14 @@ fn retry_base_seconds() -> f64 {
     0.5
 }
 
-/// No wait in the settings may be longer; a larger figure is a mistake in units.
+/// The longest allowed timeout: one day. A larger number is probably milliseconds.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// The most threads that share one model's arithmetic.
+/// The largest allowed value of `threads`.
 const THREADS_MAX: usize = 256;
 
 impl BackendConfig {
-    /// A backend with everything at its default.
+    /// Creates settings with every optional key at its default.
     pub fn new(name: &str, kind: BackendKind) -> BackendConfig {
         BackendConfig {
             name: name.to_owned(),
@@ -118,7 +118,7 @@ impl BackendConfig {
             connect_timeout_seconds: connect_timeout_seconds(),
             idle_timeout_seconds: idle_timeout_seconds(),
             max_concurrency: max_concurrency(),
-            retries: max_attempts_again(),
+            retries: retries(),
             retry_base_seconds: retry_base_seconds(),
             temperature: None,
             seed: None,
@@ -130,67 +130,69 @@ impl BackendConfig {
         }
     }
 
-    /// Everything that cannot work, each with its key.
+    /// Returns one message per invalid setting, each beginning with its full key.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        let mut complain =
-            |key: &str, what: &str| problems.push(format!("backends.{}.{key}: {what}", self.name));
+        let mut report =
+            |key: &str, problem: &str| problems.push(format!("backends.{}.{key}: {problem}", self.name));
         for (key, seconds) in [
             ("timeout_seconds", self.timeout_seconds),
             ("connect_timeout_seconds", self.connect_timeout_seconds),
             ("idle_timeout_seconds", self.idle_timeout_seconds),
         ] {
             if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
-                complain(key, "must be more than 0 and at most 86400 seconds");
+                report(key, "must be more than 0 and at most 86400 seconds");
             }
         }
         if !(0.0..=SECONDS_MAX).contains(&self.retry_base_seconds) {
-            complain("retry_base_seconds", "must be from 0 to 86400 seconds");
+            report("retry_base_seconds", "must be from 0 to 86400 seconds");
         }
         if self.max_concurrency == 0 || self.max_concurrency > 10_000 {
-            complain("max_concurrency", "must be from 1 to 10000");
+            report("max_concurrency", "must be from 1 to 10000");
         }
         if self.retries > 20 {
-            complain("retries", "must be at most 20");
+            report("retries", "must be at most 20");
         }
         if self.max_tokens == Some(0) {
-            complain("max_tokens", "must be at least 1");
+            report("max_tokens", "must be at least 1");
         }
         if self.threads.is_some_and(|threads| !(1..=THREADS_MAX).contains(&threads)) {
-            complain("threads", "must be from 1 to 256");
+            report("threads", "must be from 1 to 256");
         }
         if self.threads.is_some() && self.kind != BackendKind::Embedded {
-            complain("threads", "belongs to backends of kind \"embedded\"");
+            report("threads", "is only allowed for kind \"embedded\"");
         }
         if self.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
-            complain("temperature", "must be from 0 to 2");
+            report("temperature", "must be from 0 to 2");
         }
         if let Some(dialect) = &self.dialect
             && dialect.parse::<Dialect>().is_err()
         {
-            complain("dialect", "must be openai, anthropic, lmstudio, ollama, llama.cpp, vllm or generic");
+            report("dialect", "must be openai, anthropic, lmstudio, ollama, llama.cpp, vllm or generic");
         }
         if (self.kind == BackendKind::Command) == self.command.is_empty() {
-            let what = "belongs to backends of kind \"command\", which need it";
-            complain("command", what);
+            report("command", "is required for kind \"command\" and not allowed for other kinds");
         }
         if (self.kind == BackendKind::Replay) != self.replies.is_some() {
             complain("replies", "belongs to backends of kind \"replay\", which need it");
         }
         if self.api_key_env.as_deref().is_some_and(|name| !is_variable_name(name)) {
-            // What was written may be the key itself, so it is not repeated.
-            complain(
+            // The value may be the key itself, so the message does not show it.
+            report(
                 "api_key_env",
                 "must be the name of a variable that holds the key, such as OPENAI_API_KEY",
             );
         }
         if let Err(error) = self.url() {
-            complain("base_url", &error.to_string());
+            report("base_url", &error.to_string());
         }
         problems
     }
 
-    /// Where the backend answers, without a slash at the end.
+    /// Returns the base URL without a trailing slash; empty for kinds without HTTP.
+    ///
+    /// # Errors
+    /// Fails if `base_url` is not an HTTP URL, or has credentials, a query or a fragment.
     pub fn url(&self) -> Result<String, Error> {
         let url = match (&self.base_url, self.kind) {
             (Some(url), _) => url.trim().trim_end_matches('/').to_owned(),
@@ -200,28 +202,30 @@ impl BackendConfig {
                 return Ok(String::new());
             }
         };
-        // Whatever is wrong with it, an address that may hold a password is not repeated.
-        let shown = if url.contains(['@', '?']) { "it".to_owned() } else { format!("'{url}'") };
+        // A URL that may contain a password is not shown in messages.
+        let shown = if url.contains(['@', '?']) { "the value".to_owned() } else { format!("'{url}'") };
         let refused = |problem: String| Err(Error::Settings(problem));
         let parsed = match reqwest::Url::parse(&url) {
             Ok(parsed) => parsed,
-            Err(error) => return refused(format!("{shown} is not an address ({error})")),
+            Err(error) => return refused(format!("{shown} is not a URL ({error})")),
         };
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
             return refused(format!("{shown} does not begin with http:// or https://"));
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            let message =
-                "must not hold a name or password; put the key into a variable and name it in api_key_env";
+            let message = "must not contain a user name or password; put the key into a variable and name \
+                           the variable in api_key_env";
             return refused(message.to_owned());
         }
         if parsed.query().is_some() || parsed.fragment().is_some() {
-            return refused("must end with its path: paths are added to it".to_owned());
+            return refused("must not have a query or fragment, because paths are appended to it".to_owned());
         }
         Ok(url)
     }
 
-    /// What the engine is told of the backend.
+    /// Returns the description of the backend for the engine.
+    ///
+    /// The dialect is that of the settings, else `dialect` (from the probe), else a guess from the URL.
     pub fn info(&self, capabilities: Capabilities, dialect: Option<Dialect>) -> BackendInfo {
         let model = self.model.clone().unwrap_or_default();
         let dialect = self
@@ -255,10 +259,10 @@ impl BackendConfig {
     }
 }
 
-/// The longest name of a variable that has small letters and digits. Longer ones are keys by mistake.
+/// The longest variable name with both lowercase letters and digits. A longer text is probably a key.
 const MIXED_NAME_CHARACTERS_MAX: usize = 24;
 
-/// Whether a text can be the name of a variable, and does not look like a key.
+/// Returns whether a text is a valid variable name and does not look like a key.
 fn is_variable_name(text: &str) -> bool {
     let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
@@ -267,7 +271,7 @@ fn is_variable_name(text: &str) -> bool {
     is_name && !(is_mixed && text.len() > MIXED_NAME_CHARACTERS_MAX)
 }
 
-/// Whose rules a server follows, from where it answers.
+/// Guesses the schema dialect of a server from its host and port.
 fn guess_dialect(kind: BackendKind, url: &str) -> Dialect {
     match kind {
         BackendKind::Anthropic => return Dialect::Anthropic,
@@ -284,16 +288,18 @@ fn guess_dialect(kind: BackendKind, url: &str) -> Dialect {
     }
 }
 
-/// The largest model, in millions of parameters, that counts as small. Below it models tend to echo a
-/// JSON Schema instead of answering it.
+/// The size up to which a model counts as small, in millions of parameters. Small models tend to copy a JSON
+/// Schema instead of producing an instance of it.
 const SMALL_MILLIONS_MAX: f64 = 4_000.0;
 
-/// Whether a model's name says that it is small: `SmolLM2-135M`, `llama3.2:1b`.
+/// Returns whether the model's name contains a small size, such as `SmolLM2-135M` or `llama3.2:1b`.
+///
+/// A name without a size counts as large.
 pub fn is_small(model: &str) -> bool {
     parameters_in_millions(model).is_some_and(|millions| millions <= SMALL_MILLIONS_MAX)
 }
 
-/// The number of parameters that a model's name tells: digits followed by `m` or `b` at a word's end.
+/// Parses the parameter count in a model's name: a word of digits followed by `m` or `b`.
 fn parameters_in_millions(model: &str) -> Option<f64> {
     let name = model.to_ascii_lowercase();
     name.split(|character: char| !(character.is_ascii_alphanumeric() || character == '.')).find_map(|word| {
@@ -314,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_of_a_model_is_read_from_its_name() {
+    fn is_small_reads_parameter_count_from_model_name() {
         for small in
             ["SmolLM2-135M-Instruct.Q4_1.gguf", "llama3.2:1b", "qwen2.5-0.5b-instruct", "gemma-3-e2b"]
         {
@@ -327,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_tell_whose_rules_apply() {
+    fn guess_dialect_uses_host_and_port() {
         let guess = |url: &str| guess_dialect(BackendKind::OpenAi, url);
         assert_eq!(guess("http://127.0.0.1:1234/v1"), Dialect::LmStudio);
         assert_eq!(guess("http://localhost:11434/v1"), Dialect::Ollama);
@@ -336,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_work_are_named() {
+    fn problems_name_the_key_and_hide_passwords() {
         let mut config = BackendConfig::new("mine", BackendKind::OpenAi);
         config.base_url = Some("http://user:pass@host/v1".to_owned());
         config.timeout_seconds = f64::NAN;

@@ -1,4 +1,4 @@
-//! What can go wrong between a request and a reply.
+//! The crate's error type.
 
 use std::time::Duration;
 
@@ -7,101 +7,101 @@ use slipform_types::{CallError, CallErrorKind};
 use crate::error_text::{MESSAGE_CHARACTERS_MAX, shortened};
 use crate::secret::Secret;
 
-/// How much is shown of a page that is not an answer: enough to recognise it.
+/// The most characters shown of a body with an unexpected content type.
 const START_CHARACTERS_MAX: usize = 200;
 
-/// Why a call gave no reply.
+/// The reason why a call returned no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No connection, or it broke.
+    /// The connection failed or was lost before the response began.
     #[error("cannot reach {url}: {reason}")]
     Unreachable {
-        /// Where to.
+        /// The URL of the request.
         url: String,
-        /// What the network said.
+        /// The innermost cause, as reported by the network stack.
         reason: String,
     },
-    /// The backend took too long.
+    /// The backend exceeded one of the timeouts in its settings.
     #[error("{what} took longer than {} s; raise {setting} in slipform.toml if that is normal", limit.as_secs_f64())]
     Timeout {
-        /// Which part of the call.
+        /// The part of the call that took too long, as the subject of the message.
         what: &'static str,
-        /// The setting that bounds it.
+        /// The key of the timeout in `slipform.toml`.
         setting: &'static str,
-        /// The bound.
+        /// The value of that setting.
         limit: Duration,
     },
-    /// The backend is overloaded or broken: 408, 429, 5xx.
+    /// The backend is overloaded or failing: status 408, 429 or 5xx.
     #[error("the backend answered {status}: {message}")]
     Busy {
-        /// Its status code.
+        /// The HTTP status, or the equivalent of an error event in a stream.
         status: u16,
-        /// Its words.
+        /// The server's error message on one line.
         message: String,
-        /// When it asks to be tried again.
+        /// The wait requested by a `Retry-After` header.
         retry_after: Option<Duration>,
     },
-    /// The backend does not take the request: any other 4xx.
+    /// The backend rejects the request: any other 4xx status.
     #[error("the backend refused the request with {status}: {message}")]
     Rejected {
-        /// Its status code.
+        /// The HTTP status, or the equivalent of an error event in a stream.
         status: u16,
-        /// Its words.
+        /// The server's error message on one line.
         message: String,
     },
-    /// The reply broke off or is not what the protocol says.
+    /// The reply ended early or violates the protocol.
     #[error("the reply is incomplete: {reason}")]
     Incomplete {
-        /// What is missing or malformed.
+        /// The missing or malformed part.
         reason: String,
     },
-    /// The reply is larger than anything a model would write.
+    /// The reply exceeds a size limit.
     #[error("the reply is larger than {limit} bytes")]
     TooLarge {
-        /// The bound.
+        /// The exceeded limit, in bytes.
         limit: usize,
     },
-    /// The backend points elsewhere; following could carry a key to a stranger.
+    /// The backend sent a redirect. It is not followed, because that could send the key to another host.
     #[error("the backend redirects ({status}) to {location}; put the final address into base_url")]
     Redirected {
-        /// Its status code.
+        /// The 3xx status.
         status: u16,
-        /// Where it points.
+        /// The `Location` header.
         location: String,
     },
-    /// Something else than a model answers at that address.
+    /// The response is neither JSON nor an event stream, so the server is probably not a model server.
     #[error("the backend answered with '{content_type}' instead of JSON or an event stream: {start}")]
     ContentType {
-        /// What it sent.
+        /// The `Content-Type` header.
         content_type: String,
-        /// The first words of it.
+        /// The first 200 characters of the body.
         start: String,
     },
-    /// The settings cannot work.
+    /// The settings or the environment are invalid.
     #[error("{0}")]
     Settings(String),
-    /// The model in this process cannot do it.
+    /// The embedded model failed.
     #[error("the embedded model {reason}")]
     Embedded {
-        /// The status that a server would give: 413 for a prompt that does not fit, 422 for a schema that
-        /// no grammar expresses; none where no other request would fare better.
+        /// The HTTP status a server would send: 413 if the prompt is too long, 422 if no grammar expresses the
+        /// schema. `None` if a different request would fail as well.
         status: Option<u16>,
-        /// What is wrong and what to do about it.
+        /// The cause and, where one is known, the remedy.
         reason: String,
     },
-    /// A command backend failed.
+    /// The program of a `command` backend failed.
     #[error("{program} {reason}")]
     Program {
-        /// The program.
+        /// The first element of the backend's `command`.
         program: String,
-        /// How it failed, with the end of what it wrote to stderr.
+        /// The failure, with the end of the program's stderr.
         reason: String,
     },
 }
 
 impl Error {
-    /// Whether asking again may help.
-    pub fn is_passing(&self) -> bool {
+    /// Returns whether a retry of the same request may succeed.
+    pub fn is_transient(&self) -> bool {
         match self {
             Error::Unreachable { .. } | Error::Busy { .. } | Error::Incomplete { .. } => true,
             Error::Timeout { setting, .. } => *setting != "timeout_seconds",
@@ -109,7 +109,7 @@ impl Error {
         }
     }
 
-    /// The error as the journal keeps it.
+    /// Converts the error into its journal form.
     pub fn to_call_error(&self) -> CallError {
         let (kind, status) = match self {
             Error::Rejected { status, .. } => (CallErrorKind::Rejected, Some(*status)),
@@ -123,7 +123,9 @@ impl Error {
         CallError { kind, status, message: self.to_string() }
     }
 
-    /// The same error with a secret taken out of every text in it, and with texts short enough to be shown.
+    /// Removes a secret from all texts of the error and then shortens them.
+    ///
+    /// The order matters: a key cut in half would not be recognized.
     pub(crate) fn redacted(self, secret: &Secret) -> Error {
         let clean = |text: String| shortened(secret.redact(text), MESSAGE_CHARACTERS_MAX);
         match self {

@@ -1,27 +1,29 @@
-//! What a server says instead of an answer, made fit for an error message.
+//! Extracts and formats the error messages of servers.
 
 use serde_json::Value;
 
-/// How much of a server's words is kept for an error message.
+/// The longest error message of a server that is kept, in characters.
 pub(crate) const MESSAGE_CHARACTERS_MAX: usize = 1_000;
 
-/// The words of a server's error: its `error.message` where it has one, else the text as it stands. They
-/// are shortened only after a key has been taken out of them: half a key would not be found any more.
+/// Returns the message of an error body: its `error.message` or a similar member, else the whole text.
+///
+/// The result is not shortened, because a key cut in half would escape redaction.
 pub(crate) fn server_message(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let parsed: Option<Value> = serde_json::from_str(&text).ok();
-    let said = parsed.as_ref().and_then(|value| {
+    let message = parsed.as_ref().and_then(|value| {
         ["/error/message", "/message", "/detail", "/error"]
             .iter()
             .find_map(|pointer| value.pointer(pointer))
             .map(|found| found.as_str().map_or_else(|| found.to_string(), str::to_owned))
     });
-    let words = on_one_line(said.as_deref().unwrap_or(&text));
-    if words.is_empty() { "(no message)".to_owned() } else { words }
+    let message = on_one_line(message.as_deref().unwrap_or(&text));
+    if message.is_empty() { "(no message)".to_owned() } else { message }
 }
 
-/// Whether an error object blames the request. Some servers send such an error with status 500, or inside a
-/// reply that began well, where asking the same again cannot help.
+/// Returns whether an error object says that the request is invalid, so that a retry cannot succeed.
+///
+/// Some servers send such errors with status 500 or inside a stream that began with status 200.
 pub(crate) fn blames_request(error: &Value) -> bool {
     let kind = error["type"].as_str().unwrap_or_default().to_ascii_lowercase();
     let code = error["code"].as_u64().or_else(|| error["status"].as_u64());
@@ -33,12 +35,12 @@ pub(crate) fn blames_request(error: &Value) -> bool {
         || message.starts_with("invalid request")
 }
 
-/// A text without line ends and repeated spaces.
+/// Replaces line breaks and runs of whitespace by single spaces.
 pub(crate) fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text no longer than `limit` characters.
+/// Cuts a text to `limit` characters and marks the cut with an ellipsis.
 pub(crate) fn shortened(mut text: String, limit: usize) -> String {
     if let Some((cut, _)) = text.char_indices().nth(limit) {
         text.truncate(cut);
@@ -47,7 +49,7 @@ pub(crate) fn shortened(mut text: String, limit: usize) -> String {
     text
 }
 
-/// The deepest cause of an error, without the address: the caller names it.
+/// Returns the message of the innermost cause. Outer messages repeat the URL, which the caller adds.
 pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

@@ -1,17 +1,17 @@
-//! Tokens by rule of thumb, where a backend does not count them.
+//! Estimates token counts for backends that do not report usage.
 
 use slipform_types::{Format, Reply, Request, Usage};
 
-/// What a token holds in English text and in JSON, on the average of today's tokenizers.
+/// The average size of a token of English text or JSON in current tokenizers.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// The tokens of a text.
+/// Estimates the tokens of a text.
 pub(crate) fn tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
-/// The tokens that a model has to read for a request: prompt, conversation, tools and schema.
-fn read(request: &Request) -> u64 {
+/// Estimates the input tokens of a request: system prompt, messages, tools and schema.
+fn input_tokens(request: &Request) -> u64 {
     let system = request.system.as_deref().map_or(0, tokens);
     let messages: u64 = request
         .messages
@@ -35,16 +35,16 @@ fn read(request: &Request) -> u64 {
     system + messages + tools + schema
 }
 
-/// The bytes that a model has written so far.
+/// Returns the size of a possibly partial reply: text, reasoning and tool calls.
 pub(crate) fn written_bytes(reply: &Reply) -> usize {
     let calls = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.len());
     reply.text.len() + reply.reasoning.len() + calls.sum::<usize>()
 }
 
-/// Fills in the usage of a reply that came without.
-pub(crate) fn fill(reply: &mut Reply, request: &Request) {
+/// Sets an estimated usage on a reply without usage.
+pub(crate) fn fill_usage(reply: &mut Reply, request: &Request) {
     if reply.usage == Usage::default() {
         let output = (written_bytes(reply) as u64).div_ceil(BYTES_PER_TOKEN);
-        reply.usage = Usage { input: read(request), output, estimated: true };
+        reply.usage = Usage { input: input_tokens(request), output, estimated: true };
     }
 }

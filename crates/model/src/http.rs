@@ -1,4 +1,4 @@
-//! One call over HTTP: send, wait, read the stream, and tell every way in which that can go wrong.
+//! HTTP transport of the backends: concurrency limit, timeouts, retries, streaming and size limits.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,46 +18,45 @@ use crate::secret::Secret;
 use crate::sse::{Event, Events};
 use crate::stream_watch::StreamWatch;
 
-/// The largest reply that is kept. The longest answers of today's models are a tenth of it; what is
-/// longer would only fill the memory.
+/// The largest reply that is kept. The longest answers of current models are a tenth of it.
 const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The most bytes of a stream. A token's event takes some 300 bytes, so that the longest answers come to
-/// 40 MB, of which the reply keeps a hundredth.
+/// The largest stream that is read. One token takes about 300 bytes, so the longest answers take 40 MB, of
+/// which the reply keeps a hundredth.
 const STREAM_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The most of an error's body that is read.
+/// The most bytes of an error body that are read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// Puts a reply together from what a protocol sends.
+/// Assembles a reply from the messages of one protocol.
 pub(crate) trait Assemble: Default {
-    /// Takes one event of the stream.
+    /// Adds one event of a stream.
     fn event(&mut self, event: &Event<'_>) -> Result<(), Error>;
-    /// Takes a reply that came whole.
-    fn whole(&mut self, body: &[u8]) -> Result<(), Error>;
-    /// How many tokens have come so far, roughly.
+    /// Parses a response that is not a stream.
+    fn full_body(&mut self, body: &[u8]) -> Result<(), Error>;
+    /// Returns the approximate number of tokens received so far.
     fn tokens(&self) -> u64;
-    /// What has come so far.
+    /// Returns the partial reply.
     fn reply(&self) -> &Reply;
-    /// Whether the model has said why it ended: what may follow is the count of tokens.
+    /// Returns whether the stop reason was received. Only the usage may follow.
     fn is_complete(&self) -> bool;
-    /// Whether the server has said that nothing follows.
+    /// Returns whether the protocol's end marker was received.
     fn is_done(&self) -> bool;
-    /// The reply, or what is missing from it.
+    /// Returns the reply, or an error if a required part is missing.
     fn finish(self) -> Result<Reply, Error>;
 }
 
-/// A request on its way to a model.
+/// A serialized request.
 #[derive(Clone, Copy)]
 pub(crate) struct Post<'a> {
     pub(crate) url: &'a str,
     pub(crate) body: &'a [u8],
-    /// What is asked, for servers that do not count what it takes.
+    /// The source of `body`, for the usage estimate.
     pub(crate) request: &'a Request,
     pub(crate) watch: &'a dyn Watch,
 }
 
-/// An HTTP backend's connection: client, limits, key.
+/// The HTTP client of one backend, with its key, timeouts and limits.
 #[derive(Debug)]
 pub(crate) struct Http {
     client: reqwest::Client,
@@ -71,7 +70,7 @@ pub(crate) struct Http {
 
 impl Http {
     pub(crate) fn new(config: &BackendConfig, secret: Secret, headers: HeaderMap) -> Result<Http, Error> {
-        // Several parts of one process may come by here; the first one decides and the rest agree.
+        // Fails if another part of the process has already installed a provider, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .default_headers(headers)
@@ -92,32 +91,34 @@ impl Http {
         })
     }
 
-    /// Posts a request and assembles the reply, asking again while that may help. `timeout_seconds` bounds
-    /// each try, and no try begins after it, so that a call takes at most twice as long whatever happens.
+    /// Posts a request and assembles the reply. Retries transient errors with backoff.
+    ///
+    /// `timeout_seconds` limits each attempt, and no attempt starts after it. A call therefore takes at most
+    /// twice as long.
     pub(crate) async fn call<A: Assemble>(&self, post: Post<'_>) -> Result<Reply, Error> {
         let _slot =
             self.slots.acquire().await.map_err(|_| Error::Settings("the backend was closed".to_owned()))?;
-        let begun = Instant::now();
-        let mut again = 0;
+        let start = Instant::now();
+        let mut retries = 0;
         loop {
-            let error = match self.once::<A>(post).await {
+            let error = match self.attempt::<A>(post).await {
                 Ok(mut reply) => {
                     self.retry.succeeded();
-                    estimate::fill(&mut reply, post.request);
+                    estimate::fill_usage(&mut reply, post.request);
                     return Ok(self.secret.redact_reply(reply));
                 }
                 Err(error) => error.redacted(&self.secret),
             };
-            if !error.is_passing() {
+            if !error.is_transient() {
                 return Err(error);
             }
-            again += 1;
-            let asked_for = match &error {
+            retries += 1;
+            let requested = match &error {
                 Error::Busy { retry_after, .. } => *retry_after,
                 _ => None,
             };
-            let left = self.total.saturating_sub(begun.elapsed());
-            match self.retry.wait(again, asked_for, left) {
+            let left = self.total.saturating_sub(start.elapsed());
+            match self.retry.wait(retries, requested, left) {
                 Some(wait) => {
                     post.watch.waiting(wait, &error);
                     tokio::time::sleep(wait).await;
@@ -127,44 +128,44 @@ impl Http {
         }
     }
 
-    /// A plain GET whose answer is JSON, for what servers tell about themselves.
+    /// Sends a GET request, without retries, and parses the response as JSON.
     pub(crate) async fn get(&self, url: &str) -> Result<serde_json::Value, Error> {
         let deadline = Instant::now() + self.total.min(self.connect * 2);
+        let response = self.with_deadline(deadline, self.client.get(url).send()).await?;
+        let response = response.map_err(|error| self.network_error(url, &error))?;
         let response =
-            self.bounded(deadline, self.client.get(url).send()).await?.map_err(|e| self.network(url, &e))?;
-        let response =
-            self.accepted(deadline, response).await.map_err(|error| error.redacted(&self.secret))?;
+            self.check_status(deadline, response).await.map_err(|error| error.redacted(&self.secret))?;
         let body = self.body(deadline, response, ERROR_BYTES_MAX * 16).await?;
         serde_json::from_slice(&body)
             .map_err(|error| Error::Incomplete { reason: format!("not JSON: {error}") })
     }
 
-    async fn once<A: Assemble>(&self, post: Post<'_>) -> Result<Reply, Error> {
+    async fn attempt<A: Assemble>(&self, post: Post<'_>) -> Result<Reply, Error> {
         let deadline = Instant::now() + self.total;
         let request = self
             .client
             .post(post.url)
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(post.body.to_vec());
-        let response =
-            self.bounded(deadline, request.send()).await?.map_err(|error| self.network(post.url, &error))?;
-        let response = self.accepted(deadline, response).await?;
-        let said = header(response.headers(), &CONTENT_TYPE).to_owned();
-        let content_type = said.to_ascii_lowercase();
-        if content_type.starts_with("text/event-stream") {
+        let response = self.with_deadline(deadline, request.send()).await?;
+        let response = response.map_err(|error| self.network_error(post.url, &error))?;
+        let response = self.check_status(deadline, response).await?;
+        let content_type = header(response.headers(), &CONTENT_TYPE).to_owned();
+        let lowercase_type = content_type.to_ascii_lowercase();
+        if lowercase_type.starts_with("text/event-stream") {
             return self.read_stream::<A>(post, deadline, response).await;
         }
         let body = self.body(deadline, response, REPLY_BYTES_MAX).await?;
-        if content_type.contains("json") || content_type.is_empty() && body.starts_with(b"{") {
+        if lowercase_type.contains("json") || content_type.is_empty() && body.starts_with(b"{") {
             let mut reply = A::default();
-            reply.whole(&body)?;
+            reply.full_body(&body)?;
             return reply.finish();
         }
         if content_type.is_empty() && (body.starts_with(b"data:") || body.starts_with(b"event:")) {
-            return whole_stream::<A>(&body);
+            return assemble_stream::<A>(&body);
         }
-        // As it was sent: a key in it is found only if its case is kept.
-        Err(Error::ContentType { content_type: said, start: on_one_line(&String::from_utf8_lossy(&body)) })
+        // The original case is kept: redaction would not recognize a key in lower case.
+        Err(Error::ContentType { content_type, start: on_one_line(&String::from_utf8_lossy(&body)) })
     }
 
     async fn read_stream<A: Assemble>(
@@ -177,12 +178,12 @@ impl Http {
         let mut events = Events::default();
         let mut stream_watch = StreamWatch::new(&self.secret, post.watch);
         let mut read = 0;
-        // Some servers keep the connection open when all is said.
+        // Some servers keep the connection open after the end marker.
         while !reply.is_done() {
             let chunk = match self.next_chunk(post.url, deadline, read > 0, &mut response).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
-                // What is lost is the end of the stream, not of the reply.
+                // The reply is complete; only the usage or the end marker is missing.
                 Err(_) if reply.is_complete() => break,
                 Err(error) => return Err(error),
             };
@@ -195,38 +196,39 @@ impl Http {
                 return Err(Error::TooLarge { limit: REPLY_BYTES_MAX });
             }
             post.watch.tokens(reply.tokens());
-            stream_watch.tell(reply.reply());
+            stream_watch.report(reply.reply());
         }
         events.finish(|event| reply.event(&event))?;
         reply.finish()
     }
 
-    /// The next bytes. Before the first ones the model may still be reading its prompt, so that only the
-    /// total bound applies; after that silence means that it is stuck.
+    /// Reads the next chunk of a body; `None` at its end.
+    ///
+    /// The idle timeout applies only after the first chunk, because prompt evaluation may take longer.
     async fn next_chunk(
         &self,
         url: &str,
         deadline: Instant,
-        begun: bool,
+        has_begun: bool,
         response: &mut Response,
     ) -> Result<Option<impl std::ops::Deref<Target = [u8]>>, Error> {
-        let idle = if begun { self.idle } else { self.total };
-        match timeout(idle, self.bounded(deadline, response.chunk())).await {
+        let idle = if has_begun { self.idle } else { self.total };
+        match timeout(idle, self.with_deadline(deadline, response.chunk())).await {
             Ok(Ok(Ok(chunk))) => Ok(chunk),
             Ok(Ok(Err(error))) if error.is_body() || error.is_decode() => {
-                Err(Error::Incomplete { reason: format!("the connection broke off ({})", cause(&error)) })
+                Err(Error::Incomplete { reason: format!("the connection was lost ({})", cause(&error)) })
             }
-            Ok(Ok(Err(error))) => Err(self.network(url, &error)),
+            Ok(Ok(Err(error))) => Err(self.network_error(url, &error)),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::Timeout {
-                what: "the silence in the middle of a reply",
+                what: "a pause within the reply",
                 setting: "idle_timeout_seconds",
                 limit: idle,
             }),
         }
     }
 
-    async fn bounded<T>(&self, deadline: Instant, future: impl Future<Output = T>) -> Result<T, Error> {
+    async fn with_deadline<T>(&self, deadline: Instant, future: impl Future<Output = T>) -> Result<T, Error> {
         timeout_at(deadline, future).await.map_err(|_| Error::Timeout {
             what: "the call",
             setting: "timeout_seconds",
@@ -234,7 +236,7 @@ impl Http {
         })
     }
 
-    fn network(&self, url: &str, error: &reqwest::Error) -> Error {
+    fn network_error(&self, url: &str, error: &reqwest::Error) -> Error {
         if error.is_timeout() {
             return Error::Timeout {
                 what: "connecting",
@@ -245,8 +247,8 @@ impl Http {
         Error::Unreachable { url: url.to_owned(), reason: cause(error) }
     }
 
-    /// The response if its status is a success, else what the server said.
-    async fn accepted(&self, deadline: Instant, response: Response) -> Result<Response, Error> {
+    /// Returns the response if its status is a success, else the server's error.
+    async fn check_status(&self, deadline: Instant, response: Response) -> Result<Response, Error> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -258,9 +260,9 @@ impl Http {
         let wait = retry_after(header(response.headers(), &RETRY_AFTER), SystemTime::now());
         let body = self.error_body(deadline, response).await;
         let message = server_message(&body);
-        let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let parsed: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         Err(match status {
-            StatusCode::INTERNAL_SERVER_ERROR if blames_request(&said["error"]) => {
+            StatusCode::INTERNAL_SERVER_ERROR if blames_request(&parsed["error"]) => {
                 Error::Rejected { status: status.as_u16(), message }
             }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
@@ -286,7 +288,7 @@ impl Http {
         Ok(body)
     }
 
-    /// The start of an error's body; whatever goes wrong with it, the status is what counts.
+    /// Reads the start of an error body. Read errors are ignored, because the status is the error to report.
     async fn error_body(&self, deadline: Instant, mut response: Response) -> Vec<u8> {
         let url = response.url().to_string();
         let mut body = Vec::new();
@@ -300,7 +302,8 @@ impl Http {
     }
 }
 
-fn whole_stream<A: Assemble>(body: &[u8]) -> Result<Reply, Error> {
+/// Assembles an event stream that was received without a content type, as one body.
+fn assemble_stream<A: Assemble>(body: &[u8]) -> Result<Reply, Error> {
     let mut reply = A::default();
     let mut events = Events::default();
     events.feed(body, |event| reply.event(&event))?;

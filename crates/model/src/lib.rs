@@ -1,13 +1,20 @@
-//! Models, whatever protocol they speak: a request in, a reply or a typed error out.
+//! Backends: sends a request to a model over one of several protocols and returns a reply or a typed error.
 //!
-//! - One file a protocol: `openai` (chat completions), `completions`, `anthropic`, `command`.
-//! - `http` carries the calls: streaming, timeouts, size bounds, repeats with backoff, no redirects, a
-//!   limit on calls at the same time. `sse` reads event streams, `retry` decides when to ask again,
-//!   `words` finds what a server says, `estimate` counts tokens where it does not, `stream_watch` passes a reply on while
-//!   it is written.
-//! - [`probe`] puts a backend's promises to the test with schemas that the prompt argues against.
-//! - Keys come from named environment variables and appear in no error, reply or debug output.
+//! API keys come from named environment variables and appear in no error, reply or debug output.
 //!
+//! # Modules
+//! - `config`: [`BackendConfig`], the settings of one backend in `slipform.toml`.
+//! - `openai`, `completions`, `anthropic`, `command`: one protocol each, behind the trait [`Backend`].
+//! - `http`: the transport of the HTTP protocols, with streaming, timeouts, size limits and a concurrency limit.
+//! - `sse`: parses server-sent events.
+//! - `retry`: decides whether and when to retry a failed call.
+//! - `stream_watch`: reports a reply to a [`Watch`] while it is received.
+//! - `estimate`: estimates token counts if the server does not report usage.
+//! - `error`, `error_text`: [`Error`], and the error messages of servers.
+//! - `secret`: [`Secret`], an API key and its redaction.
+//! - [`probe`]: tests which structured-output features a backend enforces.
+//!
+//! # Example
 //! ```no_run
 //! use slipform_model::{BackendConfig, Call, connect};
 //! use slipform_types::{BackendKind, Message, Request};
@@ -23,7 +30,8 @@
 //! # }
 //! ```
 //!
-//! Not in here: deciding what to ask, and judging what comes back (`slipform-engine`).
+//! Not in this crate: building requests and validating replies (`slipform-engine`), and the embedded model
+//! (`slipform-embedded`).
 
 mod anthropic;
 mod command;
@@ -53,74 +61,75 @@ pub use config::{BackendConfig, is_small};
 pub use error::Error;
 pub use secret::Secret;
 
-/// A call's future.
+/// The boxed future of [`Backend::call`]. Dropping it cancels the call.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
 
-/// Something that answers requests.
+/// A model or program that answers requests.
 pub trait Backend: Send + Sync + std::fmt::Debug {
-    /// Answers one request.
+    /// Sends one request and returns the complete reply.
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a>;
 
-    /// The features that its protocol has a place for, by the names of [`probe::Finding::feature`].
+    /// Returns the features that the protocol can express, named as in [`probe::Finding::feature`].
     fn features(&self) -> &'static [&'static str] {
         &probe::FEATURES
     }
 
-    /// What the server says of itself (`GET /models`), where it has a way to say it.
+    /// Returns the server's response to `GET /models`; `None` if the protocol has no such request or it failed.
     fn about(&self) -> Pin<Box<dyn Future<Output = Option<Value>> + Send + '_>> {
         Box::pin(std::future::ready(None))
     }
 }
 
-/// One request with what surrounds it.
+/// The arguments of [`Backend::call`].
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// What is asked.
+    /// The messages, tools and output format.
     pub request: &'a Request,
-    /// The run it belongs to, for executors that keep sessions of their own.
+    /// The run of the call, for `command` backends, which keep their own sessions. `None` outside a run.
     pub invocation: Option<&'a Invocation>,
-    /// Who wants to see it go on.
+    /// Receives progress; `&()` ignores it.
     pub watch: &'a dyn Watch,
 }
 
 impl<'a> Call<'a> {
-    /// A call that belongs to no run and that nobody watches.
+    /// Creates a call outside a run and without progress reports.
     pub fn new(request: &'a Request) -> Call<'a> {
         Call { request, invocation: None, watch: &() }
     }
 }
 
-/// The run that a call belongs to.
+/// The run that a call belongs to, as sent to the program of a `command` backend.
 #[derive(Debug, Clone, Default)]
 pub struct Invocation {
-    /// The session.
+    /// The id of the session, `ses_…`.
     pub session_id: String,
-    /// The run.
+    /// The id of the run, `run_…`.
     pub run_id: String,
-    /// The agent.
+    /// The name in the agent's blueprint.
     pub agent_name: String,
-    /// The agent's blueprint.
+    /// The blueprint as JSON; null outside a run.
     pub agent_blueprint: Value,
-    /// The caller's parameters.
+    /// The parameters of the run, with defaults applied; null outside a run.
     pub parameters: Value,
-    /// Where the run takes place.
+    /// The working folder of the run; empty outside a run.
     pub project_dir: String,
-    /// Whether the executor has been called in this session before.
+    /// Whether the program was already called in this session. Sent as `mode: resume`.
     pub resumed: bool,
 }
 
-/// Someone who watches a call.
+/// Receives the progress of a call. All methods do nothing by default.
 pub trait Watch: Send + Sync {
-    /// Tokens have come; `total` of this reply so far, roughly.
+    /// Reports the approximate number of tokens of the current reply so far.
     fn tokens(&self, total: u64) {
         let _ = total;
     }
-    /// More of the reply has come: its words, or the arguments of its tool calls. No piece holds any of the key. After
-    /// [`Watch::waiting`] the reply begins anew.
+    /// Reports the next piece of the reply: text, or arguments of tool calls. The API key is redacted.
+    ///
+    /// After [`Watch::waiting`] the reply starts again from the beginning.
     fn text(&self, piece: &str) {
         let _ = piece;
     }
-    /// The backend failed and will be asked again after `wait`.
+    /// Reports that an attempt failed and that the next one starts after `wait`.
     fn waiting(&self, wait: Duration, error: &Error) {
         let _ = (wait, error);
     }
@@ -128,7 +137,13 @@ pub trait Watch: Send + Sync {
 
 impl Watch for () {}
 
-/// Sets up a backend. `environment` gives the value of a variable.
+/// Creates a backend from its settings. `environment` returns the value of an environment variable.
+///
+/// No connection is opened before the first call.
+///
+/// # Errors
+/// Fails if a setting is invalid, the variable of the key is not set, or the kind is `embedded`, which
+/// `slipform-embedded` implements.
 pub fn connect(
     config: &BackendConfig,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -142,7 +157,7 @@ pub fn connect(
         BackendKind::Completions => Arc::new(completions::Completions::new(config, secret)?),
         BackendKind::Anthropic => Arc::new(anthropic::Anthropic::new(config, secret)?),
         BackendKind::Command => {
-            Arc::new(command::Answering::new(config, secret, environment, Path::new(".")))
+            Arc::new(command::CommandBackend::new(config, secret, environment, Path::new(".")))
         }
         BackendKind::Replay => Arc::new(replay::Replay::new(config)?),
         BackendKind::Embedded => {
@@ -155,6 +170,7 @@ pub fn connect(
     })
 }
 
+/// Reads and checks the API key. Messages name the variable and never show its value.
 fn secret(
     config: &BackendConfig,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -168,7 +184,8 @@ fn secret(
     };
     if key.trim().bytes().any(|byte| !(b' '..=b'~').contains(&byte)) {
         return Err(refused(&format!(
-            "the variable {variable} holds characters that no header may carry; export the key alone, on one line"
+            "the variable {variable} contains characters that HTTP headers do not allow; export the key alone, on \
+             one line"
         )));
     }
     Ok(secret::Secret::new(Some(key)))

@@ -1,5 +1,6 @@
-//! Chat completions: OpenAI, LM Studio, Ollama, vLLM, llama.cpp and everyone who speaks like them. What is
-//! asked is here, what comes back in `reply`.
+//! Backend for the chat completions API of OpenAI, LM Studio, Ollama, vLLM, llama.cpp and compatible servers.
+//!
+//! This file builds requests; `reply` parses responses.
 
 mod reply;
 
@@ -20,10 +21,10 @@ use crate::{Backend, Call, CallFuture};
 
 use reply::Chat;
 
-/// The most tool calls in one reply; a model that makes more has lost its way.
+/// The most tool calls in one reply. A model that makes more is usually in a loop.
 pub(crate) const TOOL_CALLS_MAX: usize = 128;
 
-/// A chat completions server.
+/// A server that implements the chat completions API.
 #[derive(Debug)]
 pub(crate) struct OpenAi {
     endpoint: Endpoint,
@@ -31,56 +32,57 @@ pub(crate) struct OpenAi {
     defaults: Defaults,
 }
 
-/// Where chats, or the older completions, are asked for.
+/// The URL for chat completions or legacy completions.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     http: Http,
     url: String,
-    /// Whether the server has refused `stream_options`, with which it is asked to count tokens.
-    refuses_counting: AtomicBool,
+    /// Whether the server has rejected `stream_options`, which requests token counts.
+    rejects_stream_options: AtomicBool,
 }
 
 impl Endpoint {
     pub(crate) fn new(config: &BackendConfig, secret: Secret, url: String) -> Result<Endpoint, Error> {
         let headers = bearer(&secret)?;
         let http = Http::new(config, secret, headers)?;
-        Ok(Endpoint { http, url, refuses_counting: AtomicBool::new(false) })
+        Ok(Endpoint { http, url, rejects_stream_options: AtomicBool::new(false) })
     }
 
-    /// Asks for a stream with counted tokens; a server that does not know how to count is asked without, once
-    /// more now and never again later.
-    pub(crate) async fn ask(&self, call: Call<'_>, mut body: Map<String, Value>) -> Result<Reply, Error> {
-        const COUNTING: &str = "stream_options";
+    /// Sends a streaming request that asks for token counts.
+    ///
+    /// If the server rejects `stream_options`, sends the request once more without it and omits it from then on.
+    pub(crate) async fn send(&self, call: Call<'_>, mut body: Map<String, Value>) -> Result<Reply, Error> {
+        const STREAM_OPTIONS: &str = "stream_options";
         body.insert("stream".to_owned(), json!(true));
-        if !self.refuses_counting.load(Ordering::Relaxed) {
-            body.insert(COUNTING.to_owned(), json!({"include_usage": true}));
+        if !self.rejects_stream_options.load(Ordering::Relaxed) {
+            body.insert(STREAM_OPTIONS.to_owned(), json!({"include_usage": true}));
         }
         let outcome = self.post(call, &body).await;
         let Err(Error::Rejected { status: 400 | 422, message }) = &outcome else { return outcome };
-        let named = message.contains(COUNTING) || message.contains("include_usage");
-        if !named || body.shift_remove(COUNTING).is_none() {
+        let is_named = message.contains(STREAM_OPTIONS) || message.contains("include_usage");
+        if !is_named || body.shift_remove(STREAM_OPTIONS).is_none() {
             return outcome;
         }
         let outcome = self.post(call, &body).await;
-        // A server that only repeats the request in its complaint is as unhappy without.
+        // A message that merely quotes the request names the option too. Then the second attempt fails as well.
         if !matches!(outcome, Err(Error::Rejected { .. })) {
-            self.refuses_counting.store(true, Ordering::Relaxed);
+            self.rejects_stream_options.store(true, Ordering::Relaxed);
         }
         outcome
     }
 
     async fn post(&self, call: Call<'_>, body: &Map<String, Value>) -> Result<Reply, Error> {
-        let body = EventBody { rest: body, response_format: ResponseFormat::of(&call.request.format) };
+        let body = RequestBody { rest: body, response_format: ResponseFormat::of(&call.request.format) };
         let body = serde_json::to_vec(&body)
-            .map_err(|error| Error::Settings(format!("the request cannot be written: {error}")))?;
+            .map_err(|error| Error::Settings(format!("the request cannot be serialized: {error}")))?;
         let post = Post { url: &self.url, body: &body, request: call.request, watch: call.watch };
         self.http.call::<Chat>(post).await
     }
 }
 
-/// A request's body. The schema is borrowed: it is the largest part of many requests.
+/// The body of a request. The schema is borrowed, because it is often the largest part.
 #[derive(Serialize)]
-struct EventBody<'a> {
+struct RequestBody<'a> {
     #[serde(flatten)]
     rest: &'a Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,31 +120,31 @@ impl<'a> ResponseFormat<'a> {
     }
 }
 
-/// What the configuration says where a request does not.
+/// Settings that apply where a request has no value of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Defaults {
     pub(crate) model: String,
     pub(crate) temperature: Option<f64>,
     pub(crate) seed: Option<u64>,
     pub(crate) max_tokens: Option<u32>,
-    /// OpenAI's newer models refuse `max_tokens`; other servers know nothing else.
+    /// The name of the token limit. OpenAI's newer models reject `max_tokens`; other servers know only that.
     pub(crate) max_tokens_name: &'static str,
 }
 
 impl Defaults {
     pub(crate) fn new(config: &BackendConfig) -> Defaults {
         let info = config.info(slipform_types::Capabilities::default(), None);
-        let official = info.dialect == Dialect::OpenAi.to_string();
+        let is_openai = info.dialect == Dialect::OpenAi.to_string();
         Defaults {
             model: info.model,
             temperature: config.temperature,
             seed: config.seed,
             max_tokens: config.max_tokens,
-            max_tokens_name: if official { "max_completion_tokens" } else { "max_tokens" },
+            max_tokens_name: if is_openai { "max_completion_tokens" } else { "max_tokens" },
         }
     }
 
-    /// The sampling settings of a request.
+    /// Writes model, token limit and sampling settings into a request body.
     pub(crate) fn apply(&self, request: &Request, body: &mut Map<String, Value>) {
         if !self.model.is_empty() {
             body.insert("model".to_owned(), json!(self.model));
@@ -159,12 +161,13 @@ impl Defaults {
     }
 }
 
-/// The header that carries a key to OpenAI-like servers.
+/// Builds the `Authorization` header, which is marked as sensitive so that it is not logged.
 fn bearer(secret: &Secret) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     if let Some(key) = secret.expose() {
-        let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-            .map_err(|_| Error::Settings("the key holds characters that no header may carry".to_owned()))?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
+            Error::Settings("the key contains characters that HTTP headers do not allow".to_owned())
+        })?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
@@ -199,7 +202,7 @@ impl OpenAi {
 impl Backend for OpenAi {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         let body = self.body(call.request);
-        Box::pin(self.endpoint.ask(call, body))
+        Box::pin(self.endpoint.send(call, body))
     }
 
     fn about(&self) -> std::pin::Pin<Box<dyn Future<Output = Option<Value>> + Send + '_>> {
@@ -231,7 +234,7 @@ fn messages(request: &Request) -> Value {
     Value::Array(list)
 }
 
-/// Neighbouring messages of one role as one: many chat templates insist on alternation.
+/// Merges consecutive user messages into one, because many chat templates require alternating roles.
 pub(crate) fn merged(messages: &[Message]) -> Vec<Cow<'_, Message>> {
     let mut list: Vec<Cow<'_, Message>> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -257,8 +260,9 @@ fn tool(tool: &Tool) -> Value {
 }
 
 fn tool_call(call: &ToolCall) -> Value {
-    // What is an object already is sent back as the model wrote it.
-    let arguments = arguments(call).map_or_else(|instead| instead.to_string(), |_| call.arguments.clone());
+    // Valid arguments are sent back exactly as the model wrote them.
+    let arguments =
+        arguments(call).map_or_else(|substitute| substitute.to_string(), |_| call.arguments.clone());
     json!({
         "id": call.id,
         "type": "function",
@@ -266,13 +270,15 @@ fn tool_call(call: &ToolCall) -> Value {
     })
 }
 
-/// The arguments of a call that the model is reminded of. Servers read them again, and some fall over what is no object:
-/// the error is an object that can be shown instead.
+/// Parses the arguments of an earlier call, to be sent back in the conversation.
+///
+/// Servers parse them again, and some fail on anything but an object. If the arguments are not an object, the
+/// `Err` is a substitute object.
 pub(crate) fn arguments(call: &ToolCall) -> Result<Value, Value> {
     let text = call.arguments.trim();
     if matches!(text, "" | "null") {
         return Err(json!({}));
     }
-    let read = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
-    read.ok_or_else(|| json!({"invalid_arguments": call.arguments}))
+    let object = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
+    object.ok_or_else(|| json!({"invalid_arguments": call.arguments}))
 }

@@ -1,8 +1,8 @@
-//! What a backend really enforces: schemas that set traps and prompts that lure into them.
+//! Tests which structured-output features a backend enforces.
 //!
-//! The prompt asks for a value outside an enumeration, for a number beyond its bound and for a property
-//! that is forbidden. The schema is sent only through the feature under test, so that a model can keep to
-//! it only where the server makes it.
+//! The prompt asks for a value outside an enumeration, a number beyond its bound and a forbidden property.
+//! The schema is sent only through the feature under test. A reply that satisfies it therefore shows that the
+//! server enforces the schema.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,54 +11,60 @@ use slipform_types::{Capabilities, Format, Message, Request, StopReason, Support
 
 use crate::{Backend, Call, Error};
 
-/// Enough tokens for the small document that is asked for, and few enough for a model that rambles.
+/// The token limit of a probe request: enough for the requested document, and cheap if the model rambles.
 const MAX_TOKENS: u32 = 120;
 
-/// The longest evidence that is kept.
+/// The longest evidence that is kept, in characters.
 const EVIDENCE_CHARACTERS_MAX: usize = 160;
 
-/// What is put to the test.
+/// The tested features, in the order of the findings.
 pub(crate) const FEATURES: [&str; 4] = ["json_schema", "json_object", "tools", "forced_tools"];
 
-/// The evidence where there is none.
-const CUT: &str = "(the tokens ran out before an answer)";
-const NO_PLACE: &str = "(the protocol has no place for it)";
+/// The evidence if the reply reached the token limit before an answer.
+const NO_ANSWER: &str = "(no answer within the token limit)";
+/// The evidence if the protocol cannot express the feature.
+const UNSUPPORTED: &str = "(not supported by the protocol)";
 
 const PROMPT: &str = "Describe my favourite paint as a JSON object and nothing else. Its \"colour\" is \"ultraviolet\" \
     (exactly that word, no other), its \"rating\" is 99, and add a third property \"note\" with the value \"hello\".";
 
-/// The verdict on one feature.
+/// The result for one feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The feature.
+    /// `json_schema`, `json_object`, `tools` or `forced_tools`.
     pub feature: String,
-    /// What the backend does with it.
+    /// The degree to which the backend enforces the feature.
     pub support: Support,
-    /// Whether the enumeration held.
+    /// Whether the reply respected `enum`; `None` if it contained no JSON object.
     pub enumeration: Option<bool>,
-    /// Whether the forbidden property stayed away.
+    /// Whether the reply respected `additionalProperties: false`; `None` if it contained no JSON object.
     pub extra_property: Option<bool>,
-    /// Whether the bound held.
+    /// Whether the reply respected `minimum` and `maximum`; `None` if it contained no JSON object.
     pub number_bound: Option<bool>,
-    /// What the backend answered.
+    /// The start of the reply or of the error message, at most 160 characters.
     pub evidence: String,
 }
 
-/// The verdict on a backend.
+/// The result for a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Feature by feature.
+    /// One finding per feature, in a fixed order.
     pub findings: Vec<Finding>,
-    /// The short form that steers `auto`.
+    /// The summary from which `structured_output = "auto"` selects a strategy.
     pub capabilities: Capabilities,
-    /// Whose rules for schemas the server follows, if it says so.
+    /// The schema dialect of the server, if its model list names a known one.
     pub dialect: Option<String>,
-    /// The calls it took.
+    /// The number of calls that the probe made.
     pub calls: u32,
 }
 
-/// Puts a backend to the test, one call a feature that its protocol knows, and
-/// a plain one where all are refused. `progress` hears which feature is next.
+/// Tests a backend with one call per feature that its protocol can express.
+///
+/// If the backend rejects every feature, one plain call checks that it works at all. `progress` receives the
+/// name of each feature before its call.
+///
+/// # Errors
+/// Fails if a call fails for a reason other than the feature, for example a wrong key.
 pub async fn probe(backend: &dyn Backend, progress: &dyn Fn(&str)) -> Result<Verdict, Error> {
     let dialect = backend.about().await.as_ref().and_then(dialect_of);
     let mut findings = Vec::new();
@@ -66,17 +72,17 @@ pub async fn probe(backend: &dyn Backend, progress: &dyn Fn(&str)) -> Result<Ver
     let mut refused = 0;
     for feature in FEATURES {
         if !backend.features().contains(&feature) {
-            findings.push(finding(feature, Support::Ignored, None, NO_PLACE));
+            findings.push(finding(feature, Support::Ignored, None, UNSUPPORTED));
             continue;
         }
         progress(feature);
-        let found = examine(backend, feature).await?;
+        let result = test_feature(backend, feature).await?;
         calls += 1;
-        refused += u32::from(found.support == Support::Refused);
-        findings.push(found);
+        refused += u32::from(result.support == Support::Refused);
+        findings.push(result);
     }
     if refused == calls {
-        // Is it the features that it refuses, or us?
+        // A plain request distinguishes unsupported features from a backend that rejects everything.
         backend.call(Call::new(&plain_request())).await?;
         calls += 1;
     }
@@ -96,7 +102,7 @@ pub async fn probe(backend: &dyn Backend, progress: &dyn Fn(&str)) -> Result<Ver
     Ok(Verdict { findings, capabilities, dialect: dialect.map(|dialect| dialect.to_string()), calls })
 }
 
-/// Who serves the models, by what the server says of them.
+/// Derives the schema dialect from `owned_by` in the server's model list.
 fn dialect_of(about: &Value) -> Option<Dialect> {
     let owner = about["data"][0]["owned_by"].as_str()?.to_ascii_lowercase();
     match owner.as_str() {
@@ -104,13 +110,14 @@ fn dialect_of(about: &Value) -> Option<Dialect> {
         "vllm" => Some(Dialect::Vllm),
         "library" | "ollama" => Some(Dialect::Ollama),
         "organization_owner" | "lmstudio" => Some(Dialect::LmStudio),
-        // The server of llama-cpp-python calls its models its own and shares llama.cpp's rules.
+        // llama-cpp-python reports "me" and has llama.cpp's rules.
         "me" => Some(Dialect::LlamaCpp),
         _ => None,
     }
 }
 
-fn trap() -> Value {
+/// The schema that contradicts [`PROMPT`] in three points.
+fn contradicting_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -130,14 +137,15 @@ fn request(feature: &str) -> Request {
     let mut request = plain_request();
     match feature {
         "json_schema" => {
-            request.format = Format::JsonSchema { name: "paint".to_owned(), schema: trap(), strict: true };
+            let schema = contradicting_schema();
+            request.format = Format::JsonSchema { name: "paint".to_owned(), schema, strict: true };
         }
-        "json_object" => request.format = Format::JsonObject { schema: Some(trap()) },
+        "json_object" => request.format = Format::JsonObject { schema: Some(contradicting_schema()) },
         _ => {
             request.tools = vec![Tool {
                 name: "describe_paint".to_owned(),
                 description: "Takes the description of a paint.".to_owned(),
-                parameters: trap(),
+                parameters: contradicting_schema(),
                 strict: false,
             }];
             if feature == "forced_tools" {
@@ -150,7 +158,7 @@ fn request(feature: &str) -> Request {
     request
 }
 
-async fn examine(backend: &dyn Backend, feature: &str) -> Result<Finding, Error> {
+async fn test_feature(backend: &dyn Backend, feature: &str) -> Result<Finding, Error> {
     let request = request(feature);
     let reply = match backend.call(Call::new(&request)).await {
         Ok(reply) => reply,
@@ -160,41 +168,41 @@ async fn examine(backend: &dyn Backend, feature: &str) -> Result<Finding, Error>
         Err(error) => return Err(error),
     };
     let is_tool = feature.ends_with("tools");
-    // A model that thinks first may have no tokens left for an answer, which then tells nothing.
-    let is_cut =
+    // A reasoning model may reach the token limit before its answer. Such a reply proves nothing.
+    let is_truncated =
         reply.stop == StopReason::Length && matches!(reply.text.trim().chars().next(), None | Some('{'));
     let text = match (is_tool, reply.tool_calls.first()) {
         (true, Some(call)) => call.arguments.clone(),
-        (true, None) if is_cut => CUT.to_owned(),
+        (true, None) if is_truncated => NO_ANSWER.to_owned(),
         (true, None) => return Ok(finding(feature, Support::Ignored, None, &reply.text)),
-        (false, _) if is_cut && reply.text.is_empty() => CUT.to_owned(),
+        (false, _) if is_truncated && reply.text.is_empty() => NO_ANSWER.to_owned(),
         (false, _) => reply.text,
     };
     let document = serde_json::from_str::<Value>(text.trim()).ok().filter(Value::is_object);
     let support = match &document {
-        None if is_cut => Support::Unknown,
+        None if is_truncated => Support::Unknown,
         None => Support::Ignored,
-        Some(document) if holds_enumeration(document) && holds_extra(document) => Support::Enforced,
+        Some(document) if respects_enum(document) && respects_closed_object(document) => Support::Enforced,
         Some(_) => Support::Accepted,
     };
     Ok(finding(feature, support, document.as_ref(), &text))
 }
 
-/// Whether the server objects to the feature, and not to the key, the address or the model.
+/// Returns whether the server rejects the feature, as opposed to the key, the URL or the model.
 fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Rejected { status, .. } => !matches!(status, 401..=405 | 407),
-        // Some servers fail over what they do not know.
+        // Some servers fail on options that they do not know.
         Error::Busy { status, .. } => matches!(status, 500 | 501),
         _ => false,
     }
 }
 
-fn holds_enumeration(document: &Value) -> bool {
+fn respects_enum(document: &Value) -> bool {
     document["colour"] == "red" || document["colour"] == "green"
 }
 
-fn holds_extra(document: &Value) -> bool {
+fn respects_closed_object(document: &Value) -> bool {
     document
         .as_object()
         .is_some_and(|members| members.keys().all(|name| name == "colour" || name == "rating"))
@@ -204,8 +212,8 @@ fn finding(feature: &str, support: Support, document: Option<&Value>, evidence: 
     Finding {
         feature: feature.to_owned(),
         support,
-        enumeration: document.map(holds_enumeration),
-        extra_property: document.map(holds_extra),
+        enumeration: document.map(respects_enum),
+        extra_property: document.map(respects_closed_object),
         number_bound: document
             .map(|document| document["rating"].as_i64().is_some_and(|rating| (1..=5).contains(&rating))),
         evidence: evidence

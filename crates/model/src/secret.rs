@@ -1,21 +1,22 @@
-//! A provider's key: read from a named variable, used in one header, shown nowhere.
+//! API keys and their redaction in errors and replies.
 
 use slipform_types::{KEY_REMOVED, REDACTED, Reply, StopReason};
 
-/// Shorter values are not looked for in texts: they would be found by chance.
+/// The shortest key that is redacted. Shorter ones would match unrelated text.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// Shorter keys are not taken out of replies: they are stand-ins, and the replies are results.
+/// The shortest key that is redacted in replies. Shorter ones are placeholders for local servers, such as
+/// `ollama`, and redacting them would damage results.
 const REPLY_SECRET_BYTES_MIN: usize = 12;
 
 /// The shortest part of a key that is taken for one at the edge of a text that was cut.
 const EDGE_BYTES_MIN: usize = 8;
 
-/// A key, or none.
+/// An optional API key. Its `Debug` output does not show the key.
 #[derive(Clone, Default)]
 pub struct Secret {
     key: Option<String>,
-    /// The ways in which a server may write the key when it echoes it.
+    /// The forms in which a server may echo the key: as it is, escaped for JSON, and percent-encoded.
     spellings: Vec<String>,
 }
 
@@ -26,12 +27,12 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The key, where there is one.
+    /// Creates a secret from a key. Surrounding whitespace is removed; an empty key counts as none.
     pub fn new(key: Option<String>) -> Secret {
         let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let mut spellings = Vec::new();
         if let Some(key) = key.as_deref().filter(|key| key.len() >= SECRET_BYTES_MIN) {
-            for spelling in [key.to_owned(), escaped(key), in_address(key)] {
+            for spelling in [key.to_owned(), json_escaped(key), percent_encoded(key)] {
                 if !spellings.contains(&spelling) {
                     spellings.push(spelling);
                 }
@@ -40,19 +41,20 @@ impl Secret {
         Secret { key, spellings }
     }
 
-    /// The key itself, for the one header that carries it.
+    /// Returns the key, for the header that authenticates requests.
     pub(crate) fn expose(&self) -> Option<&str> {
         self.key.as_deref()
     }
 
-    /// Whether a string in a JSON text holds the key, in any of its spellings.
+    /// Returns whether a string in a JSON text contains the key in any of its spellings.
     pub fn occurs_in_json(&self, json: &str) -> bool {
         let occurs = |spelling: &str| memchr::memmem::find(json.as_bytes(), spelling.as_bytes()).is_some();
-        let is_escaped = |spelling: &str| spelling.contains(['"', '\\']) && occurs(&escaped(spelling));
-        self.spellings.iter().any(|spelling| occurs(spelling) || is_escaped(spelling))
+        let occurs_escaped =
+            |spelling: &str| spelling.contains(['"', '\\']) && occurs(&json_escaped(spelling));
+        self.spellings.iter().any(|spelling| occurs(spelling) || occurs_escaped(spelling))
     }
 
-    /// The text without the key.
+    /// Replaces every occurrence of the key by `[redacted]`.
     pub fn redact(&self, mut text: String) -> String {
         for spelling in &self.spellings {
             if memchr::memmem::find(text.as_bytes(), spelling.as_bytes()).is_some() {
@@ -62,7 +64,7 @@ impl Secret {
         text
     }
 
-    /// The text without a part of the key that a cut left at its beginning or end. The mark of a cut may stand before it.
+    /// Redacts a part of the key that a cut left at the beginning or end of a text, behind or before an ellipsis.
     pub fn redact_edges(&self, text: String) -> String {
         let Some(key) = self.key.as_deref().filter(|key| key.len() > EDGE_BYTES_MIN) else { return text };
         let start = text.find(|character: char| character != '…').unwrap_or(0);
@@ -83,10 +85,12 @@ impl Secret {
         }
     }
 
-    /// A reply goes into the journal; a server that echoes headers must not carry the key there. What
-    /// local servers get for a key (`ollama`, `lm-studio`) is a word like any other and stays.
+    /// Redacts the key in all texts of a reply, so that a server that echoes headers cannot write it to the
+    /// journal. Short placeholder keys such as `ollama` are kept.
+    ///
+    /// A tool call whose arguments contained the key is flagged, because its arguments have changed.
     pub fn redact_reply(&self, mut reply: Reply) -> Reply {
-        if !self.is_taken_out_of_replies() {
+        if !self.is_redacted_in_replies() {
             return reply;
         }
         reply.text = self.redact(reply.text);
@@ -100,7 +104,7 @@ impl Secret {
             call.name = self.redact(std::mem::take(&mut call.name));
             let arguments = self.redact(call.arguments.clone());
             if arguments != call.arguments {
-                // A tool must not be called with what stands there now.
+                // The flag prevents the call: the arguments are no longer those of the model.
                 call.arguments = arguments;
                 reply.flags.push(KEY_REMOVED.to_owned());
             }
@@ -108,40 +112,40 @@ impl Secret {
         reply
     }
 
-    /// A piece of a reply without the key, and the end of it that may be the beginning of the key, which has to wait for
-    /// what follows.
+    /// Redacts the key in a piece of a stream. Returns the safe text and a remainder that may be the start of
+    /// the key. The caller prepends the remainder to the next piece.
     pub(crate) fn redact_piece(&self, piece: String) -> (String, String) {
-        if !self.is_taken_out_of_replies() {
+        if !self.is_redacted_in_replies() {
             return (piece, String::new());
         }
         let mut clean = self.redact(piece);
-        let begins = |spelling: &String| {
-            let most = clean.len().min(spelling.len().saturating_sub(1));
-            let is_begun = |length: &usize| clean.as_bytes().ends_with(&spelling.as_bytes()[..*length]);
-            (1..=most).rev().find(is_begun).unwrap_or(0)
+        let overlap = |spelling: &String| {
+            let longest = clean.len().min(spelling.len().saturating_sub(1));
+            let is_overlap = |length: &usize| clean.as_bytes().ends_with(&spelling.as_bytes()[..*length]);
+            (1..=longest).rev().find(is_overlap).unwrap_or(0)
         };
-        let held = self.spellings.iter().map(begins).max().unwrap_or(0);
-        // A key is plain ASCII, so that its beginning never splits a character.
+        let held = self.spellings.iter().map(overlap).max().unwrap_or(0);
+        // A key is ASCII, so the split is at a character boundary.
         let rest = clean.split_off(clean.len() - held);
         (clean, rest)
     }
 
-    fn is_taken_out_of_replies(&self) -> bool {
+    fn is_redacted_in_replies(&self) -> bool {
         self.key.as_ref().is_some_and(|key| key.len() >= REPLY_SECRET_BYTES_MIN)
     }
 }
 
-/// A text as it stands inside a JSON string.
-fn escaped(text: &str) -> String {
+/// Escapes a text as in a JSON string, without the quotes.
+fn json_escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// The key as it stands in an address.
-fn in_address(key: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+/// Encodes a key as in a URL.
+fn percent_encoded(key: &str) -> String {
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     key.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .map(|byte| if is_unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
 
@@ -150,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_shown_nowhere() {
+    fn key_is_redacted_in_text_and_debug_output() {
         let secret = Secret::new(Some(" sk-canary-123\n".to_owned()));
         assert_eq!(secret.expose(), Some("sk-canary-123"));
         assert_eq!(secret.redact("bad key sk-canary-123!".to_owned()), "bad key [redacted]!");
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_as_json_and_addresses_write_it() {
+    fn key_is_redacted_in_json_and_url_encoding() {
         let secret = Secret::new(Some("sk/can\"ary+1".to_owned()));
         for echoed in ["sk/can\"ary+1", "sk/can\\\"ary+1", "sk%2Fcan%22ary%2B1"] {
             assert_eq!(secret.redact(format!("<{echoed}>")), "<[redacted]>");

@@ -1,12 +1,12 @@
-//! Server-sent events, read as the bytes come.
+//! An incremental parser for server-sent events.
 
 use crate::error::Error;
 
-/// The longest single event. A token's event takes a few hundred bytes, and a whole answer in one event
-/// is bounded by the reply's own limit; what is longer is not a model speaking.
+/// The largest single event. An event with one token takes a few hundred bytes; an event with a complete
+/// answer is also subject to the limit of the reply.
 pub(crate) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Splits a byte stream into events. Bytes may arrive cut anywhere, even inside a character.
+/// Splits a byte stream into events. Chunks may end anywhere, even inside a character.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     line: Vec<u8>,
@@ -15,14 +15,15 @@ pub(crate) struct Events {
     has_data: bool,
 }
 
-/// One event: its name, empty when it has none, and its data.
+/// One event of a stream.
 pub(crate) struct Event<'a> {
+    /// The value of the `event` field; empty if the event has none.
     pub(crate) name: &'a str,
     pub(crate) data: &'a [u8],
 }
 
 impl Events {
-    /// Takes the next bytes and hands every event that they complete to `handle`.
+    /// Adds a chunk and passes every completed event to `handle`.
     pub(crate) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -48,7 +49,7 @@ impl Events {
         Ok(())
     }
 
-    /// Hands over an event that the stream ended without closing, as many servers do.
+    /// Passes the last event to `handle` if the stream ended without the closing blank line, as is common.
     pub(crate) fn finish(
         &mut self,
         mut handle: impl FnMut(Event<'_>) -> Result<(), Error>,
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_wherever_the_bytes_are_cut() {
+    fn events_do_not_depend_on_chunk_boundaries() {
         let stream =
             ": ping\r\nevent: delta\r\ndata: {\"a\": \"ä\"}\r\n\r\ndata: one\ndata: two\n\ndata: [DONE]"
                 .as_bytes();
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_event_is_refused() {
+    fn event_beyond_the_size_limit_is_refused() {
         let mut events = Events::default();
         let block = vec![b'x'; 1024 * 1024];
         let outcome = (0..9).try_for_each(|_| events.feed(&block, |_| Ok(())));

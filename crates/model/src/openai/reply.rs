@@ -1,4 +1,4 @@
-//! What a chat completions server answers, whole or in pieces, and put together in spite of its habits.
+//! Parses chat completions responses, streamed or complete, and tolerates common deviations of servers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,20 +14,22 @@ use crate::error_text::{blames_request, server_message};
 use crate::http::Assemble;
 use crate::sse::Event;
 
-/// A reply being put together.
+/// Assembles a [`Reply`] from stream events or a complete body.
 #[derive(Debug, Default)]
 pub(crate) struct Chat {
     reply: Reply,
     refusal: String,
-    finish: Option<String>,
-    done: bool,
-    pieces: u64,
-    /// Where the latest call of each index stands.
-    places: HashMap<usize, usize>,
+    finish_reason: Option<String>,
+    /// Set by `[DONE]`, or by a complete body.
+    is_done: bool,
+    choices: u64,
+    /// Maps the `index` in the stream to the position of its latest call in `reply`.
+    call_positions: HashMap<usize, usize>,
 }
 
+/// A complete response, or one event of a stream.
 #[derive(Deserialize)]
-struct EventBody<'a> {
+struct ResponseBody<'a> {
     #[serde(borrow, default)]
     model: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -42,46 +44,47 @@ struct EventBody<'a> {
 struct Choice<'a> {
     #[serde(default)]
     index: Option<u64>,
-    /// In a reply that comes whole.
+    /// Present in a complete response.
     #[serde(borrow, default)]
-    message: Option<Piece<'a>>,
-    /// In a stream.
+    message: Option<Message<'a>>,
+    /// Present in a stream.
     #[serde(borrow, default)]
-    delta: Option<Piece<'a>>,
-    /// The older completions protocol has its text here.
+    delta: Option<Message<'a>>,
+    /// The text in the legacy completions API.
     #[serde(borrow, default)]
     text: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     finish_reason: Option<Cow<'a, str>>,
 }
 
+/// A message, or the part of one that an event adds.
 #[derive(Deserialize)]
-struct Piece<'a> {
+struct Message<'a> {
     #[serde(borrow, default, deserialize_with = "text")]
     content: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
     reasoning_content: Option<Cow<'a, str>>,
-    /// The other name for it; some servers send both.
+    /// An alternative name of `reasoning_content`. Some servers send both.
     #[serde(borrow, default, deserialize_with = "text")]
     reasoning: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
     refusal: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<CallPiece<'a>>>,
+    tool_calls: Option<Vec<CallDelta<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct CallPiece<'a> {
+struct CallDelta<'a> {
     #[serde(default)]
     index: Option<usize>,
     #[serde(borrow, default)]
     id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    function: Option<FunctionPiece<'a>>,
+    function: Option<FunctionDelta<'a>>,
 }
 
 #[derive(Deserialize)]
-struct FunctionPiece<'a> {
+struct FunctionDelta<'a> {
     #[serde(borrow, default)]
     name: Option<Cow<'a, str>>,
     #[serde(default)]
@@ -96,7 +99,7 @@ struct Counts {
     completion_tokens: Option<u64>,
 }
 
-/// A text: a string, null, or a list of parts of which those of type `text` count.
+/// Deserializes a text: a string, null, or a list of parts, of which those with a `text` are joined.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
     struct Text;
 
@@ -137,12 +140,12 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, st
 }
 
 impl Chat {
-    fn take(&mut self, data: &[u8]) -> Result<(), Error> {
-        let body: EventBody<'_> = serde_json::from_slice(data).map_err(|error| Error::Incomplete {
-            reason: format!("a part of the reply is not the JSON the protocol wants ({error})"),
+    fn apply(&mut self, data: &[u8]) -> Result<(), Error> {
+        let body: ResponseBody<'_> = serde_json::from_slice(data).map_err(|error| Error::Incomplete {
+            reason: format!("a part of the reply is not the expected JSON ({error})"),
         })?;
         if let Some(error) = body.error.filter(|error| !error.is_null()) {
-            return Err(error_inside(&error));
+            return Err(embedded_error(&error));
         }
         if let Some(model) = body.model
             && self.reply.model.is_empty()
@@ -153,53 +156,53 @@ impl Chat {
             let (input, output) = (prompt_tokens.unwrap_or_default(), completion_tokens.unwrap_or_default());
             self.reply.usage = Usage { input, output, estimated: false };
         }
-        // Only the first choice is asked for.
+        // Requests ask for one choice only.
         let mut choices = body.choices.into_iter().flatten();
         if let Some(choice) = choices.find(|choice| choice.index.is_none_or(|index| index == 0)) {
-            self.choice(choice)?;
+            self.add_choice(choice)?;
         }
         Ok(())
     }
 
-    fn choice(&mut self, choice: Choice<'_>) -> Result<(), Error> {
-        self.pieces += 1;
+    fn add_choice(&mut self, choice: Choice<'_>) -> Result<(), Error> {
+        self.choices += 1;
         if let Some(text) = choice.text {
             self.reply.text.push_str(&text);
         }
-        if let Some(piece) = choice.message {
-            self.piece(piece, true)?;
+        if let Some(message) = choice.message {
+            self.add_message(message, true)?;
         }
-        if let Some(piece) = choice.delta {
-            self.piece(piece, false)?;
+        if let Some(message) = choice.delta {
+            self.add_message(message, false)?;
         }
-        // A few servers send an empty reason while there is none.
+        // Some servers send an empty reason in every event before the last.
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-            // What went wrong once stays wrong, whatever the server says after it.
-            if self.finish.as_deref().is_none_or(|known| ending(known) == Ending::Well) {
-                self.finish = Some(reason.into_owned());
+            // A reason that reports a failure is not replaced by a later one.
+            if self.finish_reason.as_deref().is_none_or(|known| classify(known) == Finish::Normal) {
+                self.finish_reason = Some(reason.into_owned());
             }
         }
         Ok(())
     }
 
-    fn piece(&mut self, piece: Piece<'_>, whole: bool) -> Result<(), Error> {
-        if let Some(content) = piece.content {
+    fn add_message(&mut self, message: Message<'_>, is_complete: bool) -> Result<(), Error> {
+        if let Some(content) = message.content {
             self.reply.text.push_str(&content);
         }
-        if let Some(reasoning) = piece.reasoning_content.or(piece.reasoning) {
+        if let Some(reasoning) = message.reasoning_content.or(message.reasoning) {
             self.reply.reasoning.push_str(&reasoning);
         }
-        if let Some(refusal) = piece.refusal {
+        if let Some(refusal) = message.refusal {
             self.refusal.push_str(&refusal);
         }
-        for call in piece.tool_calls.unwrap_or_default() {
-            self.call(call, whole)?;
+        for call in message.tool_calls.unwrap_or_default() {
+            self.add_call(call, is_complete)?;
         }
         Ok(())
     }
 
-    fn call(&mut self, piece: CallPiece<'_>, whole: bool) -> Result<(), Error> {
-        let index = self.place(&piece, whole);
+    fn add_call(&mut self, delta: CallDelta<'_>, is_complete: bool) -> Result<(), Error> {
+        let index = self.call_position(&delta, is_complete);
         if index >= TOOL_CALLS_MAX {
             return Err(Error::Incomplete { reason: format!("more than {TOOL_CALLS_MAX} tool calls") });
         }
@@ -209,11 +212,11 @@ impl Chat {
             calls.push(ToolCall { id, name: String::new(), arguments: String::new() });
         }
         let call = &mut calls[index];
-        if let Some(id) = piece.id.filter(|id| !id.is_empty()) {
+        if let Some(id) = delta.id.filter(|id| !id.is_empty()) {
             call.id = id.into_owned();
         }
-        let Some(function) = piece.function else { return Ok(()) };
-        // Most servers send the name once, some in every piece, some in pieces of its own.
+        let Some(function) = delta.function else { return Ok(()) };
+        // Most servers send the name once, some in every delta, some split over several deltas.
         if let Some(name) = function.name
             && call.arguments.is_empty()
             && call.name != name
@@ -222,53 +225,55 @@ impl Chat {
         }
         match function.arguments {
             Some(Value::String(arguments)) => call.arguments.push_str(&arguments),
-            // Some servers give the arguments as an object.
             Some(Value::Null) | None => {}
+            // Some servers send the arguments as an object.
             Some(arguments) => call.arguments.push_str(&arguments.to_string()),
         }
         Ok(())
     }
 
-    /// Which call a piece belongs to: the one of its index. Where servers leave the index out, a piece begins a call if its id is a
-    /// new one, or, without ids, if it has a name and the arguments before it are whole.
-    fn place(&mut self, piece: &CallPiece<'_>, whole: bool) -> usize {
+    /// Returns the position of the call that a delta belongs to, which the `index` determines.
+    ///
+    /// Some servers omit the index. A delta then starts a new call if its id is new or, without ids, if it has
+    /// a name and the arguments of the previous call are complete.
+    fn call_position(&mut self, delta: &CallDelta<'_>, is_complete: bool) -> usize {
         let calls = &self.reply.tool_calls;
-        if whole {
+        if is_complete {
             return calls.len();
         }
-        if let Some(index) = piece.index {
-            // Some servers give parallel calls one index; an id of its own begins a call all the same.
-            let id = piece.id.as_deref().filter(|id| !id.is_empty());
-            let place = match self.places.get(&index).copied() {
-                Some(place) if id.is_none_or(|id| !is_another(&calls[place], place, id)) => place,
+        if let Some(index) = delta.index {
+            // Some servers use one index for all parallel calls. A different id then starts a new call.
+            let id = delta.id.as_deref().filter(|id| !id.is_empty());
+            let position = match self.call_positions.get(&index).copied() {
+                Some(known) if id.is_none_or(|id| !is_another(&calls[known], known, id)) => known,
                 Some(_) => calls.len(),
                 None => index.max(calls.len()),
             };
-            self.places.insert(index, place);
-            return place;
+            self.call_positions.insert(index, position);
+            return position;
         }
         let Some(last) = calls.last() else { return 0 };
-        let named = piece
+        let has_name = delta
             .function
             .as_ref()
             .is_some_and(|function| function.name.as_ref().is_some_and(|name| !name.is_empty()));
-        let begins = match piece.id.as_deref().filter(|id| !id.is_empty()) {
+        let is_new = match delta.id.as_deref().filter(|id| !id.is_empty()) {
             Some(id) => id != last.id,
-            None => named && serde_json::from_str::<IgnoredAny>(&last.arguments).is_ok(),
+            None => has_name && serde_json::from_str::<IgnoredAny>(&last.arguments).is_ok(),
         };
-        if begins { calls.len() } else { calls.len() - 1 }
+        if is_new { calls.len() } else { calls.len() - 1 }
     }
 }
 
-/// Whether an id is that of another call than this one, whose id may not have been sent yet.
-fn is_another(call: &ToolCall, place: usize, id: &str) -> bool {
-    let is_ours = call.id == format!("call_{place}");
-    let is_whole = serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
-    call.id != id && (!is_ours || is_whole)
+/// Returns whether `id` belongs to a different call than `call`, whose own id may not have arrived yet.
+fn is_another(call: &ToolCall, position: usize, id: &str) -> bool {
+    let has_generated_id = call.id == format!("call_{position}");
+    let has_full_arguments = serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
+    call.id != id && (!has_generated_id || has_full_arguments)
 }
 
-/// An error that a server reports inside a reply that began well.
-fn error_inside(error: &Value) -> Error {
+/// Converts an `error` object that a server sends inside a response with status 200.
+fn embedded_error(error: &Value) -> Error {
     let message = server_message(json!({"error": error}).to_string().as_bytes());
     let code = error.get("code").or_else(|| error.get("status")).and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok());
@@ -282,24 +287,24 @@ fn error_inside(error: &Value) -> Error {
 impl Assemble for Chat {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Error> {
         match event.data.trim_ascii() {
-            // Some servers keep a connection alive with empty events.
+            // Some servers send empty events as keep-alives.
             b"" => Ok(()),
             b"[DONE]" => {
-                self.done = true;
+                self.is_done = true;
                 Ok(())
             }
-            data => self.take(data),
+            data => self.apply(data),
         }
     }
 
-    fn whole(&mut self, body: &[u8]) -> Result<(), Error> {
-        self.take(body)?;
-        self.done = true;
+    fn full_body(&mut self, body: &[u8]) -> Result<(), Error> {
+        self.apply(body)?;
+        self.is_done = true;
         Ok(())
     }
 
     fn tokens(&self) -> u64 {
-        self.pieces
+        self.choices
     }
 
     fn reply(&self) -> &Reply {
@@ -307,84 +312,84 @@ impl Assemble for Chat {
     }
 
     fn is_complete(&self) -> bool {
-        self.finish.is_some()
+        self.finish_reason.is_some()
     }
 
     fn is_done(&self) -> bool {
-        self.done
+        self.is_done
     }
 
     fn finish(mut self) -> Result<Reply, Error> {
-        if self.finish.is_none() && !self.done {
+        if self.finish_reason.is_none() && !self.is_done {
             return Err(Error::Incomplete {
                 reason: "the stream ended without a finish_reason and without [DONE]".to_owned(),
             });
         }
-        if self.pieces == 0 {
-            return Err(Error::Incomplete { reason: "the reply holds no choices".to_owned() });
+        if self.choices == 0 {
+            return Err(Error::Incomplete { reason: "it has no `choices`".to_owned() });
         }
-        // Some servers count calls from 1, which leaves a gap.
+        // Some servers number calls from 1, which leaves an empty call at position 0.
         self.reply.tool_calls.retain(|call| !call.name.is_empty() || !call.arguments.is_empty());
-        let reason = self.finish.unwrap_or_default();
-        self.reply.stop = match ending(&reason) {
+        let reason = self.finish_reason.unwrap_or_default();
+        self.reply.stop = match classify(&reason) {
             _ if !self.refusal.is_empty() => StopReason::Refused { message: self.refusal },
-            Ending::CutOff => StopReason::Length,
-            Ending::Filtered => StopReason::Filtered,
-            Ending::Broken => {
-                return Err(Error::Incomplete { reason: format!("the server ended it with '{reason}'") });
+            Finish::Truncated => StopReason::Length,
+            Finish::Filtered => StopReason::Filtered,
+            Finish::Failed => {
+                return Err(Error::Incomplete { reason: format!("its finish_reason is '{reason}'") });
             }
-            Ending::Well if !self.reply.tool_calls.is_empty() => StopReason::ToolCalls,
-            Ending::Well => StopReason::Finished,
+            Finish::Normal if !self.reply.tool_calls.is_empty() => StopReason::ToolCalls,
+            Finish::Normal => StopReason::Finished,
         };
         Ok(self.reply)
     }
 }
 
-/// What a `finish_reason` means.
+/// The class of a `finish_reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Well,
-    CutOff,
+enum Finish {
+    Normal,
+    Truncated,
     Filtered,
-    Broken,
+    Failed,
 }
 
-/// Servers have many words for the same few endings. One that nobody knows is taken for a good one.
-fn ending(reason: &str) -> Ending {
+/// Classifies a `finish_reason`. Servers use different names; an unknown one counts as normal.
+fn classify(reason: &str) -> Finish {
     let reason = reason.to_ascii_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
-    if says(&["length", "max_token", "token_limit", "incomplete"]) {
-        Ending::CutOff
-    } else if says(&["filter", "safety", "recitation", "prohibited", "blocklist", "spii"]) {
-        Ending::Filtered
-    } else if says(&["abort", "error", "cancel", "timeout"]) {
-        Ending::Broken
+    let contains_any = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    if contains_any(&["length", "max_token", "token_limit", "incomplete"]) {
+        Finish::Truncated
+    } else if contains_any(&["filter", "safety", "recitation", "prohibited", "blocklist", "spii"]) {
+        Finish::Filtered
+    } else if contains_any(&["abort", "error", "cancel", "timeout"]) {
+        Finish::Failed
     } else {
-        Ending::Well
+        Finish::Normal
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Ending, ending};
+    use super::{Finish, classify};
 
     #[test]
-    fn every_servers_words_for_an_ending_are_understood() {
-        for (reason, meant) in [
-            ("stop", Ending::Well),
-            ("tool_calls", Ending::Well),
-            ("eos", Ending::Well),
-            ("", Ending::Well),
-            ("length", Ending::CutOff),
-            ("model_length", Ending::CutOff),
-            ("MAX_TOKENS", Ending::CutOff),
-            ("incomplete", Ending::CutOff),
-            ("content_filter", Ending::Filtered),
-            ("SAFETY", Ending::Filtered),
-            ("abort", Ending::Broken),
-            ("error", Ending::Broken),
+    fn classify_knows_the_finish_reasons_of_common_servers() {
+        for (reason, expected) in [
+            ("stop", Finish::Normal),
+            ("tool_calls", Finish::Normal),
+            ("eos", Finish::Normal),
+            ("", Finish::Normal),
+            ("length", Finish::Truncated),
+            ("model_length", Finish::Truncated),
+            ("MAX_TOKENS", Finish::Truncated),
+            ("incomplete", Finish::Truncated),
+            ("content_filter", Finish::Filtered),
+            ("SAFETY", Finish::Filtered),
+            ("abort", Finish::Failed),
+            ("error", Finish::Failed),
         ] {
-            assert_eq!(ending(reason), meant, "{reason}");
+            assert_eq!(classify(reason), expected, "{reason}");
         }
     }
 }

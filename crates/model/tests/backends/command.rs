@@ -1,4 +1,4 @@
-//! Programs as backends: what they are given and what their answers become.
+//! The `command` backend: its document on stdin, its environment, and the handling of its output.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use slipform_types::{BackendKind, Message, Reply, Request};
 
 use crate::support::{ask, question, shown};
 
-/// A backend that runs this program, and has a minute to do so.
+/// Returns settings for a program with a timeout of 60 s.
 pub(crate) fn config(command: &[&str]) -> BackendConfig {
     let mut config = BackendConfig::new("mine", BackendKind::Command);
     config.command = command.iter().map(|&word| word.to_owned()).collect();
@@ -17,12 +17,12 @@ pub(crate) fn config(command: &[&str]) -> BackendConfig {
     config
 }
 
-/// Programs are looked for where this test would look for them.
+/// Passes on the `PATH` of the test and nothing else.
 pub(crate) fn environment(name: &str) -> Option<String> {
     (name == "PATH").then(|| std::env::var("PATH").unwrap())
 }
 
-/// Runs a shell script in place of a model.
+/// Runs a shell script as the backend's program.
 pub(crate) async fn run(script: &str) -> Result<Reply, Error> {
     ask(connect(&config(&["sh", "-c", script]), &environment).unwrap().as_ref()).await
 }
@@ -39,7 +39,7 @@ fn invocation(resumed: bool) -> Invocation {
     }
 }
 
-/// What `cat` was given.
+/// Compares the document that the program reads from stdin; `cat` returns it as the reply.
 async fn check_document(invocation: Option<&Invocation>, expect: Expect) {
     let request = Request {
         system: Some("You know paint.".to_owned()),
@@ -55,7 +55,7 @@ async fn check_document(invocation: Option<&Invocation>, expect: Expect) {
 }
 
 #[tokio::test]
-async fn a_first_call_starts_a_session() {
+async fn first_call_sends_mode_start_with_parameters() {
     check_document(
         Some(&invocation(false)),
         expect![[r#"
@@ -89,7 +89,7 @@ async fn a_first_call_starts_a_session() {
 }
 
 #[tokio::test]
-async fn a_correction_resumes_it() {
+async fn correction_sends_mode_resume_with_prompt_only() {
     check_document(
         Some(&invocation(true)),
         expect![[r#"
@@ -122,7 +122,7 @@ async fn a_correction_resumes_it() {
 }
 
 #[tokio::test]
-async fn a_call_outside_any_run_has_a_prompt_all_the_same() {
+async fn call_outside_a_run_sends_the_prompt() {
     check_document(
         None,
         expect![[r#"
@@ -153,15 +153,15 @@ async fn a_call_outside_any_run_has_a_prompt_all_the_same() {
 }
 
 #[tokio::test]
-async fn the_answer_is_what_stands_on_stdout() {
+async fn reply_is_the_trimmed_stdout() {
     let reply = run("echo; echo '{\"a\": 1}'; echo; echo noise >&2").await.unwrap();
     assert_eq!(reply.text, "{\"a\": 1}");
     assert!(reply.usage.estimated && reply.usage.output == 2 && reply.usage.input > 0, "{:?}", reply.usage);
 }
 
 #[tokio::test]
-async fn a_program_sees_its_own_variables_and_no_others() {
-    let given: BTreeMap<&str, String> = [
+async fn program_receives_only_common_and_listed_variables() {
+    let variables: BTreeMap<&str, String> = [
         ("PATH", std::env::var("PATH").unwrap()),
         ("HOME", "/home/me".to_owned()),
         ("LANG", "C".to_owned()),
@@ -174,7 +174,7 @@ async fn a_program_sees_its_own_variables_and_no_others() {
     let mut config = config(&["env"]);
     config.env = vec!["LISTED".to_owned(), "MISSING".to_owned()];
     config.api_key_env = Some("TOKEN".to_owned());
-    let backend = connect(&config, &|name| given.get(name).cloned()).unwrap();
+    let backend = connect(&config, &|name| variables.get(name).cloned()).unwrap();
     let reply = ask(backend.as_ref()).await.unwrap();
     let mut names: Vec<&str> = reply.text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     names.sort_unstable();
@@ -183,7 +183,7 @@ async fn a_program_sees_its_own_variables_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_a_program_may_see_is_not_shown() {
+async fn listed_variable_values_are_redacted_in_errors() {
     let mut config = config(&["sh", "-c", "echo \"bad key $TOKEN\" >&2; exit 1"]);
     config.env = vec!["TOKEN".to_owned()];
     let value =
@@ -195,7 +195,7 @@ async fn what_a_program_may_see_is_not_shown() {
 }
 
 #[tokio::test]
-async fn failures_come_with_the_end_of_stderr() {
+async fn failure_includes_the_end_of_stderr() {
     let check = async |script: &str, expected: &str| {
         let script = format!("cat > /dev/null; {script}");
         assert_eq!(shown(&run(&script).await), format!("Program: sh {expected}"));
@@ -205,20 +205,20 @@ async fn failures_come_with_the_end_of_stderr() {
     check("kill -9 $$", "failed (signal: 9 (SIGKILL))").await;
 
     let error = run("yes noise | head -c 300000 >&2; echo 'the real reason' >&2; exit 1").await.unwrap_err();
-    let words = error.to_string();
-    assert!(words.ends_with("noise\nthe real reason"), "{words}");
-    assert!(words.len() < 700, "{} bytes", words.len());
+    let message = error.to_string();
+    assert!(message.ends_with("noise\nthe real reason"), "{message}");
+    assert!(message.len() < 700, "{} bytes", message.len());
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn missing_program_is_named_in_the_error() {
     let backend = connect(&config(&["/no/such/program"]), &environment).unwrap();
-    let words = shown(&ask(backend.as_ref()).await);
-    assert!(words.starts_with("Program: /no/such/program cannot be started: "), "{words}");
+    let message = shown(&ask(backend.as_ref()).await);
+    assert!(message.starts_with("Program: /no/such/program cannot be started: "), "{message}");
 }
 
 #[tokio::test]
-async fn a_program_need_not_read_what_it_is_given() {
+async fn program_that_ignores_stdin_still_answers() {
     let request = Request { messages: vec![Message::user("x".repeat(4 << 20))], ..question() };
     for (script, expected) in
         [("echo green", Ok("green")), ("exec <&-; echo green", Ok("green")), ("exit 4", Err(()))]
@@ -230,7 +230,7 @@ async fn a_program_need_not_read_what_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_program_that_runs_wild_is_stopped() {
+async fn program_that_exceeds_the_output_limit_fails() {
     let expected = "TooLarge: the reply is larger than 16777216 bytes";
     assert_eq!(shown(&run("exec yes").await), expected);
     assert_eq!(shown(&run("yes | cat").await), expected);

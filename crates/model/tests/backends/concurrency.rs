@@ -1,4 +1,4 @@
-//! Calls side by side, and calls given up.
+//! The concurrency limit and cancelled calls.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn limited(server: &ScriptedServer, max_concurrency: usize) -> Arc<dyn Backend> 
     open(&config)
 }
 
-/// So many calls at once, each let go only when the next one could have come.
+/// Starts `calls` concurrent calls and asserts the largest number of requests in flight.
 async fn check(max_concurrency: usize, calls: usize, expected_in_flight: usize) {
     let gate = Gate::new();
     let server = ScriptedServer::start(Script::new([Step::text("green").gate(&gate)]).repeat_last());
@@ -37,14 +37,14 @@ async fn check(max_concurrency: usize, calls: usize, expected_in_flight: usize) 
 }
 
 #[tokio::test]
-async fn a_backend_is_asked_no_more_at_once_than_it_takes() {
+async fn concurrent_requests_do_not_exceed_max_concurrency() {
     check(1, 3, 1).await;
     check(2, 6, 2).await;
     check(10, 6, 6).await;
 }
 
 #[tokio::test]
-async fn failed_calls_make_room() {
+async fn failed_call_releases_its_slot() {
     let server = ScriptedServer::start([Step::status(400), Step::text("green")]);
     let backend = limited(&server, 1);
     ask(backend.as_ref()).await.unwrap_err();
@@ -52,7 +52,7 @@ async fn failed_calls_make_room() {
 }
 
 #[tokio::test]
-async fn a_call_given_up_closes_its_connection_and_makes_room() {
+async fn dropped_call_closes_its_connection_and_releases_its_slot() {
     for kind in HTTP {
         let text = || Step::text("green as the grass in May");
         for step in [Step::hang(), text().stall_after(2), text().plain_only().stall_after(0)] {

@@ -1,4 +1,4 @@
-//! A key goes into one header and comes out nowhere, whatever a server does with it.
+//! The API key is sent in one header and appears in no output, even if the server echoes it.
 
 use std::sync::Mutex;
 
@@ -9,10 +9,10 @@ use slipform_types::BackendKind;
 
 use crate::support::{HTTP, config, question, shown};
 
-/// Mixed case and characters that addresses and JSON write in another way.
+/// A key with mixed case and with characters that URLs and JSON encode.
 const KEY: &str = "sk-CaNaRy/A+b\"C7x9Q2w4E6r8T0";
 
-/// Long enough to be of use to a finder, short enough to notice half a key.
+/// The shortest part of the key whose appearance fails a test, in bytes. It detects half a key.
 const PART: usize = 9;
 
 fn sent_key(request: &Recorded) -> String {
@@ -20,10 +20,10 @@ fn sent_key(request: &Recorded) -> String {
     header.trim_start_matches("Bearer ").to_owned()
 }
 
-/// A place and a reply that has the key there.
+/// The name of a position in a response, and a response with the key at that position.
 type Echo = (&'static str, fn(&str) -> Step);
 
-/// Every place where a server may put what it was sent.
+/// Returns one case for every position where a server may echo the key.
 fn echoes() -> Vec<Echo> {
     vec![
         ("a refusal", |key| Step::status(401).body(json!({"error": {"message": key}}).to_string())),
@@ -61,7 +61,7 @@ fn echoes() -> Vec<Echo> {
     ]
 }
 
-/// A backend with this key; the variable is named KEY.
+/// Returns settings that read the key from the variable `KEY`.
 fn keyed(server: &ScriptedServer, kind: BackendKind) -> BackendConfig {
     let mut config = config(server, kind);
     config.api_key_env = Some("KEY".to_owned());
@@ -73,29 +73,29 @@ fn environment(key: &str) -> impl Fn(&str) -> Option<String> {
     move |name| (name == "KEY").then(|| key.to_owned())
 }
 
-/// A watcher that keeps what it is told of a reply.
+/// A watch that records the reported text.
 #[derive(Default)]
-struct Heard(Mutex<String>);
+struct RecordingWatch(Mutex<String>);
 
-impl Watch for Heard {
+impl Watch for RecordingWatch {
     fn text(&self, piece: &str) {
         self.0.lock().unwrap().push_str(piece);
     }
 }
 
 #[tokio::test]
-async fn a_reply_is_told_as_it_comes() {
+async fn watch_receives_the_streamed_text() {
     for kind in HTTP {
         let text = "green as the grass in spring, and as tall";
         let server = ScriptedServer::start(Step::text(text));
-        let (request, heard) = (question(), Heard::default());
+        let (request, watch) = (question(), RecordingWatch::default());
         let backend = connect(&keyed(&server, kind), &environment(KEY)).unwrap();
-        backend.call(Call { watch: &heard, ..Call::new(&request) }).await.unwrap();
-        assert_eq!(*heard.0.lock().unwrap(), text, "{kind:?}");
+        backend.call(Call { watch: &watch, ..Call::new(&request) }).await.unwrap();
+        assert_eq!(*watch.0.lock().unwrap(), text, "{kind:?}");
     }
 }
 
-/// No part of the key that is long enough to be of use, in any case.
+/// Asserts that the text contains no part of the key with [`PART`] bytes, in upper or lower case.
 fn assert_hidden(text: &str, context: &str) {
     let text = text.to_ascii_lowercase();
     let key = KEY.to_ascii_lowercase();
@@ -106,15 +106,15 @@ fn assert_hidden(text: &str, context: &str) {
 }
 
 #[tokio::test]
-async fn a_key_that_a_server_echoes_is_shown_nowhere() {
+async fn echoed_key_is_redacted_in_every_output() {
     for kind in HTTP {
         for (name, echo) in echoes() {
             let server = ScriptedServer::respond(move |request, _| echo(&sent_key(request)));
             let backend = connect(&keyed(&server, kind), &environment(KEY)).unwrap();
-            let (request, heard) = (question(), Heard::default());
-            let outcome = backend.call(Call { watch: &heard, ..Call::new(&request) }).await;
-            assert_hidden(&heard.0.lock().unwrap(), &format!("{kind:?} {name}, as it came"));
-            assert_eq!(sent_key(&server.requests()[0]), KEY, "{kind:?} {name}: the server has to know it");
+            let (request, watch) = (question(), RecordingWatch::default());
+            let outcome = backend.call(Call { watch: &watch, ..Call::new(&request) }).await;
+            assert_hidden(&watch.0.lock().unwrap(), &format!("{kind:?} {name}, reported to the watch"));
+            assert_eq!(sent_key(&server.requests()[0]), KEY, "{kind:?} {name}: the server receives the key");
             let journal = outcome.as_ref().map_err(|error| format!("{:?}", error.to_call_error()));
             let all = format!("{} {outcome:?} {journal:?} {backend:?}", shown(&outcome));
             assert_hidden(&all, &format!("{kind:?} {name}"));
@@ -123,7 +123,7 @@ async fn a_key_that_a_server_echoes_is_shown_nowhere() {
 }
 
 #[tokio::test]
-async fn a_key_goes_to_no_other_server() {
+async fn key_is_not_sent_to_a_redirect_target() {
     let elsewhere = ScriptedServer::start(Step::text("stolen"));
     for kind in HTTP {
         let server =
@@ -136,7 +136,7 @@ async fn a_key_goes_to_no_other_server() {
 }
 
 #[tokio::test]
-async fn a_key_read_from_a_file_may_end_its_line() {
+async fn whitespace_around_the_key_is_removed() {
     for kind in HTTP {
         let server = ScriptedServer::start(Step::text("green"));
         let backend = connect(&keyed(&server, kind), &environment("  sk-1234567890\r\n")).unwrap();
@@ -146,14 +146,14 @@ async fn a_key_read_from_a_file_may_end_its_line() {
 }
 
 #[test]
-fn a_key_that_no_header_can_carry_is_refused_without_being_shown() {
+fn key_invalid_in_a_header_is_refused_and_hidden() {
     let server = ScriptedServer::start(Step::text("never"));
     for kind in HTTP {
         for key in [format!("{KEY}\nX-Evil: 1"), format!("{KEY}\0"), format!("é{KEY}"), format!("{KEY}\x7f!")]
         {
             let error = connect(&keyed(&server, kind), &environment(&key)).unwrap_err();
-            let expected = "backends.mine.api_key_env: the variable KEY holds characters that no header may carry; \
-                            export the key alone, on one line";
+            let expected = "backends.mine.api_key_env: the variable KEY contains characters that HTTP headers do not \
+                            allow; export the key alone, on one line";
             assert_eq!(error.to_string(), expected);
             assert_hidden(&format!("{error:?}"), "an illegal key");
         }
@@ -161,7 +161,7 @@ fn a_key_that_no_header_can_carry_is_refused_without_being_shown() {
 }
 
 #[test]
-fn a_variable_that_is_not_set_is_named() {
+fn unset_key_variable_is_named_in_the_error() {
     let server = ScriptedServer::start(Step::text("never"));
     for unset in [None, Some(" \n".to_owned())] {
         let error = connect(&keyed(&server, BackendKind::OpenAi), &|_| unset.clone()).unwrap_err();

@@ -1,5 +1,4 @@
-//! Backends against scripted servers and real programs: what they send, what they make of what comes back,
-//! and how they end when it does not come.
+//! Tests backends against scripted servers and real programs: requests, replies, errors and timeouts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod command;

@@ -1,4 +1,4 @@
-//! The probe tells servers that enforce from servers that pretend.
+//! The probe distinguishes servers that enforce a schema from servers that only accept it.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use slipform_types::BackendKind::{self, Anthropic, Completions, OpenAi};
 
 use crate::support::{config, kind_of, open};
 
-/// What a request asks the server to enforce.
+/// The feature that a request uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Feature {
     Schema,
@@ -31,17 +31,17 @@ fn feature(request: &Recorded) -> Feature {
     }
 }
 
-async fn examine(kind: BackendKind, script: Script) -> Result<Verdict, Error> {
+async fn probe_script(kind: BackendKind, script: Script) -> Result<Verdict, Error> {
     let server = ScriptedServer::start(script);
     let mut config = config(&server, kind);
     config.retries = 0;
     probe(open(&config).as_ref(), &|_| {}).await
 }
 
-/// The verdict on a server that answers like this, a feature a line.
+/// Compares the verdict on a server that answers with `answer`, one feature per line.
 async fn check(kind: BackendKind, mut answer: impl FnMut(Feature) -> Step + Send + 'static, expect: Expect) {
     let script = Script::respond(move |request, _| answer(feature(request)));
-    let verdict = examine(kind, script).await.unwrap();
+    let verdict = probe_script(kind, script).await.unwrap();
     let held = |held: Option<bool>| held.map_or("-", |held| if held { "held" } else { "broken" });
     let mut lines: Vec<String> = verdict
         .findings
@@ -57,28 +57,29 @@ async fn check(kind: BackendKind, mut answer: impl FnMut(Feature) -> Step + Send
     let all =
         [capabilities.json_schema, capabilities.json_object, capabilities.tools, capabilities.forced_tools];
     let supports: Vec<_> = verdict.findings.iter().map(|finding| finding.support).collect();
-    assert_eq!(all.to_vec(), supports, "the short form says the same");
+    assert_eq!(all.to_vec(), supports, "the capabilities match the findings");
     expect.assert_eq(&lines.join("\n"));
 }
 
-fn kept() -> Value {
+/// A document that satisfies the schema.
+fn valid_document() -> Value {
     json!({"colour": "red", "rating": 5})
 }
 
-/// What the prompt asks for against the schema.
-fn lured() -> Value {
+/// The document that the prompt asks for, which violates the schema.
+fn invalid_document() -> Value {
     json!({"colour": "ultraviolet", "rating": 99, "note": "hello"})
 }
 
 fn enforce(feature: Feature) -> Step {
     match feature {
-        Feature::Tools | Feature::ForcedTools => Step::tool("describe_paint", kept()),
-        _ => Step::json(&kept()),
+        Feature::Tools | Feature::ForcedTools => Step::tool("describe_paint", valid_document()),
+        _ => Step::json(&valid_document()),
     }
 }
 
 #[tokio::test]
-async fn a_server_that_enforces() {
+async fn enforcing_server_is_enforced() {
     check(
         OpenAi,
         enforce,
@@ -95,7 +96,7 @@ async fn a_server_that_enforces() {
         enforce,
         expect![[r#"
             json_schema: enforced (held, held, held) {"colour":"red","rating":5}
-            json_object: ignored (-, -, -) (the protocol has no place for it)
+            json_object: ignored (-, -, -) (not supported by the protocol)
             tools: enforced (held, held, held) {"colour":"red","rating":5}
             forced_tools: enforced (held, held, held) {"colour":"red","rating":5}
             calls: 3"#]],
@@ -104,22 +105,22 @@ async fn a_server_that_enforces() {
 }
 
 #[tokio::test]
-async fn what_the_protocol_cannot_say_is_not_asked() {
+async fn feature_missing_in_the_protocol_is_not_called() {
     check(
         Completions,
         enforce,
         expect![[r#"
         json_schema: enforced (held, held, held) {"colour":"red","rating":5}
-        json_object: ignored (-, -, -) (the protocol has no place for it)
-        tools: ignored (-, -, -) (the protocol has no place for it)
-        forced_tools: ignored (-, -, -) (the protocol has no place for it)
+        json_object: ignored (-, -, -) (not supported by the protocol)
+        tools: ignored (-, -, -) (not supported by the protocol)
+        forced_tools: ignored (-, -, -) (not supported by the protocol)
         calls: 1"#]],
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_program_is_only_tried() {
+async fn command_backend_gets_one_plain_call() {
     let verdict = |script: &'static str| async move {
         let config = crate::command::config(&["sh", "-c", script]);
         let backend = slipform_model::connect(&config, &crate::command::environment).unwrap();
@@ -130,7 +131,7 @@ async fn a_program_is_only_tried() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_everything() {
+async fn server_that_answers_with_text_is_ignored() {
     check(
         OpenAi,
         |_| Step::text("My favourite paint is ultraviolet!"),
@@ -145,7 +146,7 @@ async fn a_server_that_ignores_everything() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_formats() {
+async fn server_that_rejects_formats_is_refused() {
     let answer = |feature| match feature {
         Feature::Schema => Step::status(400).body("'response_format' is not supported"),
         Feature::Object => Step::status(500).body("internal error"),
@@ -160,9 +161,9 @@ async fn a_server_that_refuses_formats() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_tools() {
+async fn server_that_answers_without_tool_call_ignores_tools() {
     let answer = |feature| match feature {
-        Feature::Tools | Feature::ForcedTools => Step::json(&kept()),
+        Feature::Tools | Feature::ForcedTools => Step::json(&valid_document()),
         other => enforce(other),
     };
     check(
@@ -179,10 +180,10 @@ async fn a_server_that_ignores_tools() {
 }
 
 #[tokio::test]
-async fn a_server_that_gives_the_form_without_the_constraints() {
+async fn server_that_violates_all_constraints_is_accepted() {
     let answer = |feature| match feature {
-        Feature::Tools | Feature::ForcedTools => Step::tool("describe_paint", lured()),
-        _ => Step::json(&lured()),
+        Feature::Tools | Feature::ForcedTools => Step::tool("describe_paint", invalid_document()),
+        _ => Step::json(&invalid_document()),
     };
     check(
         OpenAi,
@@ -198,11 +199,11 @@ async fn a_server_that_gives_the_form_without_the_constraints() {
 }
 
 #[tokio::test]
-async fn one_broken_constraint_is_enough() {
+async fn one_violated_constraint_downgrades_enforced_to_accepted() {
     let answer = |feature| match feature {
         Feature::Schema => Step::json(&json!({"colour": "green", "rating": 1, "note": "hello"})),
         Feature::Object => Step::json(&json!({"colour": "blue", "rating": 1})),
-        // Bounds of numbers are known to be left out by servers that enforce the rest.
+        // Some servers that enforce everything else ignore number bounds, so these do not count.
         _ => Step::tool("describe_paint", json!({"colour": "green", "rating": 99})),
     };
     check(
@@ -219,15 +220,15 @@ async fn one_broken_constraint_is_enough() {
 }
 
 #[tokio::test]
-async fn a_model_that_only_thought_says_nothing_about_the_server() {
+async fn truncated_reply_is_unknown_or_ignored() {
     check(
         OpenAi,
         |_| Step::reasoning("Hm, ultraviolet…").finish("length"),
         expect![[r#"
-            json_schema: unknown (-, -, -) (the tokens ran out before an answer)
-            json_object: unknown (-, -, -) (the tokens ran out before an answer)
-            tools: unknown (-, -, -) (the tokens ran out before an answer)
-            forced_tools: unknown (-, -, -) (the tokens ran out before an answer)
+            json_schema: unknown (-, -, -) (no answer within the token limit)
+            json_object: unknown (-, -, -) (no answer within the token limit)
+            tools: unknown (-, -, -) (no answer within the token limit)
+            forced_tools: unknown (-, -, -) (no answer within the token limit)
             calls: 4"#]],
     )
     .await;
@@ -237,8 +238,8 @@ async fn a_model_that_only_thought_says_nothing_about_the_server() {
         expect![[r#"
         json_schema: unknown (-, -, -) {"colour": "r
         json_object: unknown (-, -, -) {"colour": "r
-        tools: unknown (-, -, -) (the tokens ran out before an answer)
-        forced_tools: unknown (-, -, -) (the tokens ran out before an answer)
+        tools: unknown (-, -, -) (no answer within the token limit)
+        forced_tools: unknown (-, -, -) (no answer within the token limit)
         calls: 4"#]],
     )
     .await;
@@ -256,7 +257,7 @@ async fn a_model_that_only_thought_says_nothing_about_the_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_all_features_is_asked_a_plain_question() {
+async fn server_that_rejects_all_features_gets_a_plain_call() {
     let answer = |feature| match feature {
         Feature::Nothing => Step::text("Ultraviolet."),
         _ => Step::status(422),
@@ -275,7 +276,7 @@ async fn a_server_that_refuses_all_features_is_asked_a_plain_question() {
 }
 
 #[tokio::test]
-async fn what_has_nothing_to_do_with_features_is_an_error() {
+async fn error_unrelated_to_a_feature_fails_the_probe() {
     for (status, expected) in [
         (400, "Rejected"),
         (401, "Rejected"),
@@ -285,16 +286,17 @@ async fn what_has_nothing_to_do_with_features_is_an_error() {
         (500, "Busy"),
         (503, "Busy"),
     ] {
-        let error = examine(OpenAi, Script::new([Step::status(status)]).repeat_last()).await.unwrap_err();
+        let script = Script::new([Step::status(status)]).repeat_last();
+        let error = probe_script(OpenAi, script).await.unwrap_err();
         assert_eq!(kind_of(&error), expected, "{status}");
         assert!(error.to_string().contains(&format!("scripted status {status}")), "{error}");
     }
-    let late = Script::new([Step::json(&kept()), Step::status(401)]);
-    assert_eq!(kind_of(&examine(OpenAi, late).await.unwrap_err()), "Rejected", "a key that is withdrawn");
+    let revoked = Script::new([Step::json(&valid_document()), Step::status(401)]);
+    assert_eq!(kind_of(&probe_script(OpenAi, revoked).await.unwrap_err()), "Rejected", "a revoked key");
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_an_error() {
+async fn unreachable_server_fails_the_probe() {
     let server = ScriptedServer::start(Step::text("never"));
     let mut config = config(&server, OpenAi);
     config.retries = 0;
@@ -304,15 +306,15 @@ async fn a_server_that_is_down_is_an_error() {
 }
 
 #[tokio::test]
-async fn servers_say_whose_rules_they_follow() {
-    let dialect = async |script: Script| examine(OpenAi, script).await.unwrap().dialect;
+async fn dialect_is_read_from_the_model_list() {
+    let dialect = async |script: Script| probe_script(OpenAi, script).await.unwrap().dialect;
     let script = || Script::respond(|request, _| enforce(feature(request)));
     for (owner, expected) in [
         ("vllm", Some("vllm")),
         ("llamacpp", Some("llama.cpp")),
         ("library", Some("ollama")),
         ("organization_owner", Some("lmstudio")),
-        ("somebody", None),
+        ("unknown-owner", None),
     ] {
         assert_eq!(dialect(script().serving("m", owner)).await.as_deref(), expected, "{owner}");
     }

@@ -1,4 +1,4 @@
-//! Proper replies: a stream and a plain reply say the same, and mean the same in every protocol.
+//! Valid replies: a streamed and a complete response give the same result in every protocol.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -7,20 +7,20 @@ use slipform_types::BackendKind;
 
 use crate::support::{HTTP, ask_script, shown};
 
-/// Asks each backend with the step as a stream and in one piece, and compares what comes of it.
+/// Sends the step to each backend, streamed and complete, and compares the outcomes.
 async fn check(step: Step, expect: Expect) {
     let mut lines = Vec::new();
     for kind in HTTP {
         let (_, streamed) = ask_script(kind, step.clone(), |_| {}).await;
         let (_, plain) = ask_script(kind, step.clone().plain_only(), |_| {}).await;
-        assert_eq!(shown(&streamed), shown(&plain), "{kind:?}: a stream and a plain reply");
+        assert_eq!(shown(&streamed), shown(&plain), "{kind:?}: streamed and complete reply differ");
         lines.push(format!("{}: {}", kind.name(), shown(&streamed)));
     }
     expect.assert_eq(&lines.join("\n"));
 }
 
 #[tokio::test]
-async fn a_text_with_its_usage_and_model() {
+async fn text_reply_has_usage_and_model() {
     check(Step::text("The colour is green, surely.").usage(12, 7).model("big-1"), expect![[r#"
         openai: {"text":"The colour is green, surely.","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"big-1"}
         completions: {"text":"The colour is green, surely.","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"big-1"}
@@ -28,7 +28,7 @@ async fn a_text_with_its_usage_and_model() {
 }
 
 #[tokio::test]
-async fn cached_tokens_are_input() {
+async fn cached_tokens_count_as_input() {
     check(Step::text("green").usage(12, 7).cached(5), expect![[r#"
         openai: {"text":"green","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"m"}
         completions: {"text":"green","stop":{"reason":"finished"},"usage":{"input":12,"output":7},"model":"m"}
@@ -36,7 +36,7 @@ async fn cached_tokens_are_input() {
 }
 
 #[tokio::test]
-async fn reasoning_is_kept_apart() {
+async fn reasoning_is_separate_from_text() {
     check(Step::reasoning("They like plants.").and_text("green"), expect![[r#"
         openai: {"text":"green","reasoning":"They like plants.","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}
         completions: {"text":"green","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}
@@ -44,7 +44,7 @@ async fn reasoning_is_kept_apart() {
 }
 
 #[tokio::test]
-async fn tool_calls_in_order() {
+async fn tool_calls_keep_their_order() {
     let step = Step::text("Let me look.")
         .and_tool("look", json!({"at": "the wall", "times": 2}))
         .and_tool("paint", json!({}));
@@ -55,13 +55,13 @@ async fn tool_calls_in_order() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_arrive_as_written() {
+async fn tool_arguments_that_are_not_json_are_unchanged() {
     let (_, outcome) = ask_script(BackendKind::OpenAi, Step::tool("look", "{\"at\": wall"), |_| {}).await;
     assert_eq!(outcome.unwrap().tool_calls[0].arguments, "{\"at\": wall");
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_an_answer() {
+async fn refusal_has_stop_reason_refused() {
     check(Step::refusal("I would rather not."), expect![[r#"
         openai: {"text":"","stop":{"reason":"refused","message":"I would rather not."},"usage":{"input":10,"output":5},"model":"m"}
         completions: {"text":"I would rather not.","stop":{"reason":"finished"},"usage":{"input":10,"output":5},"model":"m"}
@@ -69,7 +69,7 @@ async fn a_refusal_is_not_an_answer() {
 }
 
 #[tokio::test]
-async fn a_filtered_answer_is_told_apart() {
+async fn filtered_reply_has_stop_reason_filtered_or_refused() {
     check(Step::text("gre").finish("content_filter"), expect![[r#"
         openai: {"text":"gre","stop":{"reason":"filtered"},"usage":{"input":10,"output":5},"model":"m"}
         completions: {"text":"gre","stop":{"reason":"filtered"},"usage":{"input":10,"output":5},"model":"m"}
@@ -77,7 +77,7 @@ async fn a_filtered_answer_is_told_apart() {
 }
 
 #[tokio::test]
-async fn running_out_of_tokens_counts_before_tool_calls() {
+async fn stop_reason_length_precedes_tool_calls() {
     check(
         Step::text("gre").finish("length"),
         expect![[r#"
@@ -93,7 +93,7 @@ async fn running_out_of_tokens_counts_before_tool_calls() {
 }
 
 #[tokio::test]
-async fn usage_that_is_missing_is_estimated_on_both_sides() {
+async fn missing_usage_is_estimated_for_input_and_output() {
     check(Step::text("green, of course").without_usage(), expect![[r#"
         openai: {"text":"green, of course","stop":{"reason":"finished"},"usage":{"input":4,"output":4,"estimated":true},"model":"m"}
         completions: {"text":"green, of course","stop":{"reason":"finished"},"usage":{"input":4,"output":4,"estimated":true},"model":"m"}

@@ -1,4 +1,4 @@
-//! What goes over the wire, header by header and byte by byte.
+//! The requests that backends send: path, headers and body.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -8,7 +8,7 @@ use slipform_types::{BackendKind, Format, Message, Request, Tool, ToolCall, Tool
 
 use crate::support::{config, question};
 
-/// Sends the request and compares all that a server can tell apart.
+/// Sends the request and compares the path, headers and body that the server receives.
 async fn check(kind: BackendKind, request: &Request, set: impl FnOnce(&mut BackendConfig), expect: Expect) {
     let server = ScriptedServer::start(Step::text("ok"));
     let mut config = config(&server, kind);
@@ -36,8 +36,8 @@ fn colours() -> serde_json::Value {
     json!({"type": "object", "properties": {"colour": {"type": "string"}}})
 }
 
-/// A request that uses everything there is.
-fn everything() -> Request {
+/// Returns a request that uses every field.
+fn full_request() -> Request {
     let call = |id: &str, arguments: &str| ToolCall {
         id: id.to_owned(),
         name: "look".to_owned(),
@@ -72,8 +72,8 @@ fn everything() -> Request {
 }
 
 #[tokio::test]
-async fn openai_sends_everything() {
-    check(BackendKind::OpenAi, &everything(), |_| {}, expect![[r#"
+async fn openai_request_contains_all_fields() {
+    check(BackendKind::OpenAi, &full_request(), |_| {}, expect![[r#"
         POST /v1/chat/completions
         authorization: Bearer sk-1234567890
         content-type: application/json
@@ -99,8 +99,8 @@ async fn openai_sends_everything() {
 }
 
 #[tokio::test]
-async fn completions_sends_one_text() {
-    check(BackendKind::Completions, &everything(), |_| {}, expect![[r#"
+async fn completions_request_is_one_prompt() {
+    check(BackendKind::Completions, &full_request(), |_| {}, expect![[r#"
         POST /v1/completions
         authorization: Bearer sk-1234567890
         content-type: application/json
@@ -117,8 +117,8 @@ async fn completions_sends_one_text() {
 }
 
 #[tokio::test]
-async fn anthropic_sends_everything_but_a_seed() {
-    check(BackendKind::Anthropic, &everything(), |_| {}, expect![[r#"
+async fn anthropic_request_contains_all_fields_except_seed() {
+    check(BackendKind::Anthropic, &full_request(), |_| {}, expect![[r#"
         POST /v1/messages
         x-api-key: sk-1234567890
         anthropic-version: 2023-06-01
@@ -142,7 +142,7 @@ async fn anthropic_sends_everything_but_a_seed() {
 }
 
 #[tokio::test]
-async fn settings_fill_in_what_a_request_leaves_open() {
+async fn settings_apply_where_the_request_has_no_value() {
     let set = |config: &mut BackendConfig| {
         config.temperature = Some(0.25);
         config.seed = Some(3);
@@ -170,7 +170,7 @@ async fn settings_fill_in_what_a_request_leaves_open() {
 }
 
 #[tokio::test]
-async fn a_json_object_may_carry_its_schema() {
+async fn json_object_format_includes_its_schema() {
     let format = Format::JsonObject { schema: Some(colours()) };
     check(BackendKind::OpenAi, &Request { format, ..question() }, |_| {}, expect![[r#"
         POST /v1/chat/completions
@@ -185,7 +185,7 @@ async fn a_json_object_may_carry_its_schema() {
 }
 
 #[tokio::test]
-async fn without_a_model_the_server_chooses() {
+async fn request_without_model_omits_the_field() {
     for kind in crate::support::HTTP {
         for model in [None, Some(String::new())] {
             let server = ScriptedServer::start(Step::text("ok"));
@@ -197,7 +197,7 @@ async fn without_a_model_the_server_chooses() {
 }
 
 #[tokio::test]
-async fn anthropic_is_shown_no_empty_turn() {
+async fn anthropic_empty_assistant_turn_gets_placeholder_text() {
     let messages = vec![Message::user("A?"), Message::assistant("", Vec::new()), Message::user("Say it.")];
     check(
         BackendKind::Anthropic,

@@ -1,9 +1,9 @@
-//! Addresses that are refused before anything is sent.
+//! Settings that `connect` refuses.
 
 use slipform_model::{BackendConfig, connect};
 use slipform_types::BackendKind::{Embedded, OpenAi};
 
-/// Why a backend at this address is refused.
+/// Asserts that this `base_url` is refused with this message, which does not show the password.
 fn check(base_url: &str, expected: &str) {
     let mut config = BackendConfig::new("mine", OpenAi);
     config.base_url = Some(base_url.to_owned());
@@ -13,30 +13,32 @@ fn check(base_url: &str, expected: &str) {
 }
 
 #[test]
-fn a_password_in_an_address_is_refused_and_never_repeated() {
-    let expected = "must not hold a name or password; put the key into a variable and name it in api_key_env";
+fn base_url_with_password_is_refused_and_hidden() {
+    let expected = "must not contain a user name or password; put the key into a variable and name the variable in \
+                    api_key_env";
     check("http://user:hunter2@localhost/v1", expected);
     check("https://hunter2@localhost/v1", expected);
-    check("http://user:hunter2@localhost:99999/v1", "it is not an address (invalid port number)");
-    check("http://user:hunter2@", "it is not an address (empty host)");
-    check("ftp://user:hunter2@localhost/v1", "it does not begin with http:// or https://");
-    check("user:hunter2@localhost", "it does not begin with http:// or https://");
+    check("http://user:hunter2@localhost:99999/v1", "the value is not a URL (invalid port number)");
+    check("http://user:hunter2@", "the value is not a URL (empty host)");
+    check("ftp://user:hunter2@localhost/v1", "the value does not begin with http:// or https://");
+    check("user:hunter2@localhost", "the value does not begin with http:// or https://");
 }
 
 #[test]
-fn an_address_that_cannot_be_extended_is_refused() {
-    check("http://localhost/v1?key=hunter2", "must end with its path: paths are added to it");
-    check("http://localhost/v1#top", "must end with its path: paths are added to it");
+fn base_url_with_query_or_fragment_is_refused() {
+    let expected = "must not have a query or fragment, because paths are appended to it";
+    check("http://localhost/v1?key=hunter2", expected);
+    check("http://localhost/v1#top", expected);
 }
 
 #[test]
-fn an_address_that_is_none_is_shown() {
-    check("localhost/v1", "'localhost/v1' is not an address (relative URL without a base)");
+fn invalid_base_url_is_shown() {
+    check("localhost/v1", "'localhost/v1' is not a URL (relative URL without a base)");
     check("file:///etc/passwd", "'file:///etc/passwd' does not begin with http:// or https://");
 }
 
 #[test]
-fn a_build_without_a_model_says_what_to_do() {
+fn embedded_kind_is_refused_with_a_remedy() {
     let error = connect(&BackendConfig::new("mine", Embedded), &|_| None).unwrap_err();
     assert!(error.to_string().contains("configure a backend in slipform.toml"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Servers that answer with something else than a reply: what is asked again, and what is told at once.
+//! Responses other than a reply: which errors are retried and which fail at once.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use slipform_types::BackendKind::{self, Anthropic, OpenAi};
 
 use crate::support::{HTTP, Waits, ask, ask_script, config, kind_of, open, question, shown};
 
-/// Asks and compares the error's kind and words and how many requests it took.
+/// Sends the sample request and compares the error and the number of requests.
 async fn check(kind: BackendKind, step: Step, expected: &str, requests: usize) {
     let script = Script::new([step]).repeat_last();
     let (server, outcome) = ask_script(kind, script, |config| config.retries = 2).await;
@@ -17,7 +17,7 @@ async fn check(kind: BackendKind, step: Step, expected: &str, requests: usize) {
 }
 
 #[tokio::test]
-async fn passing_troubles_are_asked_about_again() {
+async fn transient_status_is_retried_until_success() {
     for kind in HTTP {
         for status in [408, 429, 500, 502, 503, 504, 529] {
             let script = [Step::status(status), Step::status(status), Step::text("green")];
@@ -29,7 +29,7 @@ async fn passing_troubles_are_asked_about_again() {
 }
 
 #[tokio::test]
-async fn lasting_troubles_end_with_the_servers_words() {
+async fn transient_status_after_last_retry_returns_server_message() {
     for kind in HTTP {
         for status in [408, 429, 500, 503, 529] {
             let expected = format!("Busy: the backend answered {status}: scripted status {status}");
@@ -39,7 +39,7 @@ async fn lasting_troubles_end_with_the_servers_words() {
 }
 
 #[tokio::test]
-async fn refusals_end_at_once_with_the_servers_words() {
+async fn rejection_is_not_retried_and_returns_server_message() {
     for kind in HTTP {
         for status in [400, 401, 403, 404, 409, 413, 422] {
             let expected =
@@ -50,7 +50,7 @@ async fn refusals_end_at_once_with_the_servers_words() {
 }
 
 #[tokio::test]
-async fn words_are_found_wherever_servers_put_them() {
+async fn server_message_is_found_in_known_error_formats() {
     let long = "x".repeat(2_000);
     let cut = format!("{}…", "x".repeat(1_000));
     let cases = [
@@ -62,14 +62,14 @@ async fn words_are_found_wherever_servers_put_them() {
         ("", "(no message)"),
         (long.as_str(), cut.as_str()),
     ];
-    for (body, words) in cases {
-        let expected = format!("Rejected: the backend refused the request with 400: {words}");
+    for (body, message) in cases {
+        let expected = format!("Rejected: the backend refused the request with 400: {message}");
         check(OpenAi, Step::status(400).body(body), &expected, 1).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_error_that_blames_the_request_is_a_refusal() {
+async fn status_500_that_blames_the_request_is_a_rejection() {
     let bodies = [
         r#"{"error": {"code": 400, "message": "bad grammar", "type": "server_error"}}"#,
         r#"{"error": {"message": "bad grammar", "type": "invalid_request_error"}}"#,
@@ -84,7 +84,7 @@ async fn a_server_error_that_blames_the_request_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn an_error_in_place_of_a_reply_is_told_apart_too() {
+async fn error_object_in_a_successful_response_is_classified() {
     let inside = |error: &str| Step::status(200).body(format!("{{\"error\": {error}}}"));
     let refused = "Rejected: the backend refused the request with 400: bad grammar";
     check(OpenAi, inside(r#"{"message": "bad grammar", "type": "invalid_request_error"}"#), refused, 1).await;
@@ -97,7 +97,7 @@ async fn an_error_in_place_of_a_reply_is_told_apart_too() {
 }
 
 #[tokio::test]
-async fn a_page_for_people_is_not_a_reply() {
+async fn html_page_is_refused_as_content_type() {
     for kind in HTTP {
         let expected = "ContentType: the backend answered with 'text/html; charset=utf-8' instead of JSON or an \
                         event stream: <!doctype html><title>Welcome</title>";
@@ -118,7 +118,7 @@ async fn redirects_are_not_followed() {
     }
 }
 
-/// How long the backend is about to wait after this reply; the call is then given up.
+/// Returns the wait that the backend announces after this response, and cancels the call.
 async fn wait_after(step: Step) -> Duration {
     let server = ScriptedServer::start(step);
     let backend = open(&config(&server, OpenAi));
@@ -135,7 +135,7 @@ async fn wait_after(step: Step) -> Duration {
 }
 
 #[tokio::test]
-async fn a_server_is_left_alone_for_as_long_as_it_asks() {
+async fn retry_after_determines_the_wait() {
     for status in [429, 503] {
         let step = |wait: &str| Step::status(status).header("Retry-After", wait);
         assert_eq!(wait_after(step("17")).await, Duration::from_secs(17));
@@ -146,7 +146,7 @@ async fn a_server_is_left_alone_for_as_long_as_it_asks() {
 }
 
 #[tokio::test]
-async fn a_date_that_has_passed_and_nonsense_mean_now() {
+async fn past_or_invalid_retry_after_means_no_wait() {
     for wait in ["Sun, 06 Nov 1994 08:49:37 GMT", "0", "-5", "soon"] {
         let script = [Step::status(503).header("Retry-After", wait), Step::text("green")];
         let (_, outcome) = ask_script(OpenAi, script, |_| {}).await;
@@ -155,7 +155,7 @@ async fn a_date_that_has_passed_and_nonsense_mean_now() {
 }
 
 #[tokio::test]
-async fn more_patience_than_we_have_is_told_at_once() {
+async fn retry_after_beyond_the_maximum_fails_at_once() {
     let later = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3_600));
     for wait in ["61", "3600", "1e30", later.as_str()] {
         for status in [429, 503] {
@@ -167,7 +167,7 @@ async fn more_patience_than_we_have_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn no_repeat_begins_when_the_calls_time_is_up() {
+async fn retry_after_beyond_the_call_timeout_fails_at_once() {
     let script = Script::new([Step::status(503).header("Retry-After", "30")]).repeat_last();
     let set = |config: &mut slipform_model::BackendConfig| config.timeout_seconds = 20.0;
     let (server, outcome) = ask_script(OpenAi, script, set).await;
@@ -176,7 +176,7 @@ async fn no_repeat_begins_when_the_calls_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_backend_that_keeps_failing_is_soon_asked_once_a_call() {
+async fn failing_backend_uses_up_the_retry_budget() {
     let server = ScriptedServer::start(Script::new([Step::status(503)]).repeat_last());
     let mut config = config(&server, OpenAi);
     config.retries = 5;
@@ -184,11 +184,11 @@ async fn a_backend_that_keeps_failing_is_soon_asked_once_a_call() {
     for _ in 0..10 {
         ask(backend.as_ref()).await.unwrap_err();
     }
-    assert_eq!(server.requests().len(), 10 + 20, "each call and the budget of repeats");
+    assert_eq!(server.requests().len(), 10 + 20, "one request per call and 20 retries");
 }
 
 #[tokio::test]
-async fn refusals_do_not_use_up_the_repeats() {
+async fn rejections_do_not_use_the_retry_budget() {
     let mut steps = vec![Step::status(400); 25];
     steps.extend([Step::status(503), Step::text("green")]);
     let server = ScriptedServer::start(steps);
@@ -200,7 +200,7 @@ async fn refusals_do_not_use_up_the_repeats() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_unreachable() {
+async fn stopped_server_is_retried_and_unreachable() {
     let server = ScriptedServer::start(Step::text("never"));
     let config = config(&server, OpenAi);
     drop(server);
@@ -212,5 +212,5 @@ async fn a_server_that_is_down_is_unreachable() {
         matches!(&error, Error::Unreachable { url, .. } if url.starts_with("http://127.0.0.1:")),
         "{error}"
     );
-    assert_eq!(waits.seen.lock().unwrap().len(), 3, "it may come back: as often as the settings say");
+    assert_eq!(waits.seen.lock().unwrap().len(), 3, "retried as often as the settings allow");
 }

@@ -1,17 +1,17 @@
-//! Streams that come in odd shapes, break off, or never end.
+//! Streams with unusual framing, interrupted streams and endless streams.
 
 use slipform_testkit::{Script, Step};
 use slipform_types::BackendKind::{self, Anthropic, OpenAi};
 
 use crate::support::{HTTP, ask_script, kind_of, shown};
 
-/// Characters of one to four bytes, so that any cut into pieces goes through some of them.
+/// Characters of one to four bytes, so that chunk boundaries split some of them.
 const TEXT: &str = "grün, 緑 and 🦀: {\"a\": \"b\\n\"}";
 
-/// Whole in spite of how it is sent: one request and the text as it was said.
-async fn check_whole(name: &str, step: Step) {
+/// Asserts that the reply is complete after one request.
+async fn check_complete(name: &str, step: Step) {
     for kind in HTTP {
-        // Short, because one case waits for it, and long enough for a machine that is busy.
+        // Short, because one case waits for the timeout, but long enough for a busy machine.
         let set = |config: &mut slipform_model::BackendConfig| config.idle_timeout_seconds = 2.0;
         let (server, outcome) = ask_script(kind, step.clone(), set).await;
         assert!(
@@ -23,12 +23,12 @@ async fn check_whole(name: &str, step: Step) {
     }
 }
 
-/// Not whole: asked again, and told as this kind of error when it stays so.
-async fn check_broken(kind: BackendKind, name: &str, step: Step, expected: &str) {
-    let script = [step.clone(), Step::text("whole")];
+/// Asserts that the response is retried, and reported as this variant of error if every attempt fails.
+async fn check_interrupted(kind: BackendKind, name: &str, step: Step, expected: &str) {
+    let script = [step.clone(), Step::text("complete")];
     let (server, outcome) = ask_script(kind, script, |_| {}).await;
     assert!(
-        outcome.as_ref().is_ok_and(|reply| reply.text == "whole"),
+        outcome.as_ref().is_ok_and(|reply| reply.text == "complete"),
         "{kind:?} {name}: {}",
         shown(&outcome)
     );
@@ -46,34 +46,34 @@ async fn check_broken(kind: BackendKind, name: &str, step: Step, expected: &str)
 }
 
 #[tokio::test]
-async fn odd_shapes_are_read() {
+async fn stream_with_unusual_framing_is_read() {
     let text = || Step::text(TEXT).chunk_bytes(3);
-    check_whole("CR LF", text().crlf()).await;
-    check_whole("pings", text().pings()).await;
-    check_whole("pings and CR LF", text().pings().crlf()).await;
-    check_whole("no space after the colon", text().without_space()).await;
-    check_whole("byte by byte", text().crlf().split_writes(1)).await;
-    check_whole("pieces of 7 bytes", text().split_writes(7)).await;
-    check_whole("a plain reply byte by byte", text().plain_only().split_writes(1)).await;
-    check_whole("framed by the connection's end", text().until_close()).await;
-    check_whole("hung up afterwards", text().hang_up()).await;
-    check_whole("content type with parameters", text().content_type("Text/Event-Stream; charset=utf-8"))
+    check_complete("CR LF", text().crlf()).await;
+    check_complete("pings", text().pings()).await;
+    check_complete("pings and CR LF", text().pings().crlf()).await;
+    check_complete("no space after the colon", text().without_space()).await;
+    check_complete("byte by byte", text().crlf().split_writes(1)).await;
+    check_complete("pieces of 7 bytes", text().split_writes(7)).await;
+    check_complete("a plain reply byte by byte", text().plain_only().split_writes(1)).await;
+    check_complete("framed by the connection's end", text().until_close()).await;
+    check_complete("hung up afterwards", text().hang_up()).await;
+    check_complete("content type with parameters", text().content_type("Text/Event-Stream; charset=utf-8"))
         .await;
 }
 
 #[tokio::test]
-async fn a_reply_is_whole_when_its_reason_or_its_end_has_come() {
+async fn reply_with_finish_reason_or_end_marker_is_complete() {
     let text = || Step::text(TEXT);
-    check_whole("a reason, no [DONE]", text().without_done()).await;
-    check_whole("a reason, no [DONE], cut", text().without_done().cut_after(99)).await;
-    check_whole("a reason, no [DONE], silence", text().without_done().stall_after(99)).await;
-    check_whole("[DONE], no reason", text().without_finish()).await;
-    check_whole("[DONE], then a cut", text().cut_after(99)).await;
-    check_whole("[DONE], then silence", text().stall_after(99)).await;
+    check_complete("a reason, no [DONE]", text().without_done()).await;
+    check_complete("a reason, no [DONE], cut", text().without_done().cut_after(99)).await;
+    check_complete("a reason, no [DONE], silence", text().without_done().stall_after(99)).await;
+    check_complete("[DONE], no reason", text().without_finish()).await;
+    check_complete("[DONE], then a cut", text().cut_after(99)).await;
+    check_complete("[DONE], then silence", text().stall_after(99)).await;
 }
 
 #[tokio::test]
-async fn what_breaks_off_is_asked_again_and_told() {
+async fn interrupted_or_malformed_response_is_retried_and_reported() {
     for kind in HTTP {
         let text = || Step::text("green as the grass in the month of May");
         let cases = [
@@ -93,17 +93,17 @@ async fn what_breaks_off_is_asked_again_and_told() {
             ("a reply without an answer", Step::status(200).body("{}")),
         ];
         for (name, step) in cases {
-            check_broken(kind, name, step, "Incomplete").await;
+            check_interrupted(kind, name, step, "Incomplete").await;
         }
-        check_broken(kind, "closed without a word", Step::close(), "Unreachable").await;
-        check_broken(kind, "not HTTP", Step::raw("hello\r\n\r\n"), "Unreachable").await;
+        check_interrupted(kind, "closed without a word", Step::close(), "Unreachable").await;
+        check_interrupted(kind, "not HTTP", Step::raw("hello\r\n\r\n"), "Unreachable").await;
     }
     let done = Step::status(200).content_type("text/event-stream").body("data: [DONE]\n\n");
-    check_broken(OpenAi, "nothing but [DONE]", done, "Incomplete").await;
+    check_interrupted(OpenAi, "nothing but [DONE]", done, "Incomplete").await;
 }
 
 #[tokio::test]
-async fn floods_end_at_their_bounds() {
+async fn oversized_response_fails_at_its_limit() {
     let event = [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ", &[b'x'; 9 << 20][..]];
     let cases = [
         ("an endless stream", Step::endless(), 16 << 20),
@@ -123,7 +123,7 @@ async fn floods_end_at_their_bounds() {
 }
 
 #[tokio::test]
-async fn a_long_error_is_still_an_error() {
+async fn long_error_body_is_shortened() {
     let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\r\n";
     let body = "x".repeat(1 << 20);
     let (_, outcome) = ask_script(OpenAi, Step::raw(format!("{head}{body}")), |_| {}).await;

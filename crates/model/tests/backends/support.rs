@@ -1,4 +1,4 @@
-//! What the tests share: a backend at a scripted server, a question, and outcomes as text.
+//! Shared helpers: a backend for a scripted server, a sample request, and outcomes as text.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use slipform_testkit::{Script, ScriptedServer};
 use slipform_types::{BackendKind, Message, Reply, Request};
 use tokio::sync::Notify;
 
-/// The kinds that speak HTTP.
+/// The kinds of backend that use HTTP.
 pub(crate) const HTTP: [BackendKind; 3] =
     [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic];
 
-/// A backend of this kind at this server, which repeats without waiting.
+/// Returns settings for a scripted server, with retries that do not wait.
 pub(crate) fn config(server: &ScriptedServer, kind: BackendKind) -> BackendConfig {
     let mut config = BackendConfig::new("mine", kind);
     config.base_url = Some(server.base_url());
@@ -21,7 +21,7 @@ pub(crate) fn config(server: &ScriptedServer, kind: BackendKind) -> BackendConfi
     config
 }
 
-/// The backend, in an environment without variables.
+/// Creates the backend in an empty environment.
 pub(crate) fn open(config: &BackendConfig) -> Arc<dyn Backend> {
     connect(config, &|_| None).unwrap()
 }
@@ -30,12 +30,12 @@ pub(crate) fn question() -> Request {
     Request { messages: vec![Message::user("Which colour?")], ..Request::default() }
 }
 
-/// Asks the question.
+/// Sends the sample request.
 pub(crate) async fn ask(backend: &dyn Backend) -> Result<Reply, Error> {
     backend.call(Call::new(&question())).await
 }
 
-/// Asks the question of a server with this script.
+/// Sends the sample request to a new server with this script. `set` changes the settings first.
 pub(crate) async fn ask_script(
     kind: BackendKind,
     script: impl Into<Script>,
@@ -48,7 +48,7 @@ pub(crate) async fn ask_script(
     (server, outcome)
 }
 
-/// An outcome on one line: the reply as JSON, or the error's kind and words.
+/// Formats an outcome on one line: the reply as JSON, or the error's variant and message.
 pub(crate) fn shown(outcome: &Result<Reply, Error>) -> String {
     match outcome {
         Ok(reply) => serde_json::to_string(reply).unwrap(),
@@ -56,12 +56,12 @@ pub(crate) fn shown(outcome: &Result<Reply, Error>) -> String {
     }
 }
 
-/// The variant's name.
+/// Returns the name of the error's variant.
 pub(crate) fn kind_of(error: &Error) -> String {
     format!("{error:?}").chars().take_while(char::is_ascii_alphabetic).collect()
 }
 
-/// A watcher that writes down how long the call is about to wait, and why.
+/// A watch that records the wait before each retry and the error that caused it.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) seen: Mutex<Vec<(Duration, String)>>,

@@ -1,4 +1,4 @@
-//! Waiting has an end: for a connection, for the next bytes, and for the whole reply.
+//! Timeouts of the connection, of pauses within a reply, and of the whole call.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::net::TcpSocket;
 
 use crate::support::{HTTP, ask, ask_script, open, shown};
 
-/// Asks under these bounds and compares the error and the number of requests.
+/// Sends the sample request with these settings and compares the error and the number of requests.
 async fn check(step: Step, set: fn(&mut BackendConfig), expected: &str, requests: usize) {
     for kind in HTTP {
         let script = Script::new([step.clone()]).repeat_last();
@@ -22,7 +22,7 @@ async fn check(step: Step, set: fn(&mut BackendConfig), expected: &str, requests
 }
 
 #[tokio::test]
-async fn silence_before_the_reply_ends_with_the_call() {
+async fn call_without_response_times_out() {
     let set = |config: &mut BackendConfig| config.timeout_seconds = 0.1;
     let expected =
         "Timeout: the call took longer than 0.1 s; raise timeout_seconds in slipform.toml if that is normal";
@@ -30,18 +30,18 @@ async fn silence_before_the_reply_ends_with_the_call() {
 }
 
 #[tokio::test]
-async fn silence_inside_the_reply_is_asked_about_again() {
+async fn pause_within_a_reply_is_retried() {
     let set = |config: &mut BackendConfig| {
         config.idle_timeout_seconds = 0.1;
         config.retries = 1;
     };
-    let expected = "Timeout: the silence in the middle of a reply took longer than 0.1 s; raise \
+    let expected = "Timeout: a pause within the reply took longer than 0.1 s; raise \
                     idle_timeout_seconds in slipform.toml if that is normal";
     check(Step::text("green as the grass in May").stall_after(2), set, expected, 2).await;
 }
 
 #[tokio::test]
-async fn trickling_bytes_end_with_the_call() {
+async fn slow_reply_times_out_with_the_call() {
     let set = |config: &mut BackendConfig| config.timeout_seconds = 0.3;
     let step = Step::text("green ".repeat(1_000)).trickle(1, Duration::from_millis(10));
     let expected =
@@ -51,14 +51,14 @@ async fn trickling_bytes_end_with_the_call() {
 }
 
 #[tokio::test]
-async fn a_model_may_read_its_prompt_for_longer_than_it_may_be_silent() {
-    // Whole in one write, so that there is no silence but the one before it.
+async fn idle_timeout_does_not_apply_before_the_first_chunk() {
+    // The reply is sent in one write, so the only pause is before it.
     let step = Step::text("green").plain_only().delay(Duration::from_millis(300));
     let (_, outcome) = ask_script(OpenAi, step, |config| config.idle_timeout_seconds = 0.2).await;
     assert_eq!(outcome.unwrap().text, "green");
 }
 
-/// A listener whose queue is full, so that nobody gets a connection any more; it lives as long as the rest.
+/// Returns a listener whose backlog is full, so that new connections hang. The streams keep it full.
 fn full_listener() -> (SocketAddr, tokio::net::TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -72,7 +72,7 @@ fn full_listener() -> (SocketAddr, tokio::net::TcpListener, Vec<TcpStream>) {
 }
 
 #[tokio::test]
-async fn a_connection_that_does_not_come_about_is_told_apart() {
+async fn connection_timeout_names_its_own_setting() {
     let (address, _listener, _queued) = full_listener();
     let mut config = BackendConfig::new("mine", OpenAi);
     config.base_url = Some(format!("http://{address}/v1"));
