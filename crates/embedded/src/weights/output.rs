@@ -1,20 +1,20 @@
-//! What a program says on stderr, made fit to be shown.
+//! Formats the stderr of a program for an error message.
 
 use std::collections::VecDeque;
 use std::io::Read;
 
-/// What is kept of a program's words: its last ones tell why it failed, and it may say any amount.
+/// The most bytes of stderr that are kept. The end usually names the cause.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
-/// What is shown of them: enough for a warning, an error and its reason.
+/// The most lines of an error message, and their length: enough for a warning, an error and its cause.
 const LINES_MAX: usize = 4;
 const LINE_CHARACTERS_MAX: usize = 300;
 
-/// How pip's lines about its own tries begin.
+/// The start of pip's message before each of its own retries.
 const RETRYING: &str = "WARNING: Retrying (";
 
-/// Reads to the end and keeps the last part.
-pub(super) fn last_part(mut from: impl Read) -> String {
+/// Reads a stream to its end and returns the last 16 KiB.
+pub(super) fn read_tail(mut from: impl Read) -> String {
     let mut kept = VecDeque::new();
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -24,13 +24,13 @@ pub(super) fn last_part(mut from: impl Read) -> String {
     String::from_utf8_lossy(kept.make_contiguous()).into_owned()
 }
 
-/// The last lines that say something: no traceback, no control characters, no credentials.
+/// Returns the last lines without tracebacks, control characters and credentials.
 pub(super) fn tidy(text: &str) -> String {
-    let is_telling = |line: &&str| {
+    let is_relevant = |line: &&str| {
         !line.trim().is_empty() && !line.starts_with([' ', '\t']) && !line.starts_with("Traceback ")
     };
-    let mut lines: Vec<&str> = text.lines().filter(is_telling).collect();
-    // pip says so before each of its own tries; one of them tells as much as all.
+    let mut lines: Vec<&str> = text.lines().filter(is_relevant).collect();
+    // Consecutive messages about pip's own retries are shown once.
     lines.dedup_by(|later, earlier| [&*later, &*earlier].iter().all(|line| line.starts_with(RETRYING)));
     let shown = &lines[lines.len().saturating_sub(LINES_MAX)..];
     let clean = |line: &&str| {
@@ -40,7 +40,7 @@ pub(super) fn tidy(text: &str) -> String {
     shown.iter().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// A line without its middle where it is too long: what happened is at its start, why at its end.
+/// Removes the middle of a long line. The start has the event, the end the cause.
 fn shortened(line: &str) -> String {
     let count = line.chars().count();
     if count <= LINE_CHARACTERS_MAX {
@@ -52,7 +52,7 @@ fn shortened(line: &str) -> String {
     format!("{start} … {end}")
 }
 
-/// Addresses without what stands before the host and behind the path: both may hold keys.
+/// Removes user information and query strings from URLs, because both may contain keys.
 fn without_credentials(line: &str) -> String {
     let mut clean = String::new();
     let mut rest = line;
@@ -62,7 +62,7 @@ fn without_credentials(line: &str) -> String {
         let end = address.find(|character: char| character.is_whitespace() || "'\"<>)".contains(character));
         let (address, after) = address.split_at(end.unwrap_or(address.len()));
         let host_end = address.find(['/', '?', '#']).unwrap_or(address.len());
-        // A key may itself hold an `@`.
+        // The last `@` counts, because a key may contain one.
         let host = address[..host_end].rfind('@').map_or(0, |at| at + 1);
         if host > 0 {
             clean.push_str("***@");
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_not_shown() {
+    fn without_credentials_removes_user_and_query() {
         let check = |line: &str, clean: &str| assert_eq!(without_credentials(line), clean);
         check("no address", "no address");
         check("at https://index.test/simple/ now", "at https://index.test/simple/ now");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_telling_lines_are_shown() {
+    fn tidy_keeps_the_last_relevant_lines() {
         let text = "WARNING: one\nERROR: Exception:\nTraceback (most recent call last):\n  File \"x\"\n    y\n\n\
                     OSError: [Errno 28] No \u{1b}[31mspace\n";
         assert_eq!(tidy(text), "WARNING: one\nERROR: Exception:\nOSError: [Errno 28] No [31mspace");
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn any_amount_of_words_is_bounded() {
-        let words = last_part(std::io::repeat(b'x').take(1_000_000).chain(&b"\nthe end"[..]));
-        assert_eq!(words.len(), KEPT_BYTES_MAX);
-        assert!(words.ends_with("\nthe end"));
+    fn read_tail_is_bounded() {
+        let tail = read_tail(std::io::repeat(b'x').take(1_000_000).chain(&b"\nthe end"[..]));
+        assert_eq!(tail.len(), KEPT_BYTES_MAX);
+        assert!(tail.ends_with("\nthe end"));
     }
 }

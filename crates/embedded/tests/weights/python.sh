@@ -1,7 +1,7 @@
 #!/bin/sh
-# A Python with pip that does what a test says. Each test has its own folder with a link to this file, named
-# `python3` or `pip3`; the files `version`, `on-download` and `on-extract` beside the link say what happens,
-# `calls` gets a line for each call that does something, and `folders` the folder of every call.
+# A scripted Python with pip. Each test has its own folder with a link to this file, named
+# `python3` or `pip3`. The files `version`, `on-download` and `on-extract` beside the link define its behaviour;
+# `calls` records every download and extraction, and `folders` the working folder of every call.
 here=$(PATH=/usr/bin:/bin dirname "$0")
 PATH=/usr/bin:/bin
 pwd >>"$here/folders"
