@@ -1,4 +1,4 @@
-//! The embedded model as a backend: one thread owns it and answers one request after the other.
+//! The embedded model as a backend. One thread owns the model and answers one request after the other.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,12 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::model::{Model, Settings};
 
-/// How long a model that nobody asks stays in memory.
+/// The time after which an idle model is unloaded.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// The embedded model as a backend. It is loaded when it is first asked, and its memory is given back when
-/// it has not been asked for a while or when the backend is dropped.
+/// The embedded model as a backend.
+///
+/// The first call loads the model. It is unloaded after ten idle minutes, by [`Embedded::unload`], or on drop.
 #[derive(Debug)]
 pub struct Embedded {
     path: PathBuf,
@@ -34,20 +35,21 @@ struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// A request on its way to the model's thread.
+/// A request for the model's thread.
 struct Job {
     request: Request,
     interrupt: Interrupt,
-    news: channel::UnboundedSender<News>,
+    updates: channel::UnboundedSender<Update>,
 }
 
-enum News {
+/// A message from the model's thread to the caller.
+enum Update {
     Tokens(u64),
     End(Box<Result<Reply, Error>>),
 }
 
 impl Embedded {
-    /// A backend over the weights at `path`. Nothing is loaded yet.
+    /// Creates a backend for the weights at `path`, which the first call loads.
     pub fn new(path: PathBuf, config: &BackendConfig) -> Embedded {
         let settings = Settings {
             temperature: config.temperature,
@@ -59,7 +61,7 @@ impl Embedded {
         Embedded { path, settings, timeout, worker: Mutex::new(None) }
     }
 
-    /// Hands a job to the model's thread, starting it where there is none.
+    /// Sends a job to the model's thread and starts the thread if it is not running.
     fn submit(&self, job: Job) -> Result<(), Error> {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         let job = match &*worker {
@@ -75,18 +77,18 @@ impl Embedded {
             .name("embedded model".to_owned())
             .spawn(move || work(&path, &settings, timeout, &jobs))
             .map_err(|error| Error::Thread(error.to_string()))?;
-        // The thread just started waits for it.
+        // Cannot fail: the new thread is waiting for the job.
         sender.send(job).map_err(|_| Error::Broken)?;
         *worker = Some(Worker { jobs: sender, thread });
         Ok(())
     }
 
-    /// Gives the memory back, after whatever is being answered. The next call loads the model again.
+    /// Unloads the model after the current call. The next call loads it again.
     pub fn unload(&self) {
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Worker { jobs, thread }) = worker {
             drop(jobs);
-            // A panic there has been answered already.
+            // A panic was already reported to the caller.
             let _ = thread.join();
         }
     }
@@ -95,15 +97,15 @@ impl Embedded {
 impl Backend for Embedded {
     fn call<'a>(&'a self, call: Call<'a>) -> CallFuture<'a> {
         Box::pin(async move {
-            let (news, mut heard) = channel::unbounded_channel();
-            // Dropping the future, as a stopped run does, ends the computation.
-            let wanted = CancelOnDrop(Interrupt::default());
-            let job = Job { request: call.request.clone(), interrupt: wanted.0.clone(), news };
+            let (updates, mut receiver) = channel::unbounded_channel();
+            // Dropping the future, as a stopped run does, cancels the computation.
+            let guard = CancelOnDrop(Interrupt::default());
+            let job = Job { request: call.request.clone(), interrupt: guard.0.clone(), updates };
             self.submit(job).map_err(|error| error.into_call(self.timeout))?;
-            while let Some(news) = heard.recv().await {
-                match news {
-                    News::Tokens(total) => call.watch.tokens(total),
-                    News::End(end) => return end.map_err(|error| error.into_call(self.timeout)),
+            while let Some(update) = receiver.recv().await {
+                match update {
+                    Update::Tokens(total) => call.watch.tokens(total),
+                    Update::End(end) => return end.map_err(|error| error.into_call(self.timeout)),
                 }
             }
             Err(Error::Broken.into_call(self.timeout))
@@ -111,7 +113,7 @@ impl Backend for Embedded {
     }
 }
 
-/// Cancels when nobody waits any more.
+/// Cancels the computation when the caller drops the future.
 struct CancelOnDrop(Interrupt);
 
 impl Drop for CancelOnDrop {
@@ -120,28 +122,28 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// The life of the model's thread: load when asked, answer, forget when not asked for long.
+/// The main loop of the model's thread: loads the model on demand, answers jobs, and unloads it when idle.
 fn work(path: &Path, settings: &Settings, timeout: Duration, jobs: &mpsc::Receiver<Job>) {
     let mut model: Option<Model> = None;
     loop {
         let job = match jobs.recv_timeout(IDLE) {
             Ok(job) => job,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                give_back(model.take());
+                release(model.take());
                 continue;
             }
-            Err(mpsc::RecvTimeoutError::Disconnected) => return give_back(model),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return release(model),
         };
         if job.interrupt.is_cancelled() {
             continue;
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| answer(&mut model, path, settings, timeout, &job)));
         let end = outcome.unwrap_or_else(|_| {
-            // Whatever state it is in, it is not asked again.
+            // A model that panicked may be in an inconsistent state.
             model = None;
             Err(Error::Broken)
         });
-        let _ = job.news.send(News::End(Box::new(end)));
+        let _ = job.updates.send(Update::End(Box::new(end)));
     }
 }
 
@@ -158,20 +160,20 @@ fn answer(
     };
     job.interrupt.set_deadline(Instant::now().checked_add(timeout));
     let mut progress = |tokens: usize| {
-        let _ = job.news.send(News::Tokens(tokens as u64));
+        let _ = job.updates.send(Update::Tokens(tokens as u64));
     };
     Ok(model.answer(&job.request, &job.interrupt, &mut progress)?.reply)
 }
 
-/// Drops a model and hands its memory back to the system.
-#[allow(unsafe_code, reason = "the allocator keeps what is freed, and has no safe way to be told otherwise")]
-fn give_back(model: Option<Model>) {
+/// Drops a model and returns its memory to the system.
+#[allow(unsafe_code, reason = "the allocator keeps freed memory, and malloc_trim has no safe binding")]
+fn release(model: Option<Model>) {
     if model.is_none() {
         return;
     }
     drop(model);
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it takes no pointers, may be called from any thread, and only releases pages that nobody uses.
+    // SAFETY: malloc_trim takes no pointers, is thread-safe, and releases only unused pages.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -1,8 +1,8 @@
-//! The decode loop: a prompt in, tokens out, under a grammar where there is one.
+//! The decode loop: evaluates a prompt and selects tokens, optionally under a grammar.
 //!
-//! Under a grammar the answer is never cut off. Every few tokens the loop notes how the answer could be
-//! closed from there; when the budget or the time runs out, it goes back to the last note whose closing
-//! still fits and appends that closing without asking the model.
+//! Constrained answers are never truncated. Every few tokens the loop records a checkpoint: the shortest
+//! completion of the answer from that position. When the token budget or the time runs out, the loop returns
+//! to the last checkpoint and appends its completion without evaluating the model.
 
 use std::time::{Duration, Instant};
 
@@ -12,22 +12,22 @@ use toktrie::{SimpleVob, TokTrie};
 use crate::error::Error;
 use crate::grammar::close;
 use crate::interrupt::Interrupt;
-use crate::memory::Memory;
-use crate::repetition::Watcher;
+use crate::prefix_cache::PrefixCache;
+use crate::repetition::RepetitionGuard;
 use crate::sample::Sampler;
 
-/// Tokens between two notes of how the answer could be closed, far from the end of the budget.
-const NOTE_EVERY: usize = 16;
+/// The tokens between two checkpoints, far from the end of the budget.
+const CHECKPOINT_INTERVAL: usize = 16;
 
-/// Near the end of the budget, where every token is noted: this many tokens beyond the closing.
-const NEAR: usize = 48;
+/// The spare tokens of the budget at which the loop starts to record a checkpoint for every token.
+const NEAR_END: usize = 48;
 
-/// What bounds one answer.
+/// The limits of one answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits<'a> {
-    /// The most tokens to write.
+    /// The most tokens to decode.
     pub(crate) tokens: usize,
-    /// Whether the answer is still wanted, and until when.
+    /// Cancellation and deadline.
     pub(crate) interrupt: &'a Interrupt,
 }
 
@@ -37,71 +37,71 @@ impl Limits<'_> {
     }
 }
 
-/// What the model wrote.
+/// The result of the decode loop.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct Decoded {
     pub(crate) tokens: Vec<u32>,
-    /// It ended by itself, or was closed under its grammar.
-    pub(crate) complete: bool,
-    /// The end was written by the loop and not by the model.
+    /// Whether the model ended the answer, or the loop closed it under its grammar.
+    pub(crate) is_complete: bool,
+    /// Whether the loop appended the end of the answer.
     pub(crate) forced_close: bool,
-    /// Something that repeated was ended.
+    /// Whether the loop ended a repetition.
     pub(crate) repetition_cut: bool,
     pub(crate) timing: Timing,
 }
 
-/// Where the time of an answer went.
+/// The time spent in each phase of an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timing {
-    /// From the start to the first logits: reading the prompt.
+    /// The evaluation of the prompt, up to the first logits.
     pub prompt: Duration,
-    /// Evaluating the model after that.
+    /// The evaluation of decoded tokens.
     pub decode: Duration,
-    /// Computing which tokens the grammar allows, and how the answer could be closed.
+    /// The computation of token masks and of completions.
     pub masks: Duration,
-    /// Tokens of the prompt that were read, and not remembered from the answer before.
+    /// The evaluated tokens of the prompt, without those reused from the previous answer.
     pub prompt_tokens: usize,
-    /// Tokens that were evaluated after the prompt.
+    /// The evaluated tokens after the prompt.
     pub decoded_tokens: usize,
-    /// Evaluations after the first; forced tokens share one.
+    /// The evaluations after that of the prompt. Tokens forced by the grammar share one.
     pub evaluations: usize,
 }
 
-/// Evaluates and keeps account of it.
-struct Reader<'r> {
-    memory: &'r mut Memory,
-    /// Tokens that were decided on and not read yet.
-    unread: Vec<u32>,
+/// Evaluates tokens and measures the time.
+struct Evaluator<'r> {
+    cache: &'r mut PrefixCache,
+    /// Selected tokens that are not evaluated yet.
+    pending: Vec<u32>,
     timing: Timing,
 }
 
-impl<'r> Reader<'r> {
-    fn new(memory: &'r mut Memory, prompt: &[u32]) -> Reader<'r> {
-        let unread = memory.recall(prompt).to_vec();
-        let timing = Timing { prompt_tokens: unread.len(), ..Timing::default() };
-        Reader { memory, unread, timing }
+impl<'r> Evaluator<'r> {
+    fn new(cache: &'r mut PrefixCache, prompt: &[u32]) -> Evaluator<'r> {
+        let pending = cache.reuse_prefix(prompt).to_vec();
+        let timing = Timing { prompt_tokens: pending.len(), ..Timing::default() };
+        Evaluator { cache, pending, timing }
     }
 
-    /// Whether the prompt was read.
-    fn has_read(&self) -> bool {
+    /// Returns whether the prompt is evaluated.
+    fn has_prompt(&self) -> bool {
         !self.timing.prompt.is_zero()
     }
 
-    /// What may follow what was decided on; nothing where the time is over in the middle of an answer.
+    /// Evaluates the pending tokens. Returns `None` if the deadline passes after the prompt.
     fn logits(&mut self) -> Result<Option<&[f32]>, Error> {
-        let (start, has_read) = (Instant::now(), self.has_read());
-        let logits = match self.memory.eval(&self.unread) {
-            Err(Error::Late) if has_read => return Ok(None),
+        let (start, has_prompt) = (Instant::now(), self.has_prompt());
+        let logits = match self.cache.eval(&self.pending) {
+            Err(Error::Late) if has_prompt => return Ok(None),
             other => other?,
         };
-        if !has_read {
+        if !has_prompt {
             self.timing.prompt = start.elapsed();
         } else {
             self.timing.decode += start.elapsed();
-            self.timing.decoded_tokens += self.unread.len();
+            self.timing.decoded_tokens += self.pending.len();
             self.timing.evaluations += 1;
         }
-        self.unread.clear();
+        self.pending.clear();
         if logits.iter().any(|logit| logit.is_nan()) {
             return Err(Error::NotNumbers);
         }
@@ -109,146 +109,147 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// Writes free text until the model ends it.
+/// Decodes free text until the model ends it or the budget is used up.
 pub(crate) fn free(
-    memory: &mut Memory,
+    cache: &mut PrefixCache,
     prompt: &[u32],
     is_end: &dyn Fn(u32) -> bool,
     sampler: &mut Sampler,
     limits: &Limits<'_>,
     progress: &mut dyn FnMut(usize),
-) -> Result<Written, Error> {
-    let mut reader = Reader::new(memory, prompt);
-    let mut written = Written::default();
-    while written.tokens.len() < limits.tokens {
+) -> Result<Decoded, Error> {
+    let mut evaluator = Evaluator::new(cache, prompt);
+    let mut decoded = Decoded::default();
+    while decoded.tokens.len() < limits.tokens {
         limits.check()?;
-        let Some(logits) = reader.logits()? else { return Err(Error::LateAnswer) };
+        let Some(logits) = evaluator.logits()? else { return Err(Error::LateAnswer) };
         let token = sampler.choose(logits, None).ok_or(Error::NoToken)?;
         if is_end(token) {
-            written.complete = true;
+            decoded.is_complete = true;
             break;
         }
-        written.tokens.push(token);
-        reader.unread.push(token);
-        progress(written.tokens.len());
+        decoded.tokens.push(token);
+        evaluator.pending.push(token);
+        progress(decoded.tokens.len());
     }
-    written.timing = reader.timing;
-    Ok(written)
+    decoded.timing = evaluator.timing;
+    Ok(decoded)
 }
 
-/// How the answer could be closed from some place.
-struct Note {
-    at: usize,
+/// A completion of the answer from a given position.
+struct Checkpoint {
+    position: usize,
     closing: Vec<u32>,
-    /// How long it took to find out.
-    took: Duration,
+    /// The time that the search for the completion took.
+    cost: Duration,
 }
 
-impl Note {
-    fn take(matcher: &Matcher, at: usize, timing: &mut Timing) -> Result<Note, Error> {
+impl Checkpoint {
+    fn record(matcher: &Matcher, position: usize, timing: &mut Timing) -> Result<Checkpoint, Error> {
         let start = Instant::now();
         let closing = close(matcher).ok_or(Error::NoClosing)?;
-        let took = start.elapsed();
-        timing.masks += took;
-        Ok(Note { at, closing, took })
+        let cost = start.elapsed();
+        timing.masks += cost;
+        Ok(Checkpoint { position, closing, cost })
     }
 
-    /// After how many tokens the next note is due when `spare` tokens of the budget are not needed yet. Near
-    /// the end that is every token; notes that take long are taken less often.
-    fn distance(&self, spare: usize) -> usize {
-        let milliseconds = self.took.as_millis() as usize;
-        if spare <= NEAR { 1 + milliseconds / 8 } else { NOTE_EVERY + milliseconds }
+    /// Returns the tokens until the next checkpoint, if `spare` tokens of the budget remain.
+    ///
+    /// Near the end, every token gets a checkpoint. Expensive checkpoints are recorded less often.
+    fn interval(&self, spare: usize) -> usize {
+        let milliseconds = self.cost.as_millis() as usize;
+        if spare <= NEAR_END { 1 + milliseconds / 8 } else { CHECKPOINT_INTERVAL + milliseconds }
     }
 
     fn length(&self) -> usize {
-        self.at + self.closing.len()
+        self.position + self.closing.len()
     }
 }
 
-/// Writes what the grammar of `matcher` allows, whole.
+/// Decodes a complete answer that the grammar of `matcher` allows.
 pub(crate) fn constrained(
-    memory: &mut Memory,
+    cache: &mut PrefixCache,
     prompt: &[u32],
     is_end: &dyn Fn(u32) -> bool,
     matcher: Matcher,
     sampler: &mut Sampler,
     limits: &Limits<'_>,
     progress: &mut dyn FnMut(usize),
-) -> Result<Written, Error> {
+) -> Result<Decoded, Error> {
     let env = matcher.tok_env().map_err(Error::grammar)?;
-    let mut reader = Reader::new(memory, prompt);
-    let note = Note::take(&matcher, 0, &mut reader.timing)?;
-    if note.length() > limits.tokens {
-        return Err(Error::BudgetTooSmall { needed: note.length(), budget: limits.tokens });
+    let mut evaluator = Evaluator::new(cache, prompt);
+    let checkpoint = Checkpoint::record(&matcher, 0, &mut evaluator.timing)?;
+    if checkpoint.length() > limits.tokens {
+        return Err(Error::BudgetTooSmall { needed: checkpoint.length(), budget: limits.tokens });
     }
     let trie = env.tok_trie();
-    let watcher = Watcher::new(trie);
-    let mut writer = ConstrainedDecoder {
+    let guard = RepetitionGuard::new(trie);
+    let mut decoder = ConstrainedDecoder {
         matcher,
-        reader,
-        watcher,
+        evaluator,
+        guard,
         trie,
         tokens: Vec::new(),
-        note,
+        checkpoint,
         repetition_cut: false,
     };
-    while !writer.matcher.is_stopped() {
+    while !decoder.matcher.is_stopped() {
         limits.check()?;
-        // A grammar that fails in the middle still has the ending that was noted.
-        let ended = match writer.go_on(sampler, is_end) {
-            Err(Error::Grammar(_) | Error::NoToken) => return Ok(writer.cut()),
+        // If the grammar fails, the answer is closed at the last checkpoint.
+        let is_ended = match decoder.step(sampler, is_end) {
+            Err(Error::Grammar(_) | Error::NoToken) => return Ok(decoder.close_at_checkpoint()),
             other => other?,
         };
-        progress(writer.tokens.len());
-        if ended {
+        progress(decoder.tokens.len());
+        if is_ended {
             break;
         }
-        let late = limits.interrupt.is_late();
-        if late && !writer.reader.has_read() {
+        let is_late = limits.interrupt.is_late();
+        if is_late && !decoder.evaluator.has_prompt() {
             return Err(Error::Late);
         }
-        if !writer.matcher.is_stopped() && !writer.note_within(limits.tokens, late) {
-            return Ok(writer.cut());
+        if !decoder.matcher.is_stopped() && !decoder.can_continue(limits.tokens, is_late) {
+            return Ok(decoder.close_at_checkpoint());
         }
     }
-    if writer.matcher.is_error() || writer.tokens.len() > limits.tokens {
-        // Forced tokens may go past the budget and end the answer there.
-        return Ok(writer.cut());
+    if decoder.matcher.is_error() || decoder.tokens.len() > limits.tokens {
+        // Forced tokens may exceed the budget at the end of the answer.
+        return Ok(decoder.close_at_checkpoint());
     }
-    Ok(writer.written(false))
+    Ok(decoder.finish(false))
 }
 
-/// An answer that is being written under a grammar.
+/// The state of a constrained decode loop.
 struct ConstrainedDecoder<'r, 't> {
     matcher: Matcher,
-    reader: Reader<'r>,
-    watcher: Watcher,
+    evaluator: Evaluator<'r>,
+    guard: RepetitionGuard,
     trie: &'t TokTrie,
     tokens: Vec<u32>,
-    note: Note,
+    checkpoint: Checkpoint,
     repetition_cut: bool,
 }
 
 impl ConstrainedDecoder<'_, '_> {
-    /// Writes the next token, or all that the grammar leaves no choice about; true where the answer ends.
-    fn go_on(&mut self, sampler: &mut Sampler, is_end: &dyn Fn(u32) -> bool) -> Result<bool, Error> {
+    /// Appends the next token, or all tokens that the grammar forces. Returns true if the answer ends.
+    fn step(&mut self, sampler: &mut Sampler, is_end: &dyn Fn(u32) -> bool) -> Result<bool, Error> {
         let start = Instant::now();
         let forced = self.matcher.compute_ff_tokens();
         if !forced.is_empty() {
-            self.reader.timing.masks += start.elapsed();
-            if self.watcher.repeats_name(&self.trie.decode(&forced)) {
+            self.evaluator.timing.masks += start.elapsed();
+            if self.guard.repeats_name(&self.trie.decode(&forced)) {
                 return Err(Error::NoToken);
             }
             return self.advance(&forced).map(|()| false);
         }
         let mut mask = self.matcher.compute_mask().map_err(Error::grammar)?;
-        if let Some(way_out) = self.watcher.way_out(&self.tokens, &mask) {
-            mask = way_out;
+        if let Some(ending) = self.guard.ending_mask(&self.tokens, &mask) {
+            mask = ending;
             self.repetition_cut = true;
         }
-        self.reader.timing.masks += start.elapsed();
-        let Some(logits) = self.reader.logits()? else { return Ok(false) };
-        let token = choose(sampler, logits, mask, &self.watcher, self.trie).ok_or(Error::NoToken)?;
+        self.evaluator.timing.masks += start.elapsed();
+        let Some(logits) = self.evaluator.logits()? else { return Ok(false) };
+        let token = choose(sampler, logits, mask, &self.guard, self.trie).ok_or(Error::NoToken)?;
         if is_end(token) && self.matcher.is_accepting().map_err(Error::grammar)? {
             return Ok(true);
         }
@@ -258,52 +259,54 @@ impl ConstrainedDecoder<'_, '_> {
     fn advance(&mut self, next: &[u32]) -> Result<(), Error> {
         self.matcher.consume_tokens(next).map_err(Error::grammar)?;
         self.tokens.extend(next);
-        self.reader.unread.extend(next);
-        next.iter().for_each(|token| self.watcher.see(self.trie.token(*token)));
+        self.evaluator.pending.extend(next);
+        next.iter().for_each(|token| self.guard.record(self.trie.token(*token)));
         Ok(())
     }
 
-    /// Notes how the answer could be closed from here, where that is due. False where it has to be closed now.
-    fn note_within(&mut self, budget: usize, late: bool) -> bool {
-        let written = self.tokens.len();
-        let spare = budget.saturating_sub(written + self.note.closing.len());
-        let is_due = late || written >= budget || written >= self.note.at + self.note.distance(spare);
+    /// Records a checkpoint if one is due. Returns false if the answer must be closed now.
+    fn can_continue(&mut self, budget: usize, is_late: bool) -> bool {
+        let length = self.tokens.len();
+        let spare = budget.saturating_sub(length + self.checkpoint.closing.len());
+        let next = self.checkpoint.position + self.checkpoint.interval(spare);
+        let is_due = is_late || length >= budget || length >= next;
         if !is_due {
             return true;
         }
-        let here = Note::take(&self.matcher, written, &mut self.reader.timing);
+        let here = Checkpoint::record(&self.matcher, length, &mut self.evaluator.timing);
         let Some(here) = here.ok().filter(|here| here.length() <= budget) else { return false };
-        // In the middle of a name that is taken there is no good ending; the note before it stays.
-        if !self.watcher.repeats_name(&self.trie.decode(&here.closing)) {
-            self.note = here;
+        // A completion with a duplicate member name is unusable, so the previous checkpoint stays.
+        if !self.guard.repeats_name(&self.trie.decode(&here.closing)) {
+            self.checkpoint = here;
         }
-        !late
+        !is_late
     }
 
-    /// Goes back to the last note and closes there.
-    fn cut(mut self) -> Written {
-        self.tokens.truncate(self.note.at);
-        self.tokens.append(&mut self.note.closing);
-        self.written(true)
+    /// Returns to the last checkpoint and appends its completion.
+    fn close_at_checkpoint(mut self) -> Decoded {
+        self.tokens.truncate(self.checkpoint.position);
+        self.tokens.append(&mut self.checkpoint.closing);
+        self.finish(true)
     }
 
-    fn written(self, forced_close: bool) -> Written {
-        let ConstrainedDecoder { tokens, repetition_cut, reader, .. } = self;
-        Written { tokens, complete: true, forced_close, repetition_cut, timing: reader.timing }
+    fn finish(self, forced_close: bool) -> Decoded {
+        let ConstrainedDecoder { tokens, repetition_cut, evaluator, .. } = self;
+        Decoded { tokens, is_complete: true, forced_close, repetition_cut, timing: evaluator.timing }
     }
 }
 
-/// The next token under a grammar that does not give a member the name of another; nothing where there is none.
+/// Selects the next token under a grammar, without completing a duplicate member name. Returns `None` if no
+/// token remains.
 fn choose(
     sampler: &mut Sampler,
     logits: &[f32],
     mut mask: SimpleVob,
-    watcher: &Watcher,
+    guard: &RepetitionGuard,
     trie: &TokTrie,
 ) -> Option<u32> {
     loop {
         let token = sampler.choose(logits, Some(&mask))?;
-        if !watcher.repeats_name(trie.token(token)) {
+        if !guard.repeats_name(trie.token(token)) {
             return Some(token);
         }
         mask.disallow_token(token);
@@ -322,12 +325,12 @@ mod tests {
     use crate::grammar::{Bounds, Compiler};
     use crate::runtime::Runtime;
 
-    /// A model that means nothing: its logits are noise, which depends on all that it has read.
+    /// A fake model whose logits are pseudo-random and depend on all evaluated tokens.
     struct Noise {
         read: Vec<u32>,
         seed: u64,
         logits: Vec<f32>,
-        /// Interrupted when it has read so many tokens.
+        /// The number of evaluated tokens at which the deadline passes.
         late_after: usize,
         interrupt: Interrupt,
     }
@@ -349,7 +352,7 @@ mod tests {
             Ok(&self.logits)
         }
 
-        fn heed(&mut self, interrupt: &Interrupt) {
+        fn set_interrupt(&mut self, interrupt: &Interrupt) {
             self.interrupt = interrupt.clone();
         }
 
@@ -391,79 +394,79 @@ mod tests {
         })
     }
 
-    fn written(model: Noise, tokens: usize, temperature: f32) -> Result<(Written, Vec<u8>), Error> {
-        written_for(&schema(), model, tokens, temperature)
+    fn decode(model: Noise, tokens: usize, temperature: f32) -> Result<(Decoded, Vec<u8>), Error> {
+        decode_for(&schema(), model, tokens, temperature)
     }
 
-    fn written_for(
+    fn decode_for(
         schema: &Value,
         model: Noise,
         tokens: usize,
         temperature: f32,
-    ) -> Result<(Written, Vec<u8>), Error> {
+    ) -> Result<(Decoded, Vec<u8>), Error> {
         let env: TokEnv = Arc::new(ApproximateTokEnv::single_byte());
         let eos = env.tok_trie().eos_token();
         let grammar = Compiler::new(&env).unwrap().compile(schema, &Bounds::default()).unwrap();
         let interrupt = model.interrupt.clone();
         let limits = Limits { tokens, interrupt: &interrupt };
-        let mut memory = Memory::new(Box::new(model));
-        memory.heed(&interrupt);
+        let mut cache = PrefixCache::new(Box::new(model));
+        cache.set_interrupt(&interrupt);
         let mut sampler = Sampler::new(temperature, 1);
         let is_end = |token: u32| token == eos;
         let matcher = grammar.matcher();
-        let written =
-            constrained(&mut memory, &[1, 2, 3], &is_end, matcher, &mut sampler, &limits, &mut |_| {})?;
-        let bytes = env.tok_trie().decode(&written.tokens);
-        Ok((written, bytes))
+        let decoded =
+            constrained(&mut cache, &[1, 2, 3], &is_end, matcher, &mut sampler, &limits, &mut |_| {})?;
+        let bytes = env.tok_trie().decode(&decoded.tokens);
+        Ok((decoded, bytes))
     }
 
     #[test]
-    fn whatever_the_model_says_the_answer_is_whole_valid_and_within_its_budget() {
+    fn constrained_answer_is_complete_valid_and_within_budget_for_any_logits() {
         let schema = Schema::compile(&schema()).unwrap();
         let (mut closed, mut ended) = (0, 0);
         for seed in 0..40 {
             for (tokens, temperature) in [(90, 0.0), (120, 1.5), (300, 1.5), (9000, 1.0)] {
-                let (written, bytes) = written(noise(seed), tokens, temperature).unwrap();
-                assert!(written.complete && written.tokens.len() <= tokens);
+                let (decoded, bytes) = decode(noise(seed), tokens, temperature).unwrap();
+                assert!(decoded.is_complete && decoded.tokens.len() <= tokens);
                 let value: Value = serde_json::from_slice(&bytes).unwrap();
                 assert!(schema.is_valid(&value), "{value}");
-                closed += usize::from(written.forced_close);
-                ended += usize::from(!written.forced_close);
+                closed += usize::from(decoded.forced_close);
+                ended += usize::from(!decoded.forced_close);
             }
         }
-        assert!(closed > 20 && ended > 20, "{closed} closed and {ended} ended by themselves");
+        assert!(closed > 20 && ended > 20, "{closed} closed by the loop, {ended} ended by the model");
     }
 
     #[test]
-    fn names_never_repeat() {
+    fn member_names_are_not_repeated() {
         let map = json!({
             "type": "object",
             "propertyNames": {"enum": ["a", "b"]},
             "additionalProperties": {"type": "integer"},
         });
         for seed in 0..20 {
-            let (_, bytes) = written_for(&map, noise(seed), 400, 1.0).unwrap();
+            let (_, bytes) = decode_for(&map, noise(seed), 400, 1.0).unwrap();
             let text = String::from_utf8(bytes).unwrap();
             assert!(text.matches("\"a\"").count() < 2 && text.matches("\"b\"").count() < 2, "{text}");
         }
     }
 
     #[test]
-    fn when_the_time_is_over_the_answer_is_closed() {
+    fn answer_is_closed_when_the_deadline_passes() {
         let model = Noise { late_after: 40, ..noise(7) };
-        let (written, bytes) = written(model, 5000, 1.0).unwrap();
-        assert!(written.forced_close && written.tokens.len() < 120, "{} tokens", written.tokens.len());
+        let (decoded, bytes) = decode(model, 5000, 1.0).unwrap();
+        assert!(decoded.forced_close && decoded.tokens.len() < 120, "{} tokens", decoded.tokens.len());
         assert!(Schema::compile(&schema()).unwrap().is_valid(&serde_json::from_slice(&bytes).unwrap()));
     }
 
     #[test]
-    fn without_time_for_the_prompt_or_room_for_the_shortest_answer_there_is_an_error() {
+    fn decoding_fails_if_late_for_the_prompt_over_budget_or_cancelled() {
         let late = noise(7);
         late.interrupt.set_deadline(Some(Instant::now()));
-        assert!(matches!(written(late, 5000, 1.0), Err(Error::Late)));
-        assert!(matches!(written(noise(7), 20, 1.0), Err(Error::BudgetTooSmall { budget: 20, .. })));
+        assert!(matches!(decode(late, 5000, 1.0), Err(Error::Late)));
+        assert!(matches!(decode(noise(7), 20, 1.0), Err(Error::BudgetTooSmall { budget: 20, .. })));
         let cancelled = noise(7);
         cancelled.interrupt.cancel();
-        assert!(matches!(written(cancelled, 5000, 1.0), Err(Error::Cancelled)));
+        assert!(matches!(decode(cancelled, 5000, 1.0), Err(Error::Cancelled)));
     }
 }

@@ -1,122 +1,123 @@
-//! What can go wrong with a model inside the process.
+//! The crate's error type.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::grammar::CLOSING_TOKENS_MAX;
 
-/// What can go wrong with a model inside the process.
+/// The reason why the embedded model cannot be loaded or cannot answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file of weights cannot be read.
+    /// The file of weights is missing or unreadable.
     #[error("cannot read the model file {path}: check the path and its permissions")]
     Open {
-        /// The file.
+        /// The path of the weights.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The file is not GGUF, or is cut short or damaged.
-    #[error("the model file is not sound GGUF: {0}; fetch it again")]
+    /// The file is not GGUF, or is truncated or damaged.
+    #[error("the model file is not valid GGUF: {0}; fetch it again")]
     Malformed(String),
-    /// The file is sound, but holds a model this runtime cannot run.
-    #[error("the model file holds the architecture `{found}`; supported are {supported}")]
+    /// The file is valid, but its architecture is not implemented.
+    #[error("the model file has the architecture `{found}`; supported are {supported}")]
     Architecture {
-        /// What the file holds.
+        /// The value of `general.architecture`.
         found: String,
-        /// What could be run.
+        /// The supported architectures, as a list for messages.
         supported: &'static str,
     },
-    /// The file is sound, but asks for something this runtime does not do.
-    #[error("the model needs what this runtime does not do: {0}")]
+    /// The file is valid, but uses a feature that is not implemented.
+    #[error("the model needs a feature that this runtime does not support: {0}")]
     Unsupported(String),
-    /// More tokens than the model can remember.
+    /// An evaluation would exceed the context.
     #[error(
-        "{tokens} tokens do not fit into the {context} the model can remember; shorten the prompt or ask for less"
+        "{tokens} tokens exceed the model's context of {context} tokens; shorten the prompt or ask for less"
     )]
     Context {
-        /// How many there would have been.
+        /// The tokens in the context after the evaluation.
         tokens: usize,
-        /// How many there can be.
+        /// The context length in tokens.
         context: usize,
     },
-    /// A token that is not in the vocabulary.
-    #[error("token {token} is outside the vocabulary of {vocabulary}")]
+    /// A token id is not in the vocabulary.
+    #[error("token {token} is outside the vocabulary of {vocabulary} tokens")]
     Token {
-        /// The token.
+        /// The invalid id.
         token: u32,
-        /// How many tokens there are.
+        /// The size of the vocabulary.
         vocabulary: usize,
     },
-    /// There was nothing to read.
-    #[error("the model was given no tokens to read")]
+    /// An evaluation was requested without tokens.
+    #[error("no tokens to evaluate")]
     NoTokens,
-    /// The caller no longer wants the answer.
-    #[error("reading was cancelled")]
+    /// The caller cancelled the call.
+    #[error("the call was cancelled")]
     Cancelled,
-    /// The time was over before the prompt was read.
-    #[error("the time was over before the prompt was read")]
+    /// The deadline passed during the evaluation of the prompt.
+    #[error("the deadline passed before the prompt was evaluated")]
     Late,
-    /// The time was over before the text was at its end.
-    #[error("the time was over before the answer was at its end")]
+    /// The deadline passed before the end of a free text.
+    #[error("the deadline passed before the answer was complete")]
     LateAnswer,
-    /// The weights make no sense.
-    #[error("the weights give no numbers to go by; fetch the file again")]
+    /// The logits are NaN, so the weights are damaged.
+    #[error("the weights produce values that are not numbers; fetch the file again")]
     NotNumbers,
     /// The prompt leaves no room for an answer.
     #[error(
-        "the prompt has {tokens} tokens, and the model can remember {context}; shorten it or use a backend with a larger context"
+        "the prompt has {tokens} tokens and the model's context is {context} tokens; shorten the prompt or use a \
+         backend with a larger context"
     )]
     PromptTooLong {
-        /// The prompt's length.
+        /// The length of the prompt in tokens.
         tokens: usize,
-        /// How many there can be, with the answer.
+        /// The context length in tokens, for prompt and answer together.
         context: usize,
     },
-    /// Even the shortest answer is longer than the budget.
+    /// The shortest valid answer exceeds the token budget.
     #[error(
         "the shortest answer to this schema has {needed} tokens, and max_tokens allows {budget}; raise it"
     )]
     BudgetTooSmall {
-        /// Tokens of the shortest answer.
+        /// The tokens of the shortest answer.
         needed: usize,
-        /// Tokens that are allowed.
+        /// The token budget.
         budget: usize,
     },
-    /// The schema cannot be made into a grammar, or the grammar cannot go on.
+    /// The schema has no grammar, or its grammar failed during decoding.
     #[error("the schema cannot be enforced by a grammar: {0}")]
     Grammar(String),
-    /// The grammar allows nothing that the vocabulary could write.
+    /// No token of the vocabulary is allowed by the grammar.
     #[error("the grammar of the schema allows no token")]
     NoToken,
-    /// No end of the answer could be found.
+    /// No completion of the answer was found.
     #[error(
-        "no answer to this schema was found that has at most {CLOSING_TOKENS_MAX} tokens; ask for less in one answer"
+        "found no answer to this schema with at most {CLOSING_TOKENS_MAX} tokens; ask for less in one answer"
     )]
     NoClosing,
-    /// A tool that has to be called is not among those given.
-    #[error("the tool `{0}` has to be called and is not among the tools")]
+    /// The tool that must be called is not defined in the request.
+    #[error("the tool `{0}` must be called but is not among the tools of the request")]
     UnknownTool(String),
-    /// A choice that is no JSON, which its grammar excludes.
-    #[error("the choice between tools and result cannot be read")]
+    /// A choice between tools and result is not valid JSON. The grammar prevents this.
+    #[error("the choice between tools and result is not valid JSON")]
     Unreadable,
-    /// The model's thread cannot be started.
-    #[error("no thread can be started for the model: {0}")]
+    /// The operating system did not start the model's thread.
+    #[error("cannot start a thread for the model: {0}")]
     Thread(String),
-    /// The model's thread ended in the middle of an answer.
-    #[error("the model broke down; this is a defect in Slipform")]
+    /// The model's thread panicked.
+    #[error("the model's thread panicked; this is a bug in Slipform")]
     Broken,
-    /// The arithmetic failed.
-    #[error("the model's arithmetic failed")]
+    /// A tensor operation failed.
+    #[error("a tensor operation of the model failed")]
     Compute(#[from] candle_core::Error),
-    /// The vocabulary in the file cannot be used.
+    /// The vocabulary of the file is invalid or not supported.
     #[error("the model file's tokenizer cannot be used: {0}")]
     Tokenizer(String),
-    /// The chat template in the file cannot be used.
+    /// The chat template of the file is invalid or exceeds a limit.
     #[error("the model file's chat template cannot be used: {0}")]
     Template(String),
-    /// The runtime behind the feature `llama` failed.
+    /// The runtime of the cargo feature `llama` failed.
     #[error("llama.cpp failed: {0}")]
     Llama(String),
 }
@@ -126,14 +127,14 @@ impl Error {
         Error::Grammar(format!("{error:#}"))
     }
 
-    /// The same for whoever called the backend.
+    /// Converts the error for the caller of the backend. `limit` is the backend's timeout.
     pub(crate) fn into_call(self, limit: Duration) -> slipform_model::Error {
         let status = match &self {
             Error::Late | Error::LateAnswer => {
                 let what = if matches!(self, Error::Late) { "reading the prompt" } else { "the answer" };
                 return slipform_model::Error::Timeout { what, setting: "timeout_seconds", limit };
             }
-            // Words alone may still do.
+            // With this status the engine may retry without a grammar.
             Error::Grammar(_) | Error::NoToken | Error::NoClosing => Some(422),
             Error::PromptTooLong { .. } | Error::Context { .. } => Some(413),
             _ => None,

@@ -1,7 +1,7 @@
-//! The header of a GGUF file: its metadata and where its tensors are.
+//! Reads GGUF files: metadata and tensors.
 //!
-//! The file may be damaged or hostile, so every count is checked against the bytes that are there
-//! before anything is allocated for it, and every tensor against the end of the file.
+//! A file may be damaged or malicious. Every count is therefore checked against the remaining bytes before
+//! memory is allocated, and every tensor against the end of the file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,30 +14,30 @@ use candle_core::{Device, Shape};
 
 use crate::Error;
 
-/// Arrays within arrays deeper than this are refused: nothing has them, and reading them recurses.
+/// The deepest nesting of arrays. Real files have none, and the parser recurses.
 const DEPTH_MAX: usize = 4;
 
-/// What tensors are aligned to when the file does not say.
+/// The alignment of tensors without `general.alignment`, in bytes.
 const ALIGNMENT_DEFAULT: u64 = 32;
 
-/// A value of the metadata.
+/// A metadata value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Any whole number.
+    /// An integer of any width. Values above `i64::MAX` are clamped.
     Integer(i64),
-    /// Any other number.
+    /// A float of any width.
     Float(f64),
-    /// True or false.
+    /// A boolean, stored as one byte; every byte but zero is true.
     Bool(bool),
-    /// Text; what is not UTF-8 is replaced.
+    /// A string; invalid UTF-8 is replaced.
     Text(String),
-    /// Several texts.
+    /// An array of strings.
     Texts(Vec<String>),
-    /// Several whole numbers.
+    /// An array of 32-bit integers.
     Integers(Vec<i32>),
-    /// Several other numbers.
+    /// An array of 32-bit floats.
     Floats(Vec<f32>),
-    /// Something no model here needs.
+    /// An array of another type, which is not stored.
     Skipped,
 }
 
@@ -53,7 +53,10 @@ pub struct Gguf {
 }
 
 impl Gguf {
-    /// Reads the header of the file at `path`.
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// Fails if the file is unreadable, is not GGUF, or has an invalid header.
     pub fn open(path: &Path) -> Result<Gguf, Error> {
         let unreadable = |source| Error::Open { path: path.to_owned(), source };
         let file = File::open(path).map_err(unreadable)?;
@@ -65,12 +68,12 @@ impl Gguf {
             });
         }
         let size = details.len();
-        let mut header = Header { reader: BufReader::new(file), left: size, wide: true };
+        let mut header = Header { reader: BufReader::new(file), left: size, is_wide: true };
         let (metadata, tensors) = header.read()?;
         let alignment = match metadata.get("general.alignment") {
             None => ALIGNMENT_DEFAULT,
             Some(Value::Integer(alignment @ 1..=0x10_0000)) => alignment.unsigned_abs(),
-            Some(_) => return Err(malformed("the alignment of its tensors is not a usable number")),
+            Some(_) => return Err(malformed("its `general.alignment` is not a valid number")),
         };
         let data = (size - header.left).next_multiple_of(alignment);
         let gguf = Gguf { reader: header.reader, size, path: path.to_owned(), data, metadata, tensors };
@@ -95,23 +98,23 @@ impl Gguf {
             None => Err(malformed(format!("tensor `{name}` has the impossible shape {dims:?}"))),
             Some(end) if end > self.size => {
                 let size = self.size;
-                Err(malformed(format!("tensor `{name}` ends at byte {end}, but the file at {size}")))
+                Err(malformed(format!("tensor `{name}` ends at byte {end}, but the file has {size} bytes")))
             }
             Some(_) => Ok(()),
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A value of the metadata.
+    /// Returns a metadata value of any type.
     pub fn value(&self, key: &str) -> Option<&Value> {
         self.metadata.get(key)
     }
 
-    /// A text of the metadata.
+    /// Returns a metadata value if it is a string.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.metadata.get(key) {
             Some(Value::Text(text)) => Some(text),
@@ -119,7 +122,7 @@ impl Gguf {
         }
     }
 
-    /// A count or an id of the metadata.
+    /// Returns a metadata value if it is a non-negative integer.
     pub fn count(&self, key: &str) -> Option<usize> {
         match self.metadata.get(key) {
             Some(Value::Integer(number)) => usize::try_from(*number).ok(),
@@ -127,7 +130,7 @@ impl Gguf {
         }
     }
 
-    /// A number of the metadata.
+    /// Returns a metadata value if it is an integer or a float.
     pub fn number(&self, key: &str) -> Option<f64> {
         match self.metadata.get(key) {
             Some(Value::Integer(number)) => Some(*number as f64),
@@ -136,7 +139,7 @@ impl Gguf {
         }
     }
 
-    /// A flag of the metadata.
+    /// Returns a metadata value if it is a boolean.
     pub fn flag(&self, key: &str) -> Option<bool> {
         match self.metadata.get(key) {
             Some(Value::Bool(flag)) => Some(*flag),
@@ -144,24 +147,27 @@ impl Gguf {
         }
     }
 
-    /// Whether the file has a tensor of this name.
+    /// Returns whether the file has a tensor with this name.
     pub fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
 
-    /// The dimensions of a tensor, outermost first.
+    /// Returns the dimensions of a tensor, outermost first.
     pub fn dims(&self, name: &str) -> Option<&[usize]> {
         self.tensors.get(name).map(|tensor| tensor.shape.dims())
     }
 
-    /// A tensor as it is in the file, when it has these dimensions.
+    /// Reads a tensor without conversion.
+    ///
+    /// # Errors
+    /// Fails if the tensor is missing or does not have these dimensions.
     pub fn tensor(&mut self, name: &str, dims: &[usize]) -> Result<QTensor, Error> {
         let Some(tensor) = self.tensors.get(name) else {
             return Err(malformed(format!("it has no tensor `{name}`")));
         };
         if tensor.shape.dims() != dims {
             let found = tensor.shape.dims();
-            return Err(malformed(format!("tensor `{name}` is {found:?} and not {dims:?}")));
+            return Err(malformed(format!("tensor `{name}` has the shape {found:?}, which is not {dims:?}")));
         }
         Ok(tensor.read(&mut self.reader, self.data, &Device::Cpu)?)
     }
@@ -173,26 +179,27 @@ pub(crate) fn malformed(what: impl Into<String>) -> Error {
 
 type Contents = (HashMap<String, Value>, HashMap<String, TensorInfo>);
 
-/// The part of the file that is being read from front to back.
+/// A sequential reader of the header.
 struct Header {
     reader: BufReader<File>,
+    /// The bytes between the current position and the end of the file.
     left: u64,
-    /// Whether lengths are 64 bits, as they are since the second version of the format.
-    wide: bool,
+    /// Whether lengths have 64 bits, as in version 2 and later.
+    is_wide: bool,
 }
 
 impl Header {
     fn read(&mut self) -> Result<Contents, Error> {
-        self.reader.seek(SeekFrom::Start(0)).map_err(cut_short)?;
+        self.reader.seek(SeekFrom::Start(0)).map_err(truncated)?;
         if &self.bytes::<4>()? != b"GGUF" {
             return Err(malformed("it does not begin with `GGUF`"));
         }
         match self.u32()? {
-            1 => self.wide = false,
+            1 => self.is_wide = false,
             2 | 3 => {}
-            version => return Err(malformed(format!("its version {version} is not known"))),
+            version => return Err(malformed(format!("its version {version} is not supported"))),
         }
-        let prefix = if self.wide { 8 } else { 4 };
+        let prefix = if self.is_wide { 8 } else { 4 };
         let tensor_count = self.length()?;
         let value_count = self.length()?;
         self.fits(tensor_count, prefix + 16)?;
@@ -209,7 +216,7 @@ impl Header {
             let name = self.text()?;
             let tensor = self.tensor(&name)?;
             if tensors.insert(name.clone(), tensor).is_some() {
-                return Err(malformed(format!("tensor `{name}` is there twice")));
+                return Err(malformed(format!("tensor `{name}` occurs twice")));
             }
         }
         Ok((metadata, tensors))
@@ -305,7 +312,7 @@ impl Header {
     fn text(&mut self) -> Result<String, Error> {
         let length = self.length()?;
         self.fits(length, 1)?;
-        let length = usize::try_from(length).map_err(|_| malformed("a text in it is too long"))?;
+        let length = usize::try_from(length).map_err(|_| malformed("a string is too long"))?;
         let mut bytes = vec![0; length];
         self.take(&mut bytes)?;
         let text = match String::from_utf8(bytes) {
@@ -315,19 +322,18 @@ impl Header {
         Ok(text)
     }
 
-    /// Refuses a count of things that are at least `width` bytes each and so cannot all be there.
+    /// Fails if `count` elements of at least `width` bytes exceed the rest of the file.
     fn fits(&self, count: u64, width: u64) -> Result<(), Error> {
         match count.checked_mul(width) {
             Some(bytes) if bytes <= self.left => Ok(()),
-            _ => Err(malformed(format!("it promises {count} things where {} bytes are left", self.left))),
+            _ => {
+                Err(malformed(format!("it declares {count} elements, but only {} bytes are left", self.left)))
+            }
         }
     }
 
     fn length(&mut self) -> Result<u64, Error> {
-        match self.wide {
-            true => Ok(u64::from_le_bytes(self.bytes()?)),
-            false => Ok(u64::from(self.u32()?)),
-        }
+        if self.is_wide { Ok(u64::from_le_bytes(self.bytes()?)) } else { Ok(u64::from(self.u32()?)) }
     }
 
     fn u32(&mut self) -> Result<u32, Error> {
@@ -341,14 +347,14 @@ impl Header {
     }
 
     fn take(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
-        self.reader.read_exact(bytes).map_err(cut_short)?;
+        self.reader.read_exact(bytes).map_err(truncated)?;
         self.left = self.left.saturating_sub(bytes.len() as u64);
         Ok(())
     }
 }
 
-fn cut_short(_: std::io::Error) -> Error {
-    malformed("it is cut short")
+fn truncated(_: std::io::Error) -> Error {
+    malformed("it is truncated")
 }
 
 fn element(kind: u32) -> Option<GgmlDType> {

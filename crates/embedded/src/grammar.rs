@@ -1,18 +1,25 @@
-//! The grammar of a contract: from a JSON Schema to what a weak model decodes under.
+//! Compiles a JSON Schema into a grammar for constrained decoding.
 //!
-//! The grammar is written by ourselves, in `llguidance`'s dialect of Lark, because its own reading of JSON
-//! Schema refuses much of what people write. A schema is made [normalized](slipform_schema::normalize), solved
-//! into forms (`solve`, with one file for objects, arrays and the rest), and written down (`lark`). It may be
-//! narrower than the schema: strings, arrays, numbers and recursion are bounded, objects that list their
-//! properties are closed. Where it has to be wider, the keyword is in [`Grammar::unenforced`]. Validation
-//! always runs afterwards.
+//! The grammar is in the Lark dialect of `llguidance`. Its built-in JSON Schema support is not used, because it
+//! rejects many schemas that occur in practice.
+//!
+//! A grammar may be narrower than its schema: strings, arrays, numbers and recursion are bounded, and objects
+//! that list their properties are closed. Where it is wider, [`Grammar::unenforced`] lists the keyword. The
+//! engine validates every answer afterwards.
+//!
+//! The steps of a compilation:
+//! - [`slipform_schema::normalize`] removes the differences between drafts.
+//! - `solve` combines all schemas that apply to a value (`schema_part`) into a form (`form`): a set of values.
+//!   `build`, `object`, `array`, `numbers`, `pattern` and `formats` handle the types. `negate` and `satisfies`
+//!   handle conditions. `rx` has regular expressions.
+//! - `lark` writes the forms as a grammar.
+//! - `measure` estimates the length of answers, and [`close()`] finds a short completion of a partial answer.
 
 mod array;
 mod build;
 mod close;
 mod form;
 mod formats;
-mod holds;
 mod lark;
 mod measure;
 mod negate;
@@ -20,6 +27,7 @@ mod numbers;
 mod object;
 mod pattern;
 mod rx;
+mod satisfies;
 mod schema_part;
 mod solve;
 
@@ -37,26 +45,26 @@ use form::Form;
 use schema_part::SchemaPart;
 use solve::{Effort, Solver};
 
-/// What stands between items and members.
+/// The separator between items and between members in constrained output.
 pub const ITEM_SEPARATOR: &str = ", ";
 
-/// What stands between a name and its value.
+/// The separator between a member's name and its value in constrained output.
 pub const KEY_SEPARATOR: &str = ": ";
 
-/// The bounds of what the schema leaves open. They keep a model that rambles within its budget.
+/// Bounds for values that the schema does not limit. They keep a rambling model within its budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// The most characters of a string without a pattern or a format.
+    /// The most characters of a string without a pattern or format.
     pub string_characters: u64,
-    /// The most characters of a string with one.
+    /// The most characters of a string with a pattern or format.
     pub shaped_characters: u64,
     /// The most items of an array.
     pub items: usize,
-    /// The most members with names of their own in a free object, and items where anything is allowed.
+    /// The most members with unlisted names, and the most items of an array without a schema.
     pub free_items: usize,
-    /// The most characters of a name that the schema does not list.
+    /// The most characters of an unlisted member name.
     pub key_characters: u64,
-    /// How many times a schema may be repeated inside itself.
+    /// The deepest nesting of a recursive schema.
     pub recursion: u8,
 }
 
@@ -73,26 +81,26 @@ impl Default for Bounds {
     }
 }
 
-/// Why there is no grammar for a schema.
+/// The reason why a schema has no grammar.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The schema itself cannot be read.
+    /// The schema is invalid or refers to another document.
     #[error("the schema cannot be turned into a grammar")]
     Schema(#[from] slipform_schema::Error),
-    /// No value satisfies the schema, as far as can be told.
+    /// No value was found that satisfies the schema.
     #[error(
-        "no value was found that satisfies the schema and that a grammar can write; look for bounds and types that exclude one another, for very large or very small numbers, and for nesting deeper than 38"
+        "found no value that satisfies the schema and that a grammar can express; check for contradictory bounds and types, very large or very small numbers, and nesting deeper than 38"
     )]
     Unsatisfiable,
-    /// The grammar cannot be built.
+    /// `llguidance` rejected the grammar, or the schema is too large.
     #[error("the grammar of the schema cannot be built: {0}; simplify the schema")]
     Build(String),
-    /// The vocabulary cannot be used.
+    /// `llguidance` rejected the model's vocabulary.
     #[error("the vocabulary of the model cannot be used: {0}")]
     Vocabulary(String),
 }
 
-/// Builds grammars for one vocabulary.
+/// Compiles grammars for one vocabulary.
 pub struct Compiler {
     factory: ParserFactory,
 }
@@ -103,14 +111,14 @@ impl std::fmt::Debug for Compiler {
     }
 }
 
-/// The grammar of one schema.
+/// A compiled grammar.
 pub struct Grammar {
     matcher: Matcher,
     forms: Vec<Form>,
     root: Form,
-    /// The grammar as it was handed to `llguidance`.
+    /// The grammar in Lark syntax.
     pub text: String,
-    /// The keywords of the schema that the grammar does not guarantee, by first occurrence.
+    /// The keywords of the schema that the grammar does not guarantee, in order of first occurrence.
     pub unenforced: Vec<String>,
 }
 
@@ -120,52 +128,53 @@ impl std::fmt::Debug for Grammar {
     }
 }
 
-/// One of several objects that may be written.
+/// One alternative of [`Compiler::compile_choice`]: an object with fixed members and one described member.
 #[derive(Debug, Clone)]
 pub struct Choice<'s> {
     /// Members with fixed values, which come first.
     pub constants: Vec<(&'s str, &'s str)>,
-    /// The member that satisfies the schema.
+    /// The name of the member that satisfies `schema`.
     pub member: &'s str,
-    /// The schema.
+    /// The schema of the member's value.
     pub schema: &'s Value,
 }
 
-/// The stack for solving, which recurses. It is address space, used only as far as the recursion goes.
+/// The stack size of the solver, which recurses. The system commits memory only for the part in use.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
 
-/// What building the lexer may cost, in the units of `llguidance` (50,000 a millisecond).
+/// The most work to build the lexer, in `llguidance` units (about 50,000 per millisecond).
 const LEXER_FUEL_MAX: u64 = 5_000_000;
 
-/// What the mask of one token may cost the lexer (14,000 a millisecond). Beyond it the answer fails, so it is
-/// far above what masks take.
+/// The most lexer work for one token mask (about 14,000 units per millisecond). Beyond it the answer fails, so
+/// the limit is far above the usual cost.
 const STEP_FUEL_MAX: u64 = 3_000_000;
 
-/// What the mask of one token may cost the parser, in items (20,000 a millisecond).
+/// The most parser items for one token mask (about 20,000 per millisecond).
 const STEP_ITEMS_MAX: usize = 500_000;
 
-/// The most items that may be open at one place of the answer.
+/// The most open parser items at one position.
 const ROW_ITEMS_MAX: usize = 20_000;
 
-/// What is tried one after the other, until one gives a grammar that can be built.
+/// Returns the efforts to try in order, until one gives a usable grammar.
 fn efforts(recursion: u8) -> Vec<Effort> {
-    let full = Effort { loops: recursion, variants: 48, steps: 6_000, careful: true, patterns: true };
+    let full =
+        Effort { loops: recursion, variants: 48, steps: 6_000, is_careful: true, enforces_patterns: true };
     let deep = Effort { loops: recursion.saturating_add(6), ..full };
     let shallow = Effort { loops: 1, variants: 12, ..full };
-    let flat = Effort { loops: 0, variants: 8, steps: 20_000, careful: false, patterns: true };
+    let flat = Effort { loops: 0, variants: 8, steps: 20_000, is_careful: false, enforces_patterns: true };
     let loose = Effort { loops: 1, ..flat };
-    let last = Effort { loops: 0, variants: 1, steps: 40_000, careful: false, patterns: false };
+    let last = Effort { loops: 0, variants: 1, steps: 40_000, is_careful: false, enforces_patterns: false };
     vec![full, deep, shallow, loose, flat, last, Effort { loops: 3, ..last }]
 }
 
-/// What came of solving a schema.
+/// The outcome of solving a schema.
 enum Outcome {
     Solved(Solved),
-    /// It would have taken more than the effort.
+    /// The effort was not sufficient.
     Exhausted,
-    /// No value satisfies the schema, perhaps only because recursion was cut.
+    /// No value satisfies the schema. If `is_cut` is set, the recursion limit may be the cause.
     Empty {
-        cut: bool,
+        is_cut: bool,
     },
 }
 
@@ -178,10 +187,10 @@ struct Solved {
 }
 
 impl Compiler {
-    /// A compiler for the vocabulary of `env`.
+    /// Creates a compiler for the vocabulary of `env`.
     ///
     /// # Errors
-    /// When the vocabulary cannot be used.
+    /// Fails if `llguidance` rejects the vocabulary.
     pub fn new(env: &TokEnv) -> Result<Compiler, Error> {
         let slices = SlicedBiasComputer::json_slices();
         let mut factory = ParserFactory::new(env, InferenceCapabilities::default(), &slices)
@@ -196,19 +205,18 @@ impl Compiler {
         Ok(Compiler { factory })
     }
 
-    /// The grammar of a schema.
+    /// Compiles a schema.
     ///
     /// # Errors
-    /// When the schema refers outside itself, admits nothing, or is too large.
+    /// Fails if the schema refers to another document, admits no value, or is too large.
     pub fn compile(&self, schema: &Value, bounds: &Bounds) -> Result<Grammar, Error> {
         self.compile_normalized(&normalize(schema)?, bounds)
     }
 
-    /// The grammar of an object with one member more than those given as constants, whose value satisfies a
-    /// schema; one object of several, for those who choose.
+    /// Compiles a choice between objects. Each has constant members and one member that satisfies a schema.
     ///
     /// # Errors
-    /// When one of the schemas refers outside itself or is too large, or none admits anything.
+    /// Fails if a schema refers to another document or is too large, or if no schema admits a value.
     pub fn compile_choice(&self, choices: &[Choice<'_>], bounds: &Bounds) -> Result<Grammar, Error> {
         let branches = choices.iter().enumerate().map(|(number, choice)| {
             let mut properties = serde_json::Map::new();
@@ -224,32 +232,34 @@ impl Compiler {
         self.compile_normalized(&normalize_together(root, &documents)?, bounds)
     }
 
-    /// Compiles on a thread of its own, because solving and building recurse.
-    fn compile_normalized(&self, plain: &NormalizedSchema, bounds: &Bounds) -> Result<Grammar, Error> {
+    /// Compiles on a thread with a large stack, because solving and building recurse.
+    fn compile_normalized(&self, normalized: &NormalizedSchema, bounds: &Bounds) -> Result<Grammar, Error> {
         std::thread::scope(|scope| {
-            let work = || self.try_efforts(plain, bounds);
+            let work = || self.try_efforts(normalized, bounds);
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
             let ended = thread.map(std::thread::ScopedJoinHandle::join);
             ended.map_err(|error| Error::Build(error.to_string()))?.unwrap_or_else(|_| Err(too_large()))
         })
     }
 
-    fn try_efforts(&self, plain: &NormalizedSchema, bounds: &Bounds) -> Result<Grammar, Error> {
+    fn try_efforts(&self, normalized: &NormalizedSchema, bounds: &Bounds) -> Result<Grammar, Error> {
         let mut failure = Error::Unsatisfiable;
         let mut last = Outcome::Exhausted;
         for effort in efforts(bounds.recursion) {
-            // More recursion helps only where recursion was cut, and less where something was too much.
+            // A higher recursion limit helps only if recursion was cut, a lower one if the effort was exceeded.
             let is_useful = match &last {
                 Outcome::Exhausted | Outcome::Solved(_) => effort.loops <= bounds.recursion,
-                Outcome::Empty { cut } => !effort.careful || (*cut && effort.loops > bounds.recursion),
+                Outcome::Empty { is_cut } => {
+                    !effort.is_careful || (*is_cut && effort.loops > bounds.recursion)
+                }
             };
             if !is_useful {
                 continue;
             }
-            last = solve(plain, bounds, effort);
+            last = solve(normalized, bounds, effort);
             if let Outcome::Solved(solved) = &mut last {
                 match self.build(std::mem::take(solved)) {
-                    // What has no end is of no use, however well it was built.
+                    // A grammar without a complete answer is unusable.
                     Ok(grammar) if close(&grammar.matcher()).is_none() => failure = no_end(),
                     Ok(grammar) => return Ok(grammar),
                     Err(error) => failure = error,
@@ -265,7 +275,7 @@ impl Compiler {
     fn build(&self, solved: Solved) -> Result<Grammar, Error> {
         let text = lark::grammar(&solved.forms, &solved.root);
         let init = GrammarInit::Serialized(TopLevelGrammar::from_lark(text.clone()));
-        // A fault in the library must not take the process with it.
+        // A panic in the library must not end the process.
         let parser = catch_unwind(AssertUnwindSafe(|| self.factory.create_parser_from_init_default(init)))
             .map_err(|_| Error::Build("the grammar library failed".to_owned()))?;
         let parser = parser.map_err(|error| Error::Build(first_line(&error.to_string())))?;
@@ -276,50 +286,50 @@ impl Compiler {
 }
 
 impl Grammar {
-    /// A matcher at the start of an answer.
+    /// Returns a matcher at the start of an answer.
     pub fn matcher(&self) -> Matcher {
         self.matcher.deep_clone()
     }
 
-    /// The length that answers are likely to have, in characters.
-    pub fn usual_length(&self) -> f64 {
-        measure::usual_length(&self.forms, &self.root)
+    /// Estimates the length of an answer, in characters.
+    pub fn expected_length(&self) -> f64 {
+        measure::expected_length(&self.forms, &self.root)
     }
 
-    /// Whether the grammar could have written a value, whatever the order of its members.
+    /// Returns whether the grammar can produce a value, ignoring the order of members.
     pub fn admits(&self, value: &Value) -> bool {
         form::admits(&self.forms, &self.root, value)
     }
 
-    /// Whether some part of an answer ends where it does perhaps only because the grammar's own bounds, which
-    /// the schema knows nothing of, allowed no more.
+    /// Returns whether a string, array or object reaches a bound of the grammar that is not in the schema, so
+    /// that the answer may be incomplete.
     pub fn touches_bound(&self, value: &Value) -> bool {
         form::touches_bound(&self.forms, &self.root, value)
     }
 }
 
-/// The library adds lines of its own workings.
+/// Returns the first line of a library error. The other lines describe internals.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn no_end() -> Error {
-    Error::Build(format!("it has no answer of at most {CLOSING_TOKENS_MAX} tokens, or none was found"))
+    Error::Build(format!("found no answer with at most {CLOSING_TOKENS_MAX} tokens"))
 }
 
 fn too_large() -> Error {
     Error::Build("it is too large or too entangled".to_owned())
 }
 
-/// Solves a schema with some effort.
-fn solve(plain: &NormalizedSchema, bounds: &Bounds, effort: Effort) -> Outcome {
-    let mut solver = Solver::new(plain, bounds, effort);
-    solver.unenforced.extend(plain.dynamic.map(str::to_owned));
-    let root = solver.form(vec![SchemaPart::Document(&plain.root)], 0);
+/// Solves a schema with a limited effort.
+fn solve(normalized: &NormalizedSchema, bounds: &Bounds, effort: Effort) -> Outcome {
+    let mut solver = Solver::new(normalized, bounds, effort);
+    solver.unenforced.extend(normalized.dynamic.map(str::to_owned));
+    let root = solver.form(vec![SchemaPart::Document(&normalized.root)], 0);
     if solver.is_exhausted() {
         Outcome::Exhausted
     } else if root.is_never() {
-        Outcome::Empty { cut: solver.cut }
+        Outcome::Empty { is_cut: solver.is_cut }
     } else {
         Outcome::Solved(Solved { forms: solver.forms, root, unenforced: solver.unenforced })
     }

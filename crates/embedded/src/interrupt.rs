@@ -1,4 +1,4 @@
-//! A word to a computation that is under way: the answer is not wanted any more, or not in time.
+//! Cancellation and deadline of a running computation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::Error;
 
-/// Interrupts a model that reads or writes. Clones share one state.
+/// Cancels a computation or limits its time. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     cancelled: Arc<AtomicBool>,
@@ -14,17 +14,17 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Nobody wants the answer any more.
+    /// Cancels the computation, which then ends with [`Error::Cancelled`].
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody still wants it.
+    /// Returns whether [`Interrupt::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Nothing, as long as the answer is wanted and not late.
+    /// Fails if the computation was cancelled or the deadline has passed.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_cancelled() {
             return Err(Error::Cancelled);
@@ -32,12 +32,12 @@ impl Interrupt {
         if self.is_late() { Err(Error::Late) } else { Ok(()) }
     }
 
-    /// From then on the answer comes too late.
+    /// Sets the deadline; `None` removes it.
     pub fn set_deadline(&self, deadline: Option<Instant>) {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
-    /// Whether it is too late.
+    /// Returns whether the deadline has passed.
     pub fn is_late(&self) -> bool {
         let deadline = *self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         deadline.is_some_and(|deadline| Instant::now() >= deadline)

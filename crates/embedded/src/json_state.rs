@@ -1,10 +1,10 @@
-//! Where in a JSON document an answer stands: which objects are open, under which names something is in them.
+//! Tracks the position in a partial JSON document: the open containers and the member names of open objects.
 
 use std::collections::HashSet;
 
-/// A document that is being written.
+/// The state at the end of a partial JSON document.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outline {
+pub(crate) struct JsonState {
     open: Vec<Container>,
     string: Option<Text>,
 }
@@ -14,64 +14,65 @@ enum Container {
     Array,
     Object {
         names: HashSet<Vec<u8>>,
-        /// Whether the next string is a name.
+        /// Whether the next string is a member name.
         at_name: bool,
     },
 }
 
-/// A string that is not at its end.
+/// An unterminated string.
 #[derive(Debug, Clone, Default)]
 struct Text {
     is_name: bool,
     bytes: Vec<u8>,
-    escaped: bool,
+    /// Whether the last byte was an escaping backslash.
+    is_escaped: bool,
 }
 
-/// What happened in some bytes.
+/// The events in a sequence of bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// A string began or ended.
-    pub(crate) turned: bool,
-    /// A member has the name of another.
+pub(crate) struct JsonEvents {
+    /// Whether a string began or ended.
+    pub(crate) string_boundary: bool,
+    /// Whether a member name occurred twice in one object.
     pub(crate) repeated_name: bool,
 }
 
-impl Outline {
-    pub(crate) fn inside_string(&self) -> bool {
+impl JsonState {
+    pub(crate) fn is_in_string(&self) -> bool {
         self.string.is_some()
     }
 
-    /// More of the document was written.
-    pub(crate) fn see(&mut self, bytes: &[u8]) -> Seen {
-        let mut seen = Seen::default();
+    /// Appends bytes to the document.
+    pub(crate) fn advance(&mut self, bytes: &[u8]) -> JsonEvents {
+        let mut events = JsonEvents::default();
         for byte in bytes {
-            self.step(*byte, &mut seen);
+            self.step(*byte, &mut events);
         }
-        seen
+        events
     }
 
-    /// Whether these bytes would give a member the name of another in the same object.
+    /// Returns whether these bytes would complete a duplicate member name in the same object.
     pub(crate) fn would_repeat_name(&self, bytes: &[u8]) -> bool {
-        // Only a quote ends a name.
-        bytes.contains(&b'"') && self.clone().see(bytes).repeated_name
+        // A name ends with a quote. This check avoids the clone for most tokens.
+        bytes.contains(&b'"') && self.clone().advance(bytes).repeated_name
     }
 
-    fn step(&mut self, byte: u8, seen: &mut Seen) {
+    fn step(&mut self, byte: u8, events: &mut JsonEvents) {
         if let Some(text) = &mut self.string {
             match byte {
-                b'"' if !text.escaped => {
-                    seen.turned = true;
+                b'"' if !text.is_escaped => {
+                    events.string_boundary = true;
                     let text = self.string.take().unwrap_or_default();
                     if let (true, Some(Container::Object { names, at_name })) =
                         (text.is_name, self.open.last_mut())
                     {
-                        seen.repeated_name |= !names.insert(text.bytes);
+                        events.repeated_name |= !names.insert(text.bytes);
                         *at_name = false;
                     }
                 }
                 _ => {
-                    text.escaped = byte == b'\\' && !text.escaped;
-                    // Only names are compared.
+                    text.is_escaped = byte == b'\\' && !text.is_escaped;
+                    // Values are not compared, so only names are stored.
                     if text.is_name {
                         text.bytes.push(byte);
                     }
@@ -81,7 +82,7 @@ impl Outline {
         }
         match byte {
             b'"' => {
-                seen.turned = true;
+                events.string_boundary = true;
                 let is_name = matches!(self.open.last(), Some(Container::Object { at_name: true, .. }));
                 self.string = Some(Text { is_name, ..Text::default() });
             }
@@ -103,16 +104,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_repeated_only_in_its_own_object() {
-        let seen = |text: &str| Outline::default().see(text.as_bytes()).repeated_name;
+    fn repeated_name_is_detected_within_one_object_only() {
+        let seen = |text: &str| JsonState::default().advance(text.as_bytes()).repeated_name;
         assert!(seen(r#"{"a": 1, "b": {"c": 2}, "a""#));
         assert!(!seen(r#"{"a": 1, "b": {"a": "a"}, "c": ["a", "a", {"a": 1}, {"a": 2}]}"#));
         assert!(!seen(r#"{"a\"": 1, "a": "\\", "b": "a"}"#));
-        let mut outline = Outline::default();
-        outline.see(br#"{"id": "x", "i"#);
-        assert!(outline.would_repeat_name(b"d\""));
-        assert!(!outline.would_repeat_name(b"d2\""));
-        assert!(!outline.would_repeat_name(b"d"));
-        assert!(outline.inside_string());
+        let mut state = JsonState::default();
+        state.advance(br#"{"id": "x", "i"#);
+        assert!(state.would_repeat_name(b"d\""));
+        assert!(!state.would_repeat_name(b"d2\""));
+        assert!(!state.would_repeat_name(b"d"));
+        assert!(state.is_in_string());
     }
 }

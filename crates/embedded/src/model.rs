@@ -1,4 +1,4 @@
-//! A loaded model that answers requests, one after the other.
+//! A loaded model that answers one request after the other.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
@@ -7,57 +7,56 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use slipform_types::{Reply, Request, StopReason, Usage};
 
-use crate::ask::{Ask, Branch};
-use crate::decode::{self, Limits, Timing, Written};
+use crate::decode::{self, Decoded, Limits, Timing};
 use crate::error::Error;
 use crate::gguf::Gguf;
 use crate::grammar::{self, Bounds, Choice, Compiler, Grammar};
 use crate::interrupt::Interrupt;
-use crate::memory::Memory;
+use crate::output_spec::{Branch, OutputSpec};
+use crate::prefix_cache::PrefixCache;
 use crate::runtime;
 use crate::sample::Sampler;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
 
-/// The most tokens of an answer where nobody says how many.
+/// The token limit of an answer if neither the request nor the settings have one.
 const TOKENS_DEFAULT: u32 = 1_024;
 
-/// The fewest tokens that have to be left for the answer when the prompt has been read.
+/// The fewest tokens of the context that a prompt must leave for the answer.
 const ROOM_MIN: usize = 64;
 
-/// Compiled grammars that are kept. Agents come back with the same few contracts.
-const GRAMMARS_KEPT: usize = 8;
+/// The number of compiled grammars in the cache. Agents reuse a few contracts.
+const GRAMMARS_MAX: usize = 8;
 
-/// Characters that a token of an answer surely stands for.
+/// A low estimate of the characters per output token.
 const CHARACTERS_A_TOKEN: usize = 3;
 
-/// The most characters of a string and items of an array where the schema does not say, from generous to
-/// tight.
+/// Candidate bounds where the schema has none, from generous to tight: characters of a string, items of an array.
 const BOUNDS: [(u64, usize); 6] = [(400, 20), (300, 10), (240, 6), (160, 5), (120, 4), (80, 3)];
 
-/// How long finding bounds may take before the tightest are taken.
-const STEPS_TIME_MAX: Duration = Duration::from_millis(100);
+/// The longest search for bounds. After it, the tightest candidate is used.
+const BOUNDS_SEARCH_MAX: Duration = Duration::from_millis(100);
 
-/// How a model answers where the request does not say.
+/// Defaults for values that a request does not set.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Sampling temperature; 0, the likeliest token, when left out.
+    /// The sampling temperature; 0 if `None`, which selects the most likely token.
     pub temperature: Option<f64>,
-    /// Sampling seed; by chance when left out.
+    /// The sampling seed; random if `None`.
     pub seed: Option<u64>,
-    /// The most tokens of an answer.
+    /// The most tokens of an answer; 1024 if `None`.
     pub max_tokens: Option<u32>,
-    /// Threads that share the arithmetic; one less than the processor has when left out.
+    /// The number of computing threads; one less than the number of processors if `None`.
     pub threads: Option<usize>,
 }
 
-/// A model in memory.
+/// A loaded model with its tokenizer, chat template and grammar cache.
 pub struct Model {
     name: String,
-    memory: Memory,
+    cache: PrefixCache,
     tokenizer: Tokenizer,
     template: ChatTemplate,
-    grammars: Grammars,
+    grammars: GrammarCache,
     settings: Settings,
 }
 
@@ -67,17 +66,20 @@ impl std::fmt::Debug for Model {
     }
 }
 
-/// An answer, and where the time went.
+/// An answer and its timing.
 #[derive(Debug)]
 pub struct Answer {
-    /// What the model answered.
+    /// The reply, with exact token counts.
     pub reply: Reply,
-    /// Where the time went.
+    /// The time spent in each phase.
     pub timing: Timing,
 }
 
 impl Model {
-    /// Loads the weights at `path`.
+    /// Loads the GGUF file at `path`.
+    ///
+    /// # Errors
+    /// Fails if the file is unreadable or damaged, or has an unsupported architecture, tokenizer or template.
     pub fn load(path: &Path, settings: &Settings) -> Result<Model, Error> {
         let mut gguf = Gguf::open(path)?;
         let tokenizer = Tokenizer::from_gguf(&gguf)?;
@@ -89,30 +91,33 @@ impl Model {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Model {
             name,
-            memory: Memory::new(runtime),
+            cache: PrefixCache::new(runtime),
             tokenizer,
             template,
-            grammars: Grammars { compiler, kept: Vec::new() },
+            grammars: GrammarCache { compiler, entries: Vec::new() },
             settings: settings.clone(),
         })
     }
 
-    /// The model's name: that of its file.
+    /// Returns the model's name: the file name without extension.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Answers a request. `progress` is told the number of tokens written so far.
+    /// Answers a request. `progress` receives the number of tokens decoded so far.
+    ///
+    /// # Errors
+    /// Fails if the prompt exceeds the context, the schema has no grammar, or the call is interrupted.
     pub fn answer(
         &mut self,
         request: &Request,
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Answer, Error> {
-        let ask = Ask::of(request)?;
-        let prompt = self.template.render(&self.tokenizer, &ask.request(request))?;
+        let spec = OutputSpec::of(request)?;
+        let prompt = self.template.render(&self.tokenizer, &spec.request(request))?;
         let budget = request.max_tokens.or(self.settings.max_tokens).unwrap_or(TOKENS_DEFAULT) as usize;
-        let context = self.memory.context();
+        let context = self.cache.context();
         let room = context.saturating_sub(prompt.len());
         if room < ROOM_MIN.min(budget) {
             return Err(Error::PromptTooLong { tokens: prompt.len(), context });
@@ -121,55 +126,56 @@ impl Model {
         let temperature = request.temperature.or(self.settings.temperature).unwrap_or(0.0);
         let seed = request.seed.or(self.settings.seed);
         if seed.is_some() {
-            // What was read in other company differs in its last digits, and a seed promises the same answer.
-            self.memory.forget();
+            // The batch in which a token was evaluated affects its last digits. A seed promises equal answers.
+            self.cache.clear();
         }
-        let mut sampler = Sampler::new(temperature as f32, seed.unwrap_or_else(chance));
+        let mut sampler = Sampler::new(temperature as f32, seed.unwrap_or_else(random_seed));
         let tokenizer = &self.tokenizer;
         let is_end = |token: u32| tokenizer.eos_tokens().contains(&token);
-        let grammar = self.grammars.find(&ask.branches(), limits.tokens)?;
-        let memory = &mut self.memory;
-        memory.heed(interrupt);
-        let written = match grammar {
-            None => decode::free(memory, &prompt, &is_end, &mut sampler, &limits, progress)?,
+        let grammar = self.grammars.find(&spec.branches(), limits.tokens)?;
+        let cache = &mut self.cache;
+        cache.set_interrupt(interrupt);
+        let decoded = match grammar {
+            None => decode::free(cache, &prompt, &is_end, &mut sampler, &limits, progress)?,
             Some(grammar) => {
                 let matcher = grammar.matcher();
-                let written =
-                    decode::constrained(memory, &prompt, &is_end, matcher, &mut sampler, &limits, progress);
-                match written {
-                    // With more tokens there is an answer, and whoever set the budget may have them.
-                    Err(Error::BudgetTooSmall { needed, .. }) if needed <= room => Written::default(),
+                let decoded =
+                    decode::constrained(cache, &prompt, &is_end, matcher, &mut sampler, &limits, progress);
+                match decoded {
+                    // An empty reply with stop reason `Length` lets the caller retry with more tokens.
+                    Err(Error::BudgetTooSmall { needed, .. }) if needed <= room => Decoded::default(),
                     other => other?,
                 }
             }
         };
-        progress(written.tokens.len());
-        let text = text(tokenizer, &written);
-        let flags = flags(grammar, &written, &text);
-        let mut reply = match written.complete {
-            true => ask.reply(text)?,
-            false => Reply { text, stop: StopReason::Length, ..Reply::default() },
+        progress(decoded.tokens.len());
+        let text = text(tokenizer, &decoded);
+        let flags = flags(grammar, &decoded, &text);
+        let mut reply = if decoded.is_complete {
+            spec.reply(text)?
+        } else {
+            Reply { text, stop: StopReason::Length, ..Reply::default() }
         };
-        let (input, output) = (prompt.len() as u64, written.tokens.len() as u64);
+        let (input, output) = (prompt.len() as u64, decoded.tokens.len() as u64);
         reply.usage = Usage { input, output, estimated: false };
         reply.model = self.name.clone();
         reply.unenforced = grammar.map(|grammar| grammar.unenforced.clone()).unwrap_or_default();
         reply.flags = flags;
-        Ok(Answer { reply, timing: written.timing })
+        Ok(Answer { reply, timing: decoded.timing })
     }
 }
 
-fn text(tokenizer: &Tokenizer, written: &Written) -> String {
+fn text(tokenizer: &Tokenizer, decoded: &Decoded) -> String {
     let mut bytes: Vec<u8> = Vec::new();
-    for token in written.tokens.iter().filter(|token| !tokenizer.is_special(**token)) {
+    for token in decoded.tokens.iter().filter(|token| !tokenizer.is_special(**token)) {
         bytes.extend(tokenizer.bytes(*token));
     }
-    // Under a grammar it is UTF-8; free text can break off in the middle of a character.
+    // Constrained output is valid UTF-8. Free text may be truncated inside a character.
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a receipt has to say about an answer.
-fn flags(grammar: Option<&Grammar>, written: &Written, text: &str) -> Vec<String> {
+/// Returns the receipt flags of an answer.
+fn flags(grammar: Option<&Grammar>, decoded: &Decoded, text: &str) -> Vec<String> {
     let mut flags = Vec::new();
     let touches = |grammar: &Grammar| {
         let value = serde_json::from_str(text);
@@ -178,63 +184,63 @@ fn flags(grammar: Option<&Grammar>, written: &Written, text: &str) -> Vec<String
     if grammar.is_some_and(touches) {
         flags.push("bounded".to_owned());
     }
-    for (holds, flag) in [(written.forced_close, "forced_close"), (written.repetition_cut, "repetition_cut")]
+    for (is_set, flag) in [(decoded.forced_close, "forced_close"), (decoded.repetition_cut, "repetition_cut")]
     {
-        if holds {
+        if is_set {
             flags.push(flag.to_owned());
         }
     }
     flags
 }
 
-fn chance() -> u64 {
+fn random_seed() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// Compiled grammars, the latest last.
-struct Grammars {
+/// A cache of compiled grammars, with the most recently used one last.
+struct GrammarCache {
     compiler: Compiler,
-    kept: Vec<(String, Grammar)>,
+    entries: Vec<(String, Grammar)>,
 }
 
-impl Grammars {
-    /// The grammar for an answer of some form within a budget; none for text.
+impl GrammarCache {
+    /// Returns the grammar for these outputs within a token budget; `None` for text.
     fn find(&mut self, branches: &[Branch<'_>], tokens: usize) -> Result<Option<&Grammar>, Error> {
         if branches.is_empty() {
             return Ok(None);
         }
-        // Bounds are chosen for a round figure, so that a longer prompt does not mean another grammar.
+        // Rounding the budget to a power of two lets prompts of similar length share a grammar.
         let tokens = 1 << tokens.max(1).ilog2();
         let mut key = tokens.to_string();
         for branch in branches {
             key.push_str(&format!("\n{} {}", branch.tool.unwrap_or_default(), branch.schema));
         }
-        if let Some(place) = self.kept.iter().position(|(known, _)| *known == key) {
-            let found = self.kept.remove(place);
-            self.kept.push(found);
+        if let Some(position) = self.entries.iter().position(|(known, _)| *known == key) {
+            let found = self.entries.remove(position);
+            self.entries.push(found);
         } else {
             let grammar = self.compile(branches, tokens)?;
-            if self.kept.len() == GRAMMARS_KEPT {
-                self.kept.remove(0);
+            if self.entries.len() == GRAMMARS_MAX {
+                self.entries.remove(0);
             }
-            self.kept.push((key, grammar));
+            self.entries.push((key, grammar));
         }
-        Ok(self.kept.last().map(|(_, grammar)| grammar))
+        Ok(self.entries.last().map(|(_, grammar)| grammar))
     }
 
-    /// The grammar with the most generous bounds under which an answer is likely to fit.
+    /// Compiles the grammar with the most generous bounds under which an answer probably fits the budget.
     fn compile(&self, branches: &[Branch<'_>], tokens: usize) -> Result<Grammar, Error> {
         let room = (tokens * CHARACTERS_A_TOKEN) as f64;
         let start = Instant::now();
-        let mut steps = BOUNDS.iter();
-        while let Some((string_characters, items)) = steps.next() {
+        let mut candidates = BOUNDS.iter();
+        while let Some((string_characters, items)) = candidates.next() {
             let bounds = Bounds { string_characters: *string_characters, items: *items, ..Bounds::default() };
             let grammar = self.compile_within(branches, &bounds).map_err(Error::grammar)?;
-            if steps.len() == 0 || grammar.usual_length() <= room {
+            if candidates.len() == 0 || grammar.expected_length() <= room {
                 return Ok(grammar);
             }
-            if start.elapsed() > STEPS_TIME_MAX {
-                steps = BOUNDS[BOUNDS.len() - 1..].iter();
+            if start.elapsed() > BOUNDS_SEARCH_MAX {
+                candidates = BOUNDS[BOUNDS.len() - 1..].iter();
             }
         }
         Err(Error::NoToken)

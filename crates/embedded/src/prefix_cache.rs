@@ -1,53 +1,53 @@
-//! A runtime together with the tokens it has read, so that a prompt that begins like the one before is
-//! only read from where it differs.
+//! Prompt caching: evaluates only the part of a prompt that differs from the previous one.
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::runtime::Runtime;
 
-/// A runtime and what it has read.
-pub(crate) struct Memory {
+/// A runtime and the tokens in its key-value cache.
+pub(crate) struct PrefixCache {
     runtime: Box<dyn Runtime>,
-    read: Vec<u32>,
+    evaluated: Vec<u32>,
 }
 
-impl Memory {
-    pub(crate) fn new(runtime: Box<dyn Runtime>) -> Memory {
-        Memory { runtime, read: Vec::new() }
+impl PrefixCache {
+    pub(crate) fn new(runtime: Box<dyn Runtime>) -> PrefixCache {
+        PrefixCache { runtime, evaluated: Vec::new() }
     }
 
-    /// How many tokens fit.
+    /// Returns the context length in tokens.
     pub(crate) fn context(&self) -> usize {
         self.runtime.context()
     }
 
-    /// Who may interrupt what follows.
-    pub(crate) fn heed(&mut self, interrupt: &Interrupt) {
-        self.runtime.heed(interrupt);
+    /// Sets the interrupt of the following evaluations.
+    pub(crate) fn set_interrupt(&mut self, interrupt: &Interrupt) {
+        self.runtime.set_interrupt(interrupt);
     }
 
-    /// Begins anew.
-    pub(crate) fn forget(&mut self) {
+    /// Empties the cache.
+    pub(crate) fn clear(&mut self) {
         self.runtime.rewind(0);
-        self.read.clear();
+        self.evaluated.clear();
     }
 
-    /// Goes back to where `prompt` differs from what was read before. What is left is to be read; that is
-    /// one token at least, because only reading gives logits.
-    pub(crate) fn recall<'p>(&mut self, prompt: &'p [u32]) -> &'p [u32] {
-        let common = self.read.iter().zip(prompt).take_while(|(read, wanted)| read == wanted).count();
+    /// Keeps the common prefix of `prompt` and the cache, and returns the rest of the prompt.
+    ///
+    /// The rest has at least one token, because only an evaluation returns logits.
+    pub(crate) fn reuse_prefix<'p>(&mut self, prompt: &'p [u32]) -> &'p [u32] {
+        let common = self.evaluated.iter().zip(prompt).take_while(|(cached, new)| cached == new).count();
         let kept = common.min(prompt.len().saturating_sub(1));
         self.runtime.rewind(kept);
-        self.read.truncate(kept);
+        self.evaluated.truncate(kept);
         &prompt[kept..]
     }
 
-    /// Reads tokens; the logits of what may follow them.
+    /// Evaluates tokens and returns the logits of the next token.
     pub(crate) fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
-        // Forgotten first and added after, so that a failure leaves no token that was not read.
-        self.read.truncate(self.runtime.length());
+        // The tokens are added only after a success, so that a failed evaluation leaves none behind.
+        self.evaluated.truncate(self.runtime.length());
         let logits = self.runtime.eval(tokens)?;
-        self.read.extend(tokens);
+        self.evaluated.extend(tokens);
         Ok(logits)
     }
 }

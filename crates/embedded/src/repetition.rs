@@ -1,37 +1,40 @@
-//! Weak models fall into loops: the same words, or the same item, over and over until something stops them.
-//! The loop sees the grammar's end of what repeats and takes it. Names of members never repeat: a grammar cannot
-//! forbid that where names are free.
+//! Detects repetitions in constrained output and forces their end.
+//!
+//! Small models tend to repeat the same words or the same array item. At a repetition, the guard restricts the
+//! next token to those that close the string or the container. It also prevents duplicate member names, which a
+//! grammar cannot exclude for free names.
 
 use toktrie::{SimpleVob, TokTrie};
 
-use crate::outline::Outline;
+use crate::json_state::JsonState;
 
-/// The longest part that is looked for, in tokens.
+/// The longest period that is detected, in tokens.
 const PERIOD_MAX: usize = 64;
 
-/// How often a part has to come in a row, and how often a long one.
+/// The number of consecutive occurrences that count as a repetition, for short and for long periods.
 const TIMES: usize = 4;
 const TIMES_LONG: usize = 3;
 
-/// From how many tokens on a part is long.
+/// The shortest long period, in tokens.
 const LONG: usize = 8;
 
-/// The fewest tokens that have to be a repetition: short ones such as `000` mean something.
+/// The shortest repetition, in tokens. Shorter ones such as `000` are legitimate.
 const TOKENS_MIN: usize = 16;
 
-/// Watches an answer under a grammar for repetitions.
-pub(crate) struct Watcher {
-    /// Tokens that begin with a quote, and those that begin with a bracket that ends something.
+/// Detects repetitions in constrained output.
+pub(crate) struct RepetitionGuard {
+    /// Tokens that begin with a quote.
     quotes: SimpleVob,
+    /// Tokens that begin with a closing bracket or brace.
     brackets: SimpleVob,
-    outline: Outline,
+    state: JsonState,
     /// For each token, whether a string began or ended in it.
-    turns: Vec<bool>,
+    string_boundaries: Vec<bool>,
 }
 
-impl Watcher {
-    pub(crate) fn new(trie: &TokTrie) -> Watcher {
-        let beginning = |bytes: &[u8]| {
+impl RepetitionGuard {
+    pub(crate) fn new(trie: &TokTrie) -> RepetitionGuard {
+        let starting_with = |bytes: &[u8]| {
             let mut set = trie.alloc_token_set();
             for token in 0..trie.vocab_size() as u32 {
                 if trie.token(token).first().is_some_and(|first| bytes.contains(first)) {
@@ -40,31 +43,31 @@ impl Watcher {
             }
             set
         };
-        Watcher {
-            quotes: beginning(b"\""),
-            brackets: beginning(b"]}"),
-            outline: Outline::default(),
-            turns: Vec::new(),
+        RepetitionGuard {
+            quotes: starting_with(b"\""),
+            brackets: starting_with(b"]}"),
+            state: JsonState::default(),
+            string_boundaries: Vec::new(),
         }
     }
 
-    /// One more token was written.
-    pub(crate) fn see(&mut self, bytes: &[u8]) {
-        let turned = self.outline.see(bytes).turned;
-        self.turns.push(turned);
+    /// Records the bytes of the next decoded token.
+    pub(crate) fn record(&mut self, bytes: &[u8]) {
+        let has_boundary = self.state.advance(bytes).string_boundary;
+        self.string_boundaries.push(has_boundary);
     }
 
-    /// Whether a token with these bytes would give a member the name of another.
+    /// Returns whether a token with these bytes would complete a duplicate member name.
     pub(crate) fn repeats_name(&self, bytes: &[u8]) -> bool {
-        self.outline.would_repeat_name(bytes)
+        self.state.would_repeat_name(bytes)
     }
 
-    /// The tokens to keep to where `tokens` end in a repetition that the grammar allows to end here.
-    pub(crate) fn way_out(&self, tokens: &[u32], mask: &SimpleVob) -> Option<SimpleVob> {
+    /// Returns the allowed tokens that end a repetition, if `tokens` end in one and `mask` permits its end.
+    pub(crate) fn ending_mask(&self, tokens: &[u32], mask: &SimpleVob) -> Option<SimpleVob> {
         let length = repetition(tokens)?;
-        let turns = self.turns.iter().rev().take(length).any(|turned| *turned);
-        // Words that repeat end with their string, items that repeat end with their array.
-        let ends = match (self.outline.inside_string(), turns) {
+        let has_boundary = self.string_boundaries.iter().rev().take(length).any(|boundary| *boundary);
+        // Repeated words end with their string, repeated items with their array.
+        let ends = match (self.state.is_in_string(), has_boundary) {
             (true, false) => &self.quotes,
             (false, _) => &self.brackets,
             (true, true) => return None,
@@ -75,7 +78,7 @@ impl Watcher {
     }
 }
 
-/// How many tokens at the end are one part again and again.
+/// Returns the length of the repetition at the end of `tokens`, if there is one.
 fn repetition(tokens: &[u32]) -> Option<usize> {
     (1..=PERIOD_MAX).find_map(|period| {
         let times = if period < LONG { TIMES } else { TIMES_LONG };
@@ -90,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_long_repetitions_count() {
+    fn repetition_below_the_minimum_is_not_detected() {
         let repeated = |part: &[u32], times: usize| part.repeat(times);
         assert_eq!(repetition(&repeated(&[7], 15)), None);
         assert_eq!(repetition(&repeated(&[7], 16)), Some(16));

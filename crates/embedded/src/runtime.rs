@@ -1,4 +1,9 @@
-//! What the decode loop needs of a model: tokens in, logits out.
+//! Evaluates a model: tokens in, logits out.
+//!
+//! - `candle`: the model graph of the llama family in Rust, over the matrices of `matrix`.
+//! - `shape`: the sizes of a model, from its metadata.
+//! - `linear`, `attention`, `rope`, `slices`: the parts of the graph; `threads`: the thread pool.
+//! - `llama`: the runtime over llama.cpp (cargo feature `llama`).
 
 mod attention;
 mod candle;
@@ -19,27 +24,27 @@ use crate::Error;
 use crate::gguf::Gguf;
 use crate::interrupt::Interrupt;
 
-/// A loaded model with the tokens it remembers.
+/// A loaded model with a key-value cache.
 pub trait Runtime: Send {
-    /// Reads `tokens` after those it remembers; the logits of what may follow the last one.
+    /// Evaluates `tokens` after those in the cache and returns the logits of the token after the last one.
     ///
-    /// On an error it remembers what it did before.
+    /// After an error the cache is unchanged.
     fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], Error>;
 
-    /// From now on, readings end when this says so: with [`Error::Cancelled`], or with [`Error::Late`].
-    fn heed(&mut self, interrupt: &Interrupt);
+    /// Sets the interrupt that ends later evaluations with [`Error::Cancelled`] or [`Error::Late`].
+    fn set_interrupt(&mut self, interrupt: &Interrupt);
 
-    /// Forgets all but the first `length` tokens.
+    /// Removes all but the first `length` tokens from the cache.
     fn rewind(&mut self, length: usize);
 
-    /// How many tokens it remembers.
+    /// Returns the number of tokens in the cache.
     fn length(&self) -> usize;
 
-    /// How many it can.
+    /// Returns the context length: the most tokens the cache can hold.
     fn context(&self) -> usize;
 }
 
-/// Loads the model of a file with the best runtime of this build.
+/// Loads a model with llama.cpp if the feature `llama` is enabled, else with the runtime in Rust.
 pub fn load(gguf: &mut Gguf, options: Options) -> Result<Box<dyn Runtime>, Error> {
     #[cfg(feature = "llama")]
     return Ok(Box::new(LlamaModel::load(gguf.path(), options)?));

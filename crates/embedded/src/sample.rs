@@ -1,8 +1,8 @@
-//! Which token comes next: the likeliest, or one drawn by chance from a seed.
+//! Selects the next token: the most likely one, or a random one.
 
 use toktrie::SimpleVob;
 
-/// Draws tokens from logits.
+/// Selects tokens by their logits.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     temperature: f32,
@@ -11,23 +11,23 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// At temperature 0 the likeliest token is taken and the seed has no effect.
+    /// Creates a sampler. At temperature 0 it always selects the most likely token and ignores the seed.
     pub(crate) fn new(temperature: f32, seed: u64) -> Sampler {
         Sampler { temperature, random: Random(seed), weights: Vec::new() }
     }
 
-    /// The next token among those that `allowed` has, or among all. None where nothing is allowed.
+    /// Selects the next token from `allowed`, or from all tokens. Returns `None` if no token is allowed.
     pub(crate) fn choose(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
-        if self.temperature <= 0.0 { likeliest(logits, allowed) } else { self.draw(logits, allowed) }
+        if self.temperature <= 0.0 { most_likely(logits, allowed) } else { self.draw(logits, allowed) }
     }
 
     fn draw(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
-        let best = likeliest(logits, allowed)?;
-        let most = logits[best as usize];
+        let best = most_likely(logits, allowed)?;
+        let maximum = logits[best as usize];
         self.weights.clear();
         let mut sum = 0.0;
-        each(logits, allowed, |token, logit| {
-            let weight = ((logit - most) / self.temperature).exp();
+        for_each(logits, allowed, |token, logit| {
+            let weight = ((logit - maximum) / self.temperature).exp();
             if weight > 0.0 {
                 sum += weight;
                 self.weights.push((token, weight));
@@ -40,39 +40,39 @@ impl Sampler {
                 return Some(*token);
             }
         }
-        // Rounding may leave a rest, and logits that are not numbers leave no weights.
+        // Reached if rounding leaves a remainder, or if all logits are NaN and no weights exist.
         Some(best)
     }
 }
 
-fn likeliest(logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
+fn most_likely(logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
     let mut best: Option<(u32, f32)> = None;
-    each(logits, allowed, |token, logit| {
-        // Written so that a logit which is not a number loses against any other.
-        if best.is_none_or(|(_, most)| logit > most || most.is_nan()) {
+    for_each(logits, allowed, |token, logit| {
+        // NaN is replaced by any other logit.
+        if best.is_none_or(|(_, maximum)| logit > maximum || maximum.is_nan()) {
             best = Some((token, logit));
         }
     });
     best.map(|(token, _)| token)
 }
 
-fn each(logits: &[f32], allowed: Option<&SimpleVob>, mut see: impl FnMut(u32, f32)) {
+fn for_each(logits: &[f32], allowed: Option<&SimpleVob>, mut visit: impl FnMut(u32, f32)) {
     match allowed {
-        None => logits.iter().zip(0..).for_each(|(logit, token)| see(token, *logit)),
+        None => logits.iter().zip(0..).for_each(|(logit, token)| visit(token, *logit)),
         Some(allowed) => allowed.iter_set_entries(|token| {
             if let Some(logit) = logits.get(token) {
-                see(token as u32, *logit);
+                visit(token as u32, *logit);
             }
         }),
     }
 }
 
-/// SplitMix64: small, fast and even enough to draw words.
+/// The SplitMix64 generator: small, fast and uniform enough for sampling.
 #[derive(Debug)]
 struct Random(u64);
 
 impl Random {
-    /// A number from 0 up to, not including, 1.
+    /// Returns a number in the range 0 to 1, excluding 1.
     fn unit(&mut self) -> f32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn without_temperature_the_likeliest_allowed_token_is_taken() {
+    fn temperature_zero_selects_most_likely_allowed_token() {
         let mut sampler = Sampler::new(0.0, 7);
         let logits = [1.0, 5.0, f32::NAN, 3.0, f32::NEG_INFINITY];
         assert_eq!(sampler.choose(&logits, None), Some(1));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_decides_what_is_drawn() {
+    fn equal_seeds_draw_equal_tokens() {
         let logits: Vec<f32> = (0..100).map(|token| (token % 7) as f32).collect();
         let draw = |seed| {
             let mut sampler = Sampler::new(1.0, seed);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_follows_the_weights_and_the_mask() {
+    fn draws_follow_weights_and_mask() {
         let mut sampler = Sampler::new(1.0, 1);
         let logits = [0.0, 2.0_f32.ln(), 100.0, f32::NAN];
         let allowed = mask(4, &[0, 1]);

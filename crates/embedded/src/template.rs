@@ -1,8 +1,11 @@
-//! A conversation as the prompt its model was trained on.
+//! Renders a conversation with the chat template of the weights.
 //!
-//! Templates are programs that come with the weights. What users and tools wrote is kept from them: they see
-//! a stand-in for each text, and the text takes its place only once the prompt has been cut into what the
-//! template wrote, whose markers become special tokens, and what it did not, whose markers stay text.
+//! Templates are Jinja programs from the model file. User text cannot inject control tokens: the template
+//! receives a random placeholder (`sentinels`) for each text. After rendering, the output is split into template
+//! markup, whose markers become special tokens, and the original texts, whose markers stay text.
+//!
+//! - `conversation`: the messages of a request, with fallbacks for templates without tools or a system prompt.
+//! - `render`: the Jinja environment and its limits.
 
 mod conversation;
 mod render;
@@ -18,34 +21,34 @@ use conversation::{Conversation, Turn};
 use render::Renderer;
 use sentinels::Sentinels;
 
-/// What is used when the file has no template but the vocabulary has these markers.
+/// The template for files without one whose vocabulary has ChatML markers.
 const CHAT_ML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-/// What is used when there are no markers to go by.
+/// The template for files without one and without ChatML markers.
 const PLAIN: &str = "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}{% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n' }}{% else %}{{ 'Assistant: ' + message['content'] + '\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}";
 
-/// A template of prompts, and what it has words for.
+/// A chat template and its capabilities.
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
     renderer: Renderer,
-    notions: Notions,
+    support: Support,
 }
 
-/// What a template has words for, found by trying.
+/// The message types that a template renders, determined by test renderings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Notions {
-    /// A system prompt.
+struct Support {
+    /// System prompts.
     system: bool,
-    /// The tools there are.
+    /// Definitions of tools.
     tools: bool,
-    /// Calls of tools and their results.
+    /// Tool calls and their results.
     calls: bool,
-    /// Two messages of the same role in a row.
+    /// Consecutive messages of the same role.
     repeats: bool,
 }
 
 impl ChatTemplate {
-    /// The template of a file, or the usual one for its vocabulary.
+    /// Creates the template of a file, or a default one that fits its vocabulary.
     pub fn from_gguf(gguf: &Gguf, tokenizer: &Tokenizer) -> Result<ChatTemplate, Error> {
         match gguf.text("tokenizer.chat_template") {
             Some(source) => ChatTemplate::new(source, tokenizer),
@@ -54,7 +57,10 @@ impl ChatTemplate {
         }
     }
 
-    /// A template in Jinja.
+    /// Compiles a Jinja template and determines its capabilities.
+    ///
+    /// # Errors
+    /// Fails if the template is invalid, exceeds a limit, or does not render the user's message.
     pub fn new(source: &str, tokenizer: &Tokenizer) -> Result<ChatTemplate, Error> {
         let text = |token: Option<u32>| {
             let bytes = token.map(|token| tokenizer.bytes(token)).unwrap_or_default();
@@ -62,11 +68,11 @@ impl ChatTemplate {
         };
         let eos = tokenizer.eos_tokens().first().copied();
         let renderer = Renderer::new(source.to_owned(), text(tokenizer.bos()), text(eos))?;
-        let notions = Notions::of(&renderer)?;
-        Ok(ChatTemplate { renderer, notions })
+        let support = Support::of(&renderer)?;
+        Ok(ChatTemplate { renderer, support })
     }
 
-    /// The tokens of a prompt after which the model answers the request.
+    /// Renders and tokenizes the prompt of a request, up to the start of the model's answer.
     pub fn render(&self, tokenizer: &Tokenizer, request: &Request) -> Result<Vec<u32>, Error> {
         let mut tokens = tokenizer.encode_segments(&self.segments(request)?)?;
         if let (true, Some(bos)) = (tokenizer.add_bos(), tokenizer.bos())
@@ -77,39 +83,40 @@ impl ChatTemplate {
         Ok(tokens)
     }
 
-    /// The prompt, cut into what the template wrote and what it did not.
+    /// Renders the prompt of a request and splits it into template markup and content.
     pub fn segments(&self, request: &Request) -> Result<Vec<Segment>, Error> {
-        let conversation = self.conversation(request, self.notions);
+        let conversation = self.conversation(request, self.support);
         let first = match self.renderer.render(&conversation, Sentinels::new()) {
             Ok(segments) => return Ok(segments),
             Err(error) => error,
         };
-        // What a template accepts can depend on the conversation; the plainest form is accepted by all.
-        let plainest = Notions { system: false, tools: false, calls: false, repeats: false };
-        let conversation = self.conversation(request, plainest);
+        // A template may reject this conversation although the test renderings succeeded. All templates accept
+        // alternating user and assistant messages.
+        let minimal = Support { system: false, tools: false, calls: false, repeats: false };
+        let conversation = self.conversation(request, minimal);
         self.renderer.render(&conversation, Sentinels::new()).map_err(|_| first)
     }
 
-    fn conversation(&self, request: &Request, notions: Notions) -> Conversation {
+    fn conversation(&self, request: &Request, support: Support) -> Conversation {
         let mut conversation = Conversation::of(request);
-        if !notions.tools {
+        if !support.tools {
             conversation.describe_tools();
         }
-        if !notions.calls {
+        if !support.calls {
             conversation.write_out_calls();
         }
-        if !notions.system {
+        if !support.system {
             conversation.fold_system();
         }
-        if !notions.repeats {
+        if !support.repeats {
             conversation.join_repeats();
         }
         conversation
     }
 }
 
-impl Notions {
-    fn of(renderer: &Renderer) -> Result<Notions, Error> {
+impl Support {
+    fn of(renderer: &Renderer) -> Result<Support, Error> {
         const SYSTEM: &str = "the system prompt";
         const USER: &str = "the question";
         const TOOL: &str = "the tool";
@@ -118,15 +125,15 @@ impl Notions {
         let plain = Conversation { turns: vec![user()], tools: Vec::new() };
         let rendered = renderer.render(&plain, Sentinels::new())?;
         if !contains(&rendered, USER) {
-            return Err(Error::Template("it leaves out what the user wrote".into()));
+            return Err(Error::Template("it does not render the user's message".into()));
         }
-        let tried = |turns: Vec<Turn>, tools: Vec<serde_json::Value>, wanted: &[&str]| {
+        let renders = |turns: Vec<Turn>, tools: Vec<serde_json::Value>, expected: &[&str]| {
             let conversation = Conversation { turns, tools };
             renderer
                 .render(&conversation, Sentinels::new())
-                .is_ok_and(|segments| wanted.iter().all(|wanted| contains(&segments, wanted)))
+                .is_ok_and(|segments| expected.iter().all(|text| contains(&segments, text)))
         };
-        let system = tried(vec![Turn::new("system", SYSTEM), user()], Vec::new(), &[SYSTEM, USER]);
+        let system = renders(vec![Turn::new("system", SYSTEM), user()], Vec::new(), &[SYSTEM, USER]);
         let tool =
             json!({"type": "function", "function": {"name": TOOL, "description": "d", "parameters": {}}});
         let mut call = Turn::new("assistant", "");
@@ -134,18 +141,18 @@ impl Notions {
             vec![json!({"id": "call12345", "type": "function", "function": {"name": TOOL, "arguments": {}}})];
         let mut result = Turn::new("tool", RESULT);
         result.call = Some("call12345".into());
-        Ok(Notions {
+        Ok(Support {
             system,
-            tools: tried(vec![user()], vec![tool], &[TOOL, USER]),
-            calls: tried(vec![user(), call, result], Vec::new(), &[TOOL, RESULT]),
-            repeats: tried(vec![user(), user()], Vec::new(), &[USER]),
+            tools: renders(vec![user()], vec![tool], &[TOOL, USER]),
+            calls: renders(vec![user(), call, result], Vec::new(), &[TOOL, RESULT]),
+            repeats: renders(vec![user(), user()], Vec::new(), &[USER]),
         })
     }
 }
 
-fn contains(segments: &[Segment], wanted: &str) -> bool {
+fn contains(segments: &[Segment], expected: &str) -> bool {
     segments.iter().any(|segment| match segment {
-        Segment::Content(text) => text.contains(wanted),
+        Segment::Content(text) => text.contains(expected),
         Segment::Markup(_) => false,
     })
 }

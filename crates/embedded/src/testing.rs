@@ -1,4 +1,4 @@
-//! Small models for tests, with weights that only look random.
+//! Small models with pseudo-random weights, for unit tests.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ impl Tiny {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        std::fs::read(&self.path).expect("the file is there")
+        std::fs::read(&self.path).expect("the file can be read")
     }
 
-    /// A file of these bytes.
+    /// Creates a file with these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Tiny {
-        let tiny = Tiny { path: place() };
+        let tiny = Tiny { path: unique_path() };
         std::fs::write(&tiny.path, bytes).expect("the file can be written");
         tiny
     }
@@ -36,13 +36,13 @@ impl Drop for Tiny {
     }
 }
 
-fn place() -> PathBuf {
+fn unique_path() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("slipform-tiny-{}-{count}.gguf", std::process::id()))
 }
 
-/// What goes into a file.
+/// The metadata and tensors of a model file.
 pub(crate) struct Recipe {
     pub(crate) metadata: Vec<(String, Value)>,
     pub(crate) tensors: Vec<(String, QTensor)>,
@@ -77,7 +77,7 @@ impl Recipe {
     }
 
     pub(crate) fn write(&self) -> Tiny {
-        let tiny = Tiny { path: place() };
+        let tiny = Tiny { path: unique_path() };
         let metadata: Vec<(&str, &Value)> =
             self.metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
         let tensors: Vec<(&str, &QTensor)> =
@@ -92,7 +92,8 @@ fn texts(texts: impl IntoIterator<Item = String>) -> Value {
     Value::Array(texts.into_iter().map(Value::String).collect())
 }
 
-/// A model of two layers whose matrices are of this type; its vocabulary is bytes, two merges and three markers.
+/// Returns a model with two layers whose matrices have this type. The vocabulary has 256 bytes, two merges and
+/// three markers.
 pub(crate) fn recipe(architecture: &str, dtype: GgmlDType) -> Recipe {
     let (hidden, heads, key_heads, width, feed_forward) = (96, 6, 2, 16, 160);
     let mut recipe = Recipe { metadata: Vec::new(), tensors: Vec::new(), seed: 7 };
@@ -169,7 +170,7 @@ fn byte_tokens() -> Vec<String> {
     tokens
 }
 
-/// A vocabulary with scores, without a model to go with it.
+/// Returns a SentencePiece vocabulary without a model.
 pub(crate) fn sentence_recipe() -> Recipe {
     let mut tokens: Vec<(String, f32, i32)> =
         vec![("<unk>".into(), 0.0, 2), ("<s>".into(), 0.0, 3), ("</s>".into(), 0.0, 3)];

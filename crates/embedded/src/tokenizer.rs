@@ -1,7 +1,9 @@
-//! Text to tokens and back, with the vocabulary of a GGUF file.
+//! Converts text to tokens and back, with the vocabulary of a GGUF file.
 //!
-//! Markers such as `<|im_start|>` are read as the special tokens they name only where the caller says so: what
-//! a user wrote can never become one.
+//! Markers such as `<|im_start|>` become special tokens only in the template's own text. User text cannot inject
+//! chat-template control tokens.
+//!
+//! - `byte_level`: byte-pair encoding (GPT-2, Llama 3, Qwen); `sentence`: SentencePiece (Llama 2, Mistral).
 
 mod byte_level;
 mod sentence;
@@ -16,8 +18,8 @@ use crate::gguf::{Gguf, Value};
 use byte_level::ByteLevel;
 use sentence::Sentence;
 
-/// Tokens that end an answer in one family of models or another, beside the one the file names.
-const ENDINGS: [&str; 9] = [
+/// Tokens that end an answer in common model families, besides the one named in the file.
+const END_MARKERS: [&str; 9] = [
     "<|im_end|>",
     "<|eot_id|>",
     "<|eom_id|>",
@@ -29,23 +31,22 @@ const ENDINGS: [&str; 9] = [
     "</s>",
 ];
 
-/// Longer tokens are left out of what a grammar may choose: its trie takes no more. The longest in use are as
-/// long as this.
+/// The longest token that a grammar may select, in bytes: a limit of the trie. Real vocabularies reach it.
 const WORD_BYTES_MAX: usize = 1000;
 
-/// The most bytes of all tokens together that the trie is sure to take; the largest vocabularies have half.
+/// The largest total size of all tokens, in bytes: a limit of the trie. The largest vocabularies have half.
 const WORDS_BYTES_MAX: usize = (1 << 22) - 1;
 
-/// A piece of a prompt.
+/// A part of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// Text of the template, in which markers stand for special tokens.
+    /// Text of the template, in which markers become special tokens.
     Markup(String),
-    /// Text that somebody wrote, in which markers are text like any other.
+    /// Text of a user, a tool or an agent, in which markers stay text.
     Content(String),
 }
 
-/// Text to tokens and back.
+/// A tokenizer. Clones share the vocabulary.
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: Arc<Inner>,
@@ -61,7 +62,7 @@ struct Inner {
     model: Model,
     bytes: Vec<Vec<u8>>,
     kinds: Vec<Kind>,
-    /// What is never taken apart, longest first.
+    /// Texts that are encoded as one token, longest first.
     markers: Vec<Marker>,
     bos: Option<u32>,
     add_bos: bool,
@@ -80,11 +81,11 @@ enum Model {
 struct Marker {
     text: String,
     token: u32,
-    /// Whether it is also read in text that somebody wrote.
-    always: bool,
+    /// Whether the marker is also recognised in content.
+    is_in_content: bool,
 }
 
-/// What a file says a token is.
+/// The type of a token, from `tokenizer.ggml.token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Normal,
@@ -95,20 +96,23 @@ enum Kind {
     Byte,
 }
 
-/// Text between special tokens, and those.
+/// A special token, or the text between two of them.
 enum TextPiece {
     Text(String),
     Token(u32),
 }
 
 impl Tokenizer {
-    /// Takes the tokenizer out of the metadata of a file.
+    /// Creates the tokenizer from the metadata of a file.
+    ///
+    /// # Errors
+    /// Fails if the metadata is incomplete or of an unsupported type.
     pub fn from_gguf(gguf: &Gguf) -> Result<Tokenizer, Error> {
         let Some(Value::Texts(tokens)) = gguf.value("tokenizer.ggml.tokens") else {
             return Err(Error::Tokenizer("it has no `tokenizer.ggml.tokens`".into()));
         };
         if tokens.is_empty() || u32::try_from(tokens.len()).is_err() {
-            return Err(Error::Tokenizer(format!("a vocabulary of {} tokens is of no use", tokens.len())));
+            return Err(Error::Tokenizer(format!("its vocabulary has {} tokens", tokens.len())));
         }
         let kinds = kinds(gguf, tokens);
         let mut warning = None;
@@ -140,7 +144,7 @@ impl Tokenizer {
         let id =
             |key: &str| gguf.count(key).filter(|id| *id < tokens.len()).and_then(|id| u32::try_from(id).ok());
         let eos =
-            endings(tokens, &kinds, id("tokenizer.ggml.eos_token_id"), id("tokenizer.ggml.eot_token_id"));
+            end_tokens(tokens, &kinds, id("tokenizer.ggml.eos_token_id"), id("tokenizer.ggml.eot_token_id"));
         let bos = id("tokenizer.ggml.bos_token_id");
         let trie = trie(&bytes, &kinds, bos, &eos)?;
         let add_bos = gguf.flag("tokenizer.ggml.add_bos_token").unwrap_or(bos_default);
@@ -150,14 +154,13 @@ impl Tokenizer {
         })
     }
 
-    /// The tokens of a text; markers in it are special tokens only if `parse_special`.
+    /// Encodes a text. Markers become special tokens only if `parse_special` is set.
     pub fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<u32>, Error> {
         let text = text.to_owned();
         self.encode_segments(&[if parse_special { Segment::Markup(text) } else { Segment::Content(text) }])
     }
 
-    /// The tokens of a prompt. Text on both sides of a border between segments is one text, so the tokens are
-    /// those the model was trained on.
+    /// Encodes a prompt. Adjacent text of different segments is encoded together, as in the model's training.
     pub fn encode_segments(&self, segments: &[Segment]) -> Result<Vec<u32>, Error> {
         let mut parts: Vec<TextPiece> = Vec::new();
         for segment in segments {
@@ -173,74 +176,74 @@ impl Tokenizer {
             }
         }
         let mut tokens = Vec::new();
-        let mut fresh = true;
+        let mut is_start = true;
         for part in parts {
             match part {
                 TextPiece::Token(token) => {
                     tokens.push(token);
-                    fresh = true;
+                    is_start = true;
                 }
                 TextPiece::Text(text) => {
-                    self.inner.plain(&text, fresh, &mut tokens)?;
-                    fresh = false;
+                    self.inner.encode_text(&text, is_start, &mut tokens)?;
+                    is_start = false;
                 }
             }
         }
         Ok(tokens)
     }
 
-    /// The bytes a token stands for; none for a token that is not there.
+    /// Returns the bytes of a token; empty if the id is not in the vocabulary.
     pub fn bytes(&self, token: u32) -> &[u8] {
         self.inner.bytes.get(token as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The token whose text this marker is.
+    /// Returns the token of a marker.
     pub fn marker(&self, text: &str) -> Option<u32> {
         self.inner.markers.iter().find(|marker| marker.text == text).map(|marker| marker.token)
     }
 
-    /// Whether a token stands for something other than text.
+    /// Returns whether a token is a control token and not text.
     pub fn is_special(&self, token: u32) -> bool {
         let kind = self.inner.kinds.get(token as usize);
         matches!(kind, None | Some(Kind::Control | Kind::Unknown | Kind::Unused))
     }
 
-    /// The tokens that end an answer; the first is the one the file names.
+    /// Returns the tokens that end an answer. The first is the one named in the file.
     pub fn eos_tokens(&self) -> &[u32] {
         &self.inner.eos
     }
 
-    /// The token that begins a text, where there is one.
+    /// Returns the token that begins a text, if the file names one.
     pub fn bos(&self) -> Option<u32> {
         self.inner.bos
     }
 
-    /// Whether every prompt begins with it.
+    /// Returns whether every prompt must begin with [`Tokenizer::bos`].
     pub fn add_bos(&self) -> bool {
         self.inner.add_bos
     }
 
-    /// How many tokens there are.
+    /// Returns the number of tokens.
     pub fn vocabulary(&self) -> usize {
         self.inner.bytes.len()
     }
 
-    /// What about the file's tokenizer is not known and was taken to be usual.
+    /// Returns a message if the file names an unknown pre-tokenizer, for which a default is used.
     pub fn warning(&self) -> Option<&str> {
         self.inner.warning.as_deref()
     }
 
-    /// The vocabulary as the grammar wants it.
+    /// Returns the vocabulary in the form that `llguidance` uses.
     pub fn token_env(&self) -> TokEnv {
         Arc::new(Environment { inner: Arc::clone(&self.inner) })
     }
 }
 
 impl Inner {
-    /// Splits at markers, the longest first wherever they stand, as llama.cpp does.
+    /// Splits a text at markers, longest marker first, as llama.cpp does.
     fn split(&self, text: &str, markup: bool) -> Vec<TextPiece> {
         let mut parts = vec![TextPiece::Text(text.to_owned())];
-        for marker in self.markers.iter().filter(|marker| markup || marker.always) {
+        for marker in self.markers.iter().filter(|marker| markup || marker.is_in_content) {
             if !parts.iter().any(|part| matches!(part, TextPiece::Text(text) if text.contains(&marker.text)))
             {
                 continue;
@@ -266,21 +269,22 @@ impl Inner {
         parts
     }
 
-    fn plain(&self, text: &str, fresh: bool, tokens: &mut Vec<u32>) -> Result<(), Error> {
+    /// Encodes text without markers. `is_start` is set at the beginning and after special tokens.
+    fn encode_text(&self, text: &str, is_start: bool, tokens: &mut Vec<u32>) -> Result<(), Error> {
         match &self.model {
             Model::ByteLevel(model) => tokens.extend(model.encode(text)?),
-            Model::Sentence(model) => model.encode(text, fresh, tokens),
+            Model::Sentence(model) => model.encode(text, is_start, tokens),
         }
         Ok(())
     }
 }
 
 fn kinds(gguf: &Gguf, tokens: &[String]) -> Vec<Kind> {
-    let given: &[i32] = match gguf.value("tokenizer.ggml.token_type") {
-        Some(Value::Integers(given)) => given,
+    let types: &[i32] = match gguf.value("tokenizer.ggml.token_type") {
+        Some(Value::Integers(types)) => types,
         _ => &[],
     };
-    let kind = |index: usize| match given.get(index) {
+    let kind = |index: usize| match types.get(index) {
         Some(2) => Kind::Unknown,
         Some(3) => Kind::Control,
         Some(4) => Kind::UserDefined,
@@ -288,9 +292,9 @@ fn kinds(gguf: &Gguf, tokens: &[String]) -> Vec<Kind> {
         Some(6) => Kind::Byte,
         _ => Kind::Normal,
     };
-    // Some files call the markers of a chat normal tokens; text must not be able to contain them.
+    // Some files declare chat markers as normal tokens. As control tokens, content cannot inject them.
     let marker = |index: usize| match kind(index) {
-        Kind::Normal | Kind::UserDefined if ENDINGS.contains(&tokens[index].as_str()) => Kind::Control,
+        Kind::Normal | Kind::UserDefined if END_MARKERS.contains(&tokens[index].as_str()) => Kind::Control,
         kind => kind,
     };
     (0..tokens.len()).map(marker).collect()
@@ -299,30 +303,30 @@ fn kinds(gguf: &Gguf, tokens: &[String]) -> Vec<Kind> {
 fn markers(tokens: &[String], kinds: &[Kind]) -> Vec<Marker> {
     let mut markers: Vec<Marker> = Vec::new();
     for (token, (text, kind)) in (0..).zip(tokens.iter().zip(kinds)) {
-        let always = match kind {
+        let is_in_content = match kind {
             Kind::UserDefined => true,
             Kind::Control | Kind::Unknown => false,
             _ => continue,
         };
         if !text.is_empty() {
-            markers.push(Marker { text: text.clone(), token, always });
+            markers.push(Marker { text: text.clone(), token, is_in_content });
         }
     }
     markers.sort_by_key(|marker| std::cmp::Reverse(marker.text.len()));
     markers
 }
 
-fn endings(tokens: &[String], kinds: &[Kind], eos: Option<u32>, eot: Option<u32>) -> Vec<u32> {
-    let mut endings: Vec<u32> = eos.into_iter().chain(eot).collect();
+fn end_tokens(tokens: &[String], kinds: &[Kind], eos: Option<u32>, eot: Option<u32>) -> Vec<u32> {
+    let mut ends: Vec<u32> = eos.into_iter().chain(eot).collect();
     let ids: HashMap<&str, u32> = (0..)
         .zip(tokens.iter().zip(kinds))
         .filter(|(_, (_, kind))| matches!(kind, Kind::Control | Kind::Unknown | Kind::UserDefined))
         .map(|(id, (token, _))| (token.as_str(), id))
         .collect();
-    endings.extend(ENDINGS.iter().filter_map(|ending| ids.get(ending)));
+    ends.extend(END_MARKERS.iter().filter_map(|marker| ids.get(marker)));
     let mut seen = std::collections::HashSet::new();
-    endings.retain(|ending| seen.insert(*ending));
-    endings
+    ends.retain(|token| seen.insert(*token));
+    ends
 }
 
 fn trie(bytes: &[Vec<u8>], kinds: &[Kind], bos: Option<u32>, eos: &[u32]) -> Result<TokTrie, Error> {
@@ -344,7 +348,7 @@ fn trie(bytes: &[Vec<u8>], kinds: &[Kind], bos: Option<u32>, eos: &[u32]) -> Res
         return Err(Error::Tokenizer(format!("its tokens have {total} bytes, more than {WORDS_BYTES_MAX}")));
     }
     let Some(eos_token) = eos.first() else {
-        return Err(Error::Tokenizer("it names no token that ends an answer".into()));
+        return Err(Error::Tokenizer("it has no token that ends an answer".into()));
     };
     let size =
         u32::try_from(words.len()).map_err(|_| Error::Tokenizer("its vocabulary is too large".into()))?;
@@ -353,7 +357,7 @@ fn trie(bytes: &[Vec<u8>], kinds: &[Kind], bos: Option<u32>, eos: &[u32]) -> Res
     Ok(TokTrie::from(&info, &words))
 }
 
-/// The vocabulary as the grammar wants it.
+/// Implements the tokenizer interface of `llguidance`.
 struct Environment {
     inner: Arc<Inner>,
 }
@@ -366,8 +370,8 @@ impl TokenizerEnv for Environment {
     fn tokenize_bytes(&self, text: &[u8]) -> Vec<TokenId> {
         self.inner.trie.tokenize_with_greedy_fallback(text, |text| {
             let mut tokens = Vec::new();
-            // In the middle of an answer no space is put in front.
-            match self.inner.plain(text, false, &mut tokens) {
+            // Inside an answer, SentencePiece must not add its leading space.
+            match self.inner.encode_text(text, false, &mut tokens) {
                 Ok(()) => tokens,
                 Err(_) => self.inner.trie.greedy_tokenize(text.as_bytes()),
             }

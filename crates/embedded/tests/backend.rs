@@ -1,4 +1,4 @@
-//! The backend with the real weights, alone in its process because its memory is measured.
+//! The backend with the real weights. It is the only test in this process, because it measures memory.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 #![cfg(target_os = "linux")]
 
@@ -33,14 +33,14 @@ fn valid(text: &str) {
     assert!(Schema::compile(&schema()).unwrap().is_valid(&value), "{text}");
 }
 
-/// Notes how many tokens were reported, and opens a gate at the first.
+/// A watch that records the number of tokens and notifies at the first.
 #[derive(Default)]
-struct Seen {
+struct RecordingWatch {
     tokens: AtomicU64,
     first: tokio::sync::Notify,
 }
 
-impl Watch for Seen {
+impl Watch for RecordingWatch {
     fn tokens(&self, total: u64) {
         self.tokens.store(total, Ordering::Relaxed);
         self.first.notify_one();
@@ -48,7 +48,7 @@ impl Watch for Seen {
 }
 
 #[test]
-fn the_backend_streams_cancels_queues_and_gives_its_memory_back() {
+fn backend_reports_tokens_cancels_queues_and_releases_memory() {
     let path = match weights::locate(&weights::environment) {
         Ok(path) => path,
         Err(error) => return eprintln!("SKIPPED: no weights ({error})"),
@@ -63,15 +63,15 @@ fn the_backend_streams_cancels_queues_and_gives_its_memory_back() {
             max_tokens: Some(2000),
             ..Request::default()
         };
-        let seen = Seen::default();
-        let call = backend.call(Call { request: &essay, invocation: None, watch: &seen });
-        // Dropped with its first token, of two thousand.
+        let watch = RecordingWatch::default();
+        let call = backend.call(Call { request: &essay, invocation: None, watch: &watch });
+        // The call is dropped after the first of two thousand tokens.
         tokio::select! {
             _ = call => panic!("the story ended too soon"),
-            () = seen.first.notified() => {}
+            () = watch.first.notified() => {}
         }
         let short = question();
-        let (one, other) = (Seen::default(), Seen::default());
+        let (one, other) = (RecordingWatch::default(), RecordingWatch::default());
         let (first, second) = tokio::join!(
             backend.call(Call { request: &short, invocation: None, watch: &one }),
             backend.call(Call { request: &short, invocation: None, watch: &other }),
@@ -92,7 +92,7 @@ fn the_backend_streams_cancels_queues_and_gives_its_memory_back() {
     );
 }
 
-/// Megabytes of this process in memory.
+/// Returns the resident memory of this process in megabytes.
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split_whitespace().nth(1).unwrap().parse().unwrap();

@@ -1,5 +1,7 @@
-//! The grammars of real schemas, walked at random without a model: whatever way is taken, and wherever it is cut
-//! and closed, the answer is JSON that satisfies the schema, or the grammar has said which keyword it leaves open.
+//! Random walks through the grammars of real schemas, without a model.
+//!
+//! Every walk is stopped at a random position and closed. The result satisfies the schema, or the grammar lists
+//! an unenforced keyword.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::fs;
@@ -11,27 +13,27 @@ use slipform_embedded::grammar::{Bounds, Compiler, Grammar, close};
 use slipform_schema::Schema;
 use toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 
-/// Walks a schema, the first of which is closed at once.
+/// The walks per schema. The first is closed immediately.
 const WALKS: u64 = 3;
 
-/// The longest walk, in tokens, before it is closed.
+/// The longest walk before it is closed, in tokens.
 const STEPS_MAX: u64 = 80;
 
-/// The least share of valid schemas, in percent. What users are promised is less.
+/// The lowest share of valid schemas, in percent. The documentation promises less.
 const SHARE_MIN: f64 = 97.0;
 
-/// The set that is made to break grammars: recursion without end, contradictions, exponential patterns.
+/// A set of adversarial schemas: endless recursion, contradictions and exponential patterns.
 const HANDWRITTEN: (&str, f64) = ("Handwritten", 55.0);
 
 #[test]
-fn every_way_through_a_real_grammar_ends_in_a_valid_answer() {
+fn random_walks_through_real_grammars_end_in_valid_answers() {
     let Some(files) = corpus() else {
         println!("SKIPPED: ../shared/corpora/jsonschemabench is absent");
         return;
     };
     let env = vocabulary();
     let compiler = Compiler::new(&env).unwrap();
-    let mut dishonest = Vec::new();
+    let mut unreported = Vec::new();
     for file in files {
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         let (mut schemas, mut valid) = (0, 0);
@@ -46,7 +48,7 @@ fn every_way_through_a_real_grammar_ends_in_a_valid_answer() {
                 if let Walked::Invalid(text) = walked
                     && grammar.unenforced.is_empty()
                 {
-                    dishonest.push(format!("{}: {text}", row["id"]));
+                    unreported.push(format!("{}: {text}", row["id"]));
                 }
             }
         }
@@ -55,7 +57,7 @@ fn every_way_through_a_real_grammar_ends_in_a_valid_answer() {
         let least = if name == HANDWRITTEN.0 { HANDWRITTEN.1 } else { SHARE_MIN };
         assert!(share >= least, "{name}: {share:.1} %");
     }
-    assert_eq!(dishonest, Vec::<String>::new(), "invalid, and no keyword was named");
+    assert_eq!(unreported, Vec::<String>::new(), "invalid without an unenforced keyword");
 }
 
 fn corpus() -> Option<Vec<PathBuf>> {
@@ -68,11 +70,11 @@ fn corpus() -> Option<Vec<PathBuf>> {
 enum Walked {
     Valid,
     Invalid(String),
-    /// The grammar gave up, which a run reports as an error.
+    /// The grammar failed, which a run reports as an error.
     Unfinished,
 }
 
-/// Takes random tokens, mostly those that end or begin something, and closes.
+/// Takes random tokens, preferring those that open or close something, and closes the answer.
 fn walk(env: &TokEnv, grammar: &Grammar, schema: &Schema, seed: u64) -> Walked {
     let trie = env.tok_trie();
     let marks: Vec<u32> = "\"}],01a".bytes().filter_map(|mark| trie.token_id(&[mark])).collect();
@@ -111,7 +113,7 @@ impl Random {
     }
 }
 
-/// Bytes, and a few tokens of several, as models have them.
+/// A vocabulary of all bytes and a few longer tokens.
 fn vocabulary() -> TokEnv {
     let mut words: Vec<Vec<u8>> = (0..=255_u8).map(|byte| vec![byte]).collect();
     let longer =

@@ -1,4 +1,4 @@
-//! What grammars admit, and that every way through one ends in a valid answer.
+//! The values that grammars admit, and random walks that end in valid answers.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
@@ -207,7 +207,7 @@ fn compiler() -> (TokEnv, Compiler) {
 }
 
 #[test]
-fn grammars_admit_what_they_should_and_every_way_ends_well() {
+fn grammars_admit_valid_values_and_random_walks_end_valid() {
     let (env, compiler) = compiler();
     for case in [scalars(), objects(), arrays(), compositions()].into_iter().flatten() {
         let schema = Schema::compile(&case.schema).unwrap();
@@ -227,7 +227,7 @@ fn grammars_admit_what_they_should_and_every_way_ends_well() {
     }
 }
 
-/// What comes of random tokens, cut after some and closed.
+/// Takes random tokens, closes the answer after some of them, and parses it.
 fn walked(env: &TokEnv, grammar: &slipform_embedded::grammar::Grammar, seed: u64) -> Value {
     let trie = env.tok_trie();
     let mut matcher = grammar.matcher();
@@ -264,7 +264,7 @@ fn members_keep_the_order_of_the_schema() {
 }
 
 #[test]
-fn what_runs_into_a_bound_is_told() {
+fn value_at_a_grammar_bound_is_reported() {
     let (_, compiler) = compiler();
     let bounds = Bounds { string_characters: 5, items: 2, ..Bounds::default() };
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "list": {"type": "array", "items": {"type": "string", "maxLength": 2}}}});
@@ -314,7 +314,7 @@ fn hostile_schemas_take_bounded_time_and_memory() {
 }
 
 #[test]
-fn what_is_left_open_is_named() {
+fn unenforced_keywords_are_listed() {
     let (_, compiler) = compiler();
     let unenforced = |schema: Value| compiler.compile(&schema, &Bounds::default()).unwrap().unenforced;
     assert_eq!(unenforced(json!({"type": "array", "not": {"const": []}})), ["not"]);

@@ -1,4 +1,4 @@
-//! The form of arrays.
+//! Solves arrays.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use super::rx::Rx;
 use super::schema_part::{SchemaPart, count};
 use super::solve::Solver;
 
-/// The most distinct values of which an array of unique items is made by picking in order.
+/// The most distinct values for which `uniqueItems` is enforced, by selecting values in a fixed order.
 const PICKS_MAX: usize = 64;
 
-/// The longest tuple whose places are looked at one by one.
+/// The longest tuple whose positions have their own forms.
 const PREFIX_MAX: usize = 64;
 
 impl<'d> Solver<'d> {
-    /// The form of arrays that satisfy all `parts`.
+    /// Returns the form of arrays that satisfy all `parts`.
     pub(super) fn array(&mut self, parts: &[SchemaPart<'d>], loops: u8) -> Form {
         let counts = |keyword: &str| {
             parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
@@ -30,21 +30,22 @@ impl<'d> Solver<'d> {
         if parts.iter().any(|part| {
             part.get("unevaluatedItems").is_some() && (parts.len() > 1 || part.get("contains").is_some())
         }) {
-            self.give_up_on("unevaluatedItems");
+            self.mark_unenforced("unevaluatedItems");
         }
         let is_unique = parts.iter().any(|part| part.get("uniqueItems") == Some(&Value::Bool(true)));
         let mut prefix_length = parts.iter().map(|part| part.list("prefixItems").len()).max().unwrap_or(0);
         if prefix_length > PREFIX_MAX {
-            self.give_up_on("prefixItems");
+            self.mark_unenforced("prefixItems");
         }
         if demanded > PREFIX_MAX {
-            self.give_up_on("minContains");
+            self.mark_unenforced("minContains");
         }
         prefix_length = prefix_length.max(demanded).min(PREFIX_MAX);
         let mut item_schemas = item_parts(parts, prefix_length);
         for part in parts.iter().filter(|part| part.get("maxContains").is_some()) {
-            // As many as are demanded come first, and no more after them.
-            item_schemas.extend(part.get("contains").map(|schema| SchemaPart::made(json!({"not": schema}))));
+            // The demanded items come first, and no other item may match.
+            item_schemas
+                .extend(part.get("contains").map(|schema| SchemaPart::derived(json!({"not": schema}))));
         }
         let item = self.form(item_schemas, loops);
         if is_unique
@@ -54,32 +55,32 @@ impl<'d> Solver<'d> {
             return form;
         }
         if is_unique && stated != Some(1) {
-            self.give_up_on("uniqueItems");
+            self.mark_unenforced("uniqueItems");
         }
         self.bounded_array(parts, &contained, prefix_length, item, least, stated, loops)
     }
 
-    /// What arrays have to contain, and how often.
+    /// Returns the schemas of `contains`, each with the number of demanded items.
     fn contained(&mut self, parts: &[SchemaPart<'d>]) -> Vec<(SchemaPart<'d>, usize)> {
         let mut contained = Vec::new();
         for part in parts {
             let Some(schema) = part.child(|value| value.get("contains")) else { continue };
-            if !self.effort.careful {
-                self.give_up_on("contains");
+            if !self.effort.is_careful {
+                self.mark_unenforced("contains");
                 continue;
             }
             let least = part.get("minContains").and_then(count).unwrap_or(1);
             let most = part.get("maxContains").and_then(count);
             let others = parts.iter().filter(|part| part.get("contains").is_some()).count() > 1;
             if most.is_some() && (others || parts.iter().any(|part| part.get("prefixItems").is_some())) {
-                self.give_up_on("maxContains");
+                self.mark_unenforced("maxContains");
             }
             contained.push((schema, least));
         }
         contained
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are what an array is made of")]
+    #[expect(clippy::too_many_arguments, reason = "these are the parts of an array form")]
     fn bounded_array(
         &mut self,
         parts: &[SchemaPart<'d>],
@@ -98,13 +99,13 @@ impl<'d> Solver<'d> {
         let mut most = stated;
         for index in 0..prefix_length {
             let mut here = item_parts(parts, index);
-            let plain = here.clone();
-            let wanted = demanded.first().cloned();
-            here.extend(wanted.clone());
+            let without_demand = here.clone();
+            let demand = demanded.first().cloned();
+            here.extend(demand.clone());
             let mut form = self.form(here, loops);
-            if wanted.is_some() {
+            if demand.is_some() {
                 if form.is_never() {
-                    form = self.form(plain, loops);
+                    form = self.form(without_demand, loops);
                 } else {
                     demanded.remove(0);
                 }
@@ -122,17 +123,17 @@ impl<'d> Solver<'d> {
             most = Some(most.unwrap_or(usize::MAX).min(prefix.len()));
         }
         let own = self.bounds.items.max(least).max(prefix.len());
-        let bounded = most.is_none_or(|most| most > own);
+        let is_bounded = most.is_none_or(|most| most > own);
         let most = most.unwrap_or(usize::MAX).min(own);
         if most < least {
             return Form::Never;
         }
         prefix.truncate(most);
-        Form::Array(Box::new(ArrayForm { prefix, item, least, most, bounded }))
+        Form::Array(Box::new(ArrayForm { prefix, item, least, most, is_bounded }))
     }
 }
 
-/// The schemas that apply to the item at a place.
+/// Returns the schemas that apply to the item at `index`.
 fn item_parts<'d>(parts: &[SchemaPart<'d>], index: usize) -> Vec<SchemaPart<'d>> {
     let mut found = Vec::new();
     let mut evaluated = false;
@@ -147,10 +148,11 @@ fn item_parts<'d>(parts: &[SchemaPart<'d>], index: usize) -> Vec<SchemaPart<'d>>
     if !evaluated {
         found.extend(rest);
     }
-    if found.is_empty() { vec![SchemaPart::made(json!({}))] } else { found }
+    if found.is_empty() { vec![SchemaPart::derived(json!({}))] } else { found }
 }
 
-/// Unique items of which there are few: each at most once, in the order of the list.
+/// Returns the form of arrays of unique literal items: each at most once, in a fixed order. `None` if the items
+/// are not a short list of literals.
 fn subset(item: &Form, least: usize, stated: Option<usize>) -> Option<Form> {
     let Form::Scalar(scalar) = item else { return None };
     let items: Vec<Rx> = match &scalar.rx {

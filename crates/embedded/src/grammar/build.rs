@@ -1,25 +1,25 @@
-//! The form of a value from schemas in which nothing is left to choose.
+//! Builds the form of a value from schemas without alternatives.
 
 use serde_json::{Value, json};
 
 use super::form::{ArrayForm, Form, ObjectForm, Scalar};
-use super::holds::{has_type, holds};
 use super::numbers::{Bound, Range, in_range};
-use super::pattern::{Reading, Shape};
+use super::pattern::{PatternMode, Shape};
 use super::rx::Rx;
+use super::satisfies::{has_type, satisfies};
 use super::schema_part::{EXCEPT, INDIVISIBLE, SchemaPart, TYPES, UNLIKE, count, same, type_name};
 use super::solve::{Flat, Solver};
 use super::{ITEM_SEPARATOR, KEY_SEPARATOR, formats, pattern};
 
-/// What a string is, beside its patterns and formats.
+/// The constraints of a string besides patterns and formats.
 struct Text {
     least: u64,
-    /// The most characters, as the schema states them.
+    /// The maximum length from the schema.
     stated: Option<u64>,
     excluded: Vec<Rx>,
 }
 
-/// The types a value may have, `integer` standing for whole numbers.
+/// The allowed types of a value. With `whole`, numbers must be integers.
 pub(super) struct Types {
     names: Vec<&'static str>,
     whole: bool,
@@ -45,8 +45,8 @@ impl Types {
     }
 }
 
-/// Which keywords tell what type their author had in mind.
-const TELLING: [(&str, &[&str]); 4] = [
+/// Keywords that imply a type in schemas without `type`.
+const TYPE_KEYWORDS: [(&str, &[&str]); 4] = [
     (
         "object",
         &[
@@ -69,10 +69,10 @@ const TELLING: [(&str, &[&str]); 4] = [
 ];
 
 impl<'d> Solver<'d> {
-    /// The form of values that satisfy schemas of which all alternatives are chosen.
+    /// Returns the form of values that satisfy schemas whose alternatives are all resolved.
     pub(super) fn build(&mut self, flat: &Flat<'d>, loops: u8) -> Form {
         let parts = &flat.parts;
-        if self.is_plainly_empty(parts) {
+        if self.is_trivially_empty(parts) {
             return Form::Never;
         }
         let types = Types::of(parts);
@@ -80,17 +80,17 @@ impl<'d> Solver<'d> {
             let texts = values.iter().map(|value| Rx::Literal(json_text(value)));
             return Form::union(texts.map(Form::scalar).collect());
         }
-        let says = |keyword: &&str| parts.iter().any(|part| part.get(keyword).is_some());
-        let told: Vec<&str> = TELLING
+        let has_keyword = |keyword: &&str| parts.iter().any(|part| part.get(keyword).is_some());
+        let implied: Vec<&str> = TYPE_KEYWORDS
             .iter()
-            .filter(|(_, keywords)| keywords.iter().any(&says))
+            .filter(|(_, keywords)| keywords.iter().any(&has_keyword))
             .map(|(name, _)| *name)
             .collect();
         let is_stated = parts.iter().any(|part| part.get("type").is_some());
-        let meant = |name: &str| is_stated || told.is_empty() || told.contains(&name);
-        let names: Vec<&str> = types.names.iter().copied().filter(|name| meant(name)).collect();
+        let is_intended = |name: &str| is_stated || implied.is_empty() || implied.contains(&name);
+        let names: Vec<&str> = types.names.iter().copied().filter(|name| is_intended(name)).collect();
         let names = if names.is_empty() { types.names.clone() } else { names };
-        if !is_stated && told.is_empty() && self.excluded(parts).is_empty() {
+        if !is_stated && implied.is_empty() && self.excluded(parts).is_empty() {
             return self.anything();
         }
         Form::union(names.iter().map(|name| self.of_type(name, flat, loops, &types)).collect())
@@ -100,7 +100,7 @@ impl<'d> Solver<'d> {
         let parts = &flat.parts;
         let excluded = self.excluded(parts);
         if matches!(name, "object" | "array") && excluded.iter().any(|value| type_name(value) == name) {
-            self.give_up_on("not");
+            self.mark_unenforced("not");
         }
         match name {
             "object" => self.object(parts, loops),
@@ -121,15 +121,15 @@ impl<'d> Solver<'d> {
         parts.iter().filter_map(|part| part.get(EXCEPT)?.as_array()).flatten().cloned().collect()
     }
 
-    /// The values that `const` and `enum` leave, if there are any of these keywords.
+    /// Returns the values of `const` and `enum` that satisfy all schemas; `None` without these keywords.
     fn listed(&self, parts: &[SchemaPart<'d>]) -> Option<Vec<Value>> {
         let left = in_every_list(parts)?;
-        let fits = |value: &Value| parts.iter().all(|part| holds(self.plain, part.value(), value));
+        let fits = |value: &Value| parts.iter().all(|part| satisfies(self.normalized, part.value(), value));
         Some(left.into_iter().filter(fits).collect())
     }
 
-    /// Whether no value satisfies all schemas, as far as a look at types and listed values tells.
-    pub(super) fn is_plainly_empty(&self, parts: &[SchemaPart<'d>]) -> bool {
+    /// Returns whether types and listed values alone show that no value satisfies all schemas.
+    pub(super) fn is_trivially_empty(&self, parts: &[SchemaPart<'d>]) -> bool {
         let types = Types::of(parts);
         if types.names.is_empty() {
             return true;
@@ -159,7 +159,7 @@ impl<'d> Solver<'d> {
         })
     }
 
-    /// As [`Solver::listed`], by the lists and exclusions alone.
+    /// Returns the values of [`Solver::listed`] after checking only types and exclusions.
     fn listed_here(&self, parts: &[SchemaPart<'d>]) -> Option<Vec<Value>> {
         let left = in_every_list(parts)?;
         let excluded = self.excluded(parts);
@@ -180,10 +180,10 @@ impl<'d> Solver<'d> {
         if stated.is_some_and(|most| most < least) {
             return Form::Never;
         }
-        let text = Text { least, stated, excluded: self.unwanted_texts(parts) };
-        // First as patterns were most likely meant, then as they say.
-        for reading in [Reading::Whole, Reading::Bounded, Reading::Exact] {
-            let form = self.shaped(&text, parts, reading);
+        let text = Text { least, stated, excluded: self.excluded_texts(parts) };
+        // The probable intention of a pattern comes first, then its literal meaning.
+        for mode in [PatternMode::Whole, PatternMode::Bounded, PatternMode::Exact] {
+            let form = self.shaped(&text, parts, mode);
             if !form.is_never() {
                 return form;
             }
@@ -191,50 +191,50 @@ impl<'d> Solver<'d> {
         Form::Never
     }
 
-    /// The texts that a string must not be.
-    fn unwanted_texts(&mut self, parts: &[SchemaPart<'d>]) -> Vec<Rx> {
+    /// Returns the expressions that a string must not match.
+    fn excluded_texts(&mut self, parts: &[SchemaPart<'d>]) -> Vec<Rx> {
         let excluded = self.excluded(parts);
         let values =
             excluded.iter().filter(|value| value.is_string()).map(|value| Rx::Literal(value.to_string()));
-        let mut unwanted: Vec<Rx> = values.collect();
+        let mut texts: Vec<Rx> = values.collect();
         for unlike in parts.iter().filter_map(|part| part.get(UNLIKE)?.as_str()) {
-            match pattern::searched(unlike).filter(|_| self.effort.patterns) {
-                Some(rx) => unwanted.push(rx),
-                None => self.give_up_on("not"),
+            match pattern::compile_exact(unlike).filter(|_| self.effort.enforces_patterns) {
+                Some(rx) => texts.push(rx),
+                None => self.mark_unenforced("not"),
             }
         }
-        unwanted
+        texts
     }
 
-    /// Strings with the patterns and formats of all schemas, read in one way.
-    fn shaped(&mut self, text: &Text, parts: &[SchemaPart<'d>], reading: Reading) -> Form {
+    /// Returns strings with the patterns and formats of all schemas, translated in one mode.
+    fn shaped(&mut self, text: &Text, parts: &[SchemaPart<'d>], mode: PatternMode) -> Form {
         let mut shapes = Vec::new();
         for part in parts {
             if let Some(pattern) = part.get("pattern").and_then(Value::as_str) {
-                shapes.extend(self.pattern("pattern", pattern, reading));
+                shapes.extend(self.pattern("pattern", pattern, mode));
             }
             match part.get("contentEncoding").and_then(Value::as_str) {
                 Some("base64") if part.get("contentMediaType").is_some() => {
-                    self.give_up_on("contentMediaType");
-                    shapes.extend(self.pattern("contentEncoding", formats::BASE64, reading));
+                    self.mark_unenforced("contentMediaType");
+                    shapes.extend(self.pattern("contentEncoding", formats::BASE64, mode));
                 }
-                Some("base64") => shapes.extend(self.pattern("contentEncoding", formats::BASE64, reading)),
+                Some("base64") => shapes.extend(self.pattern("contentEncoding", formats::BASE64, mode)),
                 _ if part.get("contentMediaType") == Some(&json!("application/json")) => {
-                    self.give_up_on("contentMediaType")
+                    self.mark_unenforced("contentMediaType")
                 }
                 _ => {}
             }
             if let Some(format) = part.get("format").and_then(Value::as_str).and_then(formats::pattern) {
-                shapes.extend(self.pattern("format", &format, reading));
+                shapes.extend(self.pattern("format", &format, mode));
             }
         }
         shapes.dedup();
         let own =
             if shapes.is_empty() { self.bounds.string_characters } else { self.bounds.shaped_characters };
         let natural = shapes.iter().filter_map(|shape| shape.length.most).min();
-        // The length that the schema asks for, or else one that leaves room for what it asks for.
+        // The bound grows with the minimum length and with the length of the patterns.
         let own = own.max(text.least.saturating_add(text.least / 4)).max(natural.unwrap_or(0));
-        let own = if reading == Reading::Exact { own.saturating_mul(20) } else { own };
+        let own = if mode == PatternMode::Exact { own.saturating_mul(20) } else { own };
         let most = own.min(text.stated.unwrap_or(u64::MAX));
         let fits = shapes.iter().any(|shape| {
             shape.length.least >= text.least && shape.length.most.is_some_and(|longest| longest <= most)
@@ -253,26 +253,26 @@ impl<'d> Solver<'d> {
         match rx.matches_something() {
             Some(true) => Form::Scalar(Scalar { rx, bound }),
             Some(false) => Form::Never,
-            None if reading == Reading::Exact => {
-                self.give_up_on("pattern");
+            None if mode == PatternMode::Exact => {
+                self.mark_unenforced("pattern");
                 Form::Scalar(Scalar { rx: pattern::of_length(text.least, Some(most)), bound })
             }
             None => Form::Never,
         }
     }
 
-    /// A pattern as an expression. What cannot be kept of it is listed under `keyword`.
-    pub(super) fn pattern(&mut self, keyword: &str, text: &str, reading: Reading) -> Option<Shape> {
-        if self.effort.patterns {
+    /// Translates a pattern. If the translation is not exact, marks `keyword` as unenforced.
+    pub(super) fn pattern(&mut self, keyword: &str, text: &str, mode: PatternMode) -> Option<Shape> {
+        if self.effort.enforces_patterns {
             if let Some(shape) =
-                pattern::read(text, reading).or_else(|| pattern::read(text, Reading::Bounded))
+                pattern::compile(text, mode).or_else(|| pattern::compile(text, PatternMode::Bounded))
             {
                 return Some(shape);
             }
-            self.give_up_on(keyword);
-            return pattern::approximated(text);
+            self.mark_unenforced(keyword);
+            return pattern::compile_approximate(text);
         }
-        self.give_up_on(keyword);
+        self.mark_unenforced(keyword);
         None
     }
 
@@ -295,26 +295,26 @@ impl<'d> Solver<'d> {
         }
         let Some(mut rx) = in_range(&range) else { return Form::Never };
         for excluded in self.excluded(parts).iter().filter(|value| value.is_number()) {
-            rx = rx.without(written(excluded));
+            rx = rx.without(notations(excluded));
         }
-        // Numbers are written without exponents, so that they have to end somewhere.
+        // Without exponents, very large numbers cannot be written.
         if range.least.is_some_and(|least| least.value > WRITTEN_MAX) {
-            self.give_up_on("minimum");
+            self.mark_unenforced("minimum");
         }
         if range.most.is_some_and(|most| most.value < -WRITTEN_MAX) {
-            self.give_up_on("maximum");
+            self.mark_unenforced("maximum");
         }
         Form::scalar(rx)
     }
 
-    /// Any value, within bounds: a scalar, or a small flat array or object of scalars.
+    /// Returns the form of any value within bounds: a scalar, or a small array or object of scalars.
     pub(super) fn anything(&mut self) -> Form {
         if let Some(known) = &self.anything {
             return known.clone();
         }
         let scalar = self.any_scalar();
         let most = self.bounds.free_items;
-        let array = ArrayForm { prefix: Vec::new(), item: scalar.clone(), least: 0, most, bounded: true };
+        let array = ArrayForm { prefix: Vec::new(), item: scalar.clone(), least: 0, most, is_bounded: true };
         let object = ObjectForm {
             members: Vec::new(),
             free: vec![(free_key(self.bounds.key_characters), scalar.clone())],
@@ -336,7 +336,7 @@ impl<'d> Solver<'d> {
     }
 }
 
-/// The names that free members get: words, not sentences.
+/// Returns the names of free members: words of at most this many characters.
 pub(super) fn free_key(characters: u64) -> Rx {
     let middle = characters.saturating_sub(2);
     Rx::Regex(format!("\"[A-Za-z0-9_@$/.](?:[A-Za-z0-9_ .:/@$-]{{0,{middle}}}[A-Za-z0-9_])?\""))
@@ -352,7 +352,7 @@ fn tighter(old: Option<Bound>, new: Bound, is_tighter: impl Fn(f64, f64) -> bool
     }
 }
 
-/// A listed value as the grammar writes it.
+/// Formats a listed value with the separators of the grammar.
 pub(super) fn json_text(value: &Value) -> String {
     match value {
         Value::Array(items) => {
@@ -370,7 +370,7 @@ pub(super) fn json_text(value: &Value) -> String {
     }
 }
 
-/// The values that stand in every `const` and `enum`, if there are any of these keywords.
+/// Returns the values that are in every `const` and `enum`; `None` without these keywords.
 fn in_every_list(parts: &[SchemaPart<'_>]) -> Option<Vec<Value>> {
     let lists = parts.iter().flat_map(|part| {
         let list = part.get("enum").and_then(Value::as_array).cloned();
@@ -381,11 +381,11 @@ fn in_every_list(parts: &[SchemaPart<'_>]) -> Option<Vec<Value>> {
     })
 }
 
-/// The largest number whose bounds can be kept.
+/// The largest bound that is enforced.
 const WRITTEN_MAX: f64 = 1e18;
 
-/// Every way to write a number without an exponent.
-fn written(number: &Value) -> Rx {
+/// Returns all notations of a number without an exponent.
+fn notations(number: &Value) -> Rx {
     let text = match number.as_f64() {
         Some(value) if value.fract() == 0.0 && value.abs() < WRITTEN_MAX => format!("{value:.0}"),
         _ => number.to_string(),

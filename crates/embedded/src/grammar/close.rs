@@ -1,18 +1,18 @@
-//! The shortest way from anywhere in an answer to its end.
+//! Finds a short completion of a partial answer.
 
 use llguidance::Matcher;
 use toktrie::{TokTrie, TokenId};
 
-/// The most tokens of a closing. Grammars are bounded, so a longer one is never needed in practice.
+/// The longest completion, in tokens. Grammars are bounded, so practical completions are shorter.
 pub const CLOSING_TOKENS_MAX: usize = 4_000;
 
-/// What is taken outside strings, best first: whatever ends something comes before whatever begins something.
+/// Texts to try outside strings, in the order of preference. Those that close a value come first.
 const STRUCTURE: &[&str] = &["}", "]", "\"", "null", "false", "true", "[", "{", ", ", ","];
 
-/// The shortest numbers, with what may follow one: in a string of digits nothing of that may.
+/// Short numbers to try.
 const NUMBERS: &[&str] = &["0", "1", "-1", "2", "5", "10"];
 
-/// Ends of strings that patterns commonly ask for. They are tried as they stand, from the shortest.
+/// Common endings of strings with a pattern, in the order in which they are tried.
 const ENDS: &[&str] = &[
     "0",
     "a",
@@ -95,28 +95,29 @@ const ENDS: &[&str] = &[
     "*",
 ];
 
-/// What moves on through a pattern, then what fills it, where no end is known.
+/// Texts that advance or fill a pattern without a known ending.
 const FILLINGS: &[&str] = &[
     "@", ":", "/", ".", "a", "0", "1", "T", "Z", "e", "n", "A", "x", "-", "_", "#", "+", "2", "3", "4", "5",
     "6", "7", "8", "9", " ", "P", "D", "[", "{",
 ];
 
-/// What fills a string that takes anything.
+/// Texts that fill a string without a pattern up to its minimum length.
 const WORDS: &[&str] = &[" the", " a", "a"];
 
-/// Tokens that complete an answer from where `matcher` stands; nothing when no way is found.
+/// Returns tokens that complete the answer at the state of `matcher`; `None` if no completion is found.
 pub fn close(matcher: &Matcher) -> Option<Vec<TokenId>> {
     let matcher = matcher.clone();
     let env = matcher.tok_env().ok()?;
-    Closer { matcher, trie: env.tok_trie(), pause: 0, paused: 0 }.run()
+    Closer { matcher, trie: env.tok_trie(), skip: 0, last_skip: 0 }.run()
 }
 
 struct Closer<'t> {
     matcher: Matcher,
     trie: &'t TokTrie,
-    /// How many tokens to take before trying ends again, and how many it was the last time.
-    pause: usize,
-    paused: usize,
+    /// The tokens to take before [`ENDS`] are tried again.
+    skip: usize,
+    /// The previous value of `skip`, which doubles with each failure.
+    last_skip: usize,
 }
 
 impl Closer<'_> {
@@ -133,7 +134,7 @@ impl Closer<'_> {
         None
     }
 
-    /// The next tokens of the closing.
+    /// Returns the next tokens of the completion.
     fn next(&mut self) -> Option<Vec<TokenId>> {
         let forced = self.matcher.compute_ff_tokens();
         if !forced.is_empty() {
@@ -142,7 +143,7 @@ impl Closer<'_> {
         let takes_text = ["a", "A", " "].iter().any(|text| self.accepted(text).is_some());
         let structure = if takes_text { &["\""] } else { STRUCTURE.get(..3).unwrap_or(STRUCTURE) };
         if let Some(found) = self.first(structure) {
-            (self.pause, self.paused) = (0, 0);
+            (self.skip, self.last_skip) = (0, 0);
             return Some(found);
         }
         if !takes_text
@@ -159,7 +160,7 @@ impl Closer<'_> {
         self.first(fillings).or_else(|| self.shortest())
     }
 
-    /// The tokens of a text, if all of it may come next.
+    /// Returns the tokens of a text if the grammar accepts all of them next.
     fn accepted(&mut self, text: &str) -> Option<Vec<TokenId>> {
         let tokens = self.trie.greedy_tokenize(text.as_bytes());
         let taken = self.matcher.validate_tokens(&tokens).ok()?;
@@ -170,8 +171,9 @@ impl Closer<'_> {
         texts.iter().find_map(|text| self.accepted(text))
     }
 
-    /// A whole number that may stand here.
+    /// Returns a complete number that the grammar accepts next.
     fn number(&mut self) -> Option<Vec<TokenId>> {
+        // Within a string of digits, none of these characters may follow.
         let ends = |closer: &mut Self, number: &str| {
             [",", "}", "]"].iter().any(|after| closer.accepted(&format!("{number}{after}")).is_some())
         };
@@ -179,22 +181,21 @@ impl Closer<'_> {
         self.accepted(number)
     }
 
-    /// A known end of the string that the answer stands in. Long strings are filled, with a look for an end
-    /// now and then.
+    /// Returns a known ending of the current string. In long strings it is tried at increasing intervals.
     fn end(&mut self) -> Option<Vec<TokenId>> {
-        if self.pause > 0 {
-            self.pause -= 1;
+        if self.skip > 0 {
+            self.skip -= 1;
             return None;
         }
         let found = ENDS.iter().find_map(|end| self.accepted(&format!("{end}\"")));
         if found.is_none() {
-            self.paused = (self.paused * 2).clamp(1, 32);
-            self.pause = self.paused;
+            self.last_skip = (self.last_skip * 2).clamp(1, 32);
+            self.skip = self.last_skip;
         }
         found
     }
 
-    /// The shortest token that may come next.
+    /// Returns the shortest token that the grammar accepts next.
     fn shortest(&mut self) -> Option<Vec<TokenId>> {
         let mask = self.matcher.compute_mask().ok()?;
         let mut shortest: Option<TokenId> = None;

@@ -1,22 +1,22 @@
-//! What the grammar of a schema is made of, before it is written down.
+//! Forms: sets of JSON values, the intermediate representation between schema and grammar.
 
 use serde_json::Value;
 
 use super::build::json_text;
 use super::rx::Rx;
 
-/// A set of JSON values, closed under everything that the schema says about them.
+/// A set of JSON values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum Form {
-    /// No value at all.
+    /// The empty set.
     #[default]
     Never,
-    /// Values whose whole text is a regular language: scalars, and listed values of any type.
+    /// Values whose text is a regular language: scalars, and listed values of any type.
     Scalar(Scalar),
-    /// The form with this number.
+    /// The form with this index in the solver's list.
     Shared(usize),
     Array(Box<ArrayForm>),
-    /// Some of these texts, in this order.
+    /// Arrays of distinct literals in a fixed order.
     Subset(Box<SubsetForm>),
     Object(Box<ObjectForm>),
     Union(Vec<Form>),
@@ -25,19 +25,19 @@ pub(super) enum Form {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scalar {
     pub(super) rx: Rx,
-    /// The length at which strings end only because the grammar says so.
+    /// The maximum string length if it is a bound of the grammar and not of the schema.
     pub(super) bound: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ArrayForm {
     pub(super) prefix: Vec<Form>,
-    /// What follows the prefix.
+    /// The items after the prefix.
     pub(super) item: Form,
     pub(super) least: usize,
     pub(super) most: usize,
-    /// Whether `most` is the grammar's own.
-    pub(super) bounded: bool,
+    /// Whether `most` is a bound of the grammar and not of the schema.
+    pub(super) is_bounded: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ pub(super) struct SubsetForm {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ObjectForm {
     pub(super) members: Vec<Member>,
-    /// Members under names that are not listed.
+    /// The members with unlisted names: the names and their values.
     pub(super) free: Vec<(Rx, Form)>,
     pub(super) free_most: usize,
     pub(super) least: usize,
@@ -73,7 +73,7 @@ impl Form {
         matches!(self, Form::Never)
     }
 
-    /// The values of any of these forms, with all scalars in one.
+    /// Returns the union of forms. All scalars are combined into one.
     pub(super) fn union(forms: Vec<Form>) -> Form {
         let mut scalars: Vec<Rx> = Vec::new();
         let mut bound: Option<u64> = None;
@@ -105,7 +105,7 @@ impl Form {
     }
 }
 
-/// Whether a value ends where it does perhaps only because the grammar allowed no more.
+/// Returns whether a part of the value reaches a bound of the grammar.
 pub(super) fn touches_bound(forms: &[Form], form: &Form, value: &Value) -> bool {
     match (form, value) {
         (Form::Shared(index), _) => forms.get(*index).is_some_and(|form| touches_bound(forms, form, value)),
@@ -115,7 +115,7 @@ pub(super) fn touches_bound(forms: &[Form], form: &Form, value: &Value) -> bool 
         }
         (Form::Array(array), Value::Array(items)) => {
             let mut inside = items.iter().enumerate();
-            (array.bounded && items.len() >= array.most)
+            (array.is_bounded && items.len() >= array.most)
                 || inside.any(|(index, item)| {
                     touches_bound(forms, array.prefix.get(index).unwrap_or(&array.item), item)
                 })
@@ -133,7 +133,7 @@ pub(super) fn touches_bound(forms: &[Form], form: &Form, value: &Value) -> bool 
     }
 }
 
-/// Whether the grammar could have written a value, whatever the order of its members.
+/// Returns whether a value is in the form, ignoring the order of members.
 pub(super) fn admits(forms: &[Form], form: &Form, value: &Value) -> bool {
     match (form, value) {
         (Form::Shared(index), _) => forms.get(*index).is_some_and(|form| admits(forms, form, value)),

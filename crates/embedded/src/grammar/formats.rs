@@ -1,24 +1,24 @@
-//! The formats that validation asserts, as patterns that every validator agrees on.
+//! Patterns for the `format` keyword that all validators accept.
 
-/// A day of the calendar. Only years that are divisible by four and not by a hundred have a 29 February here.
+/// A calendar date. 29 February is allowed in years divisible by 4 but not by 100.
 const DATE: &str = "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|[0-9]{2}(?:0[48]|[2468][048]|[13579][26])-02-29)";
 
 const TIME: &str =
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?(?:Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9])";
 
-/// A part of a host name. Two hyphens in a row would mark an encoded name.
+/// A label of a host name, without consecutive hyphens, which mark an encoded name.
 const LABEL: &str = "[a-z0-9]{1,16}(?:-[a-z0-9]{1,12}){0,3}";
 
 const OCTET: &str = "(?:[0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])";
 
-/// What may stand in a path, a query or a fragment.
+/// One character of a path, query or fragment.
 const SEGMENT: &str = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})";
 
-/// Text in base64, without bits to spare at the end.
+/// Base64 text whose unused bits are zero.
 pub(super) const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4}){0,60}(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 
-/// An anchored pattern whose every match has the format; nothing for formats that constrain nothing.
+/// Returns an anchored pattern whose matches all have the format; `None` for unknown formats.
 pub(super) fn pattern(format: &str) -> Option<String> {
     let host = format!("{LABEL}(?:\\.{LABEL}){{0,4}}");
     let tail = format!("(?:/{SEGMENT}{{0,40}}){{0,6}}(?:\\?{SEGMENT}{{0,60}})?(?:#{SEGMENT}{{0,40}})?");
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_is_a_usable_pattern() {
+    fn format_patterns_compile_and_match() {
         for format in [
             "date",
             "time",
@@ -74,10 +74,10 @@ mod tests {
             "relative-json-pointer",
             "regex",
         ] {
-            let rx = super::super::pattern::searched(&pattern(format).unwrap()).unwrap();
+            let rx = super::super::pattern::compile_exact(&pattern(format).unwrap()).unwrap();
             assert_eq!(rx.matches_something(), Some(true), "{format}");
         }
-        let date = super::super::pattern::searched(&pattern("date").unwrap()).unwrap();
+        let date = super::super::pattern::compile_exact(&pattern("date").unwrap()).unwrap();
         assert!(date.matches("\"2024-02-29\"") && !date.matches("\"2023-02-29\""));
     }
 }

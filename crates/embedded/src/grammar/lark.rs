@@ -1,4 +1,4 @@
-//! Forms written as a Lark grammar.
+//! Writes forms as a Lark grammar.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use super::form::{ArrayForm, Form, ObjectForm, SubsetForm};
 use super::rx::{Rx, literal};
 use super::{ITEM_SEPARATOR, KEY_SEPARATOR};
 
-/// The grammar of one form, with the forms that it shares with others.
+/// Returns the grammar of `root`. `forms` are the shared forms that it references.
 pub(super) fn grammar(forms: &[Form], root: &Form) -> String {
     let mut writer = LarkWriter {
         forms,
@@ -31,7 +31,7 @@ pub(super) fn grammar(forms: &[Form], root: &Form) -> String {
 struct LarkWriter<'f> {
     forms: &'f [Form],
     rules: String,
-    /// The names of terminals by their expressions.
+    /// The names of terminals, by expression.
     terminals: HashMap<String, String>,
     listed: String,
     shared: HashMap<usize, String>,
@@ -40,7 +40,7 @@ struct LarkWriter<'f> {
 }
 
 impl LarkWriter<'_> {
-    fn fresh(&mut self) -> String {
+    fn new_rule_name(&mut self) -> String {
         self.count += 1;
         format!("r{}", self.count)
     }
@@ -60,18 +60,18 @@ impl LarkWriter<'_> {
         name
     }
 
-    /// A name under which a form may stand in a rule.
+    /// Returns the name of the rule or terminal of a form.
     fn form(&mut self, form: &Form) -> String {
         match form {
             Form::Shared(index) => {
                 if let Some(name) = self.shared.get(index) {
                     return name.clone();
                 }
-                // What only leads on needs no rule of its own.
+                // A form that only references another needs no rule.
                 if let Some(inner @ (Form::Shared(_) | Form::Scalar(_))) = self.forms.get(*index) {
                     return self.form(inner);
                 }
-                let name = self.fresh();
+                let name = self.new_rule_name();
                 self.shared.insert(*index, name.clone());
                 self.pending.push((name.clone(), *index));
                 name
@@ -79,14 +79,14 @@ impl LarkWriter<'_> {
             Form::Scalar(scalar) => self.terminal(&scalar.rx),
             other => {
                 let body = self.body(other);
-                let name = self.fresh();
+                let name = self.new_rule_name();
                 self.rule(&name, &body);
                 name
             }
         }
     }
 
-    /// What stands on the right of a form's rule.
+    /// Returns the right-hand side of a form's rule.
     fn body(&mut self, form: &Form) -> String {
         match form {
             Form::Never => "/[^\\x00-\\x{10ffff}]/".to_owned(),
@@ -115,7 +115,7 @@ impl LarkWriter<'_> {
             };
         }
         for (index, form) in array.prefix.iter().enumerate().rev() {
-            let name = self.fresh();
+            let name = self.new_rule_name();
             self.rule(&name, &tail);
             let item = self.form(form);
             let before = if index > 0 { format!("{separator} ") } else { String::new() };
@@ -124,7 +124,7 @@ impl LarkWriter<'_> {
                 tail = format!("{tail} | \"]\"");
             }
         }
-        let name = self.fresh();
+        let name = self.new_rule_name();
         self.rule(&name, &tail);
         format!("\"[\" {name}")
     }
@@ -150,7 +150,7 @@ impl LarkWriter<'_> {
             free.push(format!("{} {}", self.terminal(&key), self.form(form)));
         }
         let free = (!free.is_empty()).then(|| {
-            let name = self.fresh();
+            let name = self.new_rule_name();
             self.rule(&name, &free.join(" | "));
             name
         });
@@ -159,16 +159,18 @@ impl LarkWriter<'_> {
         format!("\"{{\" {name}")
     }
 
-    /// Entries in order, of which the optional ones may be left out as long as the count is right. There is
-    /// a rule for each place and count; counts beyond what matters are not told apart.
+    /// Writes rules for entries in a fixed order, with optional entries and a bounded count. Returns the name of
+    /// the first rule.
+    ///
+    /// One rule exists per entry and count. Counts beyond the largest bound share a rule.
     fn counted(&mut self, entries: &[Entry], end: &End, least: usize, most: Option<usize>) -> String {
         let cap = least.max(most.unwrap_or(0)).max(1);
         let mut following: Vec<Option<String>> =
-            (0..=cap).map(|count| self.ending(end, count, least, most)).collect();
+            (0..=cap).map(|count| self.end(end, count, least, most)).collect();
         for entry in entries.iter().rev() {
             let mut here = Vec::new();
             for count in 0..=cap {
-                here.push(self.place(entry, &following, count, cap, most));
+                here.push(self.entry(entry, &following, count, cap, most));
             }
             following = here;
         }
@@ -176,7 +178,7 @@ impl LarkWriter<'_> {
         first.unwrap_or_else(|| self.form(&Form::Never))
     }
 
-    fn place(
+    fn entry(
         &mut self,
         entry: &Entry,
         following: &[Option<String>],
@@ -197,15 +199,16 @@ impl LarkWriter<'_> {
             [] => None,
             [single] if !single.contains(' ') => Some(single.clone()),
             _ => {
-                let name = self.fresh();
+                let name = self.new_rule_name();
                 self.rule(&name, &options.join(" | "));
                 Some(name)
             }
         }
     }
 
-    /// What may follow the last listed entry when `count` entries came before.
-    fn ending(&mut self, end: &End, count: usize, least: usize, most: Option<usize>) -> Option<String> {
+    /// Writes the rule for the end after `count` entries: free members and the closing bracket. Returns `None`
+    /// if the minimum cannot be reached.
+    fn end(&mut self, end: &End, count: usize, least: usize, most: Option<usize>) -> Option<String> {
         let demanded = least.saturating_sub(count);
         let room = most.map_or(end.free_most, |most| most.saturating_sub(count).min(end.free_most));
         let closing = end.closing;
@@ -218,13 +221,13 @@ impl LarkWriter<'_> {
             _ if demanded > 0 => return None,
             _ => closing.to_owned(),
         };
-        let name = self.fresh();
+        let name = self.new_rule_name();
         self.rule(&name, &body);
         Some(name)
     }
 }
 
-/// Between `least` and `most` more of something, each after a separator.
+/// Returns `least` to `most` repetitions, each after a separator.
 fn more(what: &str, least: usize, most: usize) -> String {
     match most {
         0 => String::new(),

@@ -1,29 +1,29 @@
-//! How long an answer is likely to become, so that the bounds can be chosen to fit a budget.
+//! Estimates the length of answers, to select bounds that fit a budget.
 
 use std::collections::HashMap;
 
 use super::form::{Form, ObjectForm};
 
-/// The share of a string's bound that is usually taken: models mostly end a string by themselves.
+/// The usual length of a string relative to its bound.
 const STRING_SHARE: f64 = 1.0 / 3.0;
 
-/// The characters of a number, a word of a list, or a string whose form the schema says.
+/// The usual length of a number, an enum value or a string with a pattern.
 const SCALAR_CHARACTERS: f64 = 12.0;
 
-/// What stands around a member's name and value.
+/// The quotes, separators and spaces of a member.
 const MEMBER_CHARACTERS: f64 = 6.0;
 
-/// The share of optional members that are usually written.
+/// The usual share of optional members that are present.
 const OPTIONAL_SHARE: f64 = 0.5;
 
-/// The usual length of a form, in characters.
-pub(super) fn usual_length(forms: &[Form], root: &Form) -> f64 {
+/// Estimates the length of a value, in characters.
+pub(super) fn expected_length(forms: &[Form], root: &Form) -> f64 {
     Measure { forms, known: HashMap::new() }.of(root)
 }
 
 struct Measure<'f> {
     forms: &'f [Form],
-    /// Lengths of shared forms. One that is being measured counts as nothing inside itself.
+    /// The lengths of shared forms. A recursive form has length zero within itself.
     known: HashMap<usize, f64>,
 }
 

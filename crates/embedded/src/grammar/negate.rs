@@ -1,4 +1,4 @@
-//! The opposite of a schema, as schemas that say something positive.
+//! Negates a schema without `not`: as a list of schemas that a grammar can express.
 
 use serde_json::{Map, Value, json};
 use slipform_schema::NormalizedSchema;
@@ -7,60 +7,61 @@ use super::pattern;
 use super::rx::Rx;
 use super::schema_part::{EXCEPT, INDIVISIBLE, TYPES, UNLIKE};
 
-/// How many references in a row are followed.
+/// The longest chain of references that is followed.
 const REFERENCES_MAX: usize = 8;
 
-/// The most opposites of one schema that are told.
-const OPPOSITES_MAX: usize = 16;
+/// The most alternatives of one negation.
+const ALTERNATIVES_MAX: usize = 16;
 
-/// What does not satisfy a schema.
+/// The negation of a schema.
 #[derive(Debug, Default)]
-pub(super) struct Opposites {
-    /// Schemas of which each admits only values that do not satisfy the schema. What costs an answer least
-    /// comes first.
-    pub(super) ways: Vec<Value>,
-    /// Whether there are values beside these that do not satisfy it either.
-    pub(super) more: bool,
+pub(super) struct Negation {
+    /// Schemas whose values all violate the negated schema. Those that restrict an answer least come first.
+    pub(super) alternatives: Vec<Value>,
+    /// Whether other values violate the negated schema too.
+    pub(super) is_partial: bool,
 }
 
-/// The opposites of `schema`.
-pub(super) fn opposites(plain: &NormalizedSchema, schema: &Value) -> Opposites {
+/// Negates `schema`.
+pub(super) fn negate(normalized: &NormalizedSchema, schema: &Value) -> Negation {
     let mut schema = schema;
     for _ in 0..REFERENCES_MAX {
         let Some(target) = schema.get("$ref").and_then(Value::as_str) else { break };
         if schema.as_object().is_some_and(|keywords| keywords.len() > 1) {
             break;
         }
-        match plain.targets.get(target) {
+        match normalized.targets.get(target) {
             Some(found) => schema = found,
-            None => return Opposites { ways: Vec::new(), more: true },
+            None => return Negation { alternatives: Vec::new(), is_partial: true },
         }
     }
     match schema {
-        Value::Bool(false) => Opposites { ways: vec![Value::Bool(true)], more: false },
+        Value::Bool(false) => Negation { alternatives: vec![Value::Bool(true)], is_partial: false },
         Value::Object(keywords) => {
-            let mut found = Found { keywords, ranked: Vec::new(), more: false };
+            let mut found = NegationBuilder { keywords, ranked: Vec::new(), is_partial: false };
             for (keyword, stated) in keywords {
                 found.keyword(keyword, stated);
             }
             found.finish()
         }
-        _ => Opposites::default(),
+        _ => Negation::default(),
     }
 }
 
-struct Found<'s> {
+/// Collects the alternatives of a negation, keyword by keyword.
+struct NegationBuilder<'s> {
     keywords: &'s Map<String, Value>,
+    /// The alternatives with their rank; 0 restricts an answer least.
     ranked: Vec<(u8, Value)>,
-    more: bool,
+    is_partial: bool,
 }
 
-impl Found<'_> {
-    fn finish(mut self) -> Opposites {
+impl NegationBuilder<'_> {
+    fn finish(mut self) -> Negation {
         self.ranked.sort_by_key(|(rank, _)| *rank);
-        let more = self.more || self.ranked.len() > OPPOSITES_MAX;
-        self.ranked.truncate(OPPOSITES_MAX);
-        Opposites { ways: self.ranked.into_iter().map(|(_, schema)| schema).collect(), more }
+        let is_partial = self.is_partial || self.ranked.len() > ALTERNATIVES_MAX;
+        self.ranked.truncate(ALTERNATIVES_MAX);
+        Negation { alternatives: self.ranked.into_iter().map(|(_, schema)| schema).collect(), is_partial }
     }
 
     fn add(&mut self, rank: u8, schema: Value) {
@@ -74,7 +75,7 @@ impl Found<'_> {
                 if !others.is_empty() {
                     self.add(2, json!({"type": others}));
                 }
-                self.more |= stated == "integer";
+                self.is_partial |= stated == "integer";
             }
             "const" => self.add(0, json!({EXCEPT: [stated]})),
             "enum" => self.add(0, json!({EXCEPT: stated})),
@@ -108,7 +109,7 @@ impl Found<'_> {
             EXCEPT => self.add(0, json!({"enum": stated})),
             UNLIKE => self.add(1, json!({"pattern": stated})),
             INDIVISIBLE => self.add(1, json!({"multipleOf": stated})),
-            _ => self.more = true,
+            _ => self.is_partial = true,
         }
     }
 
@@ -127,30 +128,31 @@ impl Found<'_> {
                 }
             }
             "patternProperties" => {
-                self.more = true;
+                self.is_partial = true;
                 for (text, schema) in stated.as_object().into_iter().flatten() {
-                    let name =
-                        pattern::searched(text).and_then(|rx| rx.example()).and_then(|text| unquoted(&text));
+                    let name = pattern::compile_exact(text)
+                        .and_then(|rx| rx.example())
+                        .and_then(|text| unquoted(&text));
                     if let Some(name) = name {
                         self.add(4, present(&name, json!({"not": schema})));
                     }
                 }
             }
             "additionalProperties" => {
-                self.more = true;
+                self.is_partial = true;
                 if let Some(name) = self.unlisted_name() {
                     self.add(4, present(&name, json!({"not": stated})));
                 }
             }
             "propertyNames" => {
-                self.more = true;
+                self.is_partial = true;
                 let names = match stated.pointer("/not/pattern").or_else(|| stated.pointer("/not/const")) {
                     Some(wanted) if stated.pointer("/not/const").is_some() => {
                         wanted.as_str().map(str::to_owned)
                     }
                     Some(wanted) => wanted
                         .as_str()
-                        .and_then(pattern::searched)
+                        .and_then(pattern::compile_exact)
                         .and_then(|rx| rx.example())
                         .and_then(|text| unquoted(&text)),
                     None => stated
@@ -182,7 +184,7 @@ impl Found<'_> {
         }
     }
 
-    /// A name that neither `properties` nor `patternProperties` of the schema covers.
+    /// Returns a name that neither `properties` nor `patternProperties` covers.
     fn unlisted_name(&self) -> Option<String> {
         let listed =
             |name: &str| self.keywords.get("properties").and_then(|listed| listed.get(name)).is_some();
@@ -190,7 +192,7 @@ impl Found<'_> {
         let matched = |name: &str| {
             let quoted = Value::from(name).to_string();
             patterns.is_some_and(|patterns| {
-                patterns.keys().any(|text| pattern::searched(text).is_none_or(|rx| rx.matches(&quoted)))
+                patterns.keys().any(|text| pattern::compile_exact(text).is_none_or(|rx| rx.matches(&quoted)))
             })
         };
         let names = ["extra", "other", "more", "x", "note", "Z", "0", "_"];
@@ -202,7 +204,7 @@ impl Found<'_> {
             "items" if !self.keywords.contains_key("prefixItems") => {
                 self.add(4, json!({"type": "array", "contains": {"not": stated}}));
             }
-            "items" => self.more = true,
+            "items" => self.is_partial = true,
             "prefixItems" => {
                 for (index, schema) in stated.as_array().into_iter().flatten().enumerate() {
                     let mut prefix = vec![json!({}); index];
@@ -223,7 +225,7 @@ impl Found<'_> {
                 let none: Vec<Value> = branches.iter().map(|branch| json!({"not": branch})).collect();
                 self.add(3, json!({"allOf": none}));
                 if keyword == "oneOf" {
-                    self.more |= branches.len() > 2;
+                    self.is_partial |= branches.len() > 2;
                     for pair in branches.windows(2) {
                         self.add(4, json!({"allOf": pair}));
                     }
@@ -263,12 +265,12 @@ impl Found<'_> {
     }
 }
 
-/// A name that a schema of names refuses.
+/// Returns a name that violates a `propertyNames` schema.
 fn excluded_name(names: &Value) -> Option<String> {
     if names == &Value::Bool(false) {
         return Some("x".to_owned());
     }
-    let rx = pattern::searched(names.get("pattern")?.as_str()?)?;
+    let rx = pattern::compile_exact(names.get("pattern")?.as_str()?)?;
     let other = Rx::Regex("\"[A-Za-z0-9_]{1,12}\"".to_owned()).without(rx).example()?;
     unquoted(&other)
 }
@@ -277,13 +279,13 @@ fn unquoted(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
 
-/// The types that `type` does not state.
+/// Returns the types that are not in `type`.
 fn other_types(stated: &Value) -> Vec<&'static str> {
     let names: Vec<&str> = match stated {
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
         single => single.as_str().into_iter().collect(),
     };
-    // A number that is not an integer could not be told from one in the grammar.
+    // The grammar cannot express numbers that are not integers, so `integer` excludes `number`.
     let states = |name: &&str| names.contains(name) || (*name == "number" && names.contains(&"integer"));
     TYPES.into_iter().filter(|name| !states(name)).collect()
 }

@@ -1,35 +1,35 @@
-//! Ranges of numbers as regular expressions over their digits. Exponents are never written.
+//! Translates number ranges into regular expressions over their digits, without exponents.
 
 use super::rx::Rx;
 
-/// Digits after the decimal point.
+/// The most digits after the decimal point.
 const FRACTION_DIGITS: usize = 6;
 
-/// Numbers without a bound stay below this, where every integer is exact in a double.
+/// The bound of unlimited numbers, below which every integer is exact in a double.
 const MAGNITUDE_MAX: i128 = 1_000_000_000_000_000;
 
-/// How many multiples are listed where no shorter description is known.
+/// The most multiples in a list, where no regular expression is known.
 const MULTIPLES_LISTED: i128 = 1_000;
 
-/// A bound: the number and whether it is itself excluded.
+/// An inclusive or exclusive bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
     pub(super) value: f64,
     pub(super) exclusive: bool,
 }
 
-/// What a schema says about a number.
+/// The constraints of a number.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Range {
     pub(super) least: Option<Bound>,
     pub(super) most: Option<Bound>,
     pub(super) integer: bool,
     pub(super) multiples: Vec<f64>,
-    /// What the number must not be a multiple of.
+    /// Divisors of which the number must not be a multiple.
     pub(super) indivisible: Vec<f64>,
 }
 
-/// The numbers in a range; nothing when there are none that can be written.
+/// Returns the numbers in a range; `None` if the range contains no number that can be written.
 pub(super) fn in_range(range: &Range) -> Option<Rx> {
     let range = &Range {
         integer: range.integer || range.multiples.iter().any(|by| by.fract() == 0.0),
@@ -65,7 +65,7 @@ fn unstepped(range: &Range) -> Option<Rx> {
     (!options.is_empty()).then_some(Rx::Or(options))
 }
 
-/// The first and last integer of a range, within what can be written exactly.
+/// Returns the first and last integer of a range, limited to exactly representable values.
 fn whole_limits(range: &Range) -> Option<(i128, i128)> {
     let least = range.least.map(|bound| {
         let whole = bound.value.ceil() as i128;
@@ -82,7 +82,7 @@ fn whole_limits(range: &Range) -> Option<(i128, i128)> {
     (first <= last).then_some((first, last))
 }
 
-/// The integers from `least` to `most`.
+/// Returns a regular expression for the integers from `least` to `most`.
 fn integers(least: i128, most: i128) -> Option<String> {
     let mut options = Vec::new();
     if least < 0 {
@@ -130,7 +130,7 @@ fn same_length(first: &[u8], last: &[u8]) -> String {
     }
 }
 
-/// Digit strings as long as `digits` and no smaller.
+/// Returns a regular expression for digit strings of the same length that are not smaller.
 fn at_least(digits: &[u8]) -> String {
     match digits {
         [first, rest @ ..] if digits.iter().any(|byte| *byte != b'0') => {
@@ -144,7 +144,7 @@ fn at_least(digits: &[u8]) -> String {
     }
 }
 
-/// Digit strings as long as `digits` and no larger.
+/// Returns a regular expression for digit strings of the same length that are not larger.
 fn at_most(digits: &[u8]) -> String {
     match digits {
         [first, rest @ ..] if digits.iter().any(|byte| *byte != b'9') => {
@@ -158,7 +158,7 @@ fn at_most(digits: &[u8]) -> String {
     }
 }
 
-/// A non-negative decimal, whole part and fraction.
+/// A non-negative decimal number, split into integer part and fraction digits.
 struct Decimal {
     whole: i128,
     fraction: Vec<u8>,
@@ -172,7 +172,7 @@ fn decimal(bound: Bound) -> Decimal {
     Decimal { whole: whole.parse().unwrap_or(i128::from(u64::MAX)), fraction, exclusive: bound.exclusive }
 }
 
-/// The non-negative decimals between two bounds.
+/// Returns the non-negative decimal numbers between two bounds.
 fn magnitudes(least: Option<Bound>, most: Option<Bound>) -> Option<Rx> {
     let any_fraction = format!("(?:\\.[0-9]{{1,{FRACTION_DIGITS}}})?");
     let lower = decimal(least.unwrap_or(Bound { value: 0.0, exclusive: false }));
@@ -188,17 +188,16 @@ fn magnitudes(least: Option<Bound>, most: Option<Bound>) -> Option<Rx> {
     (!below.is_empty()).then(|| above.and(Rx::Regex(format!("(?:{})", below.join("|")))))
 }
 
-/// What may follow the whole part of a bound so that the number is not below it.
+/// Returns the fractions after the integer part of a bound for which the number is not below the bound.
 fn fraction_above(bound: &Decimal) -> String {
     let more = FRACTION_DIGITS.saturating_sub(bound.fraction.len());
-    let beyond = match bound.exclusive {
-        true => format!("[0-9]{{0,{more}}}[1-9]"),
-        false => format!("[0-9]{{0,{more}}}"),
-    };
+    let beyond =
+        if bound.exclusive { format!("[0-9]{{0,{more}}}[1-9]") } else { format!("[0-9]{{0,{more}}}") };
     if bound.fraction.is_empty() {
-        return match bound.exclusive {
-            true => format!("\\.{beyond}"),
-            false => format!("(?:\\.[0-9]{{1,{FRACTION_DIGITS}}})?"),
+        return if bound.exclusive {
+            format!("\\.{beyond}")
+        } else {
+            format!("(?:\\.[0-9]{{1,{FRACTION_DIGITS}}})?")
         };
     }
     let text = |digits: &[u8]| String::from_utf8_lossy(digits).into_owned();
@@ -210,7 +209,7 @@ fn fraction_above(bound: &Decimal) -> String {
     format!("\\.(?:{})", options.join("|"))
 }
 
-/// What may follow the whole part of a bound so that the number is not above it.
+/// Returns the fractions after the integer part of a bound for which the number is not above the bound.
 fn fraction_below(bound: &Decimal) -> Option<String> {
     if bound.fraction.is_empty() {
         return (!bound.exclusive).then(|| "(?:\\.0)?".to_owned());
@@ -224,13 +223,10 @@ fn fraction_below(bound: &Decimal) -> Option<String> {
         let same = bound.fraction.get(..index).map(text).unwrap_or_default();
         options.push(format!("{same}[0-{}][0-9]{{0,{FRACTION_DIGITS}}}", digit(byte - 1)));
     }
-    match options.is_empty() {
-        true => Some(String::new()),
-        false => Some(format!("(?:\\.(?:{}))?", options.join("|"))),
-    }
+    if options.is_empty() { Some(String::new()) } else { Some(format!("(?:\\.(?:{}))?", options.join("|"))) }
 }
 
-/// A positive number in units of 10^-places, and the places.
+/// Returns a positive number as a multiple of 10^-places, and the number of places.
 fn in_units(number: f64) -> Option<(i128, usize)> {
     let parsed = decimal(Bound { value: number.abs(), exclusive: false });
     let places = parsed.fraction.len();
@@ -240,7 +236,7 @@ fn in_units(number: f64) -> Option<(i128, usize)> {
     (units > 0).then_some((units, places))
 }
 
-/// The multiples of `by` in a range.
+/// Returns the multiples of `by` in a range.
 fn stepped(range: &Range, by: f64) -> Option<Rx> {
     let (step, places) = in_units(by)?;
     let whole = unstepped(range)?;
@@ -263,7 +259,7 @@ fn greatest_common_divisor(left: i128, right: i128) -> i128 {
     if right == 0 { left } else { greatest_common_divisor(right, left % right) }
 }
 
-/// Numbers with a common step, listed as far as that goes.
+/// Returns a list of the numbers with a common step, at most [`MULTIPLES_LISTED`].
 fn listed(range: &Range) -> Option<Rx> {
     let places =
         range.multiples.iter().filter_map(|by| in_units(*by)).map(|(_, places)| places).max().unwrap_or(0);
@@ -308,7 +304,7 @@ fn listed(range: &Range) -> Option<Rx> {
     (!options.is_empty()).then_some(Rx::Or(options))
 }
 
-/// A number of 10^-`places` units, written as a decimal.
+/// Formats a multiple of 10^-`places` as a decimal number.
 fn with_places(units: i128, places: usize) -> String {
     let sign = if units < 0 { "-" } else { "" };
     let digits = format!("{:0>width$}", units.unsigned_abs(), width = places + 1);
@@ -328,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_what_they_should() {
+    fn in_range_matches_only_numbers_of_the_range() {
         let cases = [
             (
                 Range { integer: true, ..Range::default() },

@@ -1,17 +1,17 @@
-//! The form of objects.
+//! Solves objects.
 
 use serde_json::Value;
 
 use super::build::free_key;
 use super::form::{Form, Member, ObjectForm};
-use super::holds::holds;
-use super::pattern::{self, Reading};
+use super::pattern::{self, PatternMode};
 use super::rx::Rx;
+use super::satisfies::satisfies;
 use super::schema_part::{SILENT, SchemaPart, count};
 use super::solve::Solver;
 
 impl<'d> Solver<'d> {
-    /// The form of objects that satisfy all `parts`.
+    /// Returns the form of objects that satisfy all `parts`.
     pub(super) fn object(&mut self, parts: &[SchemaPart<'d>], loops: u8) -> Form {
         let counts = |keyword: &str| {
             parts.iter().filter_map(|part| part.get(keyword).and_then(count)).collect::<Vec<_>>()
@@ -19,8 +19,8 @@ impl<'d> Solver<'d> {
         let least = counts("minProperties").into_iter().max().unwrap_or(0);
         let most = counts("maxProperties").into_iter().min();
         if parts.iter().skip(1).any(|part| part.get("unevaluatedProperties").is_some()) {
-            // It does not know of what the schemas around it evaluate, and here all stand side by side.
-            self.give_up_on("unevaluatedProperties");
+            // Which properties are evaluated depends on the nesting of schemas, which the parts do not have.
+            self.mark_unenforced("unevaluatedProperties");
         }
         let mut required: Vec<String> = parts.iter().flat_map(|part| part.texts("required")).collect();
         required.dedup();
@@ -41,19 +41,19 @@ impl<'d> Solver<'d> {
             return Form::Never;
         }
         if least > members.len() + 1 {
-            // Two free members could get the same name.
-            self.give_up_on("minProperties");
+            // Two free members may have the same name, which reduces the count.
+            self.mark_unenforced("minProperties");
         }
         let free_most = self.bounds.free_items.max(least.saturating_sub(members.len()));
         let object = ObjectForm { members, free, free_most, least, most };
-        let counted = limited(object);
+        let counted = limit_counting(object);
         if counted.least_lost {
-            self.give_up_on("minProperties");
+            self.mark_unenforced("minProperties");
         }
         Form::Object(Box::new(counted.object))
     }
 
-    /// The listed members, in the order of the schema; nothing when a required one is impossible.
+    /// Returns the listed members in the order of the schema; `None` if a required one has no value.
     fn members(
         &mut self,
         parts: &[SchemaPart<'d>],
@@ -62,7 +62,7 @@ impl<'d> Solver<'d> {
         loops: u8,
     ) -> Option<Vec<Member>> {
         let mut members: Vec<Option<Member>> = vec![None; names.len()];
-        // What is most likely to be impossible is looked at first.
+        // Required members come first, because an impossible one ends the search.
         let is_required = |name: &String| required.contains(name);
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.sort_by_key(|index| !names.get(*index).is_some_and(is_required));
@@ -78,20 +78,23 @@ impl<'d> Solver<'d> {
                 }
                 continue;
             }
-            if let Some(place) = members.get_mut(index) {
-                *place = Some(Member { name: name.clone(), form, required: is_required(name) });
+            if let Some(member) = members.get_mut(index) {
+                *member = Some(Member { name: name.clone(), form, required: is_required(name) });
             }
         }
         Some(members.into_iter().flatten().collect())
     }
 
-    /// The schemas that apply to the member of this name; nothing when there can be no such member.
+    /// Returns the schemas that apply to the member with this name; `None` if the name is not allowed.
     fn member_parts(&mut self, parts: &[SchemaPart<'d>], name: &str) -> Option<Vec<SchemaPart<'d>>> {
         let mut found = Vec::new();
         let mut evaluated = false;
         let mut rest = Vec::new();
         for part in parts {
-            if part.get("propertyNames").is_some_and(|names| !holds(self.plain, names, &Value::from(name))) {
+            if part
+                .get("propertyNames")
+                .is_some_and(|names| !satisfies(self.normalized, names, &Value::from(name)))
+            {
                 return None;
             }
             let mut own: Vec<SchemaPart<'d>> =
@@ -115,14 +118,16 @@ impl<'d> Solver<'d> {
         Some(found)
     }
 
-    /// Whether a pattern matches a quoted name.
+    /// Returns whether a pattern matches a quoted name.
     fn matches(&self, text: &str, quoted: &str) -> bool {
-        let rx = pattern::searched(text).or_else(|| pattern::approximated(text).map(|shape| shape.rx));
+        let rx =
+            pattern::compile_exact(text).or_else(|| pattern::compile_approximate(text).map(|shape| shape.rx));
         rx.is_some_and(|rx| rx.matches(quoted))
     }
 
-    /// Members under names that are not listed: what patterns and `additionalProperties` ask for. Where
-    /// properties are listed and nothing is said about others, objects are closed: models invent names.
+    /// Returns the members with unlisted names, from `patternProperties` and `additionalProperties`.
+    ///
+    /// An object with listed properties and no rule for others is closed, because models invent names.
     fn free(
         &mut self,
         parts: &[SchemaPart<'d>],
@@ -146,7 +151,7 @@ impl<'d> Solver<'d> {
         let expressions: Vec<(String, Option<Rx>)> = patterns
             .into_iter()
             .map(|text| {
-                let rx = self.pattern("patternProperties", &text, Reading::Whole);
+                let rx = self.pattern("patternProperties", &text, PatternMode::Whole);
                 (text, rx.map(|shape| shape.rx))
             })
             .collect();
@@ -162,7 +167,7 @@ impl<'d> Solver<'d> {
             let others = expressions
                 .iter()
                 .filter(|(other, _)| other != text)
-                .filter_map(|(other, _)| pattern::searched(other));
+                .filter_map(|(other, _)| pattern::compile_exact(other));
             let excluded: Vec<Rx> = taken.iter().cloned().chain(others).collect();
             free.extend(self.named(parts, rx, excluded, form));
         }
@@ -177,16 +182,16 @@ impl<'d> Solver<'d> {
             part.value() == &Value::Bool(true)
                 || part.value().as_object().is_some_and(serde_json::Map::is_empty)
         });
-        let is_wanted = if is_trivial { !has_listed && free.is_empty() } else { true };
-        if is_wanted || least > members.len() {
+        let is_open = !is_trivial || (!has_listed && free.is_empty());
+        if is_open || least > members.len() {
             let form = self.form(additional, loops);
-            taken.extend(expressions.iter().filter_map(|(text, _)| pattern::searched(text)));
+            taken.extend(expressions.iter().filter_map(|(text, _)| pattern::compile_exact(text)));
             free.extend(self.named(parts, free_key(self.bounds.key_characters), taken, form));
         }
         free
     }
 
-    /// Members under the names that `rx` matches, without the excluded ones and within `propertyNames`.
+    /// Returns members whose names match `rx` and `propertyNames` and are not excluded.
     fn named(
         &mut self,
         parts: &[SchemaPart<'d>],
@@ -199,20 +204,20 @@ impl<'d> Solver<'d> {
         }
         let is_free = rx == free_key(self.bounds.key_characters);
         let mut keys: Vec<Rx> = vec![rx];
-        let mut is_ruled = false;
+        let mut has_name_schema = false;
         for names in parts.iter().filter_map(|part| part.child(|value| value.get("propertyNames"))) {
-            let string = SchemaPart::made(serde_json::json!({"type": "string"}));
+            let string = SchemaPart::derived(serde_json::json!({"type": "string"}));
             match self.form(vec![string, names], 0) {
                 Form::Scalar(scalar) => keys.push(scalar.rx),
                 _ => return None,
             }
-            is_ruled = true;
+            has_name_schema = true;
         }
-        if is_free && is_ruled {
+        if is_free && has_name_schema {
             keys.remove(0);
         }
         let length = pattern::of_length(0, Some(self.bounds.key_characters.max(1)));
-        if !is_free || is_ruled {
+        if !is_free || has_name_schema {
             keys.push(length.clone());
         }
         if !excluded.is_empty() {
@@ -221,7 +226,7 @@ impl<'d> Solver<'d> {
         let all = |mut keys: Vec<Rx>| if keys.len() == 1 { keys.remove(0) } else { Rx::And(keys) };
         let mut key = all(keys.clone());
         if key.matches_something() != Some(true) {
-            // Names that are longer than names should be.
+            // All names that match are longer than the bound, so the bound is dropped.
             keys.retain(|rx| rx != &length);
             key = all(keys);
         }
@@ -229,17 +234,17 @@ impl<'d> Solver<'d> {
     }
 }
 
-/// Counting members takes a rule for each place and count. Where that would be too many, as many optional
-/// members as are needed become required, and those beyond the most are left out.
+/// The most grammar rules for counting members: one per position and count. Beyond it, optional members become
+/// required up to the minimum, and members beyond the maximum are omitted.
 const COUNTED_MAX: usize = 2_000;
 
-/// An object whose members can be counted, and whether it may have fewer of them than it should.
+/// An object with a bounded number of rules. `least_lost` is set if `minProperties` is not guaranteed.
 struct Counted {
     object: ObjectForm,
     least_lost: bool,
 }
 
-fn limited(mut object: ObjectForm) -> Counted {
+fn limit_counting(mut object: ObjectForm) -> Counted {
     let cap = object.least.max(object.most.unwrap_or(0));
     if object.most.is_some_and(|most| {
         most >= object.members.len() + if object.free.is_empty() { 0 } else { object.free_most }

@@ -1,4 +1,4 @@
-//! The patterns of JSON Schema as expressions over JSON string literals, quotes and escapes included.
+//! Translates JSON Schema patterns into regular expressions over JSON string literals, with quotes and escapes.
 
 use std::fmt::Write as _;
 
@@ -6,23 +6,23 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use super::rx::Rx;
 
-/// One character of a string as it stands in JSON. Control characters other than tab and newline are left
-/// out: no one asks a model for them.
+/// One character of a JSON string. Control characters other than tab and newline are excluded, because useful
+/// answers do not contain them.
 pub(super) const CHARACTER: &str = r#"(?:[^"\\\x00-\x1F\x7F]|\\["\\nt])"#;
 
-/// Classes up to this many characters keep the control characters that they name.
+/// The largest character class that keeps its control characters. Larger classes include them by accident.
 const NAMED_CLASS_MAX: u32 = 16;
 
-/// The largest compiled pattern, in bytes. Larger ones are not enforced.
+/// The largest translated pattern, in bytes. Larger ones are not enforced.
 const PATTERN_BYTES_MAX: usize = 20_000;
 
-/// A string of between `least` and `most` characters.
+/// Returns the strings of `least` to `most` characters.
 pub(super) fn of_length(least: u64, most: Option<u64>) -> Rx {
     let most = most.map(|most| most.to_string()).unwrap_or_default();
     Rx::Regex(format!("\"{CHARACTER}{{{least},{most}}}\""))
 }
 
-/// How many characters a string has, at least and at most.
+/// The range of the length of a string, in characters. `most` is `None` if it is unbounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Length {
     pub(super) least: u64,
@@ -52,51 +52,51 @@ impl Length {
     }
 }
 
-/// A pattern as an expression.
+/// A translated pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) rx: Rx,
     pub(super) length: Length,
 }
 
-/// How patterns are turned into expressions.
+/// The mode of a pattern's translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// Exactly what the pattern says.
+pub(super) enum PatternMode {
+    /// Matches exactly the strings of the pattern.
     Exact,
-    /// What it says, with endless repetitions ended.
+    /// Bounds unlimited repetitions.
     Bounded,
-    /// The same, for a pattern that describes a whole string and was only left without anchors: nothing may
-    /// stand around it.
+    /// Bounds repetitions and anchors an unanchored pattern that apparently describes a whole string.
     Whole,
 }
 
-/// How often something is repeated that could be repeated for ever, outside and inside other repetitions.
+/// The bounds of unlimited repetitions, by their nesting depth.
 const REPEATED_MAX: [u32; 3] = [80, 16, 4];
 
-/// How many characters may stand before or after a pattern without an anchor there.
+/// The most characters before or after an unanchored pattern.
 const AROUND_MAX: u32 = 60;
 
-/// The JSON strings that an ECMA 262 pattern matches somewhere, or nothing when that cannot be said.
-pub(super) fn searched(pattern: &str) -> Option<Rx> {
-    read(pattern, Reading::Exact).map(|shape| shape.rx)
+/// Translates an ECMA 262 pattern exactly: the JSON strings in which it matches anywhere. Returns `None` if the
+/// pattern is not regular or not supported.
+pub(super) fn compile_exact(pattern: &str) -> Option<Rx> {
+    compile(pattern, PatternMode::Exact).map(|shape| shape.rx)
 }
 
-/// A pattern read in one of the ways there are, or nothing when that cannot be said.
-pub(super) fn read(pattern: &str, reading: Reading) -> Option<Shape> {
+/// Translates an ECMA 262 pattern in a given mode. Returns `None` if the pattern or the mode is not applicable.
+pub(super) fn compile(pattern: &str, mode: PatternMode) -> Option<Shape> {
     let (ahead, rest) = leading_lookaheads(pattern)?;
-    if reading == Reading::Whole && (!ahead.is_empty() || !describes_whole(&parse(&rest)?)) {
+    if mode == PatternMode::Whole && (!ahead.is_empty() || !describes_whole(&parse(&rest)?)) {
         return None;
     }
-    let mut shape = simple(&rest, reading)?;
-    for (negative, body) in ahead {
-        let part = searched(&format!("^(?:{body})"))?;
-        shape.rx = if negative { shape.rx.without(part) } else { shape.rx.and(part) };
+    let mut shape = simple(&rest, mode)?;
+    for (is_negative, body) in ahead {
+        let part = compile_exact(&format!("^(?:{body})"))?;
+        shape.rx = if is_negative { shape.rx.without(part) } else { shape.rx.and(part) };
     }
     Some(shape)
 }
 
-/// Whether a pattern without anchors most likely stands for a whole string.
+/// Returns whether an unanchored pattern probably describes a whole string.
 fn describes_whole(hir: &Hir) -> bool {
     let properties = hir.properties();
     let is_open =
@@ -105,8 +105,8 @@ fn describes_whole(hir: &Hir) -> bool {
         && (properties.maximum_len().is_none() || properties.minimum_len().is_some_and(|least| least >= 4))
 }
 
-/// The same without what cannot be said: look-around and word boundaries are left out.
-pub(super) fn approximated(pattern: &str) -> Option<Shape> {
+/// Translates a pattern in bounded mode after removing look-around and word boundaries.
+pub(super) fn compile_approximate(pattern: &str) -> Option<Shape> {
     let mut rest = pattern.to_owned();
     while let Some(start) =
         ["(?=", "(?!", "(?<=", "(?<!"].iter().filter_map(|opening| rest.find(opening)).min()
@@ -114,13 +114,13 @@ pub(super) fn approximated(pattern: &str) -> Option<Shape> {
         let end = closing(&rest, start)?;
         rest.replace_range(start..=end, "");
     }
-    simple(&rest.replace("\\b", ""), Reading::Bounded)
+    simple(&rest.replace("\\b", ""), PatternMode::Bounded)
 }
 
-fn simple(pattern: &str, reading: Reading) -> Option<Shape> {
+fn simple(pattern: &str, mode: PatternMode) -> Option<Shape> {
     let hir = parse(pattern)?;
-    let mut writer = PatternWriter { text: String::new(), bounded: reading != Reading::Exact, depth: 0 };
-    let is_open = reading != Reading::Whole;
+    let mut writer = PatternWriter { text: String::new(), is_bounded: mode != PatternMode::Exact, depth: 0 };
+    let is_open = mode != PatternMode::Whole;
     let length = writer.edge(&hir, is_open, is_open)?;
     let text = writer.text;
     (text.len() <= PATTERN_BYTES_MAX).then(|| Shape { rx: Rx::Regex(format!("\"(?:{text})\"")), length })
@@ -130,7 +130,7 @@ fn parse(pattern: &str) -> Option<Hir> {
     regex_syntax::ParserBuilder::new().nest_limit(100).build().parse(&translate(pattern)?).ok()
 }
 
-/// Takes the look-aheads off the start of an anchored pattern: whether each is negative, and its body.
+/// Splits leading look-aheads off an anchored pattern. Returns for each whether it is negative, and its body.
 fn leading_lookaheads(pattern: &str) -> Option<(Vec<(bool, String)>, String)> {
     let Some(mut rest) = pattern.strip_prefix('^') else { return Some((Vec::new(), pattern.to_owned())) };
     let mut found = Vec::new();
@@ -142,7 +142,7 @@ fn leading_lookaheads(pattern: &str) -> Option<(Vec<(bool, String)>, String)> {
     Some((found, format!("^{rest}")))
 }
 
-/// Where the group that opens at `start` closes.
+/// Returns the position of the parenthesis that closes the group at `start`.
 fn closing(pattern: &str, start: usize) -> Option<usize> {
     let (mut depth, mut in_class, mut quoted) = (0, false, false);
     for (index, byte) in pattern.bytes().enumerate().skip(start) {
@@ -164,7 +164,7 @@ fn closing(pattern: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// An ECMA 262 pattern in the syntax of `regex_syntax`.
+/// Rewrites an ECMA 262 pattern in the syntax of `regex_syntax`.
 fn translate(pattern: &str) -> Option<String> {
     let characters: Vec<char> = pattern.chars().collect();
     let mut text = String::new();
@@ -185,7 +185,7 @@ fn translate(pattern: &str) -> Option<String> {
                     at += 1;
                 }
                 class_start = at + 1;
-                // `[]` matches nothing and `[^]` everything, in ECMA alone.
+                // Only ECMA allows `[]`, which matches nothing, and `[^]`, which matches everything.
                 if characters.get(at + 1) == Some(&']') {
                     return None;
                 }
@@ -208,7 +208,7 @@ fn translate(pattern: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether a dash in a class stands for itself.
+/// Returns whether a dash in a class is a literal.
 fn is_plain_dash(characters: &[char], at: usize, class_start: usize) -> bool {
     let after_class = at >= class_start + 2
         && characters.get(at - 2) == Some(&'\\')
@@ -226,7 +226,7 @@ fn is_repetition(characters: &[char], at: usize) -> bool {
         && inner.chars().all(|character| character.is_ascii_digit() || character == ',')
 }
 
-/// Translates the escape at `at` and returns where it ends.
+/// Rewrites the escape sequence at `at` and returns the position after it.
 fn escape(characters: &[char], at: usize, in_class: bool, text: &mut String) -> Option<usize> {
     let character = *characters.get(at + 1)?;
     let class = |set: &str| if in_class { set.to_owned() } else { format!("[{set}]") };
@@ -270,34 +270,35 @@ fn escape(characters: &[char], at: usize, in_class: bool, text: &mut String) -> 
             text.push(character);
         }
         '0' => text.push_str("\\x00"),
-        // References back to groups are beyond regular languages.
+        // Back-references are not regular.
         '1'..='9' | 'k' => return None,
         _ => text.push_str(&regex_syntax::escape(&character.to_string())),
     }
     Some(at + 2)
 }
 
-/// Writes a pattern as an expression over JSON strings.
+/// Writes a parsed pattern as an expression over JSON strings.
 struct PatternWriter {
     text: String,
-    bounded: bool,
-    /// How many endless repetitions are around.
+    is_bounded: bool,
+    /// The number of enclosing unlimited repetitions.
     depth: usize,
 }
 
 impl PatternWriter {
-    fn any(&mut self, wanted: bool) -> Length {
-        if !wanted {
+    /// Writes arbitrary characters if `is_open` is set.
+    fn any(&mut self, is_open: bool) -> Length {
+        if !is_open {
             return Length::NONE;
         }
-        let most = self.bounded.then_some(AROUND_MAX);
+        let most = self.is_bounded.then_some(AROUND_MAX);
         let _ =
             write!(self.text, "{CHARACTER}{{0,{}}}", most.map(|most| most.to_string()).unwrap_or_default());
         Length { least: 0, most: most.map(u64::from) }
     }
 
-    /// Writes a part of a pattern that may hold anchors at its edges. On an edge that is not anchored,
-    /// anything may come before or after.
+    /// Writes a part of a pattern that may have anchors at its edges. Arbitrary characters may precede or follow
+    /// an open edge without an anchor.
     fn edge(&mut self, hir: &Hir, left: bool, right: bool) -> Option<Length> {
         match hir.kind() {
             HirKind::Look(Look::Start) if left => Some(self.any(right)),
@@ -379,7 +380,7 @@ impl PatternWriter {
         let is_endless = repetition.max.is_none();
         let bound = REPEATED_MAX.get(self.depth).copied().unwrap_or(2);
         let most = match repetition.max {
-            None if self.bounded => Some(repetition.min.saturating_mul(2).max(bound)),
+            None if self.is_bounded => Some(repetition.min.saturating_mul(2).max(bound)),
             stated => stated,
         };
         self.depth += usize::from(is_endless);
@@ -396,7 +397,7 @@ impl PatternWriter {
     }
 }
 
-/// One character as it stands in a JSON string, as a regular expression.
+/// Writes a regular expression for one character of a JSON string.
 fn write_character(character: char, text: &mut String) {
     match character {
         '"' => text.push_str("\\\\\""),
@@ -417,7 +418,7 @@ fn write_class(ranges: Vec<(char, char)>, text: &mut String) -> Option<()> {
     let contains = |wanted: char| ranges.iter().any(|(start, end)| (*start..=*end).contains(&wanted));
     let mut plain = String::new();
     for (start, end) in &ranges {
-        // The characters to leave out are all in ASCII, so the rest of a range stays whole.
+        // All escaped characters are ASCII, so the rest of a range is not split.
         let mut from = u32::from(*start);
         for code in u32::from(*start)..=u32::from(*end).min(0x7f) {
             if char::from_u32(code).is_some_and(is_escaped) {
@@ -472,7 +473,7 @@ mod tests {
             ("^{.*}$", &["{}"], &["x"]),
         ];
         for (pattern, good, bad) in cases {
-            let rx = searched(pattern).unwrap_or_else(|| panic!("{pattern} is not taken"));
+            let rx = compile_exact(pattern).unwrap_or_else(|| panic!("{pattern} is not supported"));
             let quoted = |text: &str| serde_json::Value::from(text).to_string();
             assert!(good.iter().all(|text| rx.matches(&quoted(text))), "{pattern} {rx:?}");
             assert!(!bad.iter().any(|text| rx.matches(&quoted(text))), "{pattern} {rx:?}");
@@ -480,10 +481,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_regular_is_refused() {
+    fn patterns_that_are_not_regular_are_refused() {
         for pattern in [r"(a)\1", "a(?=b)c", r"\bword\b"] {
-            assert_eq!(searched(pattern), None, "{pattern}");
+            assert_eq!(compile_exact(pattern), None, "{pattern}");
         }
-        assert!(approximated("a(?=b)c").is_some());
+        assert!(compile_approximate("a(?=b)c").is_some());
     }
 }

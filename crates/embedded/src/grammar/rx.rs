@@ -1,29 +1,29 @@
-//! Regular languages over the text of JSON values, as expressions that both the grammar and this crate read.
+//! Regular expressions over the text of JSON values. Both the grammar and this crate evaluate them.
 
 use llguidance::derivre::{RegexAst, RegexBuilder};
 
-/// How much work may go into deciding whether an expression matches anything, in the units of `derivre`.
+/// The most work to decide whether an expression matches anything, in `derivre` units.
 const EMPTINESS_FUEL: u64 = 150_000;
 
 /// A regular expression with intersection and complement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Rx {
-    /// This text only.
+    /// Exactly this text.
     Literal(String),
     /// An anchored regular expression in the syntax of `regex_syntax`.
     Regex(String),
-    /// All of them.
+    /// The intersection.
     And(Vec<Rx>),
-    /// Any of them.
+    /// The union.
     Or(Vec<Rx>),
-    /// Everything else.
+    /// The complement.
     Not(Box<Rx>),
-    /// One after the other.
+    /// The concatenation.
     Concat(Vec<Rx>),
 }
 
 impl Rx {
-    /// The intersection with another expression.
+    /// Returns the intersection with another expression.
     pub(super) fn and(self, other: Rx) -> Rx {
         match (self, other) {
             (Rx::And(mut left), Rx::And(right)) => {
@@ -38,12 +38,12 @@ impl Rx {
         }
     }
 
-    /// What this matches and `other` does not.
+    /// Returns the difference: texts that match this expression and not `other`.
     pub(super) fn without(self, other: Rx) -> Rx {
         self.and(Rx::Not(Box::new(other)))
     }
 
-    /// The expression in Lark syntax.
+    /// Formats the expression in Lark syntax.
     pub(super) fn lark(&self) -> String {
         let join = |parts: &[Rx], between: &str| {
             let parts: Vec<String> = parts.iter().map(Rx::lark).collect();
@@ -71,7 +71,7 @@ impl Rx {
         }
     }
 
-    /// Whether the expression matches anything; nothing when it cannot be used or told in reasonable time.
+    /// Returns whether the expression matches any text; `None` if it is invalid or the work limit is exceeded.
     pub(super) fn matches_something(&self) -> Option<bool> {
         if let Rx::Literal(_) = self {
             return Some(true);
@@ -85,7 +85,8 @@ impl Rx {
         Some(!regex.always_empty())
     }
 
-    /// Whether the expression matches the whole of a text.
+    /// Returns whether the expression matches a whole text. An invalid or too complex expression counts as a
+    /// match; validation decides later.
     pub(super) fn matches(&self, text: &str) -> bool {
         if let Rx::Literal(literal) = self {
             return literal == text;
@@ -96,15 +97,15 @@ impl Rx {
     }
 }
 
-/// The bytes that examples are made of, the plainest first.
+/// The bytes of examples, in the order of preference.
 const EXAMPLE_BYTES: &[u8] =
     b"\"abcdefghijklmnopqrstuvwxyz0123456789_-.ABCDEFGHIJKLMNOPQRSTUVWXYZ:/@ $#+*,;=!?%&'()[]{}<>|~^`\\";
 
-/// How many states of an expression are looked at for an example.
+/// The most states that the search for an example visits.
 const EXAMPLE_STATES: usize = 400;
 
 impl Rx {
-    /// A short text that the expression matches, if one is soon found.
+    /// Returns a short text that the expression matches, if the search finds one.
     pub(super) fn example(&self) -> Option<String> {
         let mut builder = RegexBuilder::new();
         let expression = builder.mk(&self.ast()).ok()?;
@@ -129,12 +130,12 @@ impl Rx {
     }
 }
 
-/// A text as a literal of Lark.
+/// Formats a text as a Lark literal.
 pub(super) fn literal(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// Regular expressions end at a slash in Lark.
+/// Escapes slashes, which end a regular expression in Lark.
 fn escape_slashes(regex: &str) -> String {
     let mut escaped = String::with_capacity(regex.len());
     let mut quoted = false;

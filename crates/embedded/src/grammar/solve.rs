@@ -1,9 +1,9 @@
-//! From the schemas that apply to a value to the form of that value.
+//! Solves the schemas that apply to a value into the form of that value.
 //!
-//! All schemas that apply to one value are held together, so that `allOf` and `$ref` are only more of them.
-//! Keywords with alternatives (`anyOf`, `oneOf`, `if`, `not`, dependencies) are chosen from one after the
-//! other; each way to choose gives a variant, and the form is the union of the variants. Recursion ends
-//! because references that lead back are followed a bounded number of times.
+//! All schemas that apply to one value are collected in a list; `allOf` and `$ref` add to it. Keywords with
+//! alternatives (`anyOf`, `oneOf`, `if`, `not`, dependencies) are resolved one after the other. Each combination
+//! of alternatives is a variant, and the form is the union of the variants. Recursion terminates because
+//! references that lead back are followed a bounded number of times.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,44 +12,44 @@ use slipform_schema::NormalizedSchema;
 
 use super::Bounds;
 use super::form::Form;
-use super::negate::{Opposites, opposites};
+use super::negate::{Negation, negate};
 use super::schema_part::{SILENT, SchemaPart};
 
-/// How hard to try. Large or entangled schemas are tried again with less.
+/// The limits of the solver. Schemas that exceed them are solved again with lower precision.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    /// How often references that lead back may be followed on one way down.
+    /// The most back-references on one path.
     pub(super) loops: u8,
     /// The most variants of one value.
     pub(super) variants: usize,
     /// The most forms that are built.
     pub(super) steps: usize,
-    /// Whether `oneOf` branches are kept apart, and conditions and dependencies followed.
-    pub(super) careful: bool,
+    /// Whether `oneOf` branches are separated, and conditions and dependencies are enforced.
+    pub(super) is_careful: bool,
     /// Whether patterns are enforced.
-    pub(super) patterns: bool,
+    pub(super) enforces_patterns: bool,
 }
 
 pub(super) struct Solver<'d> {
-    pub(super) plain: &'d NormalizedSchema,
+    pub(super) normalized: &'d NormalizedSchema,
     pub(super) bounds: &'d Bounds,
     pub(super) effort: Effort,
-    /// The composite forms, by number.
+    /// The composite forms, referenced by index.
     pub(super) forms: Vec<Form>,
-    /// What the form does not guarantee, by first occurrence.
+    /// The keywords that the form does not guarantee, in order of first occurrence.
     pub(super) unenforced: Vec<String>,
     pub(super) steps: usize,
     visits: usize,
-    /// Whether something was cut because of the depth of recursion alone.
-    pub(super) cut: bool,
-    /// The form of any value, once it is needed.
+    /// Whether the recursion limit excluded values.
+    pub(super) is_cut: bool,
+    /// The form of any value, computed on first use.
     pub(super) anything: Option<Form>,
-    known: HashMap<(Vec<String>, u8), Form>,
-    backwards: HashSet<*const Value>,
+    cache: HashMap<(Vec<String>, u8), Form>,
+    back_references: HashSet<*const Value>,
     depth: usize,
 }
 
-/// Schemas without references and `allOf`, and what is still to be chosen.
+/// Schemas with resolved references and `allOf`, and the alternatives that are not resolved yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flat<'d> {
     pub(super) parts: Vec<SchemaPart<'d>>,
@@ -63,61 +63,62 @@ enum Choice<'d> {
     Any(Vec<SchemaPart<'d>>),
     One(Vec<SchemaPart<'d>>),
     If(SchemaPart<'d>, Option<SchemaPart<'d>>, Option<SchemaPart<'d>>),
-    /// A property and what its presence demands.
+    /// A property and the schema that its presence requires.
     Dependent(String, SchemaPart<'d>),
-    /// The keyword to name when it cannot be kept, and what must not hold.
+    /// The keyword to report if the negation is not enforced, and the schema that must not be satisfied.
     Not(&'static str, SchemaPart<'d>),
 }
 
-/// How many ways to choose may be looked at, found or not.
+/// The most combinations of alternatives that are visited.
 const VISITS_MAX: usize = 20_000;
 
-/// How many choices may be open at one place.
+/// The most unresolved alternatives of one value.
 const CHOICES_MAX: usize = 400;
 
-/// How deep values may be nested in the grammar. Deeper places are left out.
+/// The deepest nesting of values in the grammar. Deeper values are excluded.
 const DEPTH_MAX: usize = 40;
 
 impl<'d> Solver<'d> {
-    pub(super) fn new(plain: &'d NormalizedSchema, bounds: &'d Bounds, effort: Effort) -> Solver<'d> {
+    pub(super) fn new(normalized: &'d NormalizedSchema, bounds: &'d Bounds, effort: Effort) -> Solver<'d> {
         Solver {
-            plain,
+            normalized,
             bounds,
             effort,
             forms: Vec::new(),
             unenforced: Vec::new(),
             steps: 0,
             visits: 0,
-            cut: false,
+            is_cut: false,
             anything: None,
-            known: HashMap::new(),
-            backwards: backward_references(plain),
+            cache: HashMap::new(),
+            back_references: find_back_references(normalized),
             depth: 0,
         }
     }
 
-    /// Whether the effort is spent, so that what was found is not to be used.
+    /// Returns whether the effort is exceeded, in which case the result is unusable.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > self.effort.steps || self.visits > VISITS_MAX
     }
 
-    pub(super) fn give_up_on(&mut self, keyword: &str) {
+    /// Records that the grammar does not guarantee a keyword.
+    pub(super) fn mark_unenforced(&mut self, keyword: &str) {
         if !self.unenforced.iter().any(|known| known == keyword) {
             self.unenforced.push(keyword.to_owned());
         }
     }
 
-    /// The form of values that satisfy all `parts`.
+    /// Returns the form of values that satisfy all `parts`.
     pub(super) fn form(&mut self, parts: Vec<SchemaPart<'d>>, loops: u8) -> Form {
         let mut keys: Vec<String> = parts.iter().map(SchemaPart::key).collect();
         keys.sort_unstable();
         keys.dedup();
         let key = (keys, loops);
-        if let Some(form) = self.known.get(&key) {
+        if let Some(form) = self.cache.get(&key) {
             return form.clone();
         }
         if self.depth >= DEPTH_MAX || self.is_exhausted() {
-            self.cut = true;
+            self.is_cut = true;
             return Form::Never;
         }
         self.depth += 1;
@@ -131,7 +132,7 @@ impl<'d> Solver<'d> {
             form @ (Form::Never | Form::Scalar(_) | Form::Shared(_)) => form,
             composite => self.share(composite),
         };
-        self.known.insert(key, form.clone());
+        self.cache.insert(key, form.clone());
         form
     }
 
@@ -140,7 +141,7 @@ impl<'d> Solver<'d> {
         Form::Shared(self.forms.len() - 1)
     }
 
-    /// Adds schemas to those that are already flat; nothing when no value can satisfy them.
+    /// Adds schemas and resolves their references and `allOf`. Returns `None` if no value can satisfy them.
     fn flatten(&mut self, mut flat: Flat<'d>, parts: Vec<SchemaPart<'d>>) -> Option<Flat<'d>> {
         let mut pending: Vec<SchemaPart<'d>> = parts.into_iter().rev().collect();
         while let Some(part) = pending.pop() {
@@ -155,17 +156,17 @@ impl<'d> Solver<'d> {
             pending.extend(part.list("allOf").into_iter().rev());
             if let Some(target) = part.get("$ref").and_then(Value::as_str) {
                 if let SchemaPart::Document(schema) = &part
-                    && self.backwards.contains(&std::ptr::from_ref(*schema))
+                    && self.back_references.contains(&std::ptr::from_ref(*schema))
                 {
                     flat.loops += 1;
                     if flat.loops > self.effort.loops {
-                        self.cut = true;
+                        self.is_cut = true;
                         return None;
                     }
                 }
-                match self.plain.targets.get(target) {
+                match self.normalized.targets.get(target) {
                     Some(target) => pending.push(SchemaPart::Document(target)),
-                    None => self.give_up_on("$ref"),
+                    None => self.mark_unenforced("$ref"),
                 }
             }
             self.note_choices(&part, &mut flat.choices);
@@ -194,8 +195,10 @@ impl<'d> Solver<'d> {
         for name in part.names("dependentRequired") {
             let demanded = part.child(|value| value.get("dependentRequired")?.get(&name));
             if let Some(demanded) = demanded {
-                choices
-                    .push(Choice::Dependent(name, SchemaPart::made(json!({"required": demanded.value()}))));
+                choices.push(Choice::Dependent(
+                    name,
+                    SchemaPart::derived(json!({"required": demanded.value()})),
+                ));
             }
         }
         for name in part.names("dependentSchemas") {
@@ -205,7 +208,7 @@ impl<'d> Solver<'d> {
         }
     }
 
-    /// The forms of every way to choose, as far as `limit` goes.
+    /// Returns the forms of all combinations of alternatives, about `limit` at most.
     fn variants(&mut self, mut flat: Flat<'d>, limit: usize) -> Vec<Form> {
         self.visits += 1;
         if flat.choices.len() > CHOICES_MAX {
@@ -218,7 +221,7 @@ impl<'d> Solver<'d> {
             self.steps += 1;
             return Vec::from_iter(Some(self.build(&flat, flat.loops)).filter(|form| !form.is_never()));
         }
-        // Branches with many ways are chosen from first, so that what excludes others comes late.
+        // The oldest choice is resolved first, so negations that `one_of` appends are resolved last.
         let choice = flat.choices.remove(0);
         match choice {
             Choice::Any(branches) => self.each(flat, branches.into_iter().map(|branch| vec![branch]), limit),
@@ -231,7 +234,7 @@ impl<'d> Solver<'d> {
         }
     }
 
-    /// The variants of each alternative. Every alternative gets its share, and at least one variant.
+    /// Returns the variants of each alternative. Every alternative gets an equal share, and at least one.
     fn each(
         &mut self,
         flat: Flat<'d>,
@@ -254,8 +257,8 @@ impl<'d> Solver<'d> {
     }
 
     fn one_of(&mut self, flat: Flat<'d>, branches: Vec<SchemaPart<'d>>, limit: usize) -> Vec<Form> {
-        if !self.effort.careful {
-            self.give_up_on("oneOf");
+        if !self.effort.is_careful {
+            self.mark_unenforced("oneOf");
             return self.each(flat, branches.into_iter().map(|branch| vec![branch]), limit);
         }
         let count = branches.len().max(1);
@@ -277,17 +280,17 @@ impl<'d> Solver<'d> {
         forms
     }
 
-    /// Whether what is flat already can plainly never satisfy another schema.
+    /// Returns whether types and listed values alone show that no value satisfies `flat` and `other`.
     fn are_disjoint(&mut self, flat: &Flat<'d>, other: &SchemaPart<'d>) -> bool {
-        let before = std::mem::replace(&mut self.cut, false);
+        let before = std::mem::replace(&mut self.is_cut, false);
         let other = self.flatten(Flat::default(), vec![other.clone()]);
-        let was_cut = self.cut;
-        self.cut |= before;
-        // What was cut off as too deep could be anything.
+        let was_cut = self.is_cut;
+        self.is_cut |= before;
+        // A schema cut at the recursion limit may admit any value.
         let Some(other) = other else { return !was_cut };
         let mut both = flat.parts.clone();
         both.extend(other.parts);
-        self.is_plainly_empty(&both)
+        self.is_trivially_empty(&both)
     }
 
     fn conditional(
@@ -298,8 +301,8 @@ impl<'d> Solver<'d> {
         otherwise: Option<SchemaPart<'d>>,
         limit: usize,
     ) -> Vec<Form> {
-        if !self.effort.careful {
-            self.give_up_on("if");
+        if !self.effort.is_careful {
+            self.mark_unenforced("if");
             return self.variants(flat, limit);
         }
         let share = (limit / 2).max(1);
@@ -329,9 +332,9 @@ impl<'d> Solver<'d> {
         let is_required =
             flat.parts.iter().any(|part| part.texts("required").iter().any(|known| known == name));
         let mut forms = Vec::new();
-        let present = vec![SchemaPart::made(json!({"required": [name]})), demanded.clone()];
-        if is_required || limit <= 1 || !self.effort.careful {
-            // What is demanded anyway, or what is always demanded, satisfies the dependency.
+        let present = vec![SchemaPart::derived(json!({"required": [name]})), demanded.clone()];
+        if is_required || limit <= 1 || !self.effort.is_careful {
+            // Requiring the dependent schema in all cases satisfies the dependency.
             let demanded = if is_required { present } else { vec![demanded] };
             if let Some(flat) = self.flatten(flat.clone(), demanded) {
                 forms.extend(self.variants(flat, limit));
@@ -342,13 +345,16 @@ impl<'d> Solver<'d> {
         } else if let Some(flat) = self.flatten(flat.clone(), present) {
             forms.extend(self.variants(flat, (limit / 2).max(1)));
         }
-        if let Some(flat) = self.flatten(flat, vec![SchemaPart::made(json!({"properties": {name: false}}))]) {
+        if let Some(flat) =
+            self.flatten(flat, vec![SchemaPart::derived(json!({"properties": {name: false}}))])
+        {
             forms.extend(self.variants(flat, (limit / 2).max(1)));
         }
         forms
     }
 
-    /// The variants in which a schema does not hold. `oneOf` needs one way only, `not` takes several.
+    /// Returns the variants that violate a schema. For `oneOf` one alternative is sufficient; for `not`, up to
+    /// four are used.
     fn negated(
         &mut self,
         flat: Flat<'d>,
@@ -359,27 +365,31 @@ impl<'d> Solver<'d> {
         if self.are_disjoint(&flat, negated) {
             return self.variants(flat, limit);
         }
-        let Opposites { mut ways, more } = opposites(self.plain, negated.value());
+        let Negation { mut alternatives, is_partial } = negate(self.normalized, negated.value());
         if keyword == "oneOf" {
-            self.prefer_unlisted(&flat, &mut ways);
+            self.prefer_unlisted(&flat, &mut alternatives);
         }
         let enough = if keyword == "oneOf" { 1 } else { limit.min(4) };
         let mut forms = Vec::new();
-        for way in ways {
-            let mut way = way;
-            if let Value::Object(keywords) = &mut way {
+        for alternative in alternatives {
+            let mut alternative = alternative;
+            if let Value::Object(keywords) = &mut alternative {
                 keywords.insert(SILENT.to_owned(), Value::Bool(true));
             }
-            if let Some(flat) = self.flatten(flat.clone(), vec![SchemaPart::made(way)]) {
+            if let Some(flat) = self.flatten(flat.clone(), vec![SchemaPart::derived(alternative)]) {
                 forms.extend(self.variants(flat, (limit / 2).max(1)));
             }
             if forms.len() >= enough {
                 return forms;
             }
         }
-        // A condition has its other branch. Elsewhere, what cannot be told is left to validation, and what
-        // can be told to be impossible is left out.
-        if forms.is_empty() && !keyword.is_empty() && (more || !self.effort.careful) && !self.is_exhausted() {
+        // A condition has its other branch. Otherwise, an incomplete negation is left to validation, and a
+        // complete one without values excludes the variant.
+        if forms.is_empty()
+            && !keyword.is_empty()
+            && (is_partial || !self.effort.is_careful)
+            && !self.is_exhausted()
+        {
             let before = self.unenforced.len();
             forms = self.variants(flat, limit);
             if !forms.is_empty() && !self.unenforced.iter().any(|known| known == keyword) {
@@ -389,22 +399,25 @@ impl<'d> Solver<'d> {
         forms
     }
 
-    /// Puts first what forbids only properties that no schema lists: objects are closed, so it costs nothing.
-    fn prefer_unlisted(&self, flat: &Flat<'d>, ways: &mut [Value]) {
+    /// Moves alternatives that only forbid unlisted properties to the front. They cost nothing, because objects
+    /// are closed.
+    fn prefer_unlisted(&self, flat: &Flat<'d>, alternatives: &mut [Value]) {
         let listed: HashSet<String> = flat.parts.iter().flat_map(|part| part.names("properties")).collect();
-        ways.sort_by_key(|way| {
-            let forbidden =
-                way.get("properties").and_then(Value::as_object).filter(|_| way.get("required").is_none());
+        alternatives.sort_by_key(|alternative| {
+            let forbidden = alternative
+                .get("properties")
+                .and_then(Value::as_object)
+                .filter(|_| alternative.get("required").is_none());
             forbidden.is_none_or(|names| names.keys().any(|name| listed.contains(name)))
         });
     }
 }
 
-/// The schemas whose reference leads back to a schema around them. Every cycle has one.
-fn backward_references(plain: &NormalizedSchema) -> HashSet<*const Value> {
+/// Returns the schemas whose reference leads back to an enclosing schema. Every cycle has one.
+fn find_back_references(normalized: &NormalizedSchema) -> HashSet<*const Value> {
     let mut found = HashSet::new();
     let mut state: HashMap<*const Value, bool> = HashMap::new();
-    let mut pending = vec![(&plain.root, false)];
+    let mut pending = vec![(&normalized.root, false)];
     while let Some((value, leaving)) = pending.pop() {
         let identity = std::ptr::from_ref(value);
         if leaving {
@@ -419,8 +432,8 @@ fn backward_references(plain: &NormalizedSchema) -> HashSet<*const Value> {
         match value {
             Value::Object(members) => {
                 let reference = members.get("$ref").and_then(Value::as_str);
-                if let Some(target) = reference.and_then(|target| plain.targets.get(target)) {
-                    // A target that is entered and not yet left is above this schema, or this schema itself.
+                if let Some(target) = reference.and_then(|target| normalized.targets.get(target)) {
+                    // A target that is entered but not left encloses this schema or is the schema itself.
                     match state.get(&std::ptr::from_ref(target)) {
                         Some(false) => drop(found.insert(identity)),
                         Some(true) => {}

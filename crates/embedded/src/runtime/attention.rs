@@ -1,4 +1,4 @@
-//! The keys and values of the tokens a layer has read, and attention over them.
+//! The key-value cache of a layer, and attention over it.
 
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
@@ -7,28 +7,28 @@ use super::matrix::single;
 use super::slices::{combine, exp};
 use super::threads::Threads;
 
-/// Positions are kept in blocks of this many: memory grows by one block at a time, and a block's keys and
-/// values of one head fit into the fastest cache.
+/// The positions in a block of the cache. Memory grows by one block at a time, and the keys and values of one
+/// head fit into the L1 cache.
 const BLOCK: usize = 64;
 
-/// The largest a half-precision number can be; what is beyond is cut to it.
+/// The largest half-precision number; larger values are clamped.
 const HALF_MAX: f32 = 65504.0;
 
-/// Below this a half-precision number is no longer normal, and is taken for zero: reading it would be slow.
+/// The smallest normal half-precision number. Smaller values become zero, because subnormals are slow.
 const HALF_MIN: f32 = 6.103_515_6e-5;
 
-/// How the heads of a model are laid out.
+/// The attention heads of a model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heads {
-    /// The heads of queries.
+    /// The number of query heads.
     pub(super) queries: usize,
-    /// The heads of keys and values, each of which serves the same number of queries.
+    /// The number of key and value heads; divides the number of query heads.
     pub(super) keys: usize,
-    /// The width of each; a multiple of 16.
+    /// The width of a head; a multiple of 16.
     pub(super) width: usize,
 }
 
-/// The keys and values of one layer in half precision.
+/// The keys and values of one layer, in half precision.
 #[derive(Debug)]
 pub(super) struct Cache {
     heads: Heads,
@@ -37,9 +37,9 @@ pub(super) struct Cache {
 
 #[derive(Debug)]
 struct Block {
-    /// By head, then dimension, then position.
+    /// Ordered by head, then dimension, then position.
     keys: Vec<u16>,
-    /// By head, then position, then dimension.
+    /// Ordered by head, then position, then dimension.
     values: Vec<u16>,
 }
 
@@ -48,12 +48,12 @@ impl Cache {
         Cache { heads, blocks: Vec::new() }
     }
 
-    /// Gives back the memory of all but the first `length` positions.
+    /// Frees the blocks after the first `length` positions.
     pub(super) fn truncate(&mut self, length: usize) {
         self.blocks.truncate(length.div_ceil(BLOCK));
     }
 
-    /// Writes keys and values of consecutive positions, one row each.
+    /// Writes keys and values of consecutive positions, one row per position.
     pub(super) fn write(&mut self, start: usize, keys: &[f32], values: &[f32]) {
         let Heads { keys: heads, width, .. } = self.heads;
         let row = heads * width;
@@ -64,22 +64,22 @@ impl Cache {
                 self.blocks.push(Block { keys: empty(), values: empty() });
             }
             let block = &mut self.blocks[index];
-            for (place, key) in block.keys.chunks_exact_mut(BLOCK).zip(keys) {
-                place[slot] = half(*key);
+            for (positions, key) in block.keys.chunks_exact_mut(BLOCK).zip(keys) {
+                positions[slot] = half(*key);
             }
             for head in 0..heads {
-                let place = (head * BLOCK + slot) * width;
-                for (place, value) in
-                    block.values[place..place + width].iter_mut().zip(&values[head * width..])
+                let offset = (head * BLOCK + slot) * width;
+                for (target, value) in
+                    block.values[offset..offset + width].iter_mut().zip(&values[head * width..])
                 {
-                    *place = half(*value);
+                    *target = half(*value);
                 }
             }
         }
     }
 
-    /// Attends from `queries`, whose first row is at position `start`, to everything up to each row's own
-    /// position.
+    /// Computes causal attention: each row of `queries` attends to all positions up to its own. The first row is
+    /// at position `start`.
     pub(super) fn attend(&self, queries: &[f32], start: usize, threads: &Threads) -> Vec<f32> {
         let Heads { queries: heads, keys, width } = self.heads;
         let rows = queries.len() / (heads * width);
@@ -110,7 +110,7 @@ fn unpack(from: &[u16], to: &mut [f32]) {
     }
 }
 
-/// Attention of all queries that share one head of keys and values.
+/// Attention of all query heads that share one key head.
 struct Attend<'a> {
     cache: &'a Cache,
     queries: &'a [f32],
@@ -119,8 +119,8 @@ struct Attend<'a> {
     head: usize,
 }
 
-/// What has been found so far for the queries of one head.
-struct Found {
+/// The running softmax of the queries of one key head.
+struct Partial {
     output: Vec<f32>,
     maximum: Vec<f32>,
     sum: Vec<f32>,
@@ -133,7 +133,7 @@ impl WithSimd for Attend<'_> {
     fn with_simd<S: Simd>(self, simd: S) -> Vec<f32> {
         let Heads { queries: heads, keys: key_heads, width } = self.cache.heads;
         let share = heads / key_heads;
-        let mut found = Found {
+        let mut found = Partial {
             output: vec![0.0; self.rows * share * width],
             maximum: vec![f32::NEG_INFINITY; self.rows * share],
             sum: vec![0.0; self.rows * share],
@@ -178,7 +178,7 @@ impl WithSimd for Attend<'_> {
     }
 }
 
-/// One block's keys and values of one head, as far as a row may see them.
+/// The keys and values of one block and head that are visible to a row.
 struct Tile<'a> {
     width: usize,
     keys: &'a [f32],
@@ -187,14 +187,15 @@ struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    /// Adds this block to what has been found for `H` queries; the softmax is corrected as larger scores turn
-    /// up, so that no row of scores is ever kept.
+    /// Adds this block to the running softmax of `H` queries.
+    ///
+    /// Earlier sums are rescaled when a larger score occurs, so that no row of scores is stored.
     #[inline(always)]
     fn visit<S: Simd, const H: usize>(
         &mut self,
         simd: S,
         queries: &[f32],
-        found: &mut Found,
+        found: &mut Partial,
         at: usize,
     ) -> usize {
         let width = self.width;
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn attends_as_the_formula_says() -> Result<(), crate::Error> {
+    fn attend_matches_naive_attention() -> Result<(), crate::Error> {
         let threads = Threads::new(2)?;
         for (queries, keys, width) in [(9, 3, 64), (4, 4, 16), (14, 2, 80), (5, 1, 48)] {
             let heads = Heads { queries, keys, width };
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn half_precision_is_read_as_written() {
+    fn half_precision_round_trip_is_accurate() {
         for value in [0.0_f32, 1.0, -1.0, 0.333, -1234.5, 65504.0, 7e4, -7e4, 1e-7, 6.2e-5] {
             let mut read = [0.0];
             unpack(&[half(value)], &mut read);

@@ -1,4 +1,4 @@
-//! The runtime in Rust alone: the graph of the llama family over candle's quantised matrices.
+//! The runtime in Rust: the model graph of the llama family.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use super::matrix::Matrix;
 use super::rope::Rope;
 use super::shape::ModelShape;
 use super::slices;
-use super::threads::{Threads, usual};
+use super::threads::{Threads, default_threads};
 use crate::Error;
 use crate::gguf::{Gguf, malformed};
 use crate::interrupt::Interrupt;
 
-/// How many tokens of a prompt are read together: enough that weights are read from memory seldom, few enough
-/// that cancelling is noticed soon.
+/// The tokens of a prompt that are evaluated together. A large batch reads the weights less often; a small one
+/// reacts to an interrupt sooner.
 const BATCH: usize = 256;
 
-/// The most tokens to remember when the caller does not say: memory for them grows only as they come.
+/// The default limit of the context. The cache allocates memory only for tokens in use.
 const CONTEXT_MAX_DEFAULT: usize = 4096;
 
-/// How a model is to be loaded.
+/// Options for loading a model.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The most tokens to remember, if the model can remember as many.
+    /// The longest context in tokens; a model with a shorter one keeps its own.
     pub context_max: usize,
-    /// How many threads share the arithmetic; one less than the processor has unless said otherwise.
+    /// The number of computing threads; by default one less than the number of processors.
     pub threads: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { context_max: CONTEXT_MAX_DEFAULT, threads: usual() }
+        Options { context_max: CONTEXT_MAX_DEFAULT, threads: default_threads() }
     }
 }
 
-/// A model of the llama family, run by code in Rust alone.
+/// A model of the llama family.
 #[derive(Debug)]
 pub struct CandleModel {
     weights: Arc<Weights>,
@@ -57,7 +57,7 @@ struct Weights {
     embedding: Linear,
     layers: Vec<Layer>,
     norm: Vec<f32>,
-    /// None where the embedding serves for it.
+    /// `None` if the embedding matrix is also the output matrix.
     output: Option<Linear>,
     rope: Rope,
 }
@@ -83,7 +83,7 @@ impl CandleModel {
         CandleModel::from_gguf(&mut Gguf::open(path)?, options)
     }
 
-    /// Loads the model in an open file.
+    /// Loads the model from an open file.
     pub fn from_gguf(gguf: &mut Gguf, options: Options) -> Result<CandleModel, Error> {
         let weights = Arc::new(Weights::read(gguf, options.threads)?);
         let context = weights.shape.context.min(options.context_max);
@@ -98,7 +98,7 @@ impl CandleModel {
         })
     }
 
-    /// How many tokens there are.
+    /// Returns the number of tokens in the vocabulary.
     pub fn vocabulary(&self) -> usize {
         self.weights.shape.vocabulary
     }
@@ -125,10 +125,14 @@ impl Runtime for CandleModel {
         let mut start = self.length;
         let mut batches = tokens.chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
-            let last = batches.peek().is_none();
-            let reading =
-                Reading { weights: &self.weights, interrupt: &self.interrupt, start, rows: batch.len() };
-            if let Some(logits) = reading.run(batch, &mut self.caches, last)? {
+            let is_last = batches.peek().is_none();
+            let evaluation = BatchEvaluation {
+                weights: &self.weights,
+                interrupt: &self.interrupt,
+                start,
+                rows: batch.len(),
+            };
+            if let Some(logits) = evaluation.run(batch, &mut self.caches, is_last)? {
                 self.logits = logits;
             }
             start += batch.len();
@@ -137,7 +141,7 @@ impl Runtime for CandleModel {
         Ok(&self.logits)
     }
 
-    fn heed(&mut self, interrupt: &Interrupt) {
+    fn set_interrupt(&mut self, interrupt: &Interrupt) {
         self.interrupt = interrupt.clone();
     }
 
@@ -157,43 +161,50 @@ impl Runtime for CandleModel {
     }
 }
 
-/// The reading of one batch of tokens.
-struct Reading<'a> {
+/// The evaluation of one batch of tokens.
+struct BatchEvaluation<'a> {
     weights: &'a Weights,
     interrupt: &'a Interrupt,
+    /// The position of the first token.
     start: usize,
+    /// The number of tokens.
     rows: usize,
 }
 
-impl Reading<'_> {
-    fn run(&self, tokens: &[u32], caches: &mut [Cache], logits: bool) -> Result<Option<Vec<f32>>, Error> {
+impl BatchEvaluation<'_> {
+    fn run(
+        &self,
+        tokens: &[u32],
+        caches: &mut [Cache],
+        wants_logits: bool,
+    ) -> Result<Option<Vec<f32>>, Error> {
         let hidden = self.weights.shape.hidden;
         let turns = self.weights.rope.turns(self.start, self.rows);
-        let mut states = self.weights.embedding.matrix.pick(tokens);
+        let mut states = self.weights.embedding.matrix.rows(tokens);
         let (last, others) = match (self.weights.layers.split_last(), caches.split_last_mut()) {
             (Some(layers), Some(caches)) => ((layers.0, caches.0), layers.1.iter().zip(caches.1)),
             _ => return Err(malformed("it has no layers")),
         };
         for (layer, cache) in others {
-            let query = self.remember(layer, cache, &states, &turns, self.rows)?;
-            self.finish(layer, cache, &mut states, &query, self.rows)?;
+            let query = self.update_cache(layer, cache, &states, &turns, self.rows)?;
+            self.attend_and_feed(layer, cache, &mut states, &query, self.rows)?;
         }
-        // Of the last layer only the last token's outcome is wanted, and that only at the end of a prompt.
+        // The last layer is computed only for the last token, and only if logits are wanted.
         let (layer, cache) = last;
-        let kept = usize::from(logits);
-        let query = self.remember(layer, cache, &states, &turns, kept)?;
-        if !logits {
+        let kept = usize::from(wants_logits);
+        let query = self.update_cache(layer, cache, &states, &turns, kept)?;
+        if !wants_logits {
             return Ok(None);
         }
         let mut state = states.split_off((self.rows - 1) * hidden);
-        self.finish(layer, cache, &mut state, &query, 1)?;
+        self.attend_and_feed(layer, cache, &mut state, &query, 1)?;
         let normed = self.norm(&state, &self.weights.norm, 1);
         let output = self.weights.output.as_ref().unwrap_or(&self.weights.embedding);
         Ok(Some(output.forward(&normed, &self.weights.threads)?))
     }
 
-    /// Puts the keys and values of all rows into the cache; the queries of the last `kept` rows.
-    fn remember(
+    /// Writes the keys and values of all rows to the cache and returns the queries of the last `kept` rows.
+    fn update_cache(
         &self,
         layer: &Layer,
         cache: &mut Cache,
@@ -227,8 +238,8 @@ impl Reading<'_> {
         Ok(query)
     }
 
-    /// Attention and the feed-forward part for the last `rows` rows, whose states and queries these are.
-    fn finish(
+    /// Adds attention and the feed-forward network to the states of the last `rows` rows.
+    fn attend_and_feed(
         &self,
         layer: &Layer,
         cache: &Cache,
@@ -279,13 +290,15 @@ impl Weights {
             layers.push(Layer::read(gguf, &shape, number)?);
         }
         let norm = vector(gguf, "output_norm.weight", shape.hidden)?;
-        let output = match gguf.has("output.weight") {
-            true => Some(matrix(gguf, "output", shape.vocabulary, shape.hidden)?),
-            false => None,
+        let output = if gguf.has("output.weight") {
+            Some(matrix(gguf, "output", shape.vocabulary, shape.hidden)?)
+        } else {
+            None
         };
-        let factors = match gguf.has("rope_freqs.weight") {
-            true => Some(vector(gguf, "rope_freqs.weight", shape.rope_width / 2)?),
-            false => None,
+        let factors = if gguf.has("rope_freqs.weight") {
+            Some(vector(gguf, "rope_freqs.weight", shape.rope_width / 2)?)
+        } else {
+            None
         };
         let rope =
             Rope::new(shape.pairs, shape.rope_width, shape.rope_base, shape.rope_scale, factors.as_deref());
@@ -298,15 +311,16 @@ impl Layer {
     fn read(gguf: &mut Gguf, shape: &ModelShape, number: usize) -> Result<Layer, Error> {
         let name = |part: &str| format!("blk.{number}.{part}");
         let ModelShape { hidden, feed_forward, heads, .. } = *shape;
-        let too_large = || malformed("its heads are too many or too wide");
+        let too_large = || malformed("it has too many or too wide attention heads");
         let queries = heads.queries.checked_mul(heads.width).ok_or_else(too_large)?;
         let keys = heads.keys.checked_mul(heads.width).ok_or_else(too_large)?;
-        let (query_norm, key_norm) = match shape.head_norms {
-            true => (
+        let (query_norm, key_norm) = if shape.has_head_norms {
+            (
                 Some(vector(gguf, &name("attn_q_norm.weight"), heads.width)?),
                 Some(vector(gguf, &name("attn_k_norm.weight"), heads.width)?),
-            ),
-            false => (None, None),
+            )
+        } else {
+            (None, None)
         };
         Ok(Layer {
             attention_norm: vector(gguf, &name("attn_norm.weight"), hidden)?,
@@ -326,10 +340,7 @@ impl Layer {
 
 fn matrix(gguf: &mut Gguf, name: &str, outputs: usize, inputs: usize) -> Result<Linear, Error> {
     let bias = format!("{name}.bias");
-    let bias = match gguf.has(&bias) {
-        true => Some(vector(gguf, &bias, outputs)?),
-        false => None,
-    };
+    let bias = if gguf.has(&bias) { Some(vector(gguf, &bias, outputs)?) } else { None };
     let weights = gguf.tensor(&format!("{name}.weight"), &[outputs, inputs])?;
     Ok(Linear { matrix: Matrix::new(&weights, outputs, inputs)?, bias })
 }

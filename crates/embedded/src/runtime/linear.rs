@@ -1,8 +1,8 @@
-//! The product of activations with a matrix.
+//! Multiplies activations with a quantised matrix.
 //!
-//! For a few rows of activations, as in decoding, reading the weights from memory takes the time: they are
-//! multiplied as they are with activations of sixteen bits. For many rows, as in prompts, arithmetic does: the
-//! weights are unpacked a panel at a time, and the panel is multiplied with all rows in single precision.
+//! With few rows of activations, as in decoding, memory bandwidth is the limit: packed weights are multiplied
+//! with 16-bit activations. With many rows, as in prompts, arithmetic is the limit: the weights are unpacked one
+//! panel at a time, and each panel is multiplied with all rows in single precision.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -11,26 +11,26 @@ use super::slices::{add, combine};
 use super::threads::Threads;
 use crate::Error;
 
-/// From this many rows of activations on, unpacking pays.
+/// The number of rows from which unpacking the weights is faster.
 const MANY: usize = 32;
 
-/// How many outputs a panel has.
+/// The outputs in a panel.
 const PANEL: usize = 32;
 
-/// How many rows of activations are multiplied with a panel at once, so that the sums fit into registers.
+/// The rows of activations that are multiplied with a panel at once. Their sums fit into registers.
 const GROUP: usize = 6;
 
-/// The largest of sixteen bits.
+/// The largest 16-bit integer.
 const SIXTEEN: f32 = 32767.0;
 
-/// A matrix, and the bias that is added to its product.
+/// A matrix with an optional bias.
 #[derive(Debug)]
 pub(super) struct Linear {
     pub(super) matrix: Matrix,
     pub(super) bias: Option<Vec<f32>>,
 }
 
-/// Rows of activations, prepared for being multiplied.
+/// Rows of activations in the layout for the multiplication.
 pub(super) struct Activations {
     rows: usize,
     width: usize,
@@ -39,46 +39,43 @@ pub(super) struct Activations {
 
 enum Prepared {
     Few(Vec<Sixteen>),
-    /// For each group of rows, the values of all its rows for each input.
+    /// For each group of rows and each input, the values of all rows of the group.
     Many(Vec<[f32; GROUP]>),
 }
 
-/// A row in sixteen bits.
+/// A row quantised to 16 bits.
 struct Sixteen {
     quants: Vec<i16>,
     scales: Vec<f32>,
-    /// The sum of each block, for the minima of weights.
+    /// The sum of each block, which is multiplied with the minimum of the weights.
     sums: Vec<f32>,
 }
 
 impl Activations {
     pub(super) fn new(values: &[f32], width: usize) -> Activations {
         let rows = values.len() / width;
-        let prepared = match rows < MANY {
-            true => Prepared::Few(
-                values.chunks_exact(width).map(|row| Arch::new().dispatch(Quantise(row))).collect(),
-            ),
-            false => {
-                let mut groups = vec![[0.0; GROUP]; rows.div_ceil(GROUP) * width];
-                for (row, values) in values.chunks_exact(width).enumerate() {
-                    let group = &mut groups[row / GROUP * width..][..width];
-                    for (slot, value) in group.iter_mut().zip(values) {
-                        slot[row % GROUP] = *value;
-                    }
+        let prepared = if rows < MANY {
+            Prepared::Few(values.chunks_exact(width).map(|row| Arch::new().dispatch(Quantise(row))).collect())
+        } else {
+            let mut groups = vec![[0.0; GROUP]; rows.div_ceil(GROUP) * width];
+            for (row, values) in values.chunks_exact(width).enumerate() {
+                let group = &mut groups[row / GROUP * width..][..width];
+                for (slot, value) in group.iter_mut().zip(values) {
+                    slot[row % GROUP] = *value;
                 }
-                Prepared::Many(groups)
             }
+            Prepared::Many(groups)
         };
         Activations { rows, width, prepared }
     }
 }
 
 impl Linear {
-    /// The product with each row of activations.
+    /// Returns the product with each row of activations, plus the bias.
     pub(super) fn forward(&self, input: &Activations, threads: &Threads) -> Result<Vec<f32>, Error> {
         if input.width != self.matrix.inputs {
             let (found, expected) = (input.width, self.matrix.inputs);
-            return Err(Error::Malformed(format!("a matrix in it takes {expected} values and not {found}")));
+            return Err(Error::Malformed(format!("a matrix has {expected} inputs instead of {found}")));
         }
         let mut output = match &input.prepared {
             Prepared::Few(rows) => few(&self.matrix, rows, threads),
@@ -106,9 +103,9 @@ fn few(matrix: &Matrix, rows: &[Sixteen], threads: &Threads) -> Vec<f32> {
         return parts.concat();
     }
     let mut output = vec![0.0; rows.len() * matrix.outputs];
-    for (place, products) in parts.iter().flat_map(|part| part.chunks_exact(rows.len())).enumerate() {
+    for (column, products) in parts.iter().flat_map(|part| part.chunks_exact(rows.len())).enumerate() {
         for (row, product) in products.iter().enumerate() {
-            output[row * matrix.outputs + place] = *product;
+            output[row * matrix.outputs + column] = *product;
         }
     }
     output
@@ -128,7 +125,7 @@ fn many(matrix: &Matrix, groups: &[[f32; GROUP]], rows: usize, threads: &Threads
     output
 }
 
-/// The product of one panel with all rows, row by row.
+/// Multiplies one panel with all rows.
 struct Panel<'a> {
     matrix: &'a Matrix,
     groups: &'a [[f32; GROUP]],
@@ -183,7 +180,7 @@ impl WithSimd for Quantise<'_> {
             let inverse = if largest > 0.0 { SIXTEEN / largest } else { 0.0 };
             let mut quants = [0_i16; BLOCK];
             for (quant, value) in quants.iter_mut().zip(block) {
-                // Adding and subtracting this rounds to a whole number.
+                // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer.
                 *quant = ((value * inverse + 12_582_912.0) - 12_582_912.0) as i32 as i16;
             }
             sixteen.quants.extend_from_slice(&quants);
@@ -194,8 +191,9 @@ impl WithSimd for Quantise<'_> {
     }
 }
 
-/// Multiplies the matrix's rows from `first` on with each of the inputs, as many as `output` has places. A row of
-/// the matrix is multiplied with all inputs before the next is read.
+/// Multiplies rows of the matrix, from `first` on, with each of the inputs until `output` is full.
+///
+/// Each row is multiplied with all inputs before the next row is read, so that weights are read once.
 fn multiply(matrix: &Matrix, inputs: &[Sixteen], first: usize, output: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = pulp::x86::V3::try_new() {
@@ -213,7 +211,7 @@ struct Multiply<'a, D> {
     dot: D,
 }
 
-/// The scalar product of a row of weights, whose blocks have these scales, with a row of activations.
+/// The scalar product of a row of packed weights and a row of activations; `scales` has one factor per block.
 trait Dot: Copy {
     fn four(self, weights: &[[u8; 16]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32;
     fn eight(self, weights: &[[i8; BLOCK]], scales: &[f32], input: &[[i16; BLOCK]]) -> f32;
@@ -256,7 +254,7 @@ fn scale(products: &mut [f32], halves: &[u16], factors: &[f32]) {
     }
 }
 
-/// The scalar product, in eight sums so that it becomes vectors.
+/// The scalar product, in eight partial sums so that the compiler vectorises it.
 #[inline(always)]
 fn weigh(halves: &[u16], factors: &[f32]) -> f32 {
     let mut sums = [0.0; 8];
@@ -272,7 +270,7 @@ fn weigh(halves: &[u16], factors: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// For processors without vectors that are known here.
+/// The implementation for processors without AVX2.
 #[derive(Clone, Copy)]
 struct Portable;
 
@@ -314,7 +312,7 @@ mod x86 {
 
     use super::{BLOCK, Portable};
 
-    /// For processors with AVX2.
+    /// The implementation for processors with AVX2.
     #[derive(Clone, Copy)]
     pub(super) struct Dot(pub(super) V3);
 
@@ -324,7 +322,7 @@ mod x86 {
             cast(*input)
         }
 
-        /// Adds the product of a block's weights and activations, two vectors each.
+        /// Adds the product of a block's weights and activations (two vectors each) to `sum`.
         #[inline(always)]
         fn block(self, weights: [__m256i; 2], scale: f32, input: &[i16; BLOCK], sum: __m256) -> __m256 {
             let V3 { avx, avx2, fma, .. } = self.0;
@@ -392,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_are_right_for_any_number_of_rows() -> Result<(), Error> {
+    fn forward_matches_naive_product_for_any_number_of_rows() -> Result<(), Error> {
         let threads = Threads::new(2)?;
         for (outputs, inputs) in [(40, 96), (32, 64), (7, 576), (100, 32), (700, 288)] {
             let values: Vec<f32> = (0..outputs * inputs).map(|index| (index as f32 * 0.731).sin()).collect();
@@ -400,16 +398,16 @@ mod tests {
             for dtype in [GgmlDType::Q4_1, GgmlDType::Q8_0] {
                 let matrix = Matrix::new(&QTensor::quantize(&plain, dtype)?, outputs, inputs)?;
                 let numbers: Vec<u32> = (0..).take(outputs).collect();
-                let meant = matrix.pick(&numbers);
+                let unpacked = matrix.rows(&numbers);
                 let linear = Linear { matrix, bias: Some(vec![0.5; outputs]) };
                 for rows in [1, 2, 5, 13, 31, 32, 33, 40] {
                     let input: Vec<f32> =
                         (0..rows * inputs).map(|index| (index as f32 * 0.177).cos() * 3.0).collect();
                     let found = linear.forward(&Activations::new(&input, inputs), &threads)?;
                     assert_eq!(found.len(), rows * outputs);
-                    for (place, found) in found.iter().enumerate() {
-                        let (row, column) = (place / outputs, place % outputs);
-                        let weights = &meant[column * inputs..][..inputs];
+                    for (index, found) in found.iter().enumerate() {
+                        let (row, column) = (index / outputs, index % outputs);
+                        let weights = &unpacked[column * inputs..][..inputs];
                         let expected: f32 =
                             input[row * inputs..][..inputs].iter().zip(weights).map(|(a, b)| a * b).sum();
                         assert!((found - expected - 0.5).abs() < 5e-3, "{found} and not {expected}");
@@ -421,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn every_processor_computes_the_same() {
+    fn avx2_and_portable_dot_products_agree() {
         let weights: Vec<[u8; 16]> =
             (0..5).map(|row| std::array::from_fn(|at| (row * 71 + at * 37) as u8)).collect();
         let wide: Vec<[i8; 32]> =

@@ -1,7 +1,7 @@
-//! The runtime over llama.cpp, for architectures that the one in Rust alone does not know.
+//! The runtime over llama.cpp, for architectures that the runtime in Rust does not support.
 //!
-//! A context of llama.cpp borrows its model and belongs to one thread, so both live on a thread of their own
-//! and are spoken to over channels.
+//! A llama.cpp context borrows its model and belongs to one thread. Both therefore live on a dedicated thread,
+//! which receives requests over a channel.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::Error;
 use crate::gguf::Gguf;
 use crate::interrupt::Interrupt;
 
-/// How many tokens of a prompt are read together; cancelling is noticed between.
+/// The tokens of a prompt that are evaluated together. The interrupt is checked between batches.
 const BATCH: usize = 256;
 
 /// A model run by llama.cpp.
@@ -36,13 +36,13 @@ pub struct LlamaModel {
     logits: Vec<f32>,
 }
 
-/// The sizes of a model that has been loaded.
+/// The sizes of the loaded model.
 struct Loaded {
     context: usize,
     vocabulary: usize,
 }
 
-/// Tokens to be read after the first `start` that are remembered.
+/// Tokens to evaluate after the first `start` tokens of the cache.
 struct Request {
     start: usize,
     tokens: Vec<u32>,
@@ -52,7 +52,7 @@ struct Request {
 impl LlamaModel {
     /// Loads the model in the GGUF file at `path`.
     pub fn load(path: &Path, options: Options) -> Result<LlamaModel, Error> {
-        // llama.cpp aborts on some broken files, so the file is looked at first.
+        // llama.cpp aborts the process on some damaged files, so the header is checked first.
         Gguf::open(path)?;
         let (requests, inbox) = channel();
         let (outbox, answers) = channel();
@@ -66,12 +66,12 @@ impl LlamaModel {
                 }
             })
             .map_err(|error| Error::Llama(error.to_string()))?;
-        let Loaded { context, vocabulary } = loaded.recv().map_err(|_| gone())??;
+        let Loaded { context, vocabulary } = loaded.recv().map_err(|_| thread_ended())??;
         let interrupt = Interrupt::default();
         Ok(LlamaModel { requests, answers, length: 0, context, vocabulary, interrupt, logits: Vec::new() })
     }
 
-    /// How many tokens there are.
+    /// Returns the number of tokens in the vocabulary.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
     }
@@ -91,13 +91,13 @@ impl Runtime for LlamaModel {
         }
         let request =
             Request { start: self.length, tokens: tokens.to_vec(), interrupt: self.interrupt.clone() };
-        self.requests.send(request).map_err(|_| gone())?;
-        self.logits = self.answers.recv().map_err(|_| gone())??;
+        self.requests.send(request).map_err(|_| thread_ended())?;
+        self.logits = self.answers.recv().map_err(|_| thread_ended())??;
         self.length = total;
         Ok(&self.logits)
     }
 
-    fn heed(&mut self, interrupt: &Interrupt) {
+    fn set_interrupt(&mut self, interrupt: &Interrupt) {
         self.interrupt = interrupt.clone();
     }
 
@@ -114,15 +114,15 @@ impl Runtime for LlamaModel {
     }
 }
 
-fn gone() -> Error {
-    Error::Llama("its thread is gone".into())
+fn thread_ended() -> Error {
+    Error::Llama("its thread has ended".into())
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
     Error::Llama(error.to_string())
 }
 
-/// There is one backend for the process, and it stays.
+/// Returns the llama.cpp backend, which is initialised once per process.
 fn backend() -> Result<&'static LlamaBackend, Error> {
     static BACKEND: OnceLock<Result<LlamaBackend, String>> = OnceLock::new();
     let backend = BACKEND.get_or_init(|| {
@@ -165,10 +165,10 @@ fn serve(
 }
 
 fn read(llama: &mut LlamaContext<'_>, request: &Request) -> Result<Vec<f32>, Error> {
-    // What was read after this place, or half read and then abandoned, is forgotten here.
+    // Removes tokens after the start, including those of an interrupted evaluation.
     let start = u32::try_from(request.start).map_err(failed)?;
     if !llama.clear_kv_cache_seq(Some(0), Some(start), None).map_err(failed)? {
-        return Err(Error::Llama("it cannot forget only a part of what it read".into()));
+        return Err(Error::Llama("it cannot remove a part of its cache".into()));
     }
     let mut position = request.start;
     let mut last = 0;
@@ -177,8 +177,8 @@ fn read(llama: &mut LlamaContext<'_>, request: &Request) -> Result<Vec<f32>, Err
         let mut batch = LlamaBatch::new(tokens.len(), 1);
         for (index, token) in tokens.iter().enumerate() {
             let token = LlamaToken(i32::try_from(*token).map_err(failed)?);
-            let place = i32::try_from(position + index).map_err(failed)?;
-            batch.add(token, place, &[0], index + 1 == tokens.len()).map_err(failed)?;
+            let token_position = i32::try_from(position + index).map_err(failed)?;
+            batch.add(token, token_position, &[0], index + 1 == tokens.len()).map_err(failed)?;
         }
         llama.decode(&mut batch).map_err(failed)?;
         position += tokens.len();

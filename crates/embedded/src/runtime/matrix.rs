@@ -1,7 +1,7 @@
-//! Matrices of weights in four or eight bits.
+//! Weight matrices quantised to four or eight bits.
 //!
-//! Both forms have a scale for every 32 values. What a file holds in four bits stays in four bits; whatever
-//! else it holds is kept in eight, which no model notices. Rows may be of any multiple of 32.
+//! Both forms have one scale per 32 values. Four-bit tensors of a file stay in four bits. All others are
+//! converted to eight bits, which has no measurable effect on the output. The width must be a multiple of 32.
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
@@ -9,16 +9,16 @@ use half::f16;
 
 use crate::Error;
 
-/// How many values share a scale.
+/// The values that share a scale.
 pub(super) const BLOCK: usize = 32;
 
-/// How many values are requantised at once, so that loading takes little more memory than the result.
+/// The values that are requantised at once. This bounds the extra memory during loading.
 const PIECE: usize = 1 << 20;
 
-/// The largest a half-precision number can be.
+/// The largest half-precision number.
 const HALF_MAX: f32 = 65504.0;
 
-/// What undoes the difference between the exponents of half and single precision.
+/// 2^112: the difference between the exponent biases of half and single precision.
 const HALF_SCALE: f32 = f32::from_bits((127 + 112) << 23);
 
 /// A matrix of `outputs` rows of `inputs` values.
@@ -30,9 +30,9 @@ pub(super) struct Matrix {
 
 /// The values of a matrix; scales and minima are in half precision.
 pub(super) enum Form {
-    /// Each value is its four bits times the scale plus the minimum; a byte holds the values `n` and `n + 16` of a block.
+    /// A value is its four bits times the scale plus the minimum. A byte holds values `n` and `n + 16` of a block.
     Four { quants: Vec<u8>, scales: Vec<u16>, minima: Vec<u16> },
-    /// Each value is its eight bits times the scale.
+    /// A value is its eight bits times the scale.
     Eight { quants: Vec<i8>, scales: Vec<u16> },
 }
 
@@ -47,11 +47,11 @@ impl std::fmt::Debug for Matrix {
 }
 
 impl Matrix {
-    /// Takes over a tensor of a file.
+    /// Converts a tensor of a file.
     pub(super) fn new(tensor: &QTensor, outputs: usize, inputs: usize) -> Result<Matrix, Error> {
         if !inputs.is_multiple_of(BLOCK) {
             return Err(Error::Unsupported(format!(
-                "a matrix with rows of {inputs}, which is no multiple of {BLOCK}"
+                "a matrix with rows of {inputs} values, which is not a multiple of {BLOCK}"
             )));
         }
         let blocks = outputs * inputs / BLOCK;
@@ -76,13 +76,14 @@ impl Matrix {
             _ => eight(tensor, outputs, inputs)?,
         };
         let matrix = Matrix { outputs, inputs, form };
-        match matrix.is_whole() {
-            true => Ok(matrix),
-            false => Err(crate::gguf::malformed("a matrix in it lacks some of its values")),
+        if matrix.is_complete() {
+            Ok(matrix)
+        } else {
+            Err(crate::gguf::malformed("values of a matrix are missing"))
         }
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let values = self.outputs * self.inputs;
         match &self.form {
             Form::Four { quants, scales, minima } => {
@@ -92,12 +93,12 @@ impl Matrix {
         }
     }
 
-    /// How many blocks a row has.
+    /// Returns the number of blocks per row.
     pub(super) fn across(&self) -> usize {
         self.inputs / BLOCK
     }
 
-    /// Calls `take` with each block of a row as it is meant.
+    /// Calls `take` with the index and the dequantised values of each block of a row.
     #[inline(always)]
     pub(super) fn unpack_row(&self, row: usize, mut take: impl FnMut(usize, &[f32; BLOCK])) {
         let across = self.across();
@@ -130,25 +131,27 @@ impl Matrix {
         }
     }
 
-    /// The rows with these numbers, one after the other; they have to be there.
-    pub(super) fn pick(&self, rows: &[u32]) -> Vec<f32> {
-        let mut picked = Vec::with_capacity(rows.len() * self.inputs);
-        for row in rows {
-            self.unpack_row(*row as usize, |_, values| picked.extend_from_slice(values));
+    /// Returns the dequantised rows with these indices, concatenated.
+    ///
+    /// # Panics
+    /// Panics if an index is out of range.
+    pub(super) fn rows(&self, indices: &[u32]) -> Vec<f32> {
+        let mut unpacked = Vec::with_capacity(indices.len() * self.inputs);
+        for index in indices {
+            self.unpack_row(*index as usize, |_, values| unpacked.extend_from_slice(values));
         }
-        picked
+        unpacked
     }
 }
 
-/// Half precision to single: the sign and the other bits move to their places, and a multiplication by a power
-/// of two corrects the exponent.
+/// Converts half to single precision: shifts sign, exponent and fraction, then corrects the exponent bias.
 #[inline(always)]
 pub(super) fn single(half: u16) -> f32 {
     let wide = i32::from(half.cast_signed()) << 13;
     f32::from_bits(wide.cast_unsigned() & 0x8fff_e000) * HALF_SCALE
 }
 
-/// Single precision to half; what is out of reach is cut.
+/// Converts single to half precision; values out of range are clamped.
 fn half(value: f32) -> u16 {
     f16::from_f32(value.clamp(-HALF_MAX, HALF_MAX)).to_bits()
 }
@@ -157,7 +160,7 @@ fn half_at(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
-/// A matrix in four bits that is being put together.
+/// Collects the blocks of a four-bit matrix.
 struct Build {
     quants: Vec<u8>,
     scales: Vec<u16>,
@@ -184,8 +187,10 @@ fn four<const N: usize>(data: &[u8], blocks: usize, take: impl Fn(&[u8; N], &mut
     Form::Four { quants: build.quants, scales: build.scales, minima: build.minima }
 }
 
-/// A block of Q4_K is eight of ours: two scales for all, six bits of scale and minimum for each, and values of
-/// which a byte holds `n` of one of ours and `n` of the next.
+/// Splits a Q4_K block into eight blocks of 32 values.
+///
+/// The block has two common scales and, for each part, six bits of scale and six of minimum. A byte of values
+/// holds value `n` of one part and value `n` of the next.
 fn four_k(block: &[u8; 144], build: &mut Build) {
     let (scale, minimum) = (half_at(block, 0), half_at(block, 2));
     let packed = &block[4..16];
@@ -200,11 +205,11 @@ fn four_k(block: &[u8; 144], build: &mut Build) {
         };
         let pair = &quants[part / 2 * 32..part / 2 * 32 + 32];
         let value = |at: usize| if part % 2 == 0 { pair[at] & 15 } else { pair[at] >> 4 };
-        let mut ours = [0; 16];
-        for (at, byte) in ours.iter_mut().enumerate() {
+        let mut repacked = [0; 16];
+        for (at, byte) in repacked.iter_mut().enumerate() {
             *byte = value(at) | value(at + 16) << 4;
         }
-        build.push(scale * f32::from(six), -minimum * f32::from(other), &ours);
+        build.push(scale * f32::from(six), -minimum * f32::from(other), &repacked);
     }
 }
 
@@ -233,18 +238,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_as_the_file_means_them() -> Result<(), Error> {
+    fn dequantised_values_match_candle_for_every_type() -> Result<(), Error> {
         let (outputs, inputs) = (7, 512);
         let values: Vec<f32> = (0..outputs * inputs).map(|index| (index as f32 * 0.731).sin()).collect();
         let plain = Tensor::from_vec(values, (outputs, inputs), &Device::Cpu)?;
         use GgmlDType::{F16, F32, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
         for dtype in [Q4_0, Q4_1, Q4K, Q8_0, Q5_0, Q5_1, Q5K, Q6K, Q2K, Q3K, F16, F32] {
             let tensor = QTensor::quantize(&plain, dtype)?;
-            let meant = tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
+            let expected = tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
             let matrix = Matrix::new(&tensor, outputs, inputs)?;
-            let found = matrix.pick(&[0, 1, 2, 3, 4, 5, 6]);
-            for (meant, found) in meant.iter().zip(&found) {
-                assert!((meant - found).abs() < 6e-3, "{dtype:?}: {found} and not {meant}");
+            let found = matrix.rows(&[0, 1, 2, 3, 4, 5, 6]);
+            for (expected, found) in expected.iter().zip(&found) {
+                assert!((expected - found).abs() < 6e-3, "{dtype:?}: {found} and not {expected}");
             }
         }
         Ok(())

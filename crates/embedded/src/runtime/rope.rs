@@ -1,11 +1,11 @@
-//! Where a token stands, turned into the rotation of its queries and keys.
+//! Rotary position embedding (RoPE) of queries and keys.
 
-/// Which dimensions are rotated together.
+/// The dimensions that are rotated together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pairs {
-    /// Neighbours, as in files of the architecture `llama`.
+    /// Adjacent dimensions, as in files of the architecture `llama`.
     Neighbours,
-    /// Those half the rotated width apart.
+    /// Dimensions that are half of the rotated width apart.
     Halves,
 }
 
@@ -13,12 +13,12 @@ pub(super) enum Pairs {
 #[derive(Debug)]
 pub(super) struct Rope {
     pairs: Pairs,
-    /// How far each pair turns from one position to the next.
+    /// The angle between consecutive positions for each pair, in radians.
     steps: Vec<f64>,
 }
 
 impl Rope {
-    /// Rotates the first `width` dimensions of each head; `factors` slow each pair down.
+    /// Creates rotations of the first `width` dimensions of each head. `factors` divide the angle of each pair.
     pub(super) fn new(pairs: Pairs, width: usize, base: f64, scale: f64, factors: Option<&[f32]>) -> Rope {
         let steps = (0..width / 2).map(|pair| {
             let factor =
@@ -28,7 +28,7 @@ impl Rope {
         Rope { pairs, steps: steps.collect() }
     }
 
-    /// The sines and cosines of consecutive positions.
+    /// Returns sine and cosine of every pair for consecutive positions.
     pub(super) fn turns(&self, start: usize, rows: usize) -> Vec<(f32, f32)> {
         let mut turns = Vec::with_capacity(rows * self.steps.len());
         for position in start..start + rows {
@@ -40,7 +40,7 @@ impl Rope {
         turns
     }
 
-    /// Rotates rows of heads of this width by the turns of their positions.
+    /// Rotates rows of heads with this width. `turns` has the sines and cosines of their positions.
     pub(super) fn rotate(&self, rows: &mut [f32], across: usize, width: usize, turns: &[(f32, f32)]) {
         let half = self.steps.len();
         for (row, turns) in rows.chunks_exact_mut(across).zip(turns.chunks_exact(half)) {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_by_position() {
+    fn rotation_depends_on_position_and_pairing() {
         let rope = Rope::new(Pairs::Halves, 4, 100.0, 1.0, None);
         let turns = rope.turns(3, 1);
         assert_eq!(turns.len(), 2);

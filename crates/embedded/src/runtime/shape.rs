@@ -1,14 +1,14 @@
-//! What the metadata of a file says about the model in it.
+//! Reads the architecture and sizes of a model from the metadata of its file.
 
 use super::attention::Heads;
 use super::rope::Pairs;
 use crate::Error;
 use crate::gguf::{Gguf, malformed};
 
-/// The architectures there is code for.
+/// The supported architectures, for messages.
 pub(super) const SUPPORTED: &str = "`llama`, `qwen2` and `qwen3`";
 
-/// The sizes of a model.
+/// The sizes and variants of a model.
 #[derive(Debug, Clone)]
 pub(super) struct ModelShape {
     pub(super) layers: usize,
@@ -22,8 +22,8 @@ pub(super) struct ModelShape {
     pub(super) rope_width: usize,
     pub(super) rope_base: f64,
     pub(super) rope_scale: f64,
-    /// Whether queries and keys are normalised by head.
-    pub(super) head_norms: bool,
+    /// Whether queries and keys are normalised per head.
+    pub(super) has_head_norms: bool,
 }
 
 impl ModelShape {
@@ -31,7 +31,7 @@ impl ModelShape {
         let architecture = gguf
             .text("general.architecture")
             .ok_or_else(|| malformed("it does not name its architecture"))?;
-        let (pairs, head_norms) = match architecture {
+        let (pairs, has_head_norms) = match architecture {
             "llama" => (Pairs::Neighbours, false),
             "qwen2" => (Pairs::Halves, false),
             "qwen3" => (Pairs::Halves, true),
@@ -40,7 +40,7 @@ impl ModelShape {
         let key = |name: &str| format!("{architecture}.{name}");
         let count = |name: &str| match gguf.count(&key(name)) {
             Some(count) if count > 0 => Ok(count),
-            _ => Err(malformed(format!("its metadata lacks a usable `{}`", key(name)))),
+            _ => Err(malformed(format!("its metadata has no valid `{}`", key(name)))),
         };
         let hidden = count("embedding_length")?;
         let queries = count("attention.head_count")?;
@@ -59,7 +59,7 @@ impl ModelShape {
             return Err(Error::Unsupported("keys and values of different widths".into()));
         }
         if !queries.is_multiple_of(keys) || !width.is_multiple_of(16) {
-            let what = format!("{queries} heads of width {width} over {keys} of keys");
+            let what = format!("{queries} query heads of width {width} with {keys} key heads");
             return Err(Error::Unsupported(what));
         }
         if gguf.count(&key("expert_count")).is_some_and(|experts| experts > 0) {
@@ -87,7 +87,7 @@ impl ModelShape {
             rope_width,
             rope_base: gguf.number(&key("rope.freq_base")).unwrap_or(10_000.0),
             rope_scale: rope_scale(gguf, architecture)?,
-            head_norms,
+            has_head_norms,
         })
     }
 }
@@ -98,6 +98,6 @@ fn rope_scale(gguf: &Gguf, architecture: &str) -> Result<f64, Error> {
         None => Ok(gguf.number(&format!("{architecture}.rope.scale_linear")).map_or(1.0, f64::recip)),
         Some("none") => Ok(1.0),
         Some("linear") => Ok(factor.filter(|factor| *factor > 0.0).map_or(1.0, f64::recip)),
-        Some(other) => Err(Error::Unsupported(format!("positions scaled by `{other}`"))),
+        Some(other) => Err(Error::Unsupported(format!("RoPE scaling of type `{other}`"))),
     }
 }

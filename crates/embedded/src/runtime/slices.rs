@@ -1,8 +1,8 @@
-//! Arithmetic over plain slices, with the widest vectors the processor at hand has.
+//! Vectorised arithmetic over slices, with the widest vectors of the processor.
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Scales `input` to a root mean square of one and then by `weight`, into `output`.
+/// Writes to `output` the values of `input` scaled to a root mean square of one and multiplied by `weight`.
 pub(super) fn rms_norm(input: &[f32], weight: &[f32], epsilon: f32, output: &mut [f32]) {
     Arch::new().dispatch(RmsNorm { input, weight, epsilon, output });
 }
@@ -12,7 +12,7 @@ pub(super) fn add(values: &mut [f32], other: &[f32]) {
     Arch::new().dispatch(Add { values, other });
 }
 
-/// Replaces each of `gate` by its sigmoid times itself times its fellow in `up`.
+/// Computes SwiGLU: replaces each value of `gate` by its SiLU times the value in `up`.
 pub(super) fn gate(gate: &mut [f32], up: &[f32]) {
     Arch::new().dispatch(Gate { gate, up });
 }
@@ -82,11 +82,11 @@ impl WithSimd for Gate<'_> {
     }
 }
 
-/// The exponential to within two units in the last place, without branches so that loops over it
-/// become vectors.
+/// Computes the exponential to within two units in the last place. It has no branches, so that the compiler
+/// vectorises loops over it.
 #[inline(always)]
 pub(super) fn exp(value: f32) -> f32 {
-    // Adding and subtracting this rounds to a whole number.
+    // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer.
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
@@ -97,12 +97,12 @@ pub(super) fn exp(value: f32) -> f32 {
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         series = series * rest + coefficient;
     }
-    // The cast truncates NaN to zero and never overflows, for `whole` lies within -126 and 127.
+    // The cast turns NaN into zero and does not overflow, because `whole` is between -126 and 127.
     let power = f32::from_bits(((whole as i32 + 127) as u32) << 23);
     series * power
 }
 
-/// Adds to each of the `H` rows of `output` the rows of `matrix`, each times its factor.
+/// Adds to each of the `H` rows of `output` a linear combination of the rows of `matrix`.
 #[inline(always)]
 pub(super) fn combine<S: Simd, const H: usize>(
     simd: S,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exponentials_are_close() {
+    fn exp_is_close_to_the_standard_library() {
         let mut value = -80.0_f32;
         while value < 80.0 {
             let (found, expected) = (exp(value), value.exp());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn norms_of_odd_lengths_are_right() {
+    fn rms_norm_handles_lengths_that_are_not_a_multiple_of_the_vector() {
         for length in [1, 7, 16, 64, 65, 131] {
             let input: Vec<f32> = (0..length).map(|index| (index as f32 * 0.7).sin()).collect();
             let weight: Vec<f32> = (0..length).map(|index| 1.0 + index as f32).collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_are_right() {
+    fn gate_matches_the_formula() {
         let mut values = vec![-3.0, -0.5, 0.0, 0.5, 100.0];
         let up = vec![2.0; 5];
         gate(&mut values, &up);

@@ -1,14 +1,14 @@
-//! The threads that share the arithmetic.
+//! The thread pool for the computations of a model.
 
 use rayon::ThreadPool;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::Error;
 
-/// Below so many multiplications, handing work to other threads takes longer than doing it.
+/// The fewest multiplications for which distributing the work is faster.
 const WORK_MIN: usize = 1 << 17;
 
-/// Threads that share the arithmetic of a model.
+/// The thread pool of a model; no pool with one thread.
 #[derive(Debug)]
 pub(super) struct Threads {
     pool: Option<ThreadPool>,
@@ -28,12 +28,13 @@ impl Threads {
         Ok(Threads { pool, count: count.max(1) })
     }
 
-    /// How many pieces to cut work into, so that a thread that is held up does not hold up the others.
+    /// Returns the number of pieces to split work into. Several per thread, so that a slow thread does not delay
+    /// the others.
     pub(super) fn pieces(&self) -> usize {
         if self.pool.is_some() { self.count * 4 } else { 1 }
     }
 
-    /// What `each` makes of the items, in their order; `work` is how many multiplications that takes.
+    /// Maps items in parallel and returns the results in order. `work` is the number of multiplications.
     pub(super) fn map<T: Send, R: Send>(
         &self,
         work: usize,
@@ -49,7 +50,7 @@ impl Threads {
     }
 }
 
-/// One less than the processor has, so that the rest of the machine is not held up.
-pub(super) fn usual() -> usize {
+/// Returns one less than the number of processors, so that the rest of the machine stays responsive.
+pub(super) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().saturating_sub(1).max(1))
 }

@@ -1,4 +1,4 @@
-//! A request in the form that templates expect, and the plainer forms for those with fewer notions.
+//! The messages of a request in the form that templates expect, with fallbacks for limited templates.
 
 use serde_json::{Value, json};
 use slipform_types::{Request, Role, ToolCall};
@@ -7,7 +7,7 @@ use slipform_types::{Request, Role, ToolCall};
 #[derive(Debug, Clone)]
 pub(super) struct Conversation {
     pub(super) turns: Vec<Turn>,
-    /// The tools there are, each as `{"type": "function", "function": …}`.
+    /// The tool definitions, each as `{"type": "function", "function": …}`.
     pub(super) tools: Vec<Value>,
 }
 
@@ -49,7 +49,7 @@ impl Conversation {
         Conversation { turns, tools: tools.collect() }
     }
 
-    /// Puts the tools into the system prompt.
+    /// Moves the tool definitions into the system prompt.
     pub(super) fn describe_tools(&mut self) {
         if self.tools.is_empty() {
             return;
@@ -68,7 +68,7 @@ impl Conversation {
         }
     }
 
-    /// Makes calls the text of the assistant, and results messages of the user.
+    /// Converts tool calls into text of the assistant, and tool results into user messages.
     pub(super) fn write_out_calls(&mut self) {
         for turn in &mut self.turns {
             for call in turn.calls.drain(..) {
@@ -84,7 +84,7 @@ impl Conversation {
         }
     }
 
-    /// Puts the system prompt in front of what the user says first.
+    /// Prepends the system prompt to the first user message.
     pub(super) fn fold_system(&mut self) {
         if self.turns.first().is_none_or(|turn| turn.role != "system") {
             return;
@@ -96,7 +96,7 @@ impl Conversation {
         }
     }
 
-    /// Makes one message of those of the same role in a row.
+    /// Merges consecutive messages of the same role.
     pub(super) fn join_repeats(&mut self) {
         let mut joined: Vec<Turn> = Vec::new();
         for turn in self.turns.drain(..) {
@@ -112,7 +112,7 @@ impl Conversation {
     }
 }
 
-/// A call as templates expect it; arguments that are no object stay the text they are.
+/// Converts a call into the form that templates expect. Arguments that are not an object stay a string.
 fn call(call: &ToolCall) -> Value {
     let arguments = match serde_json::from_str(&call.arguments) {
         Ok(Value::Object(arguments)) => Value::Object(arguments),

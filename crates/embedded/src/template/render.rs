@@ -1,4 +1,4 @@
-//! Jinja as chat templates use it.
+//! The Jinja environment of chat templates, with limits on time and size.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,20 +13,19 @@ use super::sentinels::Sentinels;
 use crate::Error;
 use crate::tokenizer::Segment;
 
-/// How many steps a template may take: a thousand times what real ones do in a long conversation, and a
-/// second at most.
+/// The most steps of a template: a thousand times those of real templates, and at most one second.
 const FUEL: u64 = 10_000_000;
 
-/// How deep its macros and includes may nest.
+/// The deepest nesting of macros and includes.
 const RECURSION_MAX: usize = 50;
 
-/// The longest template that is looked at; the longest in use are a fifth of that.
+/// The largest template. The largest real ones have a fifth of this size.
 const SOURCE_BYTES_MAX: usize = 128 * 1024;
 
-/// The longest prompt a template may write around its stand-ins, far above any model's context.
+/// The largest output of a template with placeholders, far above any model's context.
 const PROMPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A template that compiles.
+/// A compiled template.
 #[derive(Debug, Clone)]
 pub(super) struct Renderer {
     source: String,
@@ -82,7 +81,7 @@ impl Renderer {
         let mut written = Bounded(Vec::new());
         template.render_captured_to(Value::from_serialize(&context), &mut written).map_err(failed)?;
         let rendered =
-            String::from_utf8(written.0).map_err(|_| Error::Template("it wrote broken text".into()))?;
+            String::from_utf8(written.0).map_err(|_| Error::Template("its output is not UTF-8".into()))?;
         Ok(shared.lock().unwrap_or_else(PoisonError::into_inner).split(&rendered))
     }
 }
@@ -91,7 +90,7 @@ fn failed(error: minijinja::Error) -> Error {
     Error::Template(error.to_string())
 }
 
-/// What is written, up to a limit.
+/// A writer that fails beyond [`PROMPT_BYTES_MAX`].
 struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {
@@ -137,7 +136,7 @@ fn environment(shared: &Shared) -> Environment<'static> {
     environment
 }
 
-/// JSON with the spaces that Python puts into it, which models were trained on.
+/// Formats JSON with the spaces of Python's `json.dumps`, on which models are trained.
 fn python_json(value: &serde_json::Value, indent: Option<usize>) -> Result<String, serde_json::Error> {
     let mut written = Vec::new();
     match indent {
@@ -191,7 +190,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-/// A time in UTC, in the directives that templates use.
+/// Formats a time in UTC with the directives that templates use.
 fn strftime(format: &str, time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -225,7 +224,7 @@ fn strftime(format: &str, time: SystemTime) -> String {
     text
 }
 
-/// The date so many days after the first of January 1970, counted in years that begin in March.
+/// Converts days since 1970-01-01 to year, month and day. The algorithm counts years from March.
 fn date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
@@ -243,7 +242,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn dates_are_right() {
+    fn strftime_formats_known_dates() {
         let at = |seconds| {
             strftime("%A %d %B %Y, %d %b %y %H:%M:%S %%", UNIX_EPOCH + Duration::from_secs(seconds))
         };
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_spaced_as_python_does() -> Result<(), serde_json::Error> {
+    fn python_json_has_spaces_like_json_dumps() -> Result<(), serde_json::Error> {
         let value = json!({"a": [1, {"b": "<c>"}], "d": {}});
         assert_eq!(python_json(&value, None)?, r#"{"a": [1, {"b": "<c>"}], "d": {}}"#);
         Ok(())

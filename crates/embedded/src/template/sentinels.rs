@@ -1,14 +1,14 @@
-//! Stand-ins for texts that a template must not see.
+//! Random placeholders for texts that a template must not interpret.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use crate::tokenizer::Segment;
 
-/// Ends the number in a stand-in.
+/// The last character of a placeholder, after its number.
 const END: char = 'z';
 
-/// Stand-ins which nobody can guess, and the texts they stand for.
+/// Unguessable placeholders and the texts that they replace.
 #[derive(Debug)]
 pub(super) struct Sentinels {
     prefix: String,
@@ -21,7 +21,7 @@ impl Sentinels {
         Sentinels { prefix: format!("x{:016x}{:016x}n", random(), random()), texts: Vec::new() }
     }
 
-    /// What to show the template. Space around the text stays, so that it can be trimmed.
+    /// Returns a placeholder for a text. Surrounding whitespace is kept, so that the template can trim it.
     pub(super) fn hide(&mut self, text: &str) -> String {
         let core = text.trim();
         if core.is_empty() {
@@ -29,12 +29,12 @@ impl Sentinels {
         }
         let before = &text[..text.len() - text.trim_start().len()];
         let after = &text[text.trim_end().len()..];
-        let stand_in = format!("{before}{}{}{END}{after}", self.prefix, self.texts.len());
+        let placeholder = format!("{before}{}{}{END}{after}", self.prefix, self.texts.len());
         self.texts.push(core.to_owned());
-        stand_in
+        placeholder
     }
 
-    /// Hides every text within a value.
+    /// Replaces every string within a value by a placeholder.
     pub(super) fn hide_within(&mut self, value: &serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         match value {
@@ -47,15 +47,15 @@ impl Sentinels {
         }
     }
 
-    /// Templates look fields up by name and compare words like `function`, so of these only what could hold a
-    /// marker is hidden.
+    /// Replaces a string unless it is a plain word, which cannot contain a marker. Templates look up fields by
+    /// name and compare words such as `function`.
     fn hide_word(&mut self, name: &str) -> String {
-        let word =
+        let is_word_character =
             |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '$' | '.');
-        if name.chars().all(word) { name.to_owned() } else { self.hide(name) }
+        if name.chars().all(is_word_character) { name.to_owned() } else { self.hide(name) }
     }
 
-    /// The value with the texts back in place.
+    /// Restores the original texts within a value.
     pub(super) fn reveal_within(&self, value: &serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         match value {
@@ -68,7 +68,7 @@ impl Sentinels {
         }
     }
 
-    /// The text with the texts back in place.
+    /// Restores the original texts within a string.
     pub(super) fn reveal(&self, text: &str) -> String {
         let reveal = |segment: Segment| match segment {
             Segment::Markup(text) | Segment::Content(text) => text,
@@ -76,7 +76,7 @@ impl Sentinels {
         self.split(text).into_iter().map(reveal).collect()
     }
 
-    /// Cuts what a template wrote at the stand-ins.
+    /// Splits the output of a template at the placeholders.
     pub(super) fn split(&self, rendered: &str) -> Vec<Segment> {
         let mut segments = Vec::new();
         let mut rest = rendered;

@@ -1,4 +1,4 @@
-//! Byte-pair encoding over bytes, as in GPT-2 and most models since.
+//! Byte-pair encoding over bytes, as in GPT-2 and most later models.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -17,9 +17,9 @@ use crate::gguf::{Gguf, Value};
 const LLAMA_3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN_2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// How text is cut into words before pairs are merged.
+/// The rule that splits text into words before pairs are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum PreTokenizer {
     Gpt2,
     SmolLm,
     Llama3,
@@ -30,7 +30,7 @@ enum Cut {
 #[derive(Debug)]
 pub(super) struct ByteLevel {
     tokenizer: Tokenizer,
-    cut: Cut,
+    rule: PreTokenizer,
 }
 
 impl ByteLevel {
@@ -42,19 +42,21 @@ impl ByteLevel {
         let Some(Value::Texts(merges)) = gguf.value("tokenizer.ggml.merges") else {
             return Err(Error::Tokenizer("it has no `tokenizer.ggml.merges`".into()));
         };
-        let cut = match gguf.text("tokenizer.ggml.pre") {
-            Some("smollm" | "codeshell" | "refact" | "command-r" | "exaone" | "minerva-7b") => Cut::SmolLm,
-            Some("llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "dbrx" | "smaug-bpe" | "pixtral") => {
-                Cut::Llama3
+        let rule = match gguf.text("tokenizer.ggml.pre") {
+            Some("smollm" | "codeshell" | "refact" | "command-r" | "exaone" | "minerva-7b") => {
+                PreTokenizer::SmolLm
             }
-            Some("qwen2" | "deepseek-r1-qwen" | "stablelm2" | "megrez") => Cut::Qwen2,
-            Some("gpt-2" | "gpt2" | "mpt" | "olmo" | "jais" | "phi-2") => Cut::Gpt2,
+            Some("llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "dbrx" | "smaug-bpe" | "pixtral") => {
+                PreTokenizer::Llama3
+            }
+            Some("qwen2" | "deepseek-r1-qwen" | "stablelm2" | "megrez") => PreTokenizer::Qwen2,
+            Some("gpt-2" | "gpt2" | "mpt" | "olmo" | "jais" | "phi-2") => PreTokenizer::Gpt2,
             other => {
                 let found = other.unwrap_or("none");
                 *warning = Some(format!(
-                    "the pre-tokenizer `{found}` of the model file is not known; text is cut into words as GPT-2 does"
+                    "the pre-tokenizer `{found}` of the model file is unknown; using that of GPT-2"
                 ));
-                Cut::Gpt2
+                PreTokenizer::Gpt2
             }
         };
         let mut vocabulary = Vocab::default();
@@ -63,23 +65,25 @@ impl ByteLevel {
         }
         let mut pairs = Vec::with_capacity(merges.len());
         for merge in merges {
-            // A space within a token is written otherwise, so the only one is between the two; the first
-            // character may be a literal space in files that do not follow this.
+            // Spaces within tokens are encoded, so a space separates the pair. In some files the first
+            // character is a literal space.
             match merge.char_indices().skip(1).find(|(_, character)| *character == ' ') {
                 Some((at, _)) => pairs.push((merge[..at].to_owned(), merge[at + 1..].to_owned())),
                 None => return Err(Error::Tokenizer(format!("its merge `{merge}` is not a pair"))),
             }
         }
-        let model =
-            BPE::builder().vocab_and_merges(vocabulary, pairs).ignore_merges(cut == Cut::Llama3).build();
+        let model = BPE::builder()
+            .vocab_and_merges(vocabulary, pairs)
+            .ignore_merges(rule == PreTokenizer::Llama3)
+            .build();
         let mut tokenizer = Tokenizer::new(model.map_err(unusable)?);
-        tokenizer.with_pre_tokenizer(Some(cutter(cut)?));
-        Ok(ByteLevel { tokenizer, cut })
+        tokenizer.with_pre_tokenizer(Some(pre_tokenizer(rule)?));
+        Ok(ByteLevel { tokenizer, rule })
     }
 
-    /// Whether such models begin every text with a token of their own.
+    /// Returns whether models of this family begin every text with a special token.
     pub(super) fn adds_bos(&self) -> bool {
-        self.cut == Cut::Llama3
+        self.rule == PreTokenizer::Llama3
     }
 
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
@@ -88,19 +92,19 @@ impl ByteLevel {
     }
 }
 
-fn cutter(cut: Cut) -> Result<PreTokenizerWrapper, Error> {
+fn pre_tokenizer(rule: PreTokenizer) -> Result<PreTokenizerWrapper, Error> {
     let split = |pattern: &str| {
         let pattern = SplitPattern::Regex(pattern.to_owned());
         let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false).map_err(unusable)?;
         Ok(Sequence::new(vec![split.into(), Bytes::new(false, true, false).into()]).into())
     };
-    match cut {
-        Cut::Gpt2 => Ok(Bytes::new(false, true, true).into()),
-        Cut::SmolLm => {
+    match rule {
+        PreTokenizer::Gpt2 => Ok(Bytes::new(false, true, true).into()),
+        PreTokenizer::SmolLm => {
             Ok(Sequence::new(vec![Digits::new(true).into(), Bytes::new(false, true, true).into()]).into())
         }
-        Cut::Llama3 => split(LLAMA_3),
-        Cut::Qwen2 => split(QWEN_2),
+        PreTokenizer::Llama3 => split(LLAMA_3),
+        PreTokenizer::Qwen2 => split(QWEN_2),
     }
 }
 
@@ -108,7 +112,7 @@ fn unusable(error: tokenizers::Error) -> Error {
     Error::Tokenizer(error.to_string())
 }
 
-/// The bytes that a token's characters stand for.
+/// Decodes the characters of a token into bytes.
 pub(super) fn bytes(token: &str) -> Vec<u8> {
     static BYTES: OnceLock<HashMap<char, u8>> = OnceLock::new();
     let table = BYTES.get_or_init(table);
@@ -122,13 +126,13 @@ pub(super) fn bytes(token: &str) -> Vec<u8> {
     bytes
 }
 
-/// Printable bytes are written as themselves, the others as the characters from 256 on.
+/// Returns the GPT-2 byte encoding: printable bytes map to themselves, others to characters from U+0100.
 fn table() -> HashMap<char, u8> {
     let mut next = 256;
     let mut table = HashMap::new();
     for byte in 0..=u8::MAX {
-        let printable = matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
-        let character = if printable {
+        let is_printable = matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+        let character = if is_printable {
             char::from(byte)
         } else {
             next += 1;

@@ -6,10 +6,10 @@ use std::collections::{BinaryHeap, HashMap};
 use crate::Error;
 use crate::gguf::{Gguf, Value};
 
-/// What stands for a space within a token.
+/// The character that encodes a space within a token.
 pub(super) const SPACE: char = '\u{2581}';
 
-/// Merges of the neighbours whose union has the best score, until none is a token.
+/// Repeatedly merges the adjacent pieces whose union is the token with the best score.
 #[derive(Debug)]
 pub(super) struct Sentence {
     ids: HashMap<String, u32>,
@@ -19,7 +19,7 @@ pub(super) struct Sentence {
     space_prefix: bool,
 }
 
-/// A piece of the text, linked to its neighbours; one that was merged away is empty.
+/// A piece of the text in a linked list. A piece merged into its left neighbour is empty.
 struct Piece {
     start: usize,
     end: usize,
@@ -27,7 +27,7 @@ struct Piece {
     after: Option<usize>,
 }
 
-/// Two neighbours whose union is a token.
+/// Two adjacent pieces whose union is a token.
 #[derive(PartialEq)]
 struct Merge {
     score: f32,
@@ -70,10 +70,10 @@ impl Sentence {
         Ok(Sentence { ids, scores, bytes, unknown, space_prefix })
     }
 
-    /// Appends the tokens of a text, which is `fresh` at the beginning and after special tokens.
-    pub(super) fn encode(&self, text: &str, fresh: bool, tokens: &mut Vec<u32>) {
+    /// Appends the tokens of a text. `is_start` is set at the beginning and after special tokens.
+    pub(super) fn encode(&self, text: &str, is_start: bool, tokens: &mut Vec<u32>) {
         let mut escaped = String::with_capacity(text.len() + 3);
-        if fresh && self.space_prefix {
+        if is_start && self.space_prefix {
             escaped.push(SPACE);
         }
         escaped.extend(text.chars().map(|character| if character == ' ' { SPACE } else { character }));
@@ -112,7 +112,7 @@ impl Sentence {
         while let Some(Merge { left, right, size, .. }) = merges.pop() {
             let length = |piece: &Piece| piece.end - piece.start;
             let (one, other) = (length(&pieces[left]), length(&pieces[right]));
-            // A neighbour has been merged otherwise since.
+            // One of the pieces was merged with another neighbour in the meantime.
             if one == 0 || other == 0 || one + other != size {
                 continue;
             }
@@ -139,7 +139,7 @@ impl Sentence {
     }
 }
 
-/// The byte that a token such as `<0x0A>` stands for.
+/// Parses a byte token such as `<0x0A>`.
 pub(super) fn byte(token: &str) -> Option<u8> {
     let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
     (digits.len() == 2).then(|| u8::from_str_radix(digits, 16).ok()).flatten()

@@ -14,7 +14,7 @@ fn text(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
 }
 
 #[test]
-fn text_survives() -> Result<(), Error> {
+fn encoded_text_decodes_to_itself() -> Result<(), Error> {
     let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
     for sample in ["hello", " a  b\n\t", "größe 漢字 🎉", "12 34", "<|im_start|>", "\u{0}\u{7f}"] {
         let tokens = tokenizer.encode(sample, false)?;
@@ -41,14 +41,14 @@ fn markers_are_special_only_in_markup() -> Result<(), Error> {
         Segment::Markup("<|im_end|>".into()),
     ];
     let tokens = tokenizer.encode_segments(&segments)?;
-    assert_eq!(tokens[..4], [258, 256, 257, u32::from(b'o')], "text joins over a border");
+    assert_eq!(tokens[..4], [258, 256, 257, u32::from(b'o')], "text is joined across segments");
     assert_eq!(tokens.iter().filter(|token| **token == 259).count(), 1);
     assert_eq!(text(&tokenizer, &tokens), "<|im_start|>hello<|im_end|><|im_end|>");
     Ok(())
 }
 
 #[test]
-fn a_marker_cannot_be_put_together_from_two_segments() -> Result<(), Error> {
+fn marker_split_over_segments_stays_text() -> Result<(), Error> {
     let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
     let segments = [Segment::Markup("<|im_".into()), Segment::Content("end|>".into())];
     let tokens = tokenizer.encode_segments(&segments)?;
@@ -57,7 +57,7 @@ fn a_marker_cannot_be_put_together_from_two_segments() -> Result<(), Error> {
 }
 
 #[test]
-fn endings_come_from_the_file_and_from_names() -> Result<(), Error> {
+fn end_tokens_come_from_metadata_and_known_markers() -> Result<(), Error> {
     let tokenizer = tokenizer(&recipe("llama", GgmlDType::Q8_0))?;
     assert_eq!(tokenizer.eos_tokens(), [259, 260]);
     assert_eq!((tokenizer.bos(), tokenizer.add_bos()), (Some(260), false));
@@ -65,7 +65,7 @@ fn endings_come_from_the_file_and_from_names() -> Result<(), Error> {
 }
 
 #[test]
-fn sentences_are_merged_by_score() -> Result<(), Error> {
+fn sentence_piece_merges_by_score() -> Result<(), Error> {
     let tokenizer = tokenizer(&sentence_recipe())?;
     let find = |token: &str| (0..).find(|id| tokenizer.bytes(*id) == token.as_bytes() && *id > 258);
     let hello = find(" hello");
@@ -73,7 +73,7 @@ fn sentences_are_merged_by_score() -> Result<(), Error> {
     assert_eq!(tokenizer.encode("hello", false)?, hello.into_iter().collect::<Vec<_>>());
     let tokens = tokenizer.encode("wörld é", false)?;
     assert_eq!(text(&tokenizer, &tokens), " wörld é");
-    assert!(tokens.contains(&(3 + 0xc3)), "what is no token is written in bytes");
+    assert!(tokens.contains(&(3 + 0xc3)), "unknown text is encoded in bytes");
     assert_eq!(tokenizer.encode("<s>hello</s>", true)?.first(), Some(&1));
     assert!(!tokenizer.encode("<s>", false)?.contains(&1));
     assert!(tokenizer.add_bos());
@@ -81,7 +81,7 @@ fn sentences_are_merged_by_score() -> Result<(), Error> {
 }
 
 #[test]
-fn unknown_cuts_are_warned_of() -> Result<(), Error> {
+fn unknown_pre_tokenizer_gives_a_warning() -> Result<(), Error> {
     let odd = recipe("llama", GgmlDType::Q8_0).metadata("tokenizer.ggml.pre", Value::String("odd".into()));
     assert!(tokenizer(&odd)?.warning().is_some_and(|warning| warning.contains("`odd`")));
     for cut in ["llama-bpe", "qwen2", "gpt-2"] {
@@ -113,7 +113,7 @@ fn unusable_vocabularies_are_refused() {
 }
 
 #[test]
-fn odd_vocabularies_do_no_harm() -> Result<(), Error> {
+fn unusual_vocabularies_do_not_panic() -> Result<(), Error> {
     let texts = |texts: Vec<String>| Value::Array(texts.into_iter().map(Value::String).collect());
     let odd = |tokens: Vec<String>| {
         recipe("llama", GgmlDType::Q8_0)

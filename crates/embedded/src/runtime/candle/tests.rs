@@ -16,13 +16,13 @@ fn prompt(length: u32) -> Vec<u32> {
 fn check_close(one: &[f32], other: &[f32]) {
     assert_eq!(one.len(), other.len());
     let size = one.iter().fold(0.0_f32, |size, value| size.max(value.abs()));
-    assert!(size > 0.1 && size.is_finite(), "logits of {size} say nothing");
-    let apart = one.iter().zip(other).fold(0.0_f32, |apart, (one, other)| apart.max((one - other).abs()));
-    assert!(apart <= 0.02 * size, "{apart} apart where values are up to {size}");
+    assert!(size > 0.1 && size.is_finite(), "the largest logit is {size}");
+    let difference = one.iter().zip(other).fold(0.0_f32, |most, (one, other)| most.max((one - other).abs()));
+    assert!(difference <= 0.02 * size, "difference {difference} for values up to {size}");
 }
 
 impl CandleModel {
-    /// Another model over the same weights, which remembers nothing yet.
+    /// Returns a model with the same weights and an empty cache.
     fn sibling(&self) -> CandleModel {
         let weights = Arc::clone(&self.weights);
         let caches = weights.layers.iter().map(|_| Cache::new(weights.shape.heads)).collect();
@@ -32,18 +32,18 @@ impl CandleModel {
 }
 
 #[test]
-fn reading_together_is_reading_one_by_one() -> Result<(), Error> {
+fn batched_and_single_evaluation_give_equal_logits() -> Result<(), Error> {
     for architecture in ["llama", "qwen2", "qwen3"] {
         for dtype in [GgmlDType::Q8_0, GgmlDType::Q4_1, GgmlDType::Q4_0, GgmlDType::Q5_1, GgmlDType::F16] {
-            let mut together = load(&recipe(architecture, dtype))?;
-            let mut apart = together.sibling();
+            let mut batched = load(&recipe(architecture, dtype))?;
+            let mut single = batched.sibling();
             let tokens = prompt(70);
-            let expected = together.eval(&tokens)?.to_vec();
+            let expected = batched.eval(&tokens)?.to_vec();
             let mut found = Vec::new();
             for token in &tokens {
-                found = apart.eval(&[*token])?.to_vec();
+                found = single.eval(&[*token])?.to_vec();
             }
-            assert_eq!((together.length(), apart.length()), (70, 70));
+            assert_eq!((batched.length(), single.length()), (70, 70));
             check_close(&expected, &found);
         }
     }
@@ -51,7 +51,7 @@ fn reading_together_is_reading_one_by_one() -> Result<(), Error> {
 }
 
 #[test]
-fn architectures_differ_in_what_they_compute() -> Result<(), Error> {
+fn architectures_compute_different_logits() -> Result<(), Error> {
     let logits = |recipe: Recipe| Ok::<_, Error>(load(&recipe)?.eval(&prompt(9))?.to_vec());
     let llama = logits(recipe("llama", GgmlDType::Q8_0))?;
     let qwen = logits(recipe("qwen2", GgmlDType::Q8_0))?;
@@ -60,7 +60,7 @@ fn architectures_differ_in_what_they_compute() -> Result<(), Error> {
 }
 
 #[test]
-fn several_batches_are_one_reading() -> Result<(), Error> {
+fn evaluation_in_parts_gives_equal_logits() -> Result<(), Error> {
     let mut model = load(&recipe("llama", GgmlDType::Q8_0))?;
     let tokens = prompt(600);
     let expected = model.eval(&tokens)?.to_vec();
@@ -73,7 +73,7 @@ fn several_batches_are_one_reading() -> Result<(), Error> {
 }
 
 #[test]
-fn rewinding_forgets() -> Result<(), Error> {
+fn rewind_removes_later_tokens() -> Result<(), Error> {
     let mut model = load(&recipe("llama", GgmlDType::Q4_1))?;
     let tokens = prompt(100);
     model.eval(&tokens[..40])?;
@@ -89,17 +89,17 @@ fn rewinding_forgets() -> Result<(), Error> {
 }
 
 #[test]
-fn an_abandoned_reading_leaves_no_trace() -> Result<(), Error> {
+fn interrupted_evaluation_leaves_the_cache_unchanged() -> Result<(), Error> {
     let mut model = load(&recipe("llama", GgmlDType::Q8_0))?;
     let interrupt = Interrupt::default();
-    model.heed(&interrupt);
+    model.set_interrupt(&interrupt);
     model.eval(&prompt(30))?;
     interrupt.set_deadline(Some(std::time::Instant::now()));
     assert!(matches!(model.eval(&prompt(300)), Err(Error::Late)));
     interrupt.cancel();
     assert!(matches!(model.eval(&prompt(300)), Err(Error::Cancelled)));
     assert_eq!(model.length(), 30);
-    model.heed(&Interrupt::default());
+    model.set_interrupt(&Interrupt::default());
     let found = model.eval(&[5])?.to_vec();
     let mut fresh = model.sibling();
     fresh.eval(&prompt(30))?;
@@ -108,7 +108,7 @@ fn an_abandoned_reading_leaves_no_trace() -> Result<(), Error> {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() -> Result<(), Error> {
+fn invalid_tokens_are_refused() -> Result<(), Error> {
     let mut model = load(&recipe("llama", GgmlDType::Q8_0))?;
     assert_eq!((model.context(), model.vocabulary()), (700, 261));
     assert!(matches!(model.eval(&[]), Err(Error::NoTokens)));
@@ -124,13 +124,13 @@ fn what_cannot_be_read_is_refused() -> Result<(), Error> {
 #[track_caller]
 fn check_refusal(recipe: &Recipe, expected: &str) {
     match load(recipe) {
-        Ok(_) => panic!("it was loaded"),
+        Ok(_) => panic!("the model was loaded"),
         Err(error) => assert!(error.to_string().contains(expected), "{error}"),
     }
 }
 
 #[test]
-fn models_that_cannot_be_run_are_refused_by_name() {
+fn unsupported_models_are_refused_with_the_reason() {
     let base = || recipe("llama", GgmlDType::Q8_0);
     check_refusal(&recipe("mamba", GgmlDType::Q8_0), "`mamba`; supported are `llama`, `qwen2` and `qwen3`");
     check_refusal(&base().without("general.architecture"), "does not name its architecture");
@@ -148,16 +148,16 @@ fn models_that_cannot_be_run_are_refused_by_name() {
 }
 
 #[test]
-fn files_cut_short_are_refused() {
+fn truncated_files_are_refused() {
     let whole = recipe("llama", GgmlDType::Q4_0).write().bytes();
     for length in (0..whole.len() - 64).step_by(whole.len() / 300 + 1).chain(0..80) {
         let cut = Tiny::of(&whole[..length]);
-        assert!(CandleModel::load(cut.path(), Options::default()).is_err(), "{length} bytes were enough");
+        assert!(CandleModel::load(cut.path(), Options::default()).is_err(), "loaded from {length} bytes");
     }
 }
 
 #[test]
-fn damaged_files_do_no_harm() {
+fn damaged_files_do_not_panic() {
     let whole = recipe("llama", GgmlDType::Q4_0).write().bytes();
     let mut seed = 3_u64;
     let mut random = |below: usize| {
