@@ -174,7 +174,7 @@ impl BackendConfig {
             report("command", "is required for kind \"command\" and not allowed for other kinds");
         }
         if (self.kind == BackendKind::Replay) != self.replies.is_some() {
-            complain("replies", "belongs to backends of kind \"replay\", which need it");
+            report("replies", "is required for kind \"replay\" and not allowed for other kinds");
         }
         if self.api_key_env.as_deref().is_some_and(|name| !is_variable_name(name)) {
             // The value may be the key itself, so the message does not show it.
