@@ -1,8 +1,8 @@
-//! The administrator's token of a project's servers, for commands of the same user in the same project.
+//! The admin token of a project's servers, for commands of the same user in the same project.
 //!
-//! `slipform serve` writes the token to `.slipform/admin.token`, which no one else can read. While a server listens on an
+//! `slipform serve` writes the token to `.slipform/admin.token`, readable only by that user. While a server listens on an
 //! address, it holds a lock on `.slipform/listen/ADDRESS`. Commands send the token only to an address whose lock is held:
-//! another program that listens there after the server has ended learns nothing. The token stays the same across
+//! another program that listens there after the server has ended never receives it. The token stays the same across
 //! restarts, so that commands that wait for a run outlast them; deleting the file makes the next server write a new one.
 
 use std::fs::{File, OpenOptions};
@@ -20,24 +20,24 @@ use crate::coordinator;
 const TOKEN_FILE: &str = ".slipform/admin.token";
 const LISTEN_FOLDER: &str = ".slipform/listen";
 
-/// What every token begins with.
+/// The prefix of every token.
 const PREFIX: &str = "sf_";
 
-/// The longest token file that is read. A token has 67 characters.
+/// The maximum length of the token file. A token has 67 characters.
 const FILE_BYTES_MAX: u64 = 4 * 1024;
 
-/// Returns the project's token, and makes one if the project has none.
+/// Returns the project's token, and creates one if the project has none.
 pub(crate) fn issue(project: &Path) -> Result<String> {
     coordinator::make_folder(&project.join(".slipform"))?;
     let mut file = open_private(&project.join(TOKEN_FILE))?;
     // Two servers that start together agree on one token.
     flock(&file, FlockOperation::LockExclusive)?;
-    let kept = read_all(&mut file)?;
-    if is_token(kept.trim()) {
-        return Ok(kept.trim().to_owned());
+    let stored = read_all(&mut file)?;
+    if is_token(stored.trim()) {
+        return Ok(stored.trim().to_owned());
     }
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random numbers for a token: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("cannot generate a token: {error}"))?;
     let token = with_hex(PREFIX, &bytes);
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
@@ -66,7 +66,7 @@ impl Announcement {
         let path = listen_file(project, address);
         let file = open_private(&path)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            // A command may look at the file just now; it does not keep the lock.
+            // A command may hold a shared lock for a moment while it checks the file.
             flock(&file, FlockOperation::LockExclusive)?;
         }
         Ok(Announcement { path, _file: file })
@@ -82,7 +82,7 @@ impl Drop for Announcement {
 /// Returns the token for a server of this project and the address to reach it at, if one listens at this host and port.
 pub(crate) fn find(project: &Path, host: &str, port: u16) -> Option<(String, SocketAddr)> {
     let ip = match host.trim_matches(['[', ']']) {
-        // The name may lead elsewhere than to the server, so commands use the address that the server announced.
+        // The name may resolve to another host, so commands use the address that the server announced.
         "localhost" => vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
         number => vec![number.parse::<IpAddr>().ok().filter(IpAddr::is_loopback)?],
     };
@@ -109,7 +109,7 @@ fn is_token(text: &str) -> bool {
         .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Opens a file of the state folder for writing that no one else can read.
+/// Opens a file of the state folder for writing, readable only by this user.
 fn open_private(path: &Path) -> Result<File> {
     let no_follow = OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new()
@@ -120,12 +120,12 @@ fn open_private(path: &Path) -> Result<File> {
         .mode(0o600)
         .custom_flags(no_follow)
         .open(path)
-        .with_context(|| format!("opening {}", path.display()))?;
+        .with_context(|| format!("cannot open {}", path.display()))?;
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     Ok(file)
 }
 
-/// Opens a file of this user that no one else can read or write.
+/// Opens a file, if this user owns it and other users can neither read nor write it.
 fn open_trusted(path: &Path) -> Option<File> {
     let file = OpenOptions::new().read(true).open(path).ok()?;
     let metadata = file.metadata().ok()?;

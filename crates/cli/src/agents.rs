@@ -1,4 +1,4 @@
-//! `slipform agents`: the agents of a project.
+//! `slipform agents`: lists, shows, validates and creates agents.
 
 mod remote;
 
@@ -14,7 +14,7 @@ use crate::arguments::{Agents, AgentsCommand};
 use crate::exit::Exit;
 use crate::{coordinator, output};
 
-/// The folder with a project's agents.
+/// The project folder with agent files.
 const FOLDER: &str = "agents";
 
 pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
     }
 }
 
-/// The agent of a name.
+/// Returns the agent with this name, from the project or shipped with the program.
 pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
     let all = load(&project.join(FOLDER))?;
     let names: Vec<String> = all.iter().map(|loaded| loaded.name.clone()).collect();
@@ -55,11 +55,12 @@ pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
     }
 }
 
-/// Says which tool of a blueprint there is not. Those of MCP servers are known only when the server is asked.
+/// Returns an error that names the first unknown tool of a blueprint. Tools of MCP servers are known only at run time, so
+/// every `SERVER:TOOL` of a configured server is accepted.
 pub(crate) fn check_tools(blueprint: &Blueprint) -> Result<()> {
     match unknown_tool(blueprint) {
         None => Ok(()),
-        Some((index, message)) => bail!("the agent '{}', tools[{index}]: {message}", blueprint.name),
+        Some((index, message)) => bail!("agent `{}`, tools[{index}]: {message}", blueprint.name),
     }
 }
 
@@ -73,12 +74,12 @@ fn unknown_tool(blueprint: &Blueprint) -> Option<(usize, String)> {
     let (name, known) = (&blueprint.tools[index], known.join(", "));
     Some((
         index,
-        format!("there is no tool '{name}'; there are: {known}, and SERVER:TOOL of its mcp_servers"),
+        format!("tool `{name}` not found; available: {known}, and SERVER:TOOL of the agent's mcp_servers"),
     ))
 }
 
-/// Warns of tools and agents that runs would not find.
-fn warn_of_missing(project: &Path, loaded: &mut Loaded) {
+/// Adds a warning for each tool and agent that a run would not find.
+fn warn_about_missing(project: &Path, loaded: &mut Loaded) {
     let Ok(checked) = &mut loaded.result else { return };
     if let Some((index, message)) = unknown_tool(&checked.blueprint) {
         checked.warnings.push(Problem::new(format!("$.tools[{index}]"), message));
@@ -114,10 +115,10 @@ fn list(project: &Path, json: bool) -> Result<Exit> {
             )]);
         }
     }
-    Ok(complain(&all, false))
+    Ok(print_problems(&all, false))
 }
 
-/// What an agent gives, in a word.
+/// Returns the kind of an agent's result for the list.
 fn contract(agent: &Blueprint) -> &'static str {
     if agent.output_schema.is_some() {
         "contract"
@@ -148,8 +149,8 @@ fn summary(loaded: &Loaded, source: &str) -> Value {
     }
 }
 
-/// Says what is wrong with which file; warnings only where someone asked to have them checked.
-fn complain(all: &[Loaded], with_warnings: bool) -> Exit {
+/// Prints the problems of each file, and its warnings if `with_warnings` is set.
+fn print_problems(all: &[Loaded], with_warnings: bool) -> Exit {
     let mut exit = Exit::Valid;
     for loaded in all {
         let file = loaded.path.display();
@@ -171,7 +172,7 @@ fn show(project: &Path, name: &str, json: bool) -> Result<Exit> {
     let loaded = find(project, name)?;
     let checked = match &loaded.result {
         Ok(checked) => checked,
-        Err(_) => return Ok(complain(&[loaded], false)),
+        Err(_) => return Ok(print_problems(&[loaded], false)),
     };
     if json {
         output::data(&serde_json::to_value(&checked.blueprint)?)?;
@@ -180,17 +181,17 @@ fn show(project: &Path, name: &str, json: bool) -> Result<Exit> {
     describe(&checked.blueprint, &loaded.path.display().to_string())
 }
 
-/// Says what an agent takes and gives.
+/// Prints the parameters, result, tools and child agents of an agent.
 fn describe(agent: &Blueprint, origin: &str) -> Result<Exit> {
     output::text(&format!("{} ({origin})", agent.name))?;
     if !agent.description.trim().is_empty() {
         output::text(agent.description.trim())?;
     }
     let parameters = slipform_agents::parameters::schema(agent);
-    output::text(&format!("\ntakes:\n{}", slipform_schema::compact(&parameters)))?;
+    output::text(&format!("\nparameters:\n{}", slipform_schema::compact(&parameters)))?;
     match agent.output_schema.as_ref().or(agent.default_output_schema.as_ref()) {
-        Some(schema) => output::text(&format!("\ngives:\n{}", slipform_schema::compact(schema)))?,
-        None => output::text("\ngives: text")?,
+        Some(schema) => output::text(&format!("\nresult:\n{}", slipform_schema::compact(schema)))?,
+        None => output::text("\nresult: text")?,
     }
     let servers: Vec<String> = agent.mcp_servers.keys().cloned().collect();
     for (title, names) in [("tools", &agent.tools), ("MCP servers", &servers), ("agents", &agent.agents)] {
@@ -207,11 +208,11 @@ fn validate(project: &Path, files: &[std::path::PathBuf], json: bool) -> Result<
     } else {
         files.iter().map(|file| load_one(file)).collect()
     };
-    all.iter_mut().for_each(|loaded| warn_of_missing(project, loaded));
+    all.iter_mut().for_each(|loaded| warn_about_missing(project, loaded));
     if json {
         output::data(&all.iter().map(|loaded| summary(loaded, "file")).collect::<Value>())?;
     }
-    let exit = complain(&all, true);
+    let exit = print_problems(&all, true);
     if exit == Exit::Valid && !json {
         let count = all.len();
         output::lines([format!("{count} {} valid", if count == 1 { "agent is" } else { "agents are" })]);
@@ -223,16 +224,16 @@ fn init(project: &Path, name: &str) -> Result<Exit> {
     let text = starter(name)?;
     let folder = project.join(FOLDER);
     let path = folder.join(format!("{name}.yaml"));
-    fs::create_dir_all(&folder).with_context(|| format!("making the folder {FOLDER}/"))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {FOLDER}/"))?;
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(&path)
-        .with_context(|| format!("{FOLDER}/{name}.yaml cannot be made"))?;
+        .with_context(|| format!("cannot create {FOLDER}/{name}.yaml"))?;
     std::io::Write::write_all(&mut file, text.as_bytes())
-        .with_context(|| format!("writing {}", path.display()))?;
+        .with_context(|| format!("cannot write {}", path.display()))?;
     output::lines([
-        format!("made {FOLDER}/{name}.yaml; try it with:"),
+        format!("created {FOLDER}/{name}.yaml; run it with:"),
         format!("  slipform run {name} -p \"…\""),
     ]);
     Ok(Exit::Valid)

@@ -1,4 +1,4 @@
-//! The files for those who count, as this project wants them.
+//! Opens the analytics files of a project if its settings enable them.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::backends::environment;
 use crate::coordinator;
 use crate::settings::{AnalyticsSettings, Settings};
 
-/// Where they are.
+/// The project folder with the analytics files.
 const FOLDER: &str = ".slipform/analytics";
 
-/// The files about a database; none where nobody wants them.
-pub(crate) fn about(
+/// Returns the analytics writer for a database, or `None` if the settings disable it.
+pub(crate) fn open(
     app: &App,
     database: &str,
     project: &Path,
@@ -21,10 +21,11 @@ pub(crate) fn about(
     settings.enabled.then(|| Analytics::new(app.store().clone(), &project.join(FOLDER), database))
 }
 
-/// Writes what there is about the project's own runs. Settings that cannot be read want nothing.
+/// Writes pending analytics of the project's own runs. Does nothing if the settings cannot be read: another command
+/// reports that error.
 pub(crate) async fn catch_up(app: &App, project: &Path) {
     let Ok(settings) = Settings::read(project, &environment) else { return };
-    if let Some(analytics) = about(app, &coordinator::database(project), project, &settings.analytics) {
+    if let Some(analytics) = open(app, &coordinator::database(project), project, &settings.analytics) {
         analytics.catch_up().await;
     }
 }

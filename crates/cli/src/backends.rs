@@ -1,4 +1,4 @@
-//! Backends, set up for a command: connected, with what the probe found out about them.
+//! Connects the backends of a command and applies the stored probe verdicts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use slipform_model::{Backend, BackendConfig, connect};
 use slipform_runner::LadderRung;
 use slipform_types::{BackendKind, TierBackend};
 
-/// Verdicts of `slipform probe`, by backend and model.
+/// The stored verdicts of `slipform probe`, by backend kind, URL and model.
 #[derive(Debug)]
 pub(crate) struct Verdicts {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// The verdicts of a project. A file that cannot be read counts as none: it only saves calls.
+    /// Reads the verdicts of a project. An unreadable file counts as empty, because verdicts only save calls.
     pub(crate) fn read(project: &Path) -> Verdicts {
         let path = project.join(".slipform/probe.json");
         let known =
@@ -32,40 +32,43 @@ impl Verdicts {
         self.known.get(&key(config))
     }
 
-    pub(crate) fn keep(&mut self, config: &BackendConfig, verdict: Verdict) -> Result<()> {
+    pub(crate) fn save(&mut self, config: &BackendConfig, verdict: Verdict) -> Result<()> {
         self.known.insert(key(config), verdict);
         let text = serde_json::to_string_pretty(&self.known)? + "\n";
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        // Written beside and moved over, so that a reader never sees half of it.
+        // A rename is atomic, so concurrent readers never see a partial file.
         let draft = self.path.with_extension(format!("{}.tmp", std::process::id()));
         crate::coordinator::make_folder(folder)
             .and_then(|()| fs::write(&draft, text))
             .and_then(|()| fs::rename(&draft, &self.path))
-            .with_context(|| format!("writing {}", self.path.display()))
+            .with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
-/// A verdict holds for one kind of server at one address with one model.
+/// Returns the key of a verdict, which is valid for one backend kind, URL and model.
 fn key(config: &BackendConfig) -> String {
     let address = config.base_url.as_deref().unwrap_or_default();
     format!("{} {address} {}", config.kind.name(), config.model.as_deref().unwrap_or_default())
 }
 
-/// The runtime of what serves many at a time.
-pub(crate) fn busy_runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
+/// Starts a multi-threaded runtime for `serve` and `runner`.
+pub(crate) fn multi_thread_runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")
 }
 
-/// The runtime of a command: one thread is enough for one run.
+/// Starts a single-threaded runtime, which is enough for one run.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")
 }
 
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Connects a backend. A server that is not told a model is asked which one it has.
+/// Connects a backend. Without a configured model, an OpenAI-compatible server is queried for its first model.
 pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
     if config.kind == BackendKind::Embedded {
         return embedded(config);
@@ -81,7 +84,7 @@ pub(crate) async fn open(config: &BackendConfig) -> Result<(BackendConfig, Arc<d
     Ok((config, backend))
 }
 
-/// The model in this process. Its weights are named by the settings or the environment, or are the default ones.
+/// Opens the embedded model with the weights from the settings, otherwise from the environment or the default ones.
 #[cfg(feature = "embedded")]
 fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)> {
     use slipform_embedded::{Embedded, weights};
@@ -106,7 +109,7 @@ fn embedded(config: &BackendConfig) -> Result<(BackendConfig, Arc<dyn Backend>)>
     Ok((config.clone(), connect(config, &environment)?))
 }
 
-/// A step of the ladder.
+/// Connects the backend of a tier as one rung of the escalation ladder.
 pub(crate) async fn rung(tier: &str, config: &BackendConfig, verdicts: &Verdicts) -> Result<LadderRung> {
     let (config, backend) = open(config).await?;
     let verdict = verdicts.of(&config);
@@ -118,7 +121,7 @@ pub(crate) async fn rung(tier: &str, config: &BackendConfig, verdicts: &Verdicts
     })
 }
 
-/// The verdict as a value, for `--json`.
+/// Returns the verdict with its backend and model, for `--json`.
 pub(crate) fn verdict_value(config: &BackendConfig, verdict: &Verdict) -> Result<Value> {
     let mut value = serde_json::to_value(verdict)?;
     value["backend"] = Value::String(config.name.clone());

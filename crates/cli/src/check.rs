@@ -1,4 +1,4 @@
-//! `slipform check`: one text in, JSON out.
+//! `slipform check`: extracts JSON from one text, validates it and prints it.
 
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -11,9 +11,9 @@ use crate::exit::Exit;
 use crate::{output, source};
 
 pub(crate) fn run(arguments: &Check) -> Result<Exit> {
-    let schema = arguments.schema.as_deref().map(source::schema).transpose()?;
+    let schema = arguments.schema.as_deref().map(source::load_schema).transpose()?;
     let options = arguments.options();
-    let text = source::text(arguments.file.as_deref(), options.text_bytes_max)?;
+    let text = source::read_bytes(arguments.file.as_deref(), options.text_bytes_max)?;
     match extract_bytes(&text, schema.as_ref(), &options).with_extra_rules(schema.as_ref()) {
         Outcome::Valid(extraction) if arguments.receipt => {
             let receipt = receipt(&extraction, schema.as_ref());
@@ -37,14 +37,12 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
                 .file
                 .as_ref()
                 .map_or("standard input".to_owned(), |file| file.display().to_string());
-            bail!(
-                "{name} is longer than the {limit} bytes that are looked at; shorten it or raise --max-bytes"
-            )
+            bail!("{name} is longer than {limit} bytes; shorten it or raise `--max-bytes`")
         }
     }
 }
 
-/// The receipt of a result that no model was asked for.
+/// Builds the receipt of a result that was extracted without a model call.
 fn receipt(extraction: &Extraction, schema: Option<&Schema>) -> Receipt {
     let repairs = extraction.repairs.iter().map(|repair| Repair {
         kind: repair.kind.name().to_owned(),

@@ -1,4 +1,4 @@
-//! Where commands ask: at the store of this project, or at a coordinator.
+//! The coordinator that commands use: the store of this project in this process, or a coordinator over HTTP.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -18,65 +18,64 @@ use tokio::time::Instant;
 use crate::backends::environment;
 use crate::{admin_token, output, secrets};
 
-/// The variable with a coordinator's address.
+/// The variable with the coordinator's URL.
 pub(crate) const URL_VARIABLE: &str = env::SLIPFORM_URL;
 
-/// The variable with the token to show it.
+/// The variable with the token for the coordinator.
 pub(crate) const TOKEN_VARIABLE: &str = env::SLIPFORM_TOKEN;
 
-/// Where a project keeps its state.
+/// The project folder with Slipform's state.
 const STATE_FOLDER: &str = ".slipform";
 
-/// Where a project keeps its runs.
+/// The database with the project's own runs.
 const DATABASE: &str = ".slipform/slipform.db";
 
-/// How often a coordinator is asked about a run that is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// The time between two polls of a run's status.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// How long a run that is to stop is waited for beyond its lease: for those who are there to end it, and for the
-/// sweeps after it.
-const STOP_WAIT_MORE: Duration = Duration::from_secs(5);
+/// The time that `stop` waits beyond the run's lease. It lets a live runner finish the run, or the sweeper end it.
+const STOP_WAIT_BEYOND_LEASE: Duration = Duration::from_secs(5);
 
-/// How long nothing is said about it.
-const STOP_WAIT_SILENT: Duration = Duration::from_secs(1);
+/// The time after which `stop` reports that it is waiting.
+const STOP_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
-/// How long an interrupted command waits for callbacks, to stop the runs that they start.
+/// The time that an interrupted command waits for callbacks, to stop the runs that they start.
 const STOP_CALLBACK_WAIT: Duration = Duration::from_secs(5);
 
-/// The most children of a run: a coordinator accepts no more.
+/// The maximum number of children per run that a coordinator accepts.
 const CHILDREN_MAX: usize = 16;
 
-/// How long the store's own waiting takes at most.
-const WAIT: Duration = Duration::from_secs(60);
+/// The timeout of one wait on the local store; the command then waits again.
+const LOCAL_WAIT: Duration = Duration::from_secs(60);
 
-/// Somewhere to ask.
+/// A local or remote coordinator with the same operations.
 pub(crate) enum Coordinator {
-    /// The store of this project.
+    /// The store of this project, in this process.
     Local(App),
-    /// A coordinator.
+    /// A coordinator over HTTP.
     Remote(Client),
 }
 
-/// The address of the project's own store. The state folder is made private where others could look into it.
+/// Returns the database address of the project's own store. Restricts an existing state folder to its owner.
 pub(crate) fn database(project: &Path) -> String {
     if project.join(STATE_FOLDER).is_dir() {
-        // A folder of another user stays as it is.
-        let _ = tighten(&project.join(STATE_FOLDER));
+        // An error means that another user owns the folder, which then keeps its mode.
+        let _ = restrict_to_owner(&project.join(STATE_FOLDER));
     }
     format!("sqlite:{}", project.join(DATABASE).display())
 }
 
-/// Makes a folder for what runs leave, for nobody else to read: prompts and replies are in it.
+/// Creates a folder that only its owner can read, because state files contain prompts and replies.
 pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(folder)?;
-    tighten(folder)
+    restrict_to_owner(folder)
 }
 
-/// Takes the state folder from others, whoever made it.
-fn tighten(folder: &Path) -> std::io::Result<()> {
+/// Removes the permissions of other users from the state folder that contains `folder`.
+fn restrict_to_owner(folder: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -90,18 +89,22 @@ fn tighten(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A client of the coordinator that was named, or that the environment names.
+/// Returns a client of the coordinator from `--server` or `SLIPFORM_URL`, or `None` if neither is set.
 pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
     let token = environment(TOKEN_VARIABLE).filter(|token| !token.is_empty());
-    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let project = std::env::current_dir().context("cannot read the current folder")?;
     let connect = |url: String| {
         if token.as_ref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
             bail!(
-                "{TOKEN_VARIABLE} has characters that no token has, such as a space or a line end; set it again"
+                "{TOKEN_VARIABLE} contains characters that are not allowed in a token, such as a space or a line \
+                 break; set it again"
             );
         }
+        if !url.contains("://") {
+            bail!("`{url}` is not a coordinator URL; write http://HOST:PORT or https://HOST:PORT");
+        }
         let client = Client::new(&Connection { url, token: token.clone() })?;
-        // A server of this project takes its own user for an administrator.
+        // The user who runs a server of this project is its administrator and needs no token of their own.
         let own = client.host_and_port().filter(|_| token.is_none());
         match own.and_then(|(host, port)| admin_token::find(&project, host, port)) {
             Some((token, address)) => {
@@ -114,36 +117,36 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
         return connect(url.to_owned()).map(Some);
     }
     let Some(url) = environment(URL_VARIABLE).filter(|url| !url.is_empty()) else { return Ok(None) };
-    let client = connect(url.clone()).with_context(|| format!("{URL_VARIABLE} names '{url}'"))?;
+    let client = connect(url.clone()).with_context(|| format!("{URL_VARIABLE} is `{url}`"))?;
     Ok(Some(client.named_by(URL_VARIABLE)))
 }
 
-/// How an app of this process works.
+/// Returns the options of an in-process coordinator: defaults from the environment, and redaction of secrets.
 pub(crate) fn options() -> Result<AppOptions> {
     let defaults = EnvironmentDefaults::from_lookup(environment)?;
     Ok(AppOptions { defaults, redact: Some(secrets::redact_json), ..AppOptions::default() })
 }
 
 impl Coordinator {
-    /// The coordinator that is named, else the store of this project.
+    /// Opens the coordinator from `--server` or `SLIPFORM_URL`, otherwise the store of this project.
     pub(crate) async fn open(server: Option<&str>) -> Result<Coordinator> {
         if let Some(client) = client(server)? {
             return Ok(Coordinator::Remote(client));
         }
-        let project = std::env::current_dir().context("the current folder cannot be read")?;
+        let project = std::env::current_dir().context("cannot read the current folder")?;
         let registry = Arc::new(Registry::read(&project));
         let app = App::open(&database(&project), false, registry, options()?).await?;
         Ok(Coordinator::Local(app))
     }
 
-    /// The same for whoever only looks at what files describe: where there is no store and none can be made, files are
-    /// there all the same.
+    /// Opens the coordinator for commands that only read agent and schema files. If the store does not exist and cannot
+    /// be created, it uses an empty store in memory.
     pub(crate) async fn open_to_read(server: Option<&str>) -> Result<Coordinator> {
         let error = match Coordinator::open(server).await {
             Ok(coordinator) => return Ok(coordinator),
             Err(error) => error,
         };
-        let project = std::env::current_dir().context("the current folder cannot be read")?;
+        let project = std::env::current_dir().context("cannot read the current folder")?;
         if !error.is::<slipform_coordinator::StoreError>() || project.join(DATABASE).exists() {
             return Err(error);
         }
@@ -169,9 +172,9 @@ impl Coordinator {
         Ok(match self {
             Coordinator::Local(app) => app.runs(filter, page).await?,
             Coordinator::Remote(client) => {
-                let mut query = paging(&page);
+                let mut query = page_query(&page);
                 query.extend(filter.session_id.map(|id| format!("session_id={id}")));
-                query.extend(filter.agent_name.map(|name| format!("agent_name={}", encoded(&name))));
+                query.extend(filter.agent_name.map(|name| format!("agent_name={}", percent_encode(&name))));
                 query.extend(filter.status.map(|status| format!("status={}", status.name())));
                 query.extend(filter.parent_run_id.map(|id| format!("parent_run_id={id}")));
                 client.get(&format!("runs?{}", query.join("&"))).await?
@@ -190,7 +193,8 @@ impl Coordinator {
         Ok(match self {
             Coordinator::Local(app) => app.stats(StatsFilter { agent_name: agent, since: None }).await?,
             Coordinator::Remote(client) => {
-                let query = agent.map(|agent| format!("?agent={}", encoded(&agent))).unwrap_or_default();
+                let query =
+                    agent.map(|agent| format!("?agent={}", percent_encode(&agent))).unwrap_or_default();
                 client.get(&format!("stats{query}")).await?
             }
         })
@@ -207,7 +211,7 @@ impl Coordinator {
         Ok(match self {
             Coordinator::Local(app) => app.sessions(page).await?,
             Coordinator::Remote(client) => {
-                client.get(&format!("sessions?{}", paging(&page).join("&"))).await?
+                client.get(&format!("sessions?{}", page_query(&page).join("&"))).await?
             }
         })
     }
@@ -253,7 +257,7 @@ impl Coordinator {
     pub(crate) async fn schema(&self, name: &str) -> Result<SchemaView> {
         Ok(match self {
             Coordinator::Local(app) => app.schema(name).await?,
-            Coordinator::Remote(client) => client.get(&format!("schemas/{}", encoded(name))).await?,
+            Coordinator::Remote(client) => client.get(&format!("schemas/{}", percent_encode(name))).await?,
         })
     }
 
@@ -267,53 +271,55 @@ impl Coordinator {
     pub(crate) async fn remove_schema(&self, name: &str) -> Result<()> {
         match self {
             Coordinator::Local(app) => app.remove_schema(name).await?,
-            Coordinator::Remote(client) => client.delete(&format!("schemas/{}", encoded(name))).await?,
+            Coordinator::Remote(client) => {
+                client.delete(&format!("schemas/{}", percent_encode(name))).await?
+            }
         }
         Ok(())
     }
 
     /// Waits until a run has ended.
     pub(crate) async fn wait(&self, run: &RunId) -> Result<RunView> {
-        let mut patience = Patience::default();
+        let mut outage = Outage::default();
         loop {
-            let asked = match self {
-                Coordinator::Local(app) => app.wait(run, WAIT).await.map_err(Into::into),
+            let answer = match self {
+                Coordinator::Local(app) => app.wait(run, LOCAL_WAIT).await.map_err(Into::into),
                 Coordinator::Remote(_) => self.run(run).await,
             };
-            if let Some(view) = patience.unless_away(asked).await?.filter(|view| view.status.is_ended()) {
+            if let Some(view) = outage.tolerate(answer).await?.filter(|view| view.status.is_ended()) {
                 return Ok(view);
             }
             if let Coordinator::Remote(_) = self {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
     }
 
-    /// Sees a run off that was asked to stop. Nobody may serve this project's store, and then nobody else notices that
-    /// whoever worked on the run is gone: its lease has to pass, and somebody has to look.
+    /// Waits until a stopping run has ended. Without a `slipform serve` on this project's store, this command also sweeps:
+    /// if the run's process is dead, the sweep ends the run when its lease expires.
     pub(crate) async fn wait_for_stop(&self, mut run: RunView) -> Result<RunView> {
         let Coordinator::Local(app) = self else { return Ok(run) };
-        let (begun, limit) = (Instant::now(), AppOptions::default().lease + STOP_WAIT_MORE);
-        let mut is_said = false;
-        while !run.status.is_ended() && begun.elapsed() < limit {
+        let (start, limit) = (Instant::now(), AppOptions::default().lease + STOP_WAIT_BEYOND_LEASE);
+        let mut is_reported = false;
+        while !run.status.is_ended() && start.elapsed() < limit {
             app.sweep_once().await?;
             run = app.run(&run.run_id).await?;
-            if !is_said && begun.elapsed() > STOP_WAIT_SILENT {
-                is_said = true;
+            if !is_reported && start.elapsed() > STOP_NOTICE_DELAY {
+                is_reported = true;
                 output::lines([format!(
-                    "slipform: waiting for the end of {}; where its process is gone, that takes up to {} s",
+                    "slipform: waiting for run `{}` to stop; if its process is dead, this takes up to {} s",
                     run.run_id,
                     limit.as_secs()
                 )]);
             }
             if !run.status.is_ended() {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
         Ok(run)
     }
 
-    /// Ends what nobody looks after, where nobody serves this project's store.
+    /// Ends local runs with expired leases. A remote coordinator sweeps by itself.
     pub(crate) async fn sweep(&self) -> Result<()> {
         match self {
             Coordinator::Local(app) => Ok(app.sweep_once().await?),
@@ -321,56 +327,54 @@ impl Coordinator {
         }
     }
 
-    /// Waits until a run has ended and everything that it led to has: children, theirs, and the runs that go on with it
-    /// when children call back. The run that gave the last word is the run itself or the latest of those that went on
-    /// with it. Other runs of the session are not waited for.
+    /// Waits until a run, its descendants and the runs that callbacks resume have ended. Returns the run itself, or the
+    /// latest run that continued it. Other runs of the session are ignored.
     pub(crate) async fn wait_until_idle(&self, run: &RunId) -> Result<RunView> {
-        let mut patience = Patience::default();
+        let mut outage = Outage::default();
         loop {
-            let looked_at = patience.unless_away(self.look_at_tree(run).await).await?;
-            let Some(tree) = looked_at else { continue };
-            match tree.open.first() {
-                Some(open) => drop(self.wait(open).await?),
-                None if tree.awaits_callback => tokio::time::sleep(LOOK_EVERY).await,
+            let Some(tree) = outage.tolerate(self.run_tree(run).await).await? else { continue };
+            match tree.active.first() {
+                Some(active) => drop(self.wait(active).await?),
+                None if tree.awaits_callback => tokio::time::sleep(POLL_INTERVAL).await,
                 None => return Ok(tree.last),
             }
         }
     }
 
-    /// Stops a run and everything that it led to, and waits until all of it has ended.
+    /// Stops a run, its descendants and the runs that continue it, and waits until all have ended.
     pub(crate) async fn stop_tree(&self, run: &RunId) -> Result<RunView> {
-        let begun = Instant::now();
+        let start = Instant::now();
         loop {
-            let tree = self.look_at_tree(run).await?;
-            // A parent is stopped before its children: it would go on with what became of them.
-            for run in &tree.open {
+            let tree = self.run_tree(run).await?;
+            // Parents come before children: a parent would otherwise continue with the result of its stopped child.
+            for run in &tree.active {
                 self.stop_run(run).await?;
             }
-            match tree.open.first() {
+            match tree.active.first() {
                 Some(run) => drop(self.wait(run).await?),
-                // A callback that waits for another caller's run starts a run that nobody waits for.
-                None if tree.awaits_callback && begun.elapsed() < STOP_CALLBACK_WAIT => {
-                    tokio::time::sleep(LOOK_EVERY).await;
+                // A pending callback may still start a run that has to be stopped.
+                None if tree.awaits_callback && start.elapsed() < STOP_CALLBACK_WAIT => {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 None => return Ok(tree.last),
             }
         }
     }
 
-    /// Looks at a run and at all that it led to. The end of a child and what it leads to are one transaction, so that
-    /// children are looked at before the runs that they are reported to.
-    async fn look_at_tree(&self, run: &RunId) -> Result<Tree> {
+    /// Reads a run, its descendants and the runs that continue it. The end of a child and the callback to its parent are
+    /// one transaction, so reading children before continuations misses nothing.
+    async fn run_tree(&self, run: &RunId) -> Result<Tree> {
         let mut last = self.run(run).await?;
-        let (mut open, mut awaits_callback) = (Vec::new(), false);
+        let (mut active, mut awaits_callback) = (Vec::new(), false);
         let mut pending = VecDeque::from([(last.clone(), true)]);
         while let Some((view, is_own)) = pending.pop_front() {
             if !view.status.is_ended() {
-                open.push(view.run_id.clone());
+                active.push(view.run_id.clone());
             }
             for child in self.children_of(&view.run_id).await? {
                 pending.push_back((self.run(&child.run_id).await?, false));
             }
-            // Looked at once more: a child that ended meanwhile may have called back.
+            // Read again: a child that ended in the meantime may have called back.
             let view = self.run(&view.run_id).await?;
             awaits_callback |= view.awaits_callback;
             for next in &view.continued_by {
@@ -380,10 +384,10 @@ impl Coordinator {
                 last = view;
             }
         }
-        Ok(Tree { last, open, awaits_callback })
+        Ok(Tree { last, active, awaits_callback })
     }
 
-    /// The runs that were started by a run.
+    /// Returns the child runs of a run.
     pub(crate) async fn children_of(&self, run: &RunId) -> Result<Vec<RunSummary>> {
         let filter = RunFilter { parent_run_id: Some(run.clone()), ..RunFilter::default() };
         let page = self.runs(filter, Page { after: None, limit: CHILDREN_MAX }).await?;
@@ -391,32 +395,33 @@ impl Coordinator {
     }
 }
 
-/// A run and what it led to.
+/// A run with its descendants and continuations.
 struct Tree {
-    /// The run that gave the last word.
+    /// The run itself, or the latest run that continued it.
     last: RunView,
-    /// Those that have not ended, parents before their children.
-    open: Vec<RunId>,
-    /// Whether a callback is still to come.
+    /// Runs that have not ended, parents before their children.
+    active: Vec<RunId>,
+    /// Whether a child has yet to call back.
     awaits_callback: bool,
 }
 
-/// How long a coordinator may be away before whoever waits for a run gives up. The run goes on without him.
-const AWAY_MAX: Duration = Duration::from_secs(300);
+/// The longest outage of a coordinator that a waiting command tolerates. The run itself continues.
+const OUTAGE_MAX: Duration = Duration::from_secs(300);
 
-/// How soon one that is away is asked again.
-const AWAY_PAUSE: Duration = Duration::from_secs(1);
+/// The pause before an unreachable coordinator is asked again.
+const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bears with a coordinator that is away for a while.
+/// Tracks how long a coordinator has been unreachable.
 #[derive(Default)]
-struct Patience {
+struct Outage {
     since: Option<Instant>,
 }
 
-impl Patience {
-    /// What was answered; none where nobody was there, for now.
-    async fn unless_away<T>(&mut self, asked: Result<T>) -> Result<Option<T>> {
-        let error = match asked {
+impl Outage {
+    /// Returns the answer. If the coordinator is unreachable, pauses and returns `None`, until the outage exceeds
+    /// [`OUTAGE_MAX`].
+    async fn tolerate<T>(&mut self, answer: Result<T>) -> Result<Option<T>> {
+        let error = match answer {
             Ok(answer) => {
                 self.since = None;
                 return Ok(Some(answer));
@@ -424,23 +429,24 @@ impl Patience {
             Err(error) => error,
         };
         let since = *self.since.get_or_insert_with(Instant::now);
-        if !output::is_away(&error) || since.elapsed() > AWAY_MAX {
+        if !output::is_unavailable(&error) || since.elapsed() > OUTAGE_MAX {
             return Err(error);
         }
-        tokio::time::sleep(AWAY_PAUSE).await;
+        tokio::time::sleep(OUTAGE_PAUSE).await;
         Ok(None)
     }
 }
 
-fn paging(page: &Page) -> Vec<String> {
-    let after = page.after.as_ref().map(|after| format!("after={}", encoded(after)));
+/// Returns the query parameters of a page.
+fn page_query(page: &Page) -> Vec<String> {
+    let after = page.after.as_ref().map(|after| format!("after={}", percent_encode(after)));
     std::iter::once(format!("limit={}", page.limit)).chain(after).collect()
 }
 
-/// A text as it may stand in an address.
-pub(crate) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+/// Percent-encodes a text for a URL path segment or query value.
+pub(crate) fn percent_encode(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }

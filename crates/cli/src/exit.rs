@@ -1,11 +1,11 @@
-//! The exit statuses that programs around the command rely on.
+//! The exit statuses of the command. They are part of its interface: scripts depend on them.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// A valid result.
+    /// The command succeeded, or the result is valid.
     Valid,
     /// The run failed, or the text does not satisfy the schema.
     Invalid,
@@ -13,9 +13,9 @@ pub(crate) enum Exit {
     Usage,
     /// The backend cannot be reached or refused the request.
     Backend,
-    /// No JSON found.
+    /// The text contains no JSON.
     NotFound,
-    /// Someone pressed Ctrl-C.
+    /// Ctrl-C or another termination signal ended the command.
     Interrupted,
 }
 

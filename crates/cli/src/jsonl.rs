@@ -1,4 +1,4 @@
-//! `slipform check --jsonl`: many texts in, one verdict a line out.
+//! `slipform check --jsonl`: checks many texts and prints one verdict per line.
 
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Read, Write};
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::arguments::Check;
 use crate::exit::Exit;
 use crate::{output, source};
 
-/// The longest input line, in bytes: a text of the longest kind with every byte escaped, and its
-/// schema. A longer line gives an error line.
+/// The maximum length of an input line in bytes: a text of maximum length with every byte escaped, plus its schema. A
+/// longer line produces an error line.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How many lines pass between two looks at the terminal.
+/// The number of lines between two progress updates.
 const PROGRESS_LINES: usize = 500;
 
 pub(crate) fn run(arguments: &Check) -> Result<Exit> {
-    let default = arguments.schema.as_deref().map(source::schema).transpose()?;
+    let default = arguments.schema.as_deref().map(source::load_schema).transpose()?;
     let path = arguments.jsonl.as_deref().unwrap_or(Path::new("-"));
     let input: Box<dyn Read> =
         if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(source::open(path)?) };
@@ -28,31 +28,31 @@ pub(crate) fn run(arguments: &Check) -> Result<Exit> {
     let mut writer = BufWriter::new(io::stdout().lock());
     let checker = Checker { options: arguments.options(), default, cache: Cache::default() };
     let shows_progress = io::stderr().is_terminal() && !io::stdout().is_terminal();
-    while let Some(line) = lines.next().with_context(|| format!("reading {}", path.display()))? {
+    while let Some(line) = lines.next().with_context(|| format!("cannot read {}", path.display()))? {
         let verdict = match line {
             Ok(bytes) if bytes.trim_ascii().is_empty() => continue,
-            Ok(bytes) => checker.check(source::without_mark(&bytes)),
+            Ok(bytes) => checker.check(source::strip_bom(&bytes)),
             Err(problem) => Err((Value::Null, problem)),
         };
         let verdict =
             verdict.unwrap_or_else(|(id, problem)| json!({"id": id, "line": lines.number, "error": problem}));
-        writer.write_all(format!("{verdict}\n").as_bytes()).context("writing to standard output")?;
-        // Whoever feeds line by line is waiting for the answer.
+        writer.write_all(format!("{verdict}\n").as_bytes()).context("cannot write to standard output")?;
+        // A caller that sends one line at a time waits for its verdict.
         if !lines.reader.buffer().contains(&b'\n') {
-            writer.flush().context("writing to standard output")?;
+            writer.flush().context("cannot write to standard output")?;
         }
         if shows_progress && lines.number % PROGRESS_LINES == 0 {
-            output::progress(&format!("{} lines checked", lines.number));
+            output::progress(&format!("{} checked", output::counted(lines.number, "line")));
         }
     }
-    writer.flush().context("writing to standard output")?;
+    writer.flush().context("cannot write to standard output")?;
     if shows_progress {
-        output::progress(&format!("{} lines checked\n", lines.number));
+        output::progress(&format!("{} checked\n", output::counted(lines.number, "line")));
     }
     Ok(Exit::Valid)
 }
 
-/// Lines of bytes, each of bounded length.
+/// Reads lines of bounded length.
 struct Lines<R> {
     reader: BufReader<R>,
     number: usize,
@@ -96,7 +96,7 @@ struct Checker {
 }
 
 impl Checker {
-    /// The verdict on one line, or its id and what is wrong with it.
+    /// Returns the verdict on one line, or the line's id and an error message.
     fn check(&self, line: &[u8]) -> Result<Value, (Value, String)> {
         let row: Value =
             serde_json::from_slice(line).map_err(|error| (Value::Null, format!("not JSON: {error}")))?;
@@ -106,7 +106,7 @@ impl Checker {
         let id = row.get("id").cloned().unwrap_or(Value::Null);
         let text = match row.get("text") {
             Some(Value::String(text)) => text,
-            Some(_) => return Err((id, "\"text\" has to be a string".to_owned())),
+            Some(_) => return Err((id, "\"text\" must be a string".to_owned())),
             None => return Err((id, "no \"text\"; a line is {\"id\", \"text\", \"schema\"?}".to_owned())),
         };
         let own = match row.get("schema").filter(|schema| !schema.is_null()) {
@@ -132,7 +132,7 @@ impl Checker {
             Outcome::TooLong { bytes, limit } => Err((
                 id,
                 format!(
-                    "the text has {bytes} bytes, more than the {limit} that are looked at; raise --max-bytes"
+                    "the text has {bytes} bytes, more than the limit of {limit} bytes; raise `--max-bytes`"
                 ),
             )),
         }

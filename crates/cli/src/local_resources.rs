@@ -1,5 +1,5 @@
-//! The resources: what a runner here has to work with. Backends, keys, folders and variables are known here and nowhere
-//! else.
+//! The resources of a runner in this process: backends, keys, project folder and environment variables. The coordinator
+//! never sees them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,15 +21,15 @@ use crate::backends::{self, Verdicts, environment};
 use crate::settings::Settings;
 use crate::{admin_token, secrets};
 
-/// Everything that runs of a project have in common.
+/// The resources that all runs of a project share.
 pub(crate) struct LocalResources {
     project: PathBuf,
     settings: Settings,
-    /// The backend that everything runs on, where the caller says so.
+    /// The backend for all tiers, from `--backend`.
     backend: Option<String>,
-    /// Keys and tokens of this process, which no event may hold.
+    /// Keys and tokens of this process, which the runner redacts from events.
     secrets: Secrets,
-    /// Backends that are connected, by name: all runs share their connections, their limits and their weights.
+    /// Connected backends by name. Runs share their connections, concurrency limits and loaded weights.
     connected: tokio::sync::Mutex<HashMap<String, LadderRung>>,
 }
 
@@ -39,7 +39,7 @@ impl LocalResources {
         LocalResources { project, settings, backend, secrets, connected: tokio::sync::Mutex::default() }
     }
 
-    /// What is said of it to a coordinator: names and kinds, no keys and no addresses.
+    /// Returns the runner details for the coordinator: names, kinds and models of backends, without keys and URLs.
     pub(crate) fn details(&self) -> Value {
         let backends: Vec<Value> = self
             .settings
@@ -50,8 +50,8 @@ impl LocalResources {
         json!({"version": env!("CARGO_PKG_VERSION"), "backends": backends})
     }
 
-    /// Finds out whether a run of this agent could begin, before it is asked for.
-    pub(crate) async fn try_out(&self, blueprint: &Blueprint, parameters: &Value) -> Result<()> {
+    /// Checks that a run of this agent can start, before it is submitted.
+    pub(crate) async fn check_startable(&self, blueprint: &Blueprint, parameters: &Value) -> Result<()> {
         let (session_id, run_id) = (SessionId::from_random([0; 6]), RunId::from_random([0; 6]));
         let (session_id, run_id) = (&session_id, &run_id);
         fill(blueprint, &FillContext { parameters, session_id, run_id, environment: &environment })?;
@@ -94,16 +94,16 @@ impl LocalResources {
         })
     }
 
-    /// What the tools of a run may not write and read.
+    /// Returns the files that the tools of a run must not write or read.
     fn policy(&self, blueprint: &Blueprint, commands: &[Vec<String>]) -> Result<ProjectPolicy> {
-        let root = self.project.canonicalize().context("the project's folder cannot be read")?;
-        let writes = blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str()));
-        let programs = if writes { self.programs(blueprint, commands) } else { Vec::new() };
+        let root = self.project.canonicalize().context("cannot read the project folder")?;
+        let has_writing_tools = blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str()));
+        let programs = if has_writing_tools { self.programs(blueprint, commands) } else { Vec::new() };
         Ok(ProjectPolicy { root: Some(root), readable: self.settings.tools.readable.clone(), programs })
     }
 
     /// Returns the programs and scripts that this runner may start: those of backends, of `check:criteria`, and of all
-    /// agents that the coordinator knows.
+    /// agents of the coordinator. Tools must not overwrite them.
     fn programs(&self, blueprint: &Blueprint, commands: &[Vec<String>]) -> Vec<PathBuf> {
         let backends = self.settings.backends.values().map(|backend| backend.command.clone());
         let allowed = self.settings.tools.commands.iter();

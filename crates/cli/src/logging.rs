@@ -1,4 +1,4 @@
-//! What a process says about its work: lines on stderr, and spans for a collector.
+//! Sets up logging: log lines on stderr, and spans for an OpenTelemetry collector.
 
 use anyhow::{Result, bail};
 use slipform_types::env;
@@ -11,22 +11,23 @@ use crate::backends::environment;
 use crate::output;
 use crate::secrets::RedactedStderr;
 
-/// The variable with the least that is said: `off`, `error`, `warn`, `info`, `debug` or `trace`.
+/// The variable with the log level: `off`, `error`, `warn`, `info`, `debug` or `trace`.
 const VARIABLE: &str = env::SLIPFORM_LOG;
 
-/// Sends what is left when it is dropped.
+/// Flushes pending spans when dropped.
 pub(crate) struct Logging {
     #[cfg(feature = "otel")]
     _spans: Option<spans::Spans>,
 }
 
-/// Starts to say things; `level` where nobody says how much. Before any runtime: sending spans has a thread of its own.
+/// Starts logging at the level of `SLIPFORM_LOG`, or at `level` if the variable is not set. Call it before the async
+/// runtime starts: the span exporter has its own thread.
 pub(crate) fn start(level: LevelFilter) -> Result<Logging> {
     let level = match environment(VARIABLE).filter(|level| !level.is_empty()) {
         None => level,
         Some(level) => match level.parse() {
             Ok(level) => level,
-            Err(_) => bail!("{VARIABLE} is '{level}'; it must be off, error, warn, info, debug or trace"),
+            Err(_) => bail!("{VARIABLE} is `{level}`; set it to off, error, warn, info, debug or trace"),
         },
     };
     let lines = fmt::layer().with_writer(RedactedStderr).with_target(false).with_ansi(output::is_terminal());
@@ -34,7 +35,7 @@ pub(crate) fn start(level: LevelFilter) -> Result<Logging> {
     #[cfg(feature = "otel")]
     {
         let spans = spans::Spans::start()?;
-        // Whoever started one before has decided.
+        // An error means that a subscriber is already set; it stays in place.
         let _ = subscriber.with(spans.as_ref().map(spans::Spans::layer)).try_init();
         Ok(Logging { _spans: spans })
     }
@@ -60,23 +61,24 @@ mod spans {
 
     use crate::backends::environment;
 
-    /// The variables that name a collector, as everyone's.
+    /// The standard OpenTelemetry variables with the collector's URL.
     const VARIABLES: [&str; 2] = [env::OTEL_EXPORTER_OTLP_ENDPOINT, env::OTEL_EXPORTER_OTLP_TRACES_ENDPOINT];
 
-    /// Spans on their way to a collector.
+    /// Exports spans to a collector.
     pub(super) struct Spans(SdkTracerProvider);
 
     impl Spans {
-        /// Sends spans where the environment names a collector.
+        /// Starts the exporter, or returns `None` if the environment configures no collector.
         pub(super) fn start() -> Result<Option<Spans>> {
             if !VARIABLES.iter().any(|name| environment(name).is_some_and(|value| !value.is_empty())) {
                 return Ok(None);
             }
-            // Whoever came first has installed a provider; that one does as well.
+            // An error means that a provider is already installed, which works as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let exporter = opentelemetry_otlp::SpanExporter::builder().with_http().build();
-            let exporter =
-                exporter.with_context(|| format!("the collector that {} names", VARIABLES.join(" or ")))?;
+            let exporter = exporter.with_context(|| {
+                format!("cannot export spans to the collector in {}", VARIABLES.join(" or "))
+            })?;
             let resource = Resource::builder().with_service_name("slipform").build();
             let provider =
                 SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
@@ -94,7 +96,7 @@ mod spans {
 
     impl Drop for Spans {
         fn drop(&mut self) {
-            // A collector that is away loses its spans, and nobody else loses anything.
+            // An unreachable collector loses its spans; the command itself must not fail.
             let _ = self.0.shutdown();
         }
     }

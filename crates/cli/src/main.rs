@@ -1,7 +1,29 @@
-//! The `slipform` command: arguments in, verbs out.
+//! The `slipform` command: parses arguments, runs one command and prints its result.
 //!
-//! Data goes to stdout, everything else to stderr, and the exit status is typed: 0 valid, 1 not valid,
-//! 2 bad usage, config, agent or schema, 3 backend unreachable, 4 no JSON found, 130 interrupted.
+//! Data goes to stdout and messages go to stderr. The exit status is 0 for a valid result, 1 for an invalid one, 2 for bad
+//! usage, settings, agents or schemas, 3 for an unreachable backend, 4 if no JSON was found and 130 if interrupted.
+//!
+//! Modules, in reading order:
+//!
+//! - `arguments`: commands, flags and help texts
+//! - `exit`, `output`, `pretty`: exit statuses, stdout and stderr, results as formatted text
+//! - `settings`, `secrets`, `logging`, `signals`: settings file and environment, redaction, logs and spans, termination
+//! - `source`: texts and schemas from files, stdin and `schemas/`
+//! - `check`, `jsonl`: `slipform check` for one and for many texts
+//! - `coordinator`, `admin_token`: the local store or a remote coordinator, and the token of a local server
+//! - `backends`, `local_resources`: connected backends, and everything else that runs in this process use
+//! - `run`: `slipform run` and `slipform orchestrate`, local and remote
+//! - `agents`, `schemas`, `sessions`, `runs`, `stats`, `analytics`: commands that manage and read a project
+//! - `serve`, `runner`, `token`: the service, its runners and its tokens
+//! - `probe`, `model`: backend tests, and the weights of the embedded model
+//!
+//! ```console
+//! $ slipform agents init summarizer
+//! $ slipform run summarizer -p "The meeting is on Monday."
+//! ```
+//!
+//! Not in this crate: enforcement and the tool loop (`engine`), execution of runs (`runner`), storage and scheduling
+//! (`coordinator`, `store`), HTTP types and the client (`api`).
 
 mod admin_token;
 mod agents;
@@ -41,13 +63,13 @@ use std::process::ExitCode;
 use arguments::{Arguments, Command};
 use clap::Parser as _;
 
-/// The system's own gives memory back after every commit and takes it again for the next.
+/// The system allocator returns memory to the kernel after every commit and requests it again for the next one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     hide_memory();
-    secrets::remember(secrets::collect(&BTreeMap::new()));
+    secrets::install(secrets::collect(&BTreeMap::new()));
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
@@ -74,13 +96,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Keeps other processes of the same user from reading this one's memory and environment, where keys are. Programs that
-/// agents start are such processes.
+/// Prevents other processes of the same user from reading this process's memory and environment, which contain keys.
+/// Programs that agents start are such processes.
 fn hide_memory() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // Old kernels and sandboxes may refuse; nothing else depends on it.
+        // Old kernels and sandboxes may refuse it; the command works without it.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }

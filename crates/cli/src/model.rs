@@ -1,4 +1,4 @@
-//! `slipform model`: the weights of the embedded model.
+//! `slipform model`: fetches and lists the weights of the embedded model.
 
 mod display;
 
@@ -45,30 +45,30 @@ fn pull(force: bool) -> Result<Exit> {
     }
 }
 
-/// Runs the pull on its own thread, and tells it when someone presses Ctrl-C.
+/// Runs the pull on its own thread and sets its stop flag on Ctrl-C or SIGTERM.
 async fn stoppable(
     work: impl FnOnce(&AtomicBool) -> Result<Pulled, Error> + Send + 'static,
 ) -> Result<Result<Pulled, Error>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let mut terminated = signal(SignalKind::terminate()).context("listening for signals")?;
-    let for_work = stop.clone();
-    let mut pulling = tokio::task::spawn_blocking(move || work(&for_work));
+    let mut terminated = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let stop_flag = stop.clone();
+    let mut pulling = tokio::task::spawn_blocking(move || work(&stop_flag));
     tokio::select! {
-        outcome = &mut pulling => return outcome.context("pulling"),
+        outcome = &mut pulling => return outcome.context("cannot pull the weights"),
         _ = tokio::signal::ctrl_c() => {}
         _ = terminated.recv() => {}
     }
     stop.store(true, Ordering::Relaxed);
-    pulling.await.context("pulling")
+    pulling.await.context("cannot pull the weights")
 }
 
 fn report(pulled: &Pulled) -> Result<Exit> {
     if !pulled.fetched {
-        output::lines(["the weights are there already, and they are the published ones".to_owned()]);
+        output::lines(["the weights are already present and match the published checksum".to_owned()]);
     }
     if let Some(chosen) = weights::environment(MODEL_VARIABLE).filter(|value| !value.is_empty()) {
         let chosen = Path::new(&chosen).display().to_string();
-        output::lines([format!("note: runs use {chosen}, since {MODEL_VARIABLE} is set")]);
+        output::lines([format!("note: runs use {chosen} because {MODEL_VARIABLE} is set")]);
     }
     output::text(&pulled.path.display().to_string())?;
     Ok(Exit::Valid)
@@ -79,7 +79,7 @@ fn list(as_json: bool) -> Result<Exit> {
     let models = weights::list(&store, &DEFAULT, &weights::environment)?;
     if !models.iter().any(|model| model.used) {
         output::lines([format!(
-            "no weights to use in {}; `slipform model pull` fetches the default ones",
+            "no usable weights in {}; run `slipform model pull` to fetch the default ones",
             store.display()
         )]);
     }

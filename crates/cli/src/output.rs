@@ -1,4 +1,4 @@
-//! The only place that writes to the terminal.
+//! Prints data on stdout and messages on stderr. Every other module prints through this one.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,48 +10,48 @@ use serde_json::Value;
 use slipform_types::env;
 
 use crate::exit::Exit;
-use crate::pretty::{self, Look};
+use crate::pretty::{self, Style};
 use crate::secrets;
 
-/// The width of what is read elsewhere than on a terminal, in characters.
+/// The line width without a terminal, in characters.
 const COLUMNS_UNKNOWN: usize = 80;
 
-/// The lines of a terminal that does not say how many it has.
+/// The assumed height of a terminal of unknown size, in lines.
 const LINES_UNKNOWN: usize = 24;
 
-/// The narrowest terminal that is cared for; on narrower ones lines break as they come.
+/// The minimum line width; a narrower terminal breaks the lines itself.
 const COLUMNS_MIN: usize = 40;
 
-/// The longest line that is still read with ease.
+/// The maximum line width, to keep text readable on wide terminals.
 const COLUMNS_MAX: usize = 100;
 
-/// Prints data, indented, on stdout.
+/// Prints a value as indented JSON on stdout.
 pub(crate) fn data(value: &Value) -> Result<()> {
     text(&serde_json::to_string_pretty(value)?)
 }
 
-/// Prints data for people on stdout.
+/// Prints a value as formatted text on stdout.
 pub(crate) fn pretty(value: &Value) -> Result<()> {
-    text(&pretty::value(value, look()))
+    text(&pretty::value(value, stdout_style()))
 }
 
-/// What whoever reads stdout can see.
-fn look() -> Look {
+/// Returns the width and colour support of stdout.
+fn stdout_style() -> Style {
     let stdout = io::stdout();
     let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
-    look_of(stdout.is_terminal(), columns, |name| std::env::var_os(name))
+    style_for(stdout.is_terminal(), columns, |name| std::env::var_os(name))
 }
 
-/// The same by what is known: whether stdout is a terminal, its columns (0 where nobody knows), and the environment.
-fn look_of(is_terminal: bool, columns: usize, variable: impl Fn(&str) -> Option<OsString>) -> Look {
-    let is_declined = variable(env::NO_COLOR).is_some_and(|value| !value.is_empty())
+/// Returns the style for an output with this many columns (0 if unknown) and this environment.
+fn style_for(is_terminal: bool, columns: usize, variable: impl Fn(&str) -> Option<OsString>) -> Style {
+    let has_no_colour = variable(env::NO_COLOR).is_some_and(|value| !value.is_empty())
         || variable(env::TERM).is_some_and(|term| term == "dumb");
     let width = if columns == 0 { COLUMNS_UNKNOWN } else { columns.clamp(COLUMNS_MIN, COLUMNS_MAX) };
-    Look { width, is_coloured: is_terminal && !is_declined }
+    Style { width, is_coloured: is_terminal && !has_no_colour }
 }
 
-/// Prints rows in columns on stdout, with a header where a person reads it. Scripts get the rows alone, columns separated
-/// by two spaces or more.
+/// Prints rows in columns on stdout, with a header if stdout is a terminal. Scripts get the rows alone, with columns
+/// separated by two spaces or more.
 pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = Vec<String>>,
@@ -69,45 +69,45 @@ pub(crate) fn table<const N: usize>(
     let widths: Vec<usize> = (0..N).map(width).collect();
     for row in lines {
         let cells =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{:width$}", harmless(cell), width = *width));
+            row.iter().zip(&widths).map(|(cell, width)| format!("{:width$}", escape_controls(cell), width = *width));
         text(cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())
 }
 
-/// Prints a text and a line end on stdout.
+/// Prints a text and a line break on stdout.
 pub(crate) fn text(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.write_all(b"\n"))
         .and_then(|()| stdout.flush())
-        .context("writing to standard output")
+        .context("cannot write to standard output")
 }
 
-/// Whether a person watches stderr.
+/// Returns whether stderr is a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Prints lines for people on stderr. That nobody can read them is no reason to lose a run.
+/// Prints messages on stderr, without secrets. Ignores write errors: a closed stderr must not fail a run.
 pub(crate) fn lines(lines: impl IntoIterator<Item = String>) {
     let mut stderr = io::stderr().lock();
     for line in lines {
-        let _ = writeln!(stderr, "{}", harmless(&secrets::redact(line)));
+        let _ = writeln!(stderr, "{}", escape_controls(&secrets::redact(line)));
     }
 }
 
-/// Overwrites the last line on a terminal.
+/// Overwrites the last line of stderr, which must be a terminal.
 pub(crate) fn progress(text: &str) {
     let _ = write!(
         io::stderr().lock(),
         "\r{}\x1b[K",
-        harmless(&secrets::redact(text.to_owned())).replace('\n', " ")
+        escape_controls(&secrets::redact(text.to_owned())).replace('\n', " ")
     );
 }
 
-/// Overwrites what was drawn last on a terminal, which had `drawn` lines below its first; how many it has now.
+/// Overwrites the last drawing on stderr, which had `drawn` lines below its first. Returns that number for the new one.
 pub(crate) fn redraw(lines: &[String], drawn: usize) -> usize {
     let mut text = String::new();
     if drawn > 0 {
@@ -118,73 +118,83 @@ pub(crate) fn redraw(lines: &[String], drawn: usize) -> usize {
         if index > 0 {
             text.push_str("\r\n");
         }
-        text.push_str(&harmless(&secrets::redact(line.clone())).replace('\n', " "));
+        text.push_str(&escape_controls(&secrets::redact(line.clone())).replace('\n', " "));
     }
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     lines.len().saturating_sub(1)
 }
 
-/// How many characters fit beside each other on stderr, and how many lines below each other.
+/// Returns the columns and lines of the terminal at stderr.
 pub(crate) fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
     let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
     size.filter(|(width, height)| *width > 0 && *height > 0).unwrap_or((COLUMNS_UNKNOWN, LINES_UNKNOWN))
 }
 
-/// A text without what would command a terminal: models, servers and programs have their words in it.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let commands = |character: char| match character {
+/// Escapes control and bidirectional characters, so that text from models, servers and programs cannot control the
+/// terminal.
+pub(crate) fn escape_controls(text: &str) -> Cow<'_, str> {
+    let is_control = |character: char| match character {
         '\n' | '\t' => false,
-        // They turn the order of what follows around, or end a line where nobody sees it.
+        // Bidirectional controls reorder text, and Unicode separators break lines invisibly.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => true,
         character => character.is_control(),
     };
-    if !text.contains(commands) {
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
-    let shown = |character: char| match commands(character) {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
+    let escape = |character: char| {
+        if is_control(character) { character.escape_default().to_string() } else { character.to_string() }
     };
-    Cow::Owned(text.chars().map(shown).collect())
+    Cow::Owned(text.chars().map(escape).collect())
 }
 
-/// Whether the reader of stdout has gone, as `head` does.
+/// Formats a count with its noun: `1 agent`, `2 agents`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Formats the error of a run with its type, unless the message of a stopped run already states it.
+pub(crate) fn run_error(message: &str, kind: &str) -> String {
+    if kind == "stopped" { message.to_owned() } else { format!("{message} ({kind})") }
+}
+
+/// Returns whether the reader of stdout closed it, as `head` does.
 pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Reports an error and its causes.
+/// Prints an error with its causes and returns its exit status.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if is_closed(error) {
         return Exit::Valid.into();
     }
     lines([format!("slipform: {error:#}")]);
-    if is_absent(error) || is_away(error) { Exit::Backend.into() } else { Exit::Usage.into() }
+    if needs_pull(error) || is_unavailable(error) { Exit::Backend.into() } else { Exit::Usage.into() }
 }
 
-/// Whether a coordinator or its database does not answer.
-pub(crate) fn is_away(error: &anyhow::Error) -> bool {
+/// Returns whether a coordinator or its database is unavailable.
+pub(crate) fn is_unavailable(error: &anyhow::Error) -> bool {
     let refused = error.downcast_ref::<slipform_api::Error>();
     refused.is_some_and(|refused| refused.code.is_passing())
 }
 
-/// Whether the embedded model could be had, and is not there yet.
+/// Returns whether `slipform model pull` would fix the error.
 #[cfg(feature = "embedded")]
-fn is_absent(error: &anyhow::Error) -> bool {
+fn needs_pull(error: &anyhow::Error) -> bool {
     use slipform_embedded::weights::Error;
     let cause = error.downcast_ref::<Error>();
     cause.is_some_and(|cause| matches!(cause, Error::NotPulled { .. } | Error::Unverified { .. }))
 }
 
 #[cfg(not(feature = "embedded"))]
-fn is_absent(_: &anyhow::Error) -> bool {
+fn needs_pull(_: &anyhow::Error) -> bool {
     false
 }
 
-/// Prints help, the version, or what is wrong with the arguments.
+/// Prints help, the version or an argument error.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.use_stderr() { Exit::Usage.into() } else { Exit::Valid.into() }
@@ -195,11 +205,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_for_terminals_whose_owners_want_them() {
+    fn colours_need_a_terminal_and_no_opt_out() {
         let with = |is_terminal: bool, set: &[(&str, &str)]| {
             let variable =
                 |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
-            look_of(is_terminal, 0, variable).is_coloured
+            style_for(is_terminal, 0, variable).is_coloured
         };
         assert!(with(true, &[]));
         assert!(with(true, &[("NO_COLOR", ""), ("TERM", "xterm")]));
@@ -209,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_as_long_as_the_terminal_within_reason() {
-        let widths = [0, 10, 72, 400].map(|columns| look_of(true, columns, |_| None).width);
+    fn line_width_follows_terminal_within_bounds() {
+        let widths = [0, 10, 72, 400].map(|columns| style_for(true, columns, |_| None).width);
         assert_eq!(widths, [COLUMNS_UNKNOWN, COLUMNS_MIN, 72, COLUMNS_MAX]);
     }
 }

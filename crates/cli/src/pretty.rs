@@ -1,6 +1,6 @@
-//! Results for people: universal responses, each kind its own way, and an outline of everything else.
+//! Formats results as text: a layout per type of universal response, and an outline for every other value.
 //!
-//! Pure: what a terminal can do is told by a [`Look`].
+//! The functions are pure; a [`Style`] describes the terminal.
 
 mod outline;
 mod page;
@@ -12,37 +12,38 @@ use serde_json::Value;
 use slipform_schema::universal;
 use slipform_types::{ResponseStatus, ResponseType, UniversalResponse};
 
+use crate::output;
 use page::{Colour, Page};
 
-/// How a text may look.
+/// The line width and colour support of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Characters on a line, where words allow it.
+pub(crate) struct Style {
+    /// The maximum number of characters per line.
     pub(crate) width: usize,
-    /// Whether colours are understood.
+    /// Whether the output supports colours.
     pub(crate) is_coloured: bool,
 }
 
-/// A result, readable.
-pub(crate) fn value(value: &Value, look: Look) -> String {
+/// Formats a result.
+pub(crate) fn value(value: &Value, style: Style) -> String {
     if let Some(response) = response(value) {
-        return render(&response, look);
+        return render(&response, style);
     }
-    let mut page = Page::new(look);
+    let mut page = Page::new(style);
     outline::value(&mut page, 0, value);
     page.into_text()
 }
 
-/// The universal response that a value is, if it is one.
+/// Parses a value as a universal response, or returns `None` if it is not a valid one.
 pub(crate) fn response(value: &Value) -> Option<UniversalResponse> {
-    let form = universal::schema().filter(|form| form.is_valid(value))?;
-    let is_paired = universal::extra_rules(form, value, None).is_empty();
-    is_paired.then(|| serde_json::from_value(value.clone()).ok()).flatten()
+    let schema = universal::schema().filter(|schema| schema.is_valid(value))?;
+    let satisfies_rules = universal::extra_rules(schema, value, None).is_empty();
+    satisfies_rules.then(|| serde_json::from_value(value.clone()).ok()).flatten()
 }
 
-/// A universal response, readable: what it is, what it says, the section of its kind, and whatever else was filled in.
-pub(crate) fn render(response: &UniversalResponse, look: Look) -> String {
-    let mut page = Page::new(look);
+/// Formats a universal response: title, message, the section of its type, then the other sections that are present.
+pub(crate) fn render(response: &UniversalResponse, style: Style) -> String {
+    let mut page = Page::new(style);
     let (title, colour) = title(response);
     let clarification = match response.status {
         ResponseStatus::NeedsClarification => " · needs clarification",
@@ -59,7 +60,7 @@ pub(crate) fn render(response: &UniversalResponse, look: Look) -> String {
     page.into_text()
 }
 
-/// The kinds that have a section, in the order of the form.
+/// All response types with a section, in the order of the schema.
 const ALL: [ResponseType; 7] = [
     ResponseType::Planning,
     ResponseType::Verification,
@@ -86,7 +87,7 @@ fn section(page: &mut Page, response: &UniversalResponse, kind: ResponseType) {
     }
 }
 
-/// What a response is, in a few words.
+/// Returns the title of a response and its colour.
 fn title(response: &UniversalResponse) -> (String, Option<Colour>) {
     let colour = match response.status {
         ResponseStatus::Pass => Some(Colour::Green),
@@ -106,7 +107,7 @@ fn title(response: &UniversalResponse) -> (String, Option<Colour>) {
             None => "Clarity".to_owned(),
         },
         ResponseType::Research => match &response.research_data {
-            Some(research) => format!("Research: {}", sections::count(research.findings.len(), "finding")),
+            Some(research) => format!("Research: {}", output::counted(research.findings.len(), "finding")),
             None => "Research".to_owned(),
         },
         ResponseType::Custom => "Response".to_owned(),
@@ -131,5 +132,5 @@ fn verdict(response: &UniversalResponse) -> String {
     };
     let Some(checked) = &response.verification_data else { return verdict.to_owned() };
     let passed = checked.checks.iter().filter(|check| check.passed).count();
-    format!("{verdict}, {passed} of {}", sections::count(checked.checks.len(), "check"))
+    format!("{verdict}, {passed} of {}", output::counted(checked.checks.len(), "check"))
 }

@@ -1,4 +1,4 @@
-//! `slipform probe`: what a backend really enforces.
+//! `slipform probe`: tests which schema features a backend enforces and stores the verdict.
 
 use anyhow::{Context as _, Result};
 use slipform_model::Error;
@@ -11,7 +11,7 @@ use crate::output;
 use crate::settings::Settings;
 
 pub(crate) fn run(arguments: &Probe) -> Result<Exit> {
-    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let project = std::env::current_dir().context("cannot read the current folder")?;
     let settings = Settings::read(&project, &environment)?;
     let name = arguments.backend.as_ref().unwrap_or(&settings.default_backend);
     let config = settings.backend(name)?;
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Probe) -> Result<Exit> {
         let (config, backend) = backends::open(config).await?;
         let progress = |feature: &str| {
             if output::is_terminal() {
-                output::progress(&format!("{} · asking with {feature}", config.name));
+                output::progress(&format!("{} · testing {feature}", config.name));
             }
         };
         let outcome = probe(backend.as_ref(), &progress).await;
@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: &Probe) -> Result<Exit> {
             output::text(&format!(
                 "{} · {}",
                 config.name,
-                config.model.as_deref().unwrap_or("(its own model)")
+                config.model.as_deref().unwrap_or("(server default)")
             ))?;
             table(&verdict)?;
         }
-        Verdicts::read(&project).keep(&config, verdict)?;
+        Verdicts::read(&project).save(&config, verdict)?;
         Ok(Exit::Valid)
     })
 }

@@ -1,4 +1,4 @@
-//! `slipform run`: an agent, from parameters to a result that satisfies its contract.
+//! `slipform run` and `slipform orchestrate`: runs an agent and prints its result.
 
 mod agent;
 mod local;
@@ -23,64 +23,66 @@ use crate::{backends, coordinator, logging, source};
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::OFF)?;
     backends::runtime()?.block_on(async {
-        match coordinator::client(arguments.place.server.as_deref())? {
+        match coordinator::client(arguments.target.server.as_deref())? {
             Some(client) => remote::run(arguments, client).await,
             None => local::run(arguments).await,
         }
     })
 }
 
-/// Goes on with a session in this process.
+/// Resumes a session in this process.
 pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Result<Exit> {
     let arguments = Run {
         agent: agent.to_owned(),
         prompt: Some(prompt.to_owned()),
-        place: RunTarget { session: Some(session.to_string()), ..RunTarget::default() },
+        target: RunTarget { session: Some(session.to_string()), ..RunTarget::default() },
         ..Run::default()
     };
     local::run(&arguments).await
 }
 
-/// Refuses an agent that leads nobody where a team is asked for.
-fn check_team(arguments: &Run, blueprint: &Blueprint) -> Result<()> {
-    if arguments.needs_team && blueprint.kind != AgentType::Orchestrator {
+/// Returns an error if `slipform orchestrate` is given an agent that is not an orchestrator.
+fn check_orchestrator(arguments: &Run, blueprint: &Blueprint) -> Result<()> {
+    if arguments.needs_orchestrator && blueprint.kind != AgentType::Orchestrator {
         bail!(
-            "the agent '{name}' leads no team; run it with `slipform run {name}`, or say type: orchestrator in its file",
+            "agent `{name}` is not an orchestrator; run it with `slipform run {name}`, or set `type: orchestrator` in its \
+             file",
             name = blueprint.name
         );
     }
     Ok(())
 }
 
-/// The schema that the command line asks for.
+/// The output schema from `--schema`.
 enum SchemaSource {
     Inline(Value),
     Named(String),
 }
 
 impl SchemaSource {
-    /// Reads it, once: it may come out of a pipe.
+    /// Reads the schema once, because it may be a pipe.
     fn read(arguments: &Run) -> Result<Option<SchemaSource>> {
         let Some(given) = &arguments.schema else { return Ok(None) };
-        match Path::new(given).exists() {
-            true => Ok(Some(SchemaSource::Inline(source::schema_source(given)?.1))),
-            false => Ok(Some(SchemaSource::Named(given.clone()))),
+        if Path::new(given).exists() {
+            Ok(Some(SchemaSource::Inline(source::load_schema_source(given)?.1)))
+        } else {
+            Ok(Some(SchemaSource::Named(given.clone())))
         }
     }
 }
 
-/// What is asked of a coordinator, here or elsewhere.
+/// Builds the request for a local or remote coordinator.
 fn request(
     arguments: &Run,
     agent_name: String,
     parameters: Value,
     schema: Option<SchemaSource>,
 ) -> Result<RunRequest> {
-    let request = match &arguments.place.session {
+    let request = match &arguments.target.session {
         None => RunRequest::start(agent_name),
         Some(text) => match text.parse() {
             Ok(session) => RunRequest::resume(session),
-            Err(error) => bail!("--session: {error}"),
+            Err(error) => bail!("--session: {error}; run `slipform sessions list`"),
         },
     };
     let (output_schema, output_schema_name) = match schema {

@@ -1,6 +1,6 @@
-//! `slipform runs`: pieces of requested work, and how they stand.
+//! `slipform runs`: lists, shows and stops runs.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use serde_json::json;
 use slipform_api::{RunSummary, RunView};
 use slipform_coordinator::{Page, RunFilter};
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
             RunsCommand::Show { id, json } => show(&coordinator, &run_id(id)?, *json).await,
             RunsCommand::Stop { id } => {
                 let run = coordinator.wait_for_stop(coordinator.stop_run(&run_id(id)?).await?).await?;
-                output::lines([format!("slipform: {} is {}", run.run_id, run.status.name())]);
+                output::lines([format!("slipform: run `{}` is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
         }
@@ -31,14 +31,14 @@ pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
 }
 
 fn run_id(text: &str) -> Result<RunId> {
-    text.parse().context("`slipform runs list` shows those there are")
+    text.parse::<RunId>().map_err(|error| anyhow!("{error}; run `slipform runs list`"))
 }
 
 fn read_status(name: &str) -> Result<RunStatus> {
     match serde_json::from_value(json!(name)) {
         Ok(status) => Ok(status),
         Err(_) => bail!(
-            "--status {name}: there are pending, claimed, running, waiting, stopping, completed, failed and stopped"
+            "unknown `--status {name}`; use pending, claimed, running, waiting, stopping, completed, failed or stopped"
         ),
     }
 }
@@ -50,12 +50,12 @@ async fn list(coordinator: &Coordinator, filter: RunFilter, limit: usize, as_jso
         return Ok(Exit::Valid);
     }
     if page.runs.is_empty() {
-        output::lines(["there are no such runs".to_owned()]);
+        output::lines(["no runs found".to_owned()]);
     }
     let header = ["RUN", "SESSION", "STATUS", "CREATED", "AGENT", "ERROR"];
     output::table(header, page.runs.iter().map(row))?;
     if page.next.is_some() {
-        output::lines([format!("… and more; --limit shows them (now {limit})")]);
+        output::lines([format!("… more rows exist; raise `--limit` (now {limit})")]);
     }
     Ok(Exit::Valid)
 }
@@ -85,7 +85,7 @@ async fn show(coordinator: &Coordinator, run: &RunId, as_json: bool) -> Result<E
     output::text(&format!("attempts: {}  retries: {}", view.attempts, view.retry_count))?;
     if let Some(error) = &view.error {
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
-        output::text(&format!("error: {} ({})", text("message"), text("type")))?;
+        output::text(&format!("error: {}", output::run_error(&text("message"), &text("type"))))?;
     }
     if let Some(result) = view.result.as_ref().and_then(|result| result.result.as_ref()) {
         output::text(&format!("result: {result}"))?;

@@ -1,4 +1,4 @@
-//! `slipform schemas`: what is wrong with a schema, before a model is asked to follow it.
+//! `slipform schemas`: manages registered schemas and checks schemas before a model has to follow them.
 
 use std::path::Path;
 
@@ -30,14 +30,12 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
             SchemasCommand::Add { name, file } => add(&coordinator, name, file).await,
             SchemasCommand::Remove { name } => {
                 coordinator.remove_schema(name).await?;
-                output::lines([format!(
-                    "slipform: '{name}' is not registered any more; runs that have it keep it"
-                )]);
+                output::lines([format!("slipform: schema `{name}` removed; existing runs keep it")]);
                 Ok(Exit::Valid)
             }
             SchemasCommand::Export { name } => {
                 let view = coordinator.schema(name).await?;
-                // What comes with the program is pasted into other programs, so that every byte of it is kept.
+                // A shipped schema is printed byte for byte, because other programs embed it.
                 match shipped().iter().find(|known| view.hash.as_deref() == Some(known.schema.hash())) {
                     Some(known) => output::text(known.text.trim_end())?,
                     None => output::data(&view.schema)?,
@@ -67,23 +65,24 @@ async fn list(coordinator: &Coordinator, as_json: bool) -> Result<Exit> {
 
 async fn show(coordinator: &Coordinator, name: &str, as_json: bool) -> Result<Exit> {
     let schema = coordinator.schema(name).await?;
-    match as_json {
-        true => output::data(&serde_json::to_value(&schema)?)?,
-        false => output::text(&slipform_schema::compact(&schema.schema))?,
+    if as_json {
+        output::data(&serde_json::to_value(&schema)?)?;
+    } else {
+        output::text(&slipform_schema::compact(&schema.schema))?;
     }
     Ok(Exit::Valid)
 }
 
 async fn add(coordinator: &Coordinator, name: &str, file: &Path) -> Result<Exit> {
     let limit = usize::try_from(SCHEMA_BYTES_MAX).unwrap_or(usize::MAX);
-    let bytes = source::text(Some(file), limit)?;
+    let bytes = source::read_bytes(Some(file), limit)?;
     if bytes.len() > limit {
         bail!("the schema in {} has more than the {limit} bytes allowed; split it", file.display());
     }
-    let schema = serde_json::from_slice(source::without_mark(&bytes))
+    let schema = serde_json::from_slice(source::strip_bom(&bytes))
         .with_context(|| format!("the schema in {} is not JSON", file.display()))?;
     let view = coordinator.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
-    output::lines([format!("slipform: '{name}' is registered ({})", view.hash.unwrap_or_default())]);
+    output::lines([format!("slipform: schema `{name}` registered ({})", view.hash.unwrap_or_default())]);
     Ok(Exit::Valid)
 }
 
@@ -99,7 +98,7 @@ fn check(schemas: &[String], as_json: bool) -> Result<Exit> {
 }
 
 fn report(given: &str) -> Value {
-    let compiled = source::schema_source(given).and_then(|(_, source)| {
+    let compiled = source::load_schema_source(given).and_then(|(_, source)| {
         let schema = Schema::compile(&source)?;
         Ok((schema, source))
     });

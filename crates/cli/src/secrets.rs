@@ -1,4 +1,4 @@
-//! Keys and tokens that this process knows, kept out of everything that it says.
+//! Redacts the keys and tokens of this process from its output and logs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,9 +11,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::backends::environment;
 
+/// The secrets to redact, set by [`install`].
 static KNOWN: RwLock<Option<Secrets>> = RwLock::new(None);
 
-/// The secrets of this process: variables whose names say so, and those that backends name.
+/// Collects the secrets of this process: variables with secret-like names, and the key variables of backends.
 pub(crate) fn collect(backends: &BTreeMap<String, BackendConfig>) -> Secrets {
     let named = backends.values().flat_map(|backend| {
         let listed = backend.env.iter().filter_map(|name| Some((name.clone(), environment(name)?)));
@@ -21,11 +22,11 @@ pub(crate) fn collect(backends: &BTreeMap<String, BackendConfig>) -> Secrets {
         let key = backend.api_key_env.as_deref().and_then(environment);
         listed.chain(key).collect::<Vec<_>>()
     });
-    Secrets::new(of_environment().chain(named))
+    Secrets::new(from_environment().chain(named))
 }
 
-/// The values of variables whose names say that they are secret. A path is not: `SSH_AUTH_SOCK` names a socket.
-fn of_environment() -> impl Iterator<Item = String> {
+/// Returns the values of variables with secret-like names, except existing paths such as that of `SSH_AUTH_SOCK`.
+fn from_environment() -> impl Iterator<Item = String> {
     let secret = std::env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         let is_secret = is_secret_variable(&name, &value) && !is_plain(&value) && !Path::new(&value).exists();
@@ -34,20 +35,20 @@ fn of_environment() -> impl Iterator<Item = String> {
     secret.collect::<Vec<_>>().into_iter()
 }
 
-/// Whether a value is words rather than a key: `PRIMARY_KEY=customer_number`. Variables that no setting names are
-/// guessed at, and a word would be redacted wherever it stands.
+/// Returns whether a value consists of plain words, as in `PRIMARY_KEY=customer_number`. Redacting a plain word would
+/// remove it from every output.
 fn is_plain(value: &str) -> bool {
     value
         .chars()
         .all(|character| character.is_ascii_lowercase() || matches!(character, '_' | '-' | ' ' | '.'))
 }
 
-/// Keeps secrets out of what is said from now on.
-pub(crate) fn remember(secrets: Secrets) {
+/// Sets the secrets that this process redacts from now on.
+pub(crate) fn install(secrets: Secrets) {
     *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(secrets);
 }
 
-/// A JSON value without secrets.
+/// Returns a JSON value with its secrets redacted.
 pub(crate) fn redact_json(value: serde_json::Value) -> serde_json::Value {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     match &*known {
@@ -56,7 +57,7 @@ pub(crate) fn redact_json(value: serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// A text for people, without secrets.
+/// Returns a text with its secrets redacted.
 pub(crate) fn redact(text: String) -> String {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     match &*known {
@@ -65,7 +66,7 @@ pub(crate) fn redact(text: String) -> String {
     }
 }
 
-/// Writes log lines to stderr without secrets. Each write is one line.
+/// Writes log lines to stderr with their secrets redacted. Each write is one whole line.
 pub(crate) struct RedactedStderr;
 
 impl Write for RedactedStderr {

@@ -1,11 +1,11 @@
-//! `slipform serve`: the coordinator, and a runner beside it.
+//! `slipform serve`: runs the coordinator with its HTTP API, and a runner in the same process.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use slipform_coordinator::http::{Server, ServerOptions};
 use slipform_coordinator::{Analytics, App, AppOptions, Registry, Retention, Sweeper, SweeperOptions};
 use slipform_runner::{Progress, Worker, WorkerOptions};
@@ -15,126 +15,149 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::admin_token::Announcement;
 use crate::arguments::Serve;
-use crate::backends::{busy_runtime, environment};
+use crate::backends::{environment, multi_thread_runtime};
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::{ServerSettings, Settings};
 use crate::{admin_token, analytics, coordinator, logging, output, signals};
 
-/// Where it listens unless told otherwise.
+/// The default listen address.
 const LISTEN: &str = "127.0.0.1:8765";
 
-/// How many runs the runner beside it works on at a time.
+/// The default number of concurrent runs of the runner in this process.
 const SLOTS: usize = 4;
 
-/// How long a day is, for what is kept by age.
+/// The timeout of one claim request of the runner in this process.
+const CLAIM_WAIT: Duration = Duration::from_secs(2);
+
+/// The milliseconds of a day, to convert `retention_days`.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn run(arguments: &Serve) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::INFO)?;
-    busy_runtime()?.block_on(serve(arguments))
+    multi_thread_runtime()?.block_on(serve(arguments))
 }
 
 async fn serve(arguments: &Serve) -> Result<Exit> {
-    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let project = std::env::current_dir().context("cannot read the current folder")?;
     let settings = Settings::read(&project, &environment)?;
     let listen = arguments.listen.clone().or_else(|| settings.server.listen.clone());
-    let listen = listening_at(listen.as_deref().unwrap_or(LISTEN))?;
+    let listen = parse_listen(listen.as_deref().unwrap_or(LISTEN))?;
     let database = arguments.db.clone().or_else(|| settings.server.db.clone());
     let database =
         database.map_or_else(|| Ok(coordinator::database(&project)), |given| address(&project, &given))?;
     let registry = Arc::new(Registry::read(&project));
     let app = App::open(&database, true, registry, options(&settings.server)?).await?;
-    let needs_token = !listen.ip().is_loopback();
-    if needs_token && app.tokens().await?.is_empty() {
-        bail!(
-            "{listen} can be reached from elsewhere, so every request needs a token, and there is none; make one with \
-             `slipform token create NAME --scope admin`, or listen on 127.0.0.1"
-        );
-    }
-    // Runners that live could not renew their leases while nobody served.
-    app.extend_leases().await?;
-    let admin_token = match admin_token::issue(&project) {
-        Ok(token) => Some(token),
-        Err(error) => {
-            output::lines([format!(
-                "slipform: no local administrator's token: {error:#}; create one with `slipform token create NAME \
-                 --scope admin`"
-            )]);
-            None
-        }
-    };
-    let server_options = ServerOptions { needs_token, admin_token, ..ServerOptions::new(listen) };
+    let server_options = server_options(&project, &app, listen).await?;
     let bound = Server::bind(server_options, app.clone()).await?;
-    // Commands of the same user find the server, and its token, as long as this is kept.
+    // Commands of the same user find the server and its token while this value exists.
     let _announcement = Announcement::make(&project, bound.address()).ok();
-    output::lines(said(&app, &bound.address().to_string(), &database, arguments.no_runner));
-    let retention = Retention {
-        age_ms_max: settings.server.retention_days.map(|days| i64::from(days) * DAY_MS),
-        sessions_max: settings.server.retention_sessions.map(|count| count as usize),
-    };
-    let sweeper = Sweeper::new(app.clone(), SweeperOptions { retention, ..SweeperOptions::default() });
-    let analytics = analytics::about(&app, &database, &project, &settings.analytics);
-    let mut helpers = tokio::spawn(look_after(app.clone(), sweeper, analytics.clone()));
+    output::lines(startup_lines(&app, bound.address(), &database, arguments.no_runner));
+    let analytics = analytics::open(&app, &database, &project, &settings.analytics);
+    let sweeper = sweeper(&app, &settings.server);
+    let mut background = tokio::spawn(run_background_tasks(app.clone(), sweeper, analytics.clone()));
     let (close, closing) = watch::channel(false);
-    let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
-    let worker = (!arguments.no_runner).then(|| {
-        let resources = LocalResources::new(project.clone(), settings, None);
-        let options = WorkerOptions {
-            name: format!("serve {}", bound.address()),
-            slots,
-            details: resources.details(),
-            runner_id: None,
-            claim_wait: Duration::from_secs(2),
-        };
-        let progress: Arc<dyn Progress> = Arc::new(());
-        let worker = Worker::new(Arc::new(app.clone()), Arc::new(resources), progress, options);
+    let mut worker = (!arguments.no_runner).then(|| {
+        let worker = local_worker(&app, &project, settings, bound.address());
         tokio::spawn(worker.run(closed(closing.clone())))
     });
     let server = tokio::spawn(bound.run(closed(closing)));
-    let mut worker = worker;
     tokio::select! {
         interrupted = signals::interrupted() => interrupted?,
-        // None of them ends by itself: a service that lost one would look well and do nothing.
-        ended = working(&mut worker) => bail!("the runner in this process ended: {}", said_of(ended)),
-        ended = &mut helpers => bail!("what looks after runs ended: {:?}", ended.err()),
+        // The service would accept runs and never finish them without its runner or its background tasks.
+        ended = worker_ended(&mut worker) => bail!("the runner in this process ended: {}", end_reason(ended)),
+        ended = &mut background => {
+            let reason = ended.map_or_else(|error| error.to_string(), |()| "no error reported".to_owned());
+            bail!("a background task of the coordinator ended: {reason}");
+        }
     }
-    output::lines(["slipform: going down; what is being worked on is given back".to_owned()]);
+    output::lines(["slipform: shutting down; releasing active runs".to_owned()]);
     close.send_replace(true);
     if let Some(worker) = worker {
         let _ = worker.await;
     }
     let _ = server.await;
-    helpers.abort();
+    background.abort();
     if let Some(analytics) = analytics {
         analytics.catch_up().await;
     }
     Ok(Exit::Valid)
 }
 
-/// Does what has to be done besides answering, for as long as it is polled.
-async fn look_after(app: App, sweeper: Sweeper, analytics: Option<Analytics>) {
-    let writing = async {
+/// Returns the options of the HTTP server: a token is required unless it listens on a loopback address.
+async fn server_options(project: &Path, app: &App, listen: SocketAddr) -> Result<ServerOptions> {
+    let needs_token = !listen.ip().is_loopback();
+    if needs_token && app.tokens().await?.is_empty() {
+        bail!(
+            "{listen} is not a loopback address, so every request needs a token, and no token exists; create one with \
+             `slipform token create NAME --scope admin`, or listen on 127.0.0.1"
+        );
+    }
+    // Live runners could not renew their leases while no coordinator was running.
+    app.extend_leases().await?;
+    let admin_token = match admin_token::issue(project) {
+        Ok(token) => Some(token),
+        Err(error) => {
+            output::lines([format!(
+                "slipform: cannot create the local admin token: {error:#}; create a token with `slipform token create \
+                 NAME --scope admin`"
+            )]);
+            None
+        }
+    };
+    Ok(ServerOptions { needs_token, admin_token, ..ServerOptions::new(listen) })
+}
+
+fn sweeper(app: &App, settings: &ServerSettings) -> Sweeper {
+    let retention = Retention {
+        age_ms_max: settings.retention_days.map(|days| i64::from(days) * DAY_MS),
+        sessions_max: settings.retention_sessions.map(|count| count as usize),
+    };
+    Sweeper::new(app.clone(), SweeperOptions { retention, ..SweeperOptions::default() })
+}
+
+/// Creates the runner of this process, which calls the coordinator without HTTP.
+fn local_worker(app: &App, project: &Path, settings: Settings, address: SocketAddr) -> Worker {
+    let slots = settings.server.slots.map_or(SLOTS, |slots| slots as usize);
+    let resources = LocalResources::new(project.to_owned(), settings, None);
+    let options = WorkerOptions {
+        name: format!("serve {address}"),
+        slots,
+        details: resources.details(),
+        runner_id: None,
+        claim_wait: CLAIM_WAIT,
+    };
+    let progress: Arc<dyn Progress> = Arc::new(());
+    Worker::new(Arc::new(app.clone()), Arc::new(resources), progress, options)
+}
+
+/// Runs the coordinator's background tasks: event tail, file watcher, sweeper and analytics.
+async fn run_background_tasks(app: App, sweeper: Sweeper, analytics: Option<Analytics>) {
+    let analytics = async {
         match analytics {
             Some(analytics) => analytics.run().await,
             None => std::future::pending().await,
         }
     };
-    tokio::join!(app.tail().run(), app.registry().watch(), sweeper.run(), writing);
+    tokio::join!(app.tail().run(), app.registry().watch(), sweeper.run(), analytics);
 }
 
-type Working = JoinHandle<Result<(), slipform_runner::Error>>;
+type WorkerTask = JoinHandle<Result<(), slipform_runner::Error>>;
 
-async fn working(worker: &mut Option<Working>) -> Result<Result<(), slipform_runner::Error>, JoinError> {
+/// Waits until the runner of this process ends. Without a runner it waits forever.
+async fn worker_ended(
+    worker: &mut Option<WorkerTask>,
+) -> Result<Result<(), slipform_runner::Error>, JoinError> {
     match worker {
         Some(worker) => worker.await,
         None => std::future::pending().await,
     }
 }
 
-fn said_of(ended: Result<Result<(), slipform_runner::Error>, JoinError>) -> String {
+/// Returns the error with which the runner of this process ended.
+fn end_reason(ended: Result<Result<(), slipform_runner::Error>, JoinError>) -> String {
     match ended {
-        Ok(Ok(())) => "it says nothing of why".to_owned(),
+        Ok(Ok(())) => "no error reported".to_owned(),
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     }
@@ -143,7 +166,7 @@ fn said_of(ended: Result<Result<(), slipform_runner::Error>, JoinError>) -> Stri
 fn options(settings: &ServerSettings) -> Result<AppOptions> {
     let options = coordinator::options()?;
     let lease = settings.lease_seconds.map_or(options.lease, |seconds| Duration::from_secs(seconds.into()));
-    // A heartbeat or two may be lost on their way before a lease is.
+    // Several heartbeats fit into a lease, so one lost heartbeat does not expire it.
     let heartbeat = options.heartbeat.min(lease / 4);
     Ok(AppOptions { lease, heartbeat, ..options })
 }
@@ -152,46 +175,49 @@ async fn closed(mut closing: watch::Receiver<bool>) {
     let _ = closing.wait_for(|is_closing| *is_closing).await;
 }
 
-/// Where to listen. This machine's name for itself is as good as its number.
-fn listening_at(given: &str) -> Result<SocketAddr> {
+/// Parses a listen address. Accepts `localhost` for 127.0.0.1.
+fn parse_listen(given: &str) -> Result<SocketAddr> {
     let numbered = given.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    let parsed = numbered.as_deref().unwrap_or(given).parse();
-    parsed.with_context(|| format!("--listen {given}: write an address and a port, like {LISTEN}"))
+    let parsed = numbered.as_deref().unwrap_or(given).parse::<SocketAddr>();
+    parsed.map_err(|_| anyhow!("invalid listen address `{given}`; write ADDRESS:PORT, such as {LISTEN}"))
 }
 
-/// The kinds of stores that have addresses.
+/// The URL schemes of supported databases.
 const STORES: [&str; 3] = ["sqlite", "postgres", "postgresql"];
 
-/// A database as the user wrote it: an address, or the path of a file.
+/// Parses `--db` and `server.db`: a database URL, or the path of a SQLite file.
 pub(crate) fn address(project: &Path, given: &str) -> Result<String> {
     match given.split_once(':') {
         None => Ok(format!("sqlite:{}", project.join(given).display())),
         Some((kind, _)) if STORES.contains(&kind) => Ok(given.to_owned()),
-        // What follows is not repeated: there may be a password in it.
+        // The rest of the URL may contain a password and is not printed.
         Some((kind, _)) => bail!(
-            "--db {kind}:…: there is no such kind of database; write the path of a file, sqlite:FILE or \
-             postgres://USER@HOST/DATABASE"
+            "unknown database type `{kind}`; write the path of a file, sqlite:FILE or postgres://USER@HOST/DATABASE"
         ),
     }
 }
 
-fn said(app: &App, listen: &str, database: &str, no_runner: bool) -> Vec<String> {
+/// Returns the lines printed at startup: address, database, and the problems of agent and schema files.
+fn startup_lines(app: &App, listen: SocketAddr, database: &str, no_runner: bool) -> Vec<String> {
     let files = app.registry().files();
     let shown = match database.split_once("://") {
-        // What stands before the @ is a password.
+        // The part before the `@` may contain a password.
         Some((kind, rest)) => format!("{kind}://{}", rest.rsplit_once('@').map_or(rest, |(_, rest)| rest)),
         None => database.to_owned(),
     };
-    let runner = if no_runner { "no runner here" } else { "a runner in this process" };
+    let runner = if no_runner { "no runner" } else { "runner in this process" };
     let mut lines = vec![
-        format!("slipform: listening on http://{listen} ({} agents, {runner})", files.agents.len()),
-        format!("slipform: runs are kept in {shown}"),
+        format!(
+            "slipform: listening on http://{listen} ({}, {runner})",
+            output::counted(files.agents.len(), "agent")
+        ),
+        format!("slipform: storing runs in {shown}"),
     ];
     for (name, file) in &files.agents {
-        lines.extend(file.problems.iter().map(|problem| format!("slipform: agent '{name}': {problem}")));
+        lines.extend(file.problems.iter().map(|problem| format!("slipform: agent `{name}`: {problem}")));
     }
     for (name, file) in &files.schemas {
-        lines.extend(file.problems.iter().map(|problem| format!("slipform: schema '{name}': {problem}")));
+        lines.extend(file.problems.iter().map(|problem| format!("slipform: schema `{name}`: {problem}")));
     }
     lines
 }

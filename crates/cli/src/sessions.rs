@@ -1,6 +1,6 @@
-//! `slipform sessions`: conversations with agents, and what came of them.
+//! `slipform sessions`: lists, shows, resumes, stops and deletes sessions.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
 use slipform_api::{ResultView, RunRequest, RunResult, SessionView};
 use slipform_coordinator::Page;
@@ -19,9 +19,9 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
             SessionsCommand::Show { id, json } => show(&coordinator, &session(id)?, *json).await,
             SessionsCommand::Result { id, json, pretty } => {
                 let form = match (json, pretty) {
-                    (true, _) => Form::Whole,
-                    (_, true) => Form::Pretty,
-                    _ => Form::Data,
+                    (true, _) => ResultFormat::Full,
+                    (_, true) => ResultFormat::Pretty,
+                    _ => ResultFormat::Data,
                 };
                 result(&coordinator, &session(id)?, form).await
             }
@@ -31,13 +31,13 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
             SessionsCommand::Resume { id, prompt } => resume(&coordinator, session(id)?, prompt).await,
             SessionsCommand::Stop { id } => {
                 let run = coordinator.wait_for_stop(coordinator.stop_session(&session(id)?).await?).await?;
-                output::lines([format!("slipform: {} is {}", run.run_id, run.status.name())]);
+                output::lines([format!("slipform: run `{}` is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
             SessionsCommand::Delete { id } => {
                 coordinator.sweep().await?;
                 coordinator.delete_session(&session(id)?).await?;
-                output::lines([format!("slipform: {id} is deleted, with all that it led to")]);
+                output::lines([format!("slipform: session `{id}` and its child sessions deleted")]);
                 Ok(Exit::Valid)
             }
         }
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
 }
 
 fn session(text: &str) -> Result<SessionId> {
-    text.parse().context("`slipform sessions list` shows those there are")
+    text.parse::<SessionId>().map_err(|error| anyhow!("{error}; run `slipform sessions list`"))
 }
 
 async fn list(coordinator: &Coordinator, limit: usize, as_json: bool) -> Result<Exit> {
@@ -55,11 +55,11 @@ async fn list(coordinator: &Coordinator, limit: usize, as_json: bool) -> Result<
         return Ok(Exit::Valid);
     }
     if page.sessions.is_empty() {
-        output::lines(["there are no sessions yet; `slipform run AGENT` makes one".to_owned()]);
+        output::lines(["no sessions yet; start one with `slipform run AGENT`".to_owned()]);
     }
     output::table(["SESSION", "STATUS", "UPDATED", "AGENT", "PARENT"], page.sessions.iter().map(row))?;
     if page.next.is_some() {
-        output::lines([format!("… and more; --limit shows them (now {limit})")]);
+        output::lines([format!("… more rows exist; raise `--limit` (now {limit})")]);
     }
     Ok(Exit::Valid)
 }
@@ -88,45 +88,45 @@ async fn show(coordinator: &Coordinator, session: &SessionId, as_json: bool) -> 
     Ok(Exit::Valid)
 }
 
-/// How a result is printed.
+/// The output format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// With all that is known of it, as JSON.
-    Whole,
-    /// For people.
+enum ResultFormat {
+    /// The result with its receipt and validation, as JSON.
+    Full,
+    /// The result as formatted text.
     Pretty,
-    /// By itself.
+    /// The result alone, as JSON.
     Data,
 }
 
-async fn result(coordinator: &Coordinator, session: &SessionId, form: Form) -> Result<Exit> {
+async fn result(coordinator: &Coordinator, session: &SessionId, form: ResultFormat) -> Result<Exit> {
     let view: ResultView = coordinator.result(session).await?;
-    if form == Form::Whole {
+    if form == ResultFormat::Full {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(if view.error.is_some() { Exit::Invalid } else { Exit::Valid });
     }
     print_result(view.error.as_ref(), &view.result, form)
 }
 
-/// Prints what came of a run.
-fn print_result(error: Option<&Value>, result: &RunResult, form: Form) -> Result<Exit> {
+/// Prints the result or the error of a run.
+fn print_result(error: Option<&Value>, result: &RunResult, form: ResultFormat) -> Result<Exit> {
     let print = |value: &Value| match form {
-        Form::Pretty => output::pretty(value),
-        Form::Whole | Form::Data => output::data(value),
+        ResultFormat::Pretty => output::pretty(value),
+        ResultFormat::Full | ResultFormat::Data => output::data(value),
     };
     if let Some(error) = error {
-        // Whoever reads universal responses reads one, whatever happened.
+        // Readers of universal responses expect one in every case.
         if pretty::response(&error["response"]).is_some() {
             print(&error["response"])?;
         }
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
-        output::lines([format!("slipform: {} ({})", text("message"), text("type"))]);
+        output::lines([format!("slipform: {}", output::run_error(&text("message"), &text("type")))]);
         let errors = error["validation_errors"].as_array().into_iter().flatten();
         output::lines(errors.filter_map(Value::as_str).map(str::to_owned));
     } else {
         match (&result.result_data, &result.result_text) {
             (Some(data), _) => print(data)?,
-            (None, Some(text)) if form == Form::Pretty => print(&json!(text))?,
+            (None, Some(text)) if form == ResultFormat::Pretty => print(&json!(text))?,
             (None, text) => output::text(text.as_deref().unwrap_or_default())?,
         }
     }
@@ -150,11 +150,11 @@ async fn events(coordinator: &Coordinator, session: &SessionId, after: i64, as_j
     }
 }
 
-/// An event on one line: when, what, and a glance at what was said.
+/// Formats an event as one line: sequence number, timestamp, type and the start of its content.
 fn event_line(text: &str) -> Result<String> {
     let value: Value = serde_json::from_str(text)?;
-    let event: Event =
-        serde_json::from_str(text).context("the journal holds an event that this program does not know")?;
+    let event: Event = serde_json::from_str(text)
+        .context("the journal contains an event that this version does not support; upgrade slipform")?;
     let kind = value["event_type"].as_str().unwrap_or_default();
     let glance =
         ["content", "tool_name", "error", "errors", "result_data", "result_text", "reason", "agent_name"];
@@ -183,9 +183,9 @@ async fn resume(coordinator: &Coordinator, session: SessionId, prompt: &str) -> 
         Coordinator::Remote(_) => {
             let created = coordinator.submit(request).await?;
             let run = coordinator.wait_until_idle(&created.run_id).await?;
-            print_result(run.error.as_ref(), &run.result.unwrap_or_default(), Form::Data)
+            print_result(run.error.as_ref(), &run.result.unwrap_or_default(), ResultFormat::Data)
         }
-        // Nobody works here: the run is done in this process, as `run --session` does.
+        // A local store has no runner, so this process executes the run, as `run --session` does.
         Coordinator::Local(_) => {
             coordinator.sweep().await?;
             let agent = coordinator.session(&session).await?.agent_name;

@@ -1,4 +1,4 @@
-//! `slipform.toml` and the environment: which backends there are, and which tier means which.
+//! Reads `slipform.toml` and the environment: backends, tiers, server, tool and analytics settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,24 +13,24 @@ use slipform_types::{BackendKind, Blueprint, env};
 
 use crate::secrets;
 
-/// The file's name in a project.
+/// The settings file of a project.
 pub(crate) const FILE: &str = "slipform.toml";
 
-/// The backend that always exists.
+/// The name of the embedded backend, which always exists.
 const EMBEDDED: &str = "embedded";
 
-/// The name of the tier of agents that name none.
+/// The tier of agents without `tier` and `escalation`.
 const DEFAULT_TIER: &str = "default";
 
-/// What OpenAI and Anthropic are asked for where nobody names a model.
+/// The models of OpenAI and Anthropic if no model is configured.
 const OPENAI_MODEL: &str = "gpt-4.1-mini";
 const ANTHROPIC_MODEL: &str = "claude-haiku-4-5";
 
-/// How long leases may be. Shorter ones expire while a busy machine does something else; runs whose runner died wait for
-/// longer ones.
+/// The valid range of `server.lease_seconds`. A shorter lease expires on a busy machine; a longer one delays the recovery
+/// of a dead runner's runs.
 const LEASE_SECONDS: RangeInclusive<u32> = 1..=3_600;
 
-/// What the file says.
+/// The contents of the settings file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -48,23 +48,23 @@ struct File {
     analytics: AnalyticsSettings,
 }
 
-/// What tools may do in the project.
+/// The section `[tools]`: permissions of tools in the project.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolSettings {
-    /// The commands that `check:criteria` may run, by their first words, such as `cargo test`.
+    /// The first words of commands that `check:criteria` may run, such as `cargo test`.
     #[serde(default)]
     pub(crate) commands: Vec<String>,
-    /// Patterns of files that tools may read although they may hold keys, such as `.env.example`.
+    /// Patterns of files that tools may read although they may contain keys, such as `.env.example`.
     #[serde(default)]
     pub(crate) readable: Vec<String>,
 }
 
-/// The files for those who count.
+/// The section `[analytics]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AnalyticsSettings {
-    /// Whether they are written.
+    /// Whether analytics files are written; on by default.
     pub(crate) enabled: bool,
 }
 
@@ -74,26 +74,26 @@ impl Default for AnalyticsSettings {
     }
 }
 
-/// How `slipform serve` works, where its arguments say nothing.
+/// The section `[server]`: defaults for `slipform serve`. Command line arguments take precedence.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerSettings {
-    /// Where it listens.
+    /// The listen address, `ADDRESS:PORT`.
     pub(crate) listen: Option<String>,
-    /// Where runs are kept: `sqlite:PATH` or `postgres://…`.
+    /// The database: `sqlite:PATH` or `postgres://…`.
     pub(crate) db: Option<String>,
-    /// How many runs the runner beside it works on at a time.
+    /// The number of concurrent runs of the runner in the same process.
     pub(crate) slots: Option<u32>,
-    /// How long a runner may be silent before its runs are given to others, in seconds, 1 to 3600; 15 unless said. The
-    /// shorter, the sooner the runs of a runner that died go on, and the shorter the pauses that a runner may take.
+    /// The time without a heartbeat after which a runner's runs return to the queue, in seconds, 1 to 3600; default 15. A
+    /// short lease recovers the runs of a dead runner sooner, but tolerates only short pauses of a live one.
     pub(crate) lease_seconds: Option<u32>,
-    /// Sessions that ended longer ago are deleted.
+    /// The number of days after which ended sessions are deleted; unlimited if not set.
     pub(crate) retention_days: Option<u32>,
-    /// The most sessions that are kept after their end.
+    /// The maximum number of ended sessions to keep; unlimited if not set.
     pub(crate) retention_sessions: Option<u32>,
 }
 
-/// The backends and tiers of a project.
+/// The validated settings of a project.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) backends: BTreeMap<String, BackendConfig>,
@@ -105,16 +105,16 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the project's file and the environment.
+    /// Reads the project's settings file and the environment, and installs their secrets for redaction.
     pub(crate) fn read(project: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
         let path = project.join(FILE);
         let file = match fs::read_to_string(&path) {
             Ok(text) => parse(&text)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::default(),
-            Err(error) => return Err(error).context(format!("reading {FILE}")),
+            Err(error) => return Err(error).context(format!("cannot read {FILE}")),
         };
         let settings = Settings::of(file, environment)?;
-        secrets::remember(secrets::collect(&settings.backends));
+        secrets::install(secrets::collect(&settings.backends));
         Ok(settings)
     }
 
@@ -131,7 +131,7 @@ impl Settings {
                 from_environment.as_ref().map_or_else(|| EMBEDDED.to_owned(), |backend| backend.name.clone())
             }
             None => bail!(
-                "{FILE}: default_backend is missing; there are several backends ({}), say which one is meant",
+                "{FILE}: default_backend is missing; set it to one of the backends: {}",
                 backends.keys().cloned().collect::<Vec<_>>().join(", ")
             ),
         };
@@ -150,11 +150,12 @@ impl Settings {
     fn check(&self) -> Result<()> {
         if let Some(seconds) = self.server.lease_seconds.filter(|seconds| !LEASE_SECONDS.contains(seconds)) {
             let (shortest, longest) = LEASE_SECONDS.into_inner();
-            bail!("{FILE}: server.lease_seconds is {seconds}; it has to be {shortest} to {longest}");
+            bail!("{FILE}: server.lease_seconds is {seconds}; set it to {shortest} to {longest} seconds");
         }
         if self.tools.commands.iter().any(|command| command.trim().is_empty()) {
             bail!(
-                "{FILE}: tools.commands has an empty one; name the first words of a command, such as \"cargo test\""
+                "{FILE}: tools.commands contains an empty command; write the first words of a command, such as \
+                 \"cargo test\""
             );
         }
         let policy = ProjectPolicy { readable: self.tools.readable.clone(), ..ProjectPolicy::default() };
@@ -170,27 +171,28 @@ impl Settings {
         Ok(())
     }
 
-    /// A backend by name.
+    /// Returns a backend by name.
     pub(crate) fn backend(&self, name: &str) -> Result<&BackendConfig> {
         self.backends.get(name).with_context(|| {
             let known = self.backends.keys().cloned().collect::<Vec<_>>().join(", ");
-            format!("there is no backend '{}'; there are: {known}", shown_name(name))
+            format!("backend `{}` not found; available: {known}", shown_name(name))
         })
     }
 
-    /// The backend that a tier stands for.
+    /// Returns the backend of a tier; the default backend if the tier is not mapped.
     pub(crate) fn tier(&self, tier: &str) -> Result<&BackendConfig> {
         self.backend(self.tiers.get(tier).unwrap_or(&self.default_backend))
     }
 
-    /// The tiers that an agent's run goes through, first to last. Tiers that nobody mapped all mean the default
-    /// backend, so that going from one to the next would only ask the same model again.
+    /// Returns the escalation ladder of an agent. Adjacent unmapped tiers are one rung: both use the default backend, so
+    /// escalating between them would ask the same model again.
     pub(crate) fn ladder(&self, blueprint: &Blueprint) -> Vec<String> {
         let mut ladder = Settings::tiers_of(blueprint);
         ladder.dedup_by(|next, tier| !self.tiers.contains_key(next) && !self.tiers.contains_key(tier));
         ladder
     }
 
+    /// Returns the agent's tier and the tiers after it in `escalation`.
     fn tiers_of(blueprint: &Blueprint) -> Vec<String> {
         let first = blueprint.tier.clone();
         let mut ladder = blueprint.escalation.clone();
@@ -206,6 +208,7 @@ impl Settings {
     }
 }
 
+/// Parses the settings file. Errors name the line, but mask values that may be keys.
 fn parse(text: &str) -> Result<File> {
     toml::from_str(text).map_err(|error| {
         let line =
@@ -214,12 +217,12 @@ fn parse(text: &str) -> Result<File> {
         let values = long_values(source);
         let mask = |text: &str| values.iter().fold(text.to_owned(), |text, value| text.replace(value, "…"));
         let is_key = names_key(error.message());
-        let (message, mut source) = (mask(error.message().trim()), mask(source));
+        let (message, mut source) = (mask(&without_type_names(error.message().trim())), mask(source));
         if is_key && let Some((field, _)) = source.split_once('=') {
             source = format!("{}= …", field);
         }
         let advice = if is_key {
-            "; a key does not belong into this file: export it as a variable and name that variable in `api_key_env`"
+            "; do not put keys into this file: export an environment variable and name it in `api_key_env`"
         } else {
             ""
         };
@@ -227,28 +230,36 @@ fn parse(text: &str) -> Result<File> {
     })
 }
 
-/// A name for a message, unless it looks like a key that was put in the wrong place.
+/// Replaces Rust type names in a parser message by the TOML type that the file needs.
+fn without_type_names(message: &str) -> String {
+    match message.split_once("expected struct ") {
+        Some((before, _)) => format!("{before}expected a table"),
+        None => message.to_owned(),
+    }
+}
+
+/// Returns a backend name for a message, masked if it looks like a misplaced key.
 fn shown_name(name: &str) -> &str {
     let digits = name.bytes().filter(u8::is_ascii_digit).count();
     let is_key = name.starts_with("sk-") || name.starts_with("sk_") || (name.len() >= 20 && digits >= 4);
     if is_key { "…" } else { name }
 }
 
-/// The shortest value that is left out of messages. Keys are longer, and most other values that are wrong are shorter.
+/// The minimum length of a value that messages mask. Keys are longer; most other values are shorter.
 const MASKED_CHARACTERS_MIN: usize = 12;
 
-/// The values of a line that are long enough to be keys. Addresses without a password are not.
+/// Returns the values of a line that may be keys by their length. URLs without a password are excluded.
 fn long_values(source: &str) -> Vec<&str> {
     let is_part =
         |character: char| !character.is_whitespace() && !matches!(character, '"' | '\'' | ',' | '[' | ']');
-    // A line without `=` is not TOML, and may be a key as it stands.
+    // A line without `=` is not TOML and may consist of a key.
     let values = source.split_once('=').map_or(source, |(_, values)| values);
     let words = values.split(|character: char| !is_part(character));
     let is_address = |word: &str| word.contains("://") && !word.contains(['@', '?']);
     words.filter(|word| word.chars().count() >= MASKED_CHARACTERS_MIN && !is_address(word)).collect()
 }
 
-/// Whether a message is about a field that is meant to hold a key.
+/// Returns whether a message is about an unknown field with a secret-like name.
 fn names_key(message: &str) -> bool {
     let Some(field) = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next()) else {
         return false;
@@ -257,15 +268,15 @@ fn names_key(message: &str) -> bool {
     ["key", "token", "secret", "password"].iter().any(|word| field.contains(word))
 }
 
-/// The backend that the environment describes, if it describes one.
+/// Returns the backend that environment variables configure, if any.
 fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<BackendConfig>> {
     let read =
         |name: &str| environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let (base_url, key) = (read(env::OPENAI_BASE_URL), read(env::OPENAI_API_KEY));
     if base_url.is_some() || key.is_some() {
         let mut backend = BackendConfig::new("openai", BackendKind::OpenAi);
-        let official = base_url.is_none();
-        backend.model = read(env::OPENAI_MODEL).or_else(|| official.then(|| OPENAI_MODEL.to_owned()));
+        let is_official = base_url.is_none();
+        backend.model = read(env::OPENAI_MODEL).or_else(|| is_official.then(|| OPENAI_MODEL.to_owned()));
         backend.base_url = base_url;
         backend.api_key_env = key.map(|_| env::OPENAI_API_KEY.to_owned());
         return Ok(Some(backend));
@@ -286,11 +297,11 @@ fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Opti
     Ok(Some(backend))
 }
 
-/// Ollama's own reading of its variable: a host, a host and port, or a whole address.
+/// Converts `OLLAMA_HOST` to a URL as Ollama does: it is a host, a host and port, or a URL.
 fn ollama_url(host: &str) -> String {
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
     let rest = rest.trim_end_matches('/');
-    // A server is told to listen on all addresses this way; a client reaches it on the loopback one.
+    // For a server, 0.0.0.0 means all addresses; a client connects to the loopback address.
     let rest = rest.replace("0.0.0.0", "127.0.0.1");
     let has_port =
         rest.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
@@ -314,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_key_and_line() {
+    fn invalid_settings_name_key_and_line() {
         let unknown =
             refusal("default_backend = \"a\"\n\n[backends.a]\nkind = \"openai\"\nbase_ulr = \"http://x\"\n");
         assert!(unknown.starts_with("slipform.toml, line 5: unknown field `base_ulr`"), "{unknown}");
@@ -323,15 +334,17 @@ mod tests {
         let broken = refusal("[backends.a\n");
         assert!(broken.starts_with("slipform.toml, line 1:"), "{broken}");
         let missing = refusal("default_backend = \"b\"\n[backends.a]\nkind = \"openai\"\n");
-        assert_eq!(missing, "default_backend: there is no backend 'b'; there are: a, embedded");
+        assert_eq!(missing, "default_backend: backend `b` not found; available: a, embedded");
         let command = refusal("[tools]\ncommands = [\"cargo test\", \" \"]\n");
-        assert!(command.starts_with("slipform.toml: tools.commands has an empty one"), "{command}");
+        assert!(command.starts_with("slipform.toml: tools.commands contains an empty command"), "{command}");
+        let scalar = refusal("[backends]\na = \"x\"\n");
+        assert!(scalar.ends_with("expected a table (`a = \"x\"`)"), "{scalar}");
         let tier = refusal("[backends.a]\nkind = \"openai\"\n[tiers]\nlarge = \"b\"\n");
-        assert_eq!(tier, "tiers.large: there is no backend 'b'; there are: a, embedded");
+        assert_eq!(tier, "tiers.large: backend `b` not found; available: a, embedded");
     }
 
     #[test]
-    fn without_a_file_the_environment_decides() {
+    fn environment_selects_backend_without_settings_file() {
         let of = |variables: &[(&str, &str)]| {
             let settings = settings("", variables).unwrap();
             let backend = settings.backend(&settings.default_backend).unwrap().clone();
@@ -347,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn analytics_are_written_unless_nobody_wants_them() {
+    fn analytics_are_enabled_by_default() {
         let enabled = |text: &str| settings(text, &[]).unwrap().analytics.enabled;
         assert!(enabled("") && enabled("[analytics]\n") && !enabled("[analytics]\nenabled = false\n"));
         let unknown = refusal("[analytics]\nenable = false\n");
@@ -355,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn tiers_that_nobody_mapped_are_one_rung() {
+    fn adjacent_unmapped_tiers_are_one_rung() {
         let agent: Blueprint = serde_json::from_value(serde_json::json!({
             "name": "a", "tier": "small", "escalation": ["small", "medium", "large"],
         }))
@@ -372,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_example_is_right() {
+    fn example_settings_file_is_valid() {
         let settings = settings(include_str!("../../../examples/slipform.toml"), &[]).unwrap();
         assert_eq!(settings.tier("large").unwrap().name, "claude");
         assert_eq!(settings.tier("medium").unwrap().name, "lmstudio");
@@ -390,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_climbs_from_its_tier() {
+    fn ladder_starts_at_the_tier_of_the_agent() {
         let ladder = |tier: Option<&str>, escalation: &[&str]| {
             Settings::tiers_of(&Blueprint {
                 tier: tier.map(str::to_owned),

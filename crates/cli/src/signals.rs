@@ -1,11 +1,11 @@
-//! Being told to end.
+//! Termination signals.
 
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits until somebody wants the command to end.
+/// Waits for SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 pub(crate) async fn interrupted() -> Result<()> {
-    let listen = |kind: SignalKind| signal(kind).context("listening for signals");
+    let listen = |kind: SignalKind| signal(kind).context("cannot listen for signals");
     let (mut terminated, mut hung_up, mut quit) =
         (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?, listen(SignalKind::quit())?);
     tokio::select! {

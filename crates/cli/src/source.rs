@@ -1,4 +1,4 @@
-//! Where texts and schemas come from.
+//! Reads texts and schemas from files, standard input, `schemas/` and the program itself.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,24 +8,29 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::Value;
 use slipform_schema::{SCHEMA_BYTES_MAX, Schema, shipped};
 
-/// The folder with a project's named schemas.
+/// The project folder with named schemas.
 const SCHEMAS_FOLDER: &str = "schemas";
 
-/// Reads a text of at most `limit` bytes, or one byte more to show that it is longer.
-pub(crate) fn text(file: Option<&Path>, limit: usize) -> Result<Vec<u8>> {
+/// Reads at most `limit` bytes of a file or of standard input. Reads one byte more if the text is longer, so that the
+/// caller can detect it.
+pub(crate) fn read_bytes(file: Option<&Path>, limit: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let most = (limit as u64).saturating_add(1);
+    let bytes_max = (limit as u64).saturating_add(1);
     match file.filter(|path| *path != Path::new("-")) {
         Some(path) => open(path)?
-            .take(most)
+            .take(bytes_max)
             .read_to_end(&mut bytes)
-            .with_context(|| format!("reading {}", path.display()))?,
-        None => io::stdin().lock().take(most).read_to_end(&mut bytes).context("reading standard input")?,
+            .with_context(|| format!("cannot read {}", path.display()))?,
+        None => io::stdin()
+            .lock()
+            .take(bytes_max)
+            .read_to_end(&mut bytes)
+            .context("cannot read standard input")?,
     };
     Ok(bytes)
 }
 
-/// Opens a file for reading, with an error that names it.
+/// Opens a file for reading. Errors contain its path.
 pub(crate) fn open(path: &Path) -> Result<File> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
@@ -34,15 +39,15 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Compiles the schema in a file, the one of that name in `schemas/`, or the one that comes with the program.
-pub(crate) fn schema(given: &str) -> Result<Schema> {
-    let (path, source) = schema_source(given)?;
+/// Compiles the schema in a file, the schema of that name in `schemas/`, or a shipped schema.
+pub(crate) fn load_schema(given: &str) -> Result<Schema> {
+    let (path, source) = load_schema_source(given)?;
     Schema::compile(&source)
         .map_err(|error| anyhow!("the schema in {} cannot be used: {error}", path.display()))
 }
 
 /// Finds and parses a schema without compiling it.
-pub(crate) fn schema_source(given: &str) -> Result<(PathBuf, Value)> {
+pub(crate) fn load_schema_source(given: &str) -> Result<(PathBuf, Value)> {
     let missing = match schema_path(given) {
         Ok(path) => return read_schema(path),
         Err(missing) => missing,
@@ -63,19 +68,19 @@ fn read_schema(path: PathBuf) -> Result<(PathBuf, Value)> {
             path.display()
         );
     }
-    let source = serde_json::from_slice(without_mark(&bytes))
+    let source = serde_json::from_slice(strip_bom(&bytes))
         .map_err(|error| anyhow!("the schema in {} is not JSON: {error}", path.display()))?;
     Ok((path, source))
 }
 
-/// The bytes behind a byte order mark.
-pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+/// Returns the bytes without a leading UTF-8 byte order mark.
+pub(crate) fn strip_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
 fn schema_path(given: &str) -> Result<PathBuf> {
     let direct = PathBuf::from(given);
-    // Not only regular files: `<(jq … big.json)` is a pipe.
+    // Pipes count as files, for `<(jq … big.json)`.
     if direct.exists() && !direct.is_dir() {
         return Ok(direct);
     }
@@ -84,14 +89,14 @@ fn schema_path(given: &str) -> Result<PathBuf> {
             return Ok(named);
         }
         bail!(
-            "no schema '{given}': there is no such file, and no {}; give a file or the name of one in {SCHEMAS_FOLDER}/",
+            "schema `{given}` not found: no such file, and no {}; pass a file or the name of a schema in {SCHEMAS_FOLDER}/",
             named.display()
         );
     }
-    bail!("no schema '{given}': there is no such file")
+    bail!("schema `{given}` not found: no such file")
 }
 
-/// Where the schema of a name would be; none for what is no name.
+/// Returns the path of a named schema, or `None` if the text is not a valid name.
 fn named_path(name: &str) -> Option<PathBuf> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let is_name = !name.is_empty() && name.bytes().all(is_plain);

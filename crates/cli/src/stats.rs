@@ -1,4 +1,4 @@
-//! `slipform stats`: how agents do, on each backend.
+//! `slipform stats`: prints success, retries, tokens and durations per agent and backend.
 
 use anyhow::{Context as _, Result};
 use slipform_api::StatsRow;
@@ -8,7 +8,7 @@ use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::{analytics, backends, output};
 
-/// What stands above the columns. The first two are words, the others numbers.
+/// The column headings. The first [`TEXT_COLUMNS`] columns contain text, the others numbers.
 const HEADINGS: [&str; 11] = [
     "agent",
     "backend",
@@ -23,8 +23,8 @@ const HEADINGS: [&str; 11] = [
     "p95",
 ];
 
-/// How many columns hold words.
-const WORDS: usize = 2;
+/// The number of left-aligned text columns.
+const TEXT_COLUMNS: usize = 2;
 
 type Cells = [String; HEADINGS.len()];
 
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Stats) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
         if let Coordinator::Local(app) = &coordinator {
-            let project = std::env::current_dir().context("the current folder cannot be read")?;
+            let project = std::env::current_dir().context("cannot read the current folder")?;
             analytics::catch_up(app, &project).await;
         }
         let rows = coordinator.stats(arguments.agent.clone()).await?;
@@ -43,17 +43,17 @@ pub(crate) fn run(arguments: &Stats) -> Result<Exit> {
         match (&arguments.agent, rows.is_empty()) {
             (_, false) => table(&rows).iter().try_for_each(|line| output::text(line))?,
             (None, true) => {
-                output::lines(["no run has ended yet; `slipform run AGENT -p PROMPT` makes one".to_owned()]);
+                output::lines(["no finished runs; start one with `slipform run AGENT -p PROMPT`".to_owned()]);
             }
             (Some(agent), true) => output::lines([format!(
-                "no run of '{agent}' has ended yet; `slipform stats` shows the agents that have any"
+                "no finished runs of agent `{agent}`; run `slipform stats` to see all agents"
             )]),
         }
         Ok(Exit::Valid)
     })
 }
 
-/// The rows with a total after those of an agent that has several, in columns.
+/// Formats the rows as aligned columns, with a total for each agent that has several rows.
 fn table(rows: &[StatsRow]) -> Vec<String> {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     for of_agent in rows.chunk_by(|one, next| one.agent_name == next.agent_name) {
@@ -68,9 +68,8 @@ fn table(rows: &[StatsRow]) -> Vec<String> {
 }
 
 fn aligned(cells: &Cells, widths: &[usize]) -> String {
-    let pad = |(column, (cell, &width)): (usize, (&String, &usize))| match column < WORDS {
-        true => format!("{cell:width$}"),
-        false => format!("{cell:>width$}"),
+    let pad = |(column, (cell, &width)): (usize, (&String, &usize))| {
+        if column < TEXT_COLUMNS { format!("{cell:width$}") } else { format!("{cell:>width$}") }
     };
     cells.iter().zip(widths).enumerate().map(pad).collect::<Vec<_>>().join("  ")
 }
@@ -91,7 +90,7 @@ fn cells(row: &StatsRow, backend: &str) -> Cells {
     ]
 }
 
-/// The sum of an agent's rows. Percentiles have none: they cannot be made of other percentiles.
+/// Sums the rows of an agent. The total has no percentiles, because percentiles cannot be added.
 fn total(rows: &[StatsRow]) -> StatsRow {
     let sum = |of: fn(&StatsRow) -> i64| rows.iter().map(of).sum::<i64>();
     let (runs, completed, first_pass) =
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_and_agents_with_several_backends_have_a_total() {
+    fn table_is_aligned_and_totals_agents_with_several_backends() {
         let rows = [
             row("reviewer", None, [2, 0, 0, 0], None),
             row("reviewer", Some("lmstudio"), [8, 6, 3, 6_000], Some(999)),

@@ -1,4 +1,4 @@
-//! `slipform token`: who may ask a coordinator that can be reached from elsewhere.
+//! `slipform token`: creates, lists and revokes API tokens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(crate) fn run(arguments: &Token) -> Result<Exit> {
     })
 }
 
-/// Tokens are made where the database is: whoever can write it needs no token to make one.
+/// Opens the coordinator's database directly: write access to it is the permission to create tokens.
 async fn open(given: Option<&str>) -> Result<App> {
-    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let project = std::env::current_dir().context("cannot read the current folder")?;
     let settings = Settings::read(&project, &environment)?;
     let database = given.map(str::to_owned).or(settings.server.db);
     let database = database
@@ -37,11 +37,9 @@ async fn open(given: Option<&str>) -> Result<App> {
 }
 
 async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exit> {
-    let Some(scope) = Scope::of(scope) else {
-        bail!("there is no scope '{scope}'; there are: admin, caller, runner")
-    };
+    let Some(scope) = Scope::of(scope) else { bail!("unknown scope `{scope}`; use admin, caller or runner") };
     if name.trim().is_empty() {
-        bail!("a token needs a name: say what it is for, so that whoever revokes it knows");
+        bail!("the token name is empty; pass a name that states its purpose");
     }
     let issued = app.create_token(name, scope).await?;
     let record = &issued.record;
@@ -51,7 +49,7 @@ async fn create(app: &App, name: &str, scope: &str, as_json: bool) -> Result<Exi
         }))?;
     } else {
         output::lines([format!(
-            "slipform: {} for '{name}' ({}); it is not shown again:",
+            "slipform: token `{}` for `{name}` created (scope {}); copy it now, it is shown only once:",
             record.token_id, record.scope
         )]);
         output::text(&issued.token)?;
@@ -73,7 +71,7 @@ async fn list(app: &App, as_json: bool) -> Result<Exit> {
         return Ok(Exit::Valid);
     }
     if tokens.is_empty() {
-        output::lines(["there are no tokens; make one with `slipform token create NAME`".to_owned()]);
+        output::lines(["no tokens; create one with `slipform token create NAME`".to_owned()]);
     }
     let rows = tokens
         .into_iter()
@@ -84,8 +82,8 @@ async fn list(app: &App, as_json: bool) -> Result<Exit> {
 
 async fn revoke(app: &App, id: &str) -> Result<Exit> {
     if !app.revoke_token(id).await? {
-        bail!("there is no token {id}; `slipform token list` shows those there are");
+        bail!("token `{id}` not found; run `slipform token list`");
     }
-    output::lines([format!("slipform: {id} is worth nothing any more")]);
+    output::lines([format!("slipform: token `{id}` revoked")]);
     Ok(Exit::Valid)
 }

@@ -1,4 +1,4 @@
-//! The agents of a coordinator.
+//! Lists and shows the agents of a coordinator.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(super) fn list(client: &Client, as_json: bool) -> Result<Exit> {
     let agents: Vec<AgentView> = backends::runtime()?.block_on(client.get("agents"))?;
     if as_json {
         output::data(&agents.iter().map(summary).collect::<Value>())?;
-        return Ok(complain(&agents));
+        return Ok(print_problems(&agents));
     }
     let mut rows = Vec::new();
     for agent in &agents {
@@ -28,13 +28,13 @@ pub(super) fn list(client: &Client, as_json: bool) -> Result<Exit> {
         }
     }
     output::table(["NAME", "RESULT", "SOURCE", "DESCRIPTION"], rows)?;
-    Ok(complain(&agents))
+    Ok(print_problems(&agents))
 }
 
 pub(super) fn show(client: &Client, name: &str, as_json: bool) -> Result<Exit> {
-    let path = format!("agents/{}", coordinator::encoded(name));
+    let path = format!("agents/{}", coordinator::percent_encode(name));
     let agent: AgentView = backends::runtime()?.block_on(client.get(&path))?;
-    let exit = complain(std::slice::from_ref(&agent));
+    let exit = print_problems(std::slice::from_ref(&agent));
     match blueprint(&agent)? {
         Some(blueprint) if as_json => output::data(&serde_json::to_value(&blueprint)?)?,
         Some(blueprint) => drop(describe(&blueprint, agent.path.as_deref().unwrap_or(&agent.source))?),
@@ -43,19 +43,19 @@ pub(super) fn show(client: &Client, name: &str, as_json: bool) -> Result<Exit> {
     Ok(exit)
 }
 
-/// The blueprint that is in force; none where the file never was right.
+/// Returns the active blueprint, or `None` if no valid version of the file was ever read.
 fn blueprint(agent: &AgentView) -> Result<Option<Blueprint>> {
     Ok(agent.blueprint.clone().map(serde_json::from_value).transpose()?)
 }
 
-/// An agent with the keys that one of this project has, and where it comes from.
+/// Returns the same keys as the local summary, plus the agent's source.
 fn summary(agent: &AgentView) -> Value {
-    let part = |key: &str| agent.blueprint.as_ref().map(|blueprint| blueprint[key].clone());
+    let field = |key: &str| agent.blueprint.as_ref().map(|blueprint| blueprint[key].clone());
     json!({
         "name": agent.name,
-        "title": part("title"),
-        "description": part("description"),
-        "type": part("type"),
+        "title": field("title"),
+        "description": field("description"),
+        "type": field("type"),
         "source": agent.source,
         "file": agent.path,
         "valid": agent.problems.is_empty(),
@@ -64,8 +64,8 @@ fn summary(agent: &AgentView) -> Value {
     })
 }
 
-/// Says what is wrong with which file.
-fn complain(agents: &[AgentView]) -> Exit {
+/// Prints the problems of each agent with its file.
+fn print_problems(agents: &[AgentView]) -> Exit {
     let mut exit = Exit::Valid;
     for agent in agents.iter().filter(|agent| !agent.problems.is_empty()) {
         let origin = agent.path.as_deref().unwrap_or(&agent.name);

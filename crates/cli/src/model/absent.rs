@@ -1,4 +1,4 @@
-//! `slipform model` in a build without the embedded model.
+//! `slipform model` in a build without the embedded model: reports the missing feature.
 
 use anyhow::{Result, bail};
 
@@ -6,5 +6,5 @@ use crate::arguments::Model;
 use crate::exit::Exit;
 
 pub(crate) fn run(_arguments: &Model) -> Result<Exit> {
-    bail!("this build has no embedded model; build it with the feature `embedded`, which is on by default")
+    bail!("this build has no embedded model; rebuild with the default cargo feature `embedded`")
 }

@@ -1,4 +1,4 @@
-//! How far a pull is, for people: a bar on a terminal, lines elsewhere.
+//! Shows the progress of a pull: a bar on a terminal, otherwise lines.
 
 use std::time::{Duration, Instant};
 
@@ -6,24 +6,24 @@ use slipform_embedded::weights::{DEFAULT, Progress};
 
 use crate::output;
 
-/// How often the bar is drawn at most; more often would only flicker.
+/// The minimum time between two redraws of the bar, to avoid flicker.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// The bar's length in characters.
+/// The length of the bar in characters.
 const BAR_CHARACTERS: u64 = 24;
 
-/// Where there is no terminal, a line is written each time so many per cent more are done.
+/// Without a terminal, a line is printed at each multiple of this percentage.
 const LINE_EVERY_PERCENT: u64 = 25;
 
-/// What has been shown.
+/// The progress display and the state of the current stage.
 #[derive(Debug)]
 pub(super) struct Display {
     is_terminal: bool,
     stage: &'static str,
-    /// When the stage began, for the speed.
+    /// The start of the stage, to compute the speed.
     began: Instant,
     drawn: Option<Instant>,
-    /// The steps of [`LINE_EVERY_PERCENT`] that have a line.
+    /// The number of multiples of [`LINE_EVERY_PERCENT`] already printed.
     steps: u64,
 }
 
@@ -38,7 +38,7 @@ impl Display {
         }
     }
 
-    /// Takes the bar away.
+    /// Erases the bar.
     pub(super) fn clear(&self) {
         if self.is_terminal && !self.stage.is_empty() {
             output::progress("");
@@ -47,15 +47,15 @@ impl Display {
 
     fn text(&mut self, progress: Progress, now: Instant) -> Option<String> {
         match progress {
-            Progress::Waiting => self.stage("waiting for another pull into the same folder to end", now),
+            Progress::Waiting => self.stage("waiting for another `slipform model pull` to finish", now),
             Progress::Finding => self.stage("looking for Python and pip", now),
             Progress::Retrying { attempt, attempts } => {
                 self.stage = "retrying";
-                Some(format!("the download failed; trying again ({attempt} of {attempts})"))
+                Some(format!("download failed; retrying (attempt {attempt} of {attempts})"))
             }
-            Progress::Downloading { done, total } => self.part("downloading", done, total, now),
-            Progress::Extracting { done, total } => self.part("unpacking", done, total, now),
-            Progress::Verifying { done, total } => self.part("verifying", done, total, now),
+            Progress::Downloading { done, total } => self.byte_progress("downloading", done, total, now),
+            Progress::Extracting { done, total } => self.byte_progress("unpacking", done, total, now),
+            Progress::Verifying { done, total } => self.byte_progress("verifying", done, total, now),
             Progress::Done => None,
         }
     }
@@ -68,7 +68,7 @@ impl Display {
         is_new.then(|| name.to_owned())
     }
 
-    fn part(&mut self, name: &'static str, done: u64, total: u64, now: Instant) -> Option<String> {
+    fn byte_progress(&mut self, name: &'static str, done: u64, total: u64, now: Instant) -> Option<String> {
         let is_new = self.stage(name, now).is_some();
         let percent = (done * 100).checked_div(total).unwrap_or(100);
         if !self.is_terminal {
@@ -77,9 +77,9 @@ impl Display {
                 let what = format!("{} {} ({:.1} MB)", DEFAULT.package, DEFAULT.version, megabytes(total));
                 return Some(format!("{name} {what}"));
             }
-            let is_further = steps > self.steps;
+            let has_advanced = steps > self.steps;
             self.steps = self.steps.max(steps);
-            return is_further.then(|| format!("{name}: {} %", steps * LINE_EVERY_PERCENT));
+            return has_advanced.then(|| format!("{name}: {} %", steps * LINE_EVERY_PERCENT));
         }
         if done < total && self.drawn.is_some_and(|drawn| now.duration_since(drawn) < DRAW_EVERY) {
             return None;
@@ -101,7 +101,7 @@ impl Display {
     }
 }
 
-/// A size as people write it.
+/// Converts bytes to megabytes (10^6 bytes).
 pub(super) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
@@ -110,7 +110,7 @@ pub(super) fn megabytes(bytes: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What is shown of a pull in which 10 MB come each tenth of a second.
+    /// Returns the texts shown for a pull that receives 10 MB every 100 ms.
     fn shown(is_terminal: bool) -> Vec<String> {
         let mut display = Display::new(is_terminal);
         let start = Instant::now();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_where_there_is_no_terminal() {
+    fn pull_without_terminal_prints_lines() {
         assert_eq!(
             shown(false),
             [
@@ -133,13 +133,13 @@ mod tests {
                 "downloading: 50 %",
                 "downloading: 75 %",
                 "downloading: 100 %",
-                "the download failed; trying again (2 of 3)",
+                "download failed; retrying (attempt 2 of 3)",
             ]
         );
     }
 
     #[test]
-    fn a_bar_on_a_terminal() {
+    fn pull_on_terminal_draws_bar() {
         assert_eq!(
             shown(true),
             [
@@ -149,7 +149,7 @@ mod tests {
                 "downloading  [############------------]  50 %  20.0 of 40.0 MB  100.0 MB/s",
                 "downloading  [##################------]  75 %  30.0 of 40.0 MB  100.0 MB/s",
                 "downloading  [########################] 100 %  40.0 of 40.0 MB  100.0 MB/s",
-                "the download failed; trying again (2 of 3)",
+                "download failed; retrying (attempt 2 of 3)",
             ]
         );
     }

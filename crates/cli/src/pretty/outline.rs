@@ -1,20 +1,20 @@
-//! Any JSON as an outline of names and values.
+//! Formats any JSON value as an indented outline.
 
 use serde_json::{Map, Value};
 
 use super::page::{Page, one_line};
 
-/// Spaces for each level.
+/// The indentation per level, in spaces.
 const STEP: usize = 2;
 
-/// Members, each with its name.
+/// Adds the members of an object with their names.
 pub(super) fn members(page: &mut Page, indent: usize, members: &Map<String, Value>) {
     for (name, member) in members {
         named(page, indent, name, member);
     }
 }
 
-/// A value of any kind.
+/// Adds a value of any type.
 pub(super) fn value(page: &mut Page, indent: usize, value: &Value) {
     match value {
         Value::Object(object) if !object.is_empty() => members(page, indent, object),
@@ -58,7 +58,7 @@ fn list(page: &mut Page, indent: usize, items: &[Value]) {
     }
 }
 
-/// A value that has no parts, as people write it.
+/// Formats a scalar or an empty container.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) if text.trim().is_empty() => "(empty)".to_owned(),

@@ -1,12 +1,12 @@
-//! Lines on a page: words wrapped at its width, with what would command a terminal made harmless.
+//! Collects lines of text: wraps words at the line width and escapes control characters.
 
-use super::Look;
-use crate::output::harmless;
+use super::Style;
+use crate::output::escape_controls;
 
-/// The least room that is left for words, however deep they stand.
+/// The minimum width for text, regardless of indentation.
 const ROOM_MIN: usize = 20;
 
-/// A colour.
+/// The colour of a title or mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Colour {
     Green,
@@ -24,19 +24,19 @@ impl Colour {
     }
 }
 
-/// What has been written.
+/// The lines of the formatted text.
 #[derive(Debug)]
 pub(super) struct Page {
-    look: Look,
+    style: Style,
     lines: Vec<String>,
 }
 
 impl Page {
-    pub(super) fn new(look: Look) -> Page {
-        Page { look, lines: Vec::new() }
+    pub(super) fn new(style: Style) -> Page {
+        Page { style, lines: Vec::new() }
     }
 
-    /// The lines, without an empty one at either end.
+    /// Returns the lines as one text, without trailing empty lines.
     pub(super) fn into_text(mut self) -> String {
         while self.lines.last().is_some_and(String::is_empty) {
             self.lines.pop();
@@ -44,7 +44,7 @@ impl Page {
         self.lines.join("\n")
     }
 
-    /// What stands above something.
+    /// Adds a bold title after an empty line.
     pub(super) fn title(&mut self, text: &str, colour: Option<Colour>) {
         self.gap();
         let codes = colour.map_or("1".to_owned(), |colour| format!("1;{}", colour.code()));
@@ -54,21 +54,21 @@ impl Page {
         }
     }
 
-    /// An empty line, unless there is one, or nothing before it.
+    /// Adds an empty line, unless the last line is empty or no line exists.
     pub(super) fn gap(&mut self) {
         if self.lines.last().is_some_and(|line| !line.is_empty()) {
             self.lines.push(String::new());
         }
     }
 
-    /// Paragraphs.
+    /// Adds wrapped paragraphs.
     pub(super) fn text(&mut self, indent: usize, text: &str) {
         for line in self.wrapped(indent, text) {
             self.push(indent, "", &line);
         }
     }
 
-    /// A text behind a mark; its further lines begin below its first word.
+    /// Adds a text after a mark; continuation lines align with the text.
     pub(super) fn item(&mut self, indent: usize, mark: &str, colour: Option<Colour>, text: &str) {
         let mark = one_line(mark);
         let below = indent + mark.chars().count() + 1;
@@ -90,13 +90,13 @@ impl Page {
     }
 
     fn painted(&self, codes: &str, text: &str) -> String {
-        if self.look.is_coloured { format!("\x1b[{codes}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.style.is_coloured { format!("\x1b[{codes}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// The lines of a text. Never none: an empty text is an empty line.
+    /// Wraps a text into at least one line.
     fn wrapped(&self, indent: usize, text: &str) -> Vec<String> {
-        let room = self.look.width.saturating_sub(indent).max(ROOM_MIN);
-        let text = harmless(text.trim_end());
+        let room = self.style.width.saturating_sub(indent).max(ROOM_MIN);
+        let text = escape_controls(text.trim_end());
         let mut lines: Vec<String> = text.split('\n').flat_map(|line| wrap(line, room)).collect();
         if lines.is_empty() {
             lines.push(String::new());
@@ -105,13 +105,13 @@ impl Page {
     }
 }
 
-/// A text that has to stay on one line.
+/// Joins a text into one line with single spaces.
 pub(super) fn one_line(text: &str) -> String {
-    harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
+    escape_controls(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A line, broken between words where it is too long, and inside those that are longer than a line. What it begins with
-/// stays: code keeps its form.
+/// Wraps a line between words, and splits words that are longer than a line. Keeps the leading spaces, so that code
+/// keeps its indentation.
 fn wrap(line: &str, room: usize) -> Vec<String> {
     let line = line.replace('\t', "    ");
     let line = line.trim_end();

@@ -1,4 +1,4 @@
-//! The sections of a universal response.
+//! Formats the sections of a universal response.
 
 use serde_json::{Map, Value, json};
 use slipform_schema::universal;
@@ -9,8 +9,9 @@ use slipform_types::{
 
 use super::outline;
 use super::page::{Colour, Page, one_line};
+use crate::output::counted;
 
-/// How far what belongs to something stands in.
+/// The indentation of list items, in spaces.
 const INDENT: usize = 2;
 
 pub(super) fn plan(page: &mut Page, plan: &PlanningData) {
@@ -35,13 +36,13 @@ pub(super) fn plan(page: &mut Page, plan: &PlanningData) {
     rest(page, &plan.more);
 }
 
-/// How long a plan takes, as far as that is known.
+/// Returns the total of the known estimates, or `None` if no step has one.
 fn minutes(steps: &[PlanStep]) -> Option<String> {
     let known: Vec<i64> = steps.iter().filter_map(|step| step.estimated_minutes).collect();
     let total = known.iter().fold(0_i64, |sum, minutes| sum.saturating_add(*minutes));
     let unknown = match steps.len() - known.len() {
         0 => String::new(),
-        more => format!(", and {} without an estimate", count(more, "step")),
+        more => format!(", and {} without an estimate", counted(more, "step")),
     };
     (!known.is_empty()).then(|| format!("Total: {total} min{unknown}"))
 }
@@ -95,7 +96,8 @@ pub(super) fn clarity(page: &mut Page, clarity: &ClarityData) {
     rest(page, &clarity.more);
 }
 
-/// The total of the scores, and whether it was given; none where it neither was nor can be told.
+/// Returns the total score and whether the response contains it. Otherwise the total is weighted from the three scores,
+/// or `None` if one is missing.
 pub(super) fn total(clarity: &ClarityData) -> Option<(u32, bool)> {
     let response = json!({"response_type": "clarity", "clarity_data": clarity});
     Some((universal::score(&response)?.into(), clarity.total_score.is_some()))
@@ -106,7 +108,7 @@ pub(super) fn research(page: &mut Page, research: &ResearchData) {
         (Some(Level::High), "High relevance"),
         (Some(Level::Medium), "Medium relevance"),
         (Some(Level::Low), "Low relevance"),
-        (None, "Of unknown relevance"),
+        (None, "Unknown relevance"),
     ];
     for (relevance, title) in levels {
         let found = research.findings.iter().filter(|finding| finding.relevance == relevance);
@@ -135,8 +137,8 @@ pub(super) fn custom(page: &mut Page, fields: &Map<String, Value>) {
 
 pub(super) fn error(page: &mut Page, details: &ErrorDetails, message: &str) {
     page.gap();
-    if let Some(told) = details.error_message.as_deref().filter(|told| *told != message) {
-        page.text(0, told);
+    if let Some(text) = details.error_message.as_deref().filter(|text| *text != message) {
+        page.text(0, text);
     }
     if let Some(action) = &details.suggested_action {
         page.gap();
@@ -145,18 +147,13 @@ pub(super) fn error(page: &mut Page, details: &ErrorDetails, message: &str) {
     rest(page, &details.more);
 }
 
-/// What people call a level.
+/// Returns the name of a level.
 pub(super) fn level(level: Level) -> &'static str {
     match level {
         Level::High => "high",
         Level::Medium => "medium",
         Level::Low => "low",
     }
-}
-
-/// So many of something.
-pub(super) fn count(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn list(page: &mut Page, title: &str, items: Option<&[String]>) {
@@ -169,7 +166,7 @@ fn list(page: &mut Page, title: &str, items: Option<&[String]>) {
     }
 }
 
-/// Members that the form does not know.
+/// Adds the members that the schema does not define.
 fn rest(page: &mut Page, members: &Map<String, Value>) {
     if !members.is_empty() {
         page.gap();

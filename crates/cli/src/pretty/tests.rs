@@ -1,18 +1,18 @@
-//! What people see of every example of the specification, read in place, and of text that means harm.
+//! Snapshots of every example of the specification, and of text with control characters.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use slipform_testkit::universal_examples;
 
-use super::{Look, value};
+use super::{Style, value};
 
-const PLAIN: Look = Look { width: 72, is_coloured: false };
+const PLAIN: Style = Style { width: 72, is_coloured: false };
 
 fn check(given: &Value, expected: &Expect) {
     expected.assert_eq(&(value(given, PLAIN) + "\n"));
 }
 
-/// The example of a kind; none where the specification is not beside the checkout.
+/// Returns the example of a response type, or `None` if the specification is not next to the checkout.
 fn example(kind: &str) -> Option<Value> {
     universal_examples()?.into_iter().find(|value| value["response_type"] == kind)
 }
@@ -24,7 +24,7 @@ fn check_example(kind: &str, expected: &Expect) {
 }
 
 #[test]
-fn a_plan_has_numbered_steps_and_their_minutes() {
+fn plan_shows_numbered_steps_with_estimates() {
     check_example(
         "planning",
         &expect![[r#"
@@ -55,7 +55,7 @@ fn a_plan_has_numbered_steps_and_their_minutes() {
 }
 
 #[test]
-fn an_answer_is_wrapped_and_says_what_it_rests_on() {
+fn answer_is_wrapped_and_lists_sources() {
     check_example(
         "answer",
         &expect![[r#"
@@ -80,7 +80,7 @@ fn an_answer_is_wrapped_and_says_what_it_rests_on() {
 }
 
 #[test]
-fn a_verification_has_a_verdict_and_a_line_for_each_check() {
+fn verification_shows_verdict_and_each_check() {
     check_example(
         "verification",
         &expect![[r#"
@@ -101,7 +101,7 @@ fn a_verification_has_a_verdict_and_a_line_for_each_check() {
 }
 
 #[test]
-fn a_reply_that_is_not_clear_has_scores_and_questions() {
+fn unclear_reply_shows_scores_and_questions() {
     check_example(
         "clarity",
         &expect![[r#"
@@ -126,7 +126,7 @@ fn a_reply_that_is_not_clear_has_scores_and_questions() {
 }
 
 #[test]
-fn findings_are_shown_by_relevance() {
+fn findings_are_grouped_by_relevance() {
     check_example(
         "research",
         &expect![[r#"
@@ -156,7 +156,7 @@ fn findings_are_shown_by_relevance() {
 }
 
 #[test]
-fn custom_fields_are_an_outline() {
+fn custom_fields_are_shown_as_outline() {
     check_example(
         "custom",
         &expect![[r#"
@@ -195,7 +195,7 @@ fn custom_fields_are_an_outline() {
 }
 
 #[test]
-fn an_error_says_what_to_do() {
+fn error_shows_suggested_action() {
     check_example(
         "error",
         &expect![[r#"
@@ -211,7 +211,7 @@ fn an_error_says_what_to_do() {
 }
 
 #[test]
-fn checks_that_fail_are_marked_and_suggestions_listed() {
+fn failed_checks_are_marked_and_suggestions_listed() {
     let given = json!({
         "response_type": "verification", "status": "PARTIAL", "message": "One of two.",
         "verification_data": {
@@ -241,7 +241,7 @@ fn checks_that_fail_are_marked_and_suggestions_listed() {
 }
 
 #[test]
-fn a_total_is_weighted_only_where_all_scores_are_there() {
+fn total_is_weighted_only_if_all_scores_are_present() {
     let scored = |clarity_data: Value| json!({"response_type": "clarity", "status": "success", "message": "Clear.", "clarity_data": clarity_data});
     let all = json!({"completeness_score": 100, "clarity_score": 90, "accuracy_score": 86});
     check(
@@ -270,7 +270,7 @@ fn a_total_is_weighted_only_where_all_scores_are_there() {
 }
 
 #[test]
-fn findings_of_any_order_are_sorted_and_minutes_that_are_missing_are_counted() {
+fn findings_are_sorted_and_missing_estimates_counted() {
     let research = json!({
         "response_type": "research", "status": "success", "message": "Found.",
         "research_data": {"findings": [
@@ -294,7 +294,7 @@ fn findings_of_any_order_are_sorted_and_minutes_that_are_missing_are_counted() {
           - c
             Low.
 
-        Of unknown relevance
+        Unknown relevance
           - d
             Unknown.
     "#]],
@@ -326,7 +326,7 @@ fn findings_of_any_order_are_sorted_and_minutes_that_are_missing_are_counted() {
 }
 
 #[test]
-fn whoever_needs_to_know_more_says_so_and_nothing_filled_in_is_lost() {
+fn clarification_request_shows_all_present_sections() {
     let given = json!({
         "response_type": "planning", "status": "needs_clarification", "message": "Which database?",
         "clarity_data": {"follow_up_questions": ["PostgreSQL or SQLite?"]},
@@ -348,13 +348,13 @@ fn whoever_needs_to_know_more_says_so_and_nothing_filled_in_is_lost() {
 }
 
 #[test]
-fn what_commands_a_terminal_is_shown_and_not_obeyed() {
-    let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{9b}31mred\u{202e}desrever";
+fn escape_sequences_are_shown_not_interpreted() {
+    let hostile = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{9b}31mred\u{202e}desrever";
     let given = json!({
-        "response_type": "error", "status": "error", "message": evil,
+        "response_type": "error", "status": "error", "message": hostile,
         "error_details": {
-            "error_code": format!("E\n✓ all is well\n{evil}"), "error_message": evil, "suggested_action": evil,
-            "note": {evil: [evil, {"\n": evil}]},
+            "error_code": format!("E\n✓ all is well\n{hostile}"), "error_message": hostile, "suggested_action": hostile,
+            "note": {hostile: [hostile, {"\n": hostile}]},
         },
     });
     check(
@@ -376,24 +376,25 @@ fn what_commands_a_terminal_is_shown_and_not_obeyed() {
     );
     for kind in ["planning", "verification", "clarity", "research", "answer", "custom", "error"] {
         let Some(example) = example(kind) else { return };
-        let text = value(&spoilt(&example, evil), PLAIN);
+        let text = value(&with_suffix(&example, hostile), PLAIN);
         let is_harmful = |it: char| (it.is_control() && it != '\n') || it == '\u{202e}';
         assert!(!text.contains(is_harmful), "{kind}: {text:?}");
     }
 }
 
-/// The same with this text at the end of every other.
-fn spoilt(given: &Value, evil: &str) -> Value {
+/// Appends `suffix` to every free text of a value.
+fn with_suffix(given: &Value, suffix: &str) -> Value {
     const FIXED: [&str; 4] = ["response_type", "status", "confidence", "relevance"];
     match given {
-        Value::String(text) => json!(format!("{text}{evil}")),
-        Value::Array(items) => items.iter().map(|item| spoilt(item, evil)).collect(),
+        Value::String(text) => json!(format!("{text}{suffix}")),
+        Value::Array(items) => items.iter().map(|item| with_suffix(item, suffix)).collect(),
         Value::Object(members) => Value::Object(
             members
                 .iter()
-                .map(|(name, member)| match FIXED.contains(&name.as_str()) {
-                    true => (name.clone(), member.clone()),
-                    false => (name.clone(), spoilt(member, evil)),
+                .map(|(name, member)| {
+                    let is_fixed = FIXED.contains(&name.as_str());
+                    let member = if is_fixed { member.clone() } else { with_suffix(member, suffix) };
+                    (name.clone(), member)
                 })
                 .collect(),
         ),
@@ -402,12 +403,12 @@ fn spoilt(given: &Value, evil: &str) -> Value {
 }
 
 #[test]
-fn colours_are_for_terminals_and_for_our_own_words() {
+fn colours_apply_only_to_titles_and_marks() {
     let given = json!({
         "response_type": "verification", "status": "FAIL", "message": "It does not.",
         "verification_data": {"checks": [{"criterion": "It builds", "passed": false}]},
     });
-    let text = value(&given, Look { is_coloured: true, ..PLAIN });
+    let text = value(&given, Style { is_coloured: true, ..PLAIN });
     expect![[r#"
         "\u{1b}[1;31mVerification: FAIL, 0 of 1 check\u{1b}[0m\n\nIt does not.\n\n  \u{1b}[31m✗\u{1b}[0m It builds"
     "#]].assert_debug_eq(&text);
@@ -415,13 +416,13 @@ fn colours_are_for_terminals_and_for_our_own_words() {
 }
 
 #[test]
-fn long_words_and_narrow_places_lose_nothing() {
+fn long_words_are_split_in_narrow_output() {
     let word = "x".repeat(50);
     let given = json!({
         "response_type": "answer", "status": "success", "message": format!("See {word} now.\n    indented code stays where it is, and is wrapped when it is too long"),
         "answer_data": {"confidence": "low", "follow_up_needed": true},
     });
-    let text = value(&given, Look { width: 40, is_coloured: false });
+    let text = value(&given, Style { width: 40, is_coloured: false });
     expect![[r#"
         Answer (low confidence)
 
@@ -437,7 +438,7 @@ fn long_words_and_narrow_places_lose_nothing() {
 }
 
 #[test]
-fn everything_else_is_an_outline() {
+fn other_values_are_shown_as_outline() {
     let given = json!({
         "summary": "Fine.", "empty": "", "nothing": null, "count": 3, "ok": true,
         "list": ["a", "b\nc"], "nested": {"deep": [{"x": 1}, []], "none": {}}, "text": "one\ntwo",

@@ -1,4 +1,4 @@
-//! A run in this process: the project's own store, and a worker beside it.
+//! Executes a run in this process: the project's own store and a worker.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use slipform_types::SessionId;
 
 use super::parameters::read_parameters;
 use super::progress_line::ProgressLine;
-use super::{SchemaSource, agent, check_team, report, request};
+use super::{SchemaSource, agent, check_orchestrator, report, request};
 use crate::arguments::Run;
 use crate::backends::environment;
 use crate::coordinator::{self, Coordinator};
@@ -22,28 +22,28 @@ use crate::local_resources::LocalResources;
 use crate::settings::Settings;
 use crate::{analytics, output, signals, source};
 
-/// Runs that are worked on at the same time. A parked run is none of them.
+/// The number of concurrent runs. A parked run does not occupy a slot.
 const SLOTS: usize = 4;
 
-/// How often the worker asks whether it is to stop: as soon as somebody presses Ctrl-C.
+/// The heartbeat interval, which is also the delay between Ctrl-C and the stop of a run.
 const HEARTBEAT: Duration = Duration::from_millis(100);
 
-/// How long the worker waits for work at a time.
+/// The timeout of one claim request.
 const CLAIM_WAIT: Duration = Duration::from_secs(4);
 
 pub(super) async fn run(arguments: &Run) -> Result<Exit> {
-    let project = std::env::current_dir().context("the current folder cannot be read")?;
+    let project = std::env::current_dir().context("cannot read the current folder")?;
     let settings = Settings::read(&project, &environment)?;
-    let resources = LocalResources::new(project.clone(), settings, arguments.place.backend.clone());
-    // Files are read once: what an agent writes meanwhile changes none of those at work.
+    let resources = LocalResources::new(project.clone(), settings, arguments.target.backend.clone());
+    // Files are read once, so an agent that writes files does not change agents of its own run.
     let registry = Arc::new(Registry::read(&project));
-    if let Some(session) = &arguments.place.session {
+    if let Some(session) = &arguments.target.session {
         let session = session.parse().context("--session")?;
-        let place = LocalCoordinator::open(&project, registry).await?;
-        return place.resume(arguments, resources, session).await;
+        let coordinator = LocalCoordinator::open(&project, registry).await?;
+        return coordinator.resume(arguments, resources, session).await;
     }
     let (path, blueprint) = agent::find(&project, &arguments.agent)?;
-    check_team(arguments, &blueprint)?;
+    check_orchestrator(arguments, &blueprint)?;
     let parameters = read_parameters(arguments, &blueprint)?;
     if let Err(invalid) = parameters::check(&blueprint, &parameters) {
         return Ok(report::invalid_parameters(arguments, &invalid));
@@ -51,31 +51,31 @@ pub(super) async fn run(arguments: &Run) -> Result<Exit> {
     let schema = SchemaSource::read(arguments)?;
     let contract = contract_request(arguments, schema.as_ref());
     resolve(&blueprint, &contract, &EnvironmentDefaults::from_lookup(environment)?)?;
-    agent::check_family(&project, &blueprint)?;
-    resources.try_out(&blueprint, &parameters).await?;
+    agent::check_callable_agents(&project, &blueprint)?;
+    resources.check_startable(&blueprint, &parameters).await?;
     let request = request(arguments, blueprint.name.clone(), parameters, schema)?;
     registry.insert_agent(path, blueprint);
     LocalCoordinator::open(&project, registry).await?.perform(arguments, resources, request).await
 }
 
-/// What the command line says about the result, for a first look before anything begins.
+/// Returns the contract options of the command line, to resolve the contract before the run is submitted.
 fn contract_request(arguments: &Run, schema: Option<&SchemaSource>) -> ContractRequest {
     let options = arguments.options();
     match schema {
         Some(SchemaSource::Inline(schema)) => {
             ContractRequest { schema: Some(schema.clone()), named: None, options }
         }
-        // Another name may be one that was registered without a file.
+        // A name without a file may be a registered schema, which the coordinator resolves.
         Some(SchemaSource::Named(name)) => {
-            let named = source::schema_source(name).ok().map(|(_, schema)| (name.clone(), schema));
+            let named = source::load_schema_source(name).ok().map(|(_, schema)| (name.clone(), schema));
             ContractRequest { schema: None, named, options }
         }
         None => ContractRequest { options, ..ContractRequest::default() },
     }
 }
 
-/// The project's own store. SQLite opens what it may only read as well, and says so when something is written.
-async fn writable(
+/// Opens the project's own store and checks that it is writable. SQLite opens a read-only file without an error.
+async fn open_writable(
     project: &Path,
     registry: Arc<Registry>,
     options: AppOptions,
@@ -85,43 +85,44 @@ async fn writable(
     Ok(app)
 }
 
-/// A store, and the runner that alone works on what is submitted here.
+/// An in-process coordinator whose runs are pinned to the worker of this process.
 struct LocalCoordinator {
     app: App,
     runner_id: String,
     project: PathBuf,
-    /// Whether there is something to read when the process has ended.
-    is_kept: bool,
+    /// Whether the store is on disk; otherwise runs are lost when the process ends.
+    is_persistent: bool,
 }
 
 impl LocalCoordinator {
     async fn open(project: &Path, registry: Arc<Registry>) -> Result<LocalCoordinator> {
         let mut bytes = [0_u8; 4];
-        getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random numbers for ids: {error}"))?;
+        getrandom::fill(&mut bytes)
+            .map_err(|error| anyhow::anyhow!("cannot generate a runner id: {error}"))?;
         let runner_id = format!("command_{}_{:08x}", std::process::id(), u32::from_be_bytes(bytes));
         let options = AppOptions {
             heartbeat: HEARTBEAT,
             pinned_to: Some(runner_id.clone()),
             ..coordinator::options()?
         };
-        let (app, is_kept) = match writable(project, registry.clone(), options.clone()).await {
+        let (app, is_persistent) = match open_writable(project, registry.clone(), options.clone()).await {
             Ok(app) => (app, true),
-            // A folder that cannot be written to is no reason not to run.
+            // A read-only folder must not prevent the run.
             Err(error) => {
-                output::lines([format!("slipform: this run will not be kept: {error}")]);
+                output::lines([format!("slipform: this run will not be stored: {error}")]);
                 (App::open("sqlite::memory:", false, registry, options).await?, false)
             }
         };
-        Ok(LocalCoordinator { app, runner_id, project: project.to_owned(), is_kept })
+        Ok(LocalCoordinator { app, runner_id, project: project.to_owned(), is_persistent })
     }
 
-    /// Goes on with a session. Its agent is what it was when the session began, whatever its file says by now.
+    /// Resumes a session with the agent as it was when the session started, even if its file has changed.
     async fn resume(self, arguments: &Run, resources: LocalResources, session: SessionId) -> Result<Exit> {
         let blueprint = self.app.agent_of(&session).await?;
         let (given, name) = (&arguments.agent, &blueprint.name);
-        // A file is as good as the name of what it describes.
+        // The argument may also be a file that describes the same agent.
         if given != name && agent::find(&self.project, given).is_ok_and(|(_, other)| other.name != *name) {
-            bail!("the session {session} is one of the agent '{name}', not of '{given}'");
+            bail!("session `{session}` belongs to agent `{name}`, not to `{given}`; run it with `{name}`");
         }
         let parameters = read_parameters(arguments, &blueprint)?;
         if let Err(invalid) = parameters::check_resume(&blueprint, &parameters) {
@@ -152,21 +153,21 @@ impl LocalCoordinator {
         let helpers = tokio::spawn(async move { tokio::join!(app.tail().run(), sweeper.run()) });
         let working = tokio::spawn(worker.run(std::future::pending()));
         let created = coordinator.submit(request).await?;
-        let settled = tokio::select! {
-            settled = coordinator.wait_until_idle(&created.run_id) => settled,
+        let outcome = tokio::select! {
+            outcome = coordinator.wait_until_idle(&created.run_id) => outcome,
             interrupted = signals::interrupted() => {
                 interrupted?;
                 coordinator.stop_tree(&created.run_id).await
             }
         };
         line.clear();
-        // Nothing that it holds is left: whether there is more work is of no interest.
+        // The worker has no active runs left, so aborting it loses nothing.
         working.abort();
         helpers.abort();
-        let run = settled?;
-        let ended = report::Ended::of(&coordinator, &created.run_id, run).await?;
+        let run = outcome?;
+        let ended = report::EndedRun::load(&coordinator, &created.run_id, run).await?;
         let shown = report::show(arguments, &ended, &self.project);
-        if self.is_kept {
+        if self.is_persistent {
             analytics::catch_up(&self.app, &self.project).await;
         }
         shown

@@ -1,4 +1,4 @@
-//! The parameters of a run, from the command line.
+//! Reads the parameters of a run from the command line.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use slipform_types::Blueprint;
 use crate::arguments::Run;
 use crate::source;
 
-/// Everything that was given, as one object: the file first, then `--param`, then the prompt.
+/// Merges all parameters into one object: the file first, then `--param`, then the prompt.
 pub(super) fn read_parameters(arguments: &Run, blueprint: &Blueprint) -> Result<Value> {
     let mut given = match &arguments.params {
         Some(path) => from_file(path)?,
@@ -23,8 +23,8 @@ pub(super) fn read_parameters(arguments: &Run, blueprint: &Blueprint) -> Result<
         let (name, text) = parameter
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
-            .with_context(|| format!("--param {parameter}: write it as name=value"))?;
-        // What the agent takes as text stays text, even if it looks like a number.
+            .with_context(|| format!("invalid `--param {parameter}`; write NAME=VALUE"))?;
+        // A parameter of type string stays a string, even if it looks like a number.
         let wants_text = schema.as_ref().is_some_and(|schema| {
             schema.shape().property(name).is_some_and(|shape| shape.types() == Types::STRING)
         });
@@ -34,9 +34,7 @@ pub(super) fn read_parameters(arguments: &Run, blueprint: &Blueprint) -> Result<
         let prompt = Value::String(if prompt == "-" { read(None)? } else { prompt.clone() });
         match given.get("prompt") {
             Some(other) if *other != prompt => {
-                bail!(
-                    "the prompt is given twice, by --prompt and as a parameter, and they differ; give it once"
-                )
+                bail!("`--prompt` and the parameter `prompt` differ; pass only one of them")
             }
             _ => given.insert("prompt".to_owned(), prompt),
         };
@@ -47,24 +45,27 @@ pub(super) fn read_parameters(arguments: &Run, blueprint: &Blueprint) -> Result<
 fn from_file(path: &Path) -> Result<Map<String, Value>> {
     let text = read(Some(path))?;
     let value: Value = serde_json::from_str(&text)
-        .with_context(|| format!("--params {}: the file is not JSON", path.display()))?;
+        .with_context(|| format!("`--params {}`: the file is not JSON", path.display()))?;
     match value {
         Value::Object(members) => Ok(members),
-        _ => bail!("--params {}: the file must hold a JSON object, one member a parameter", path.display()),
+        _ => bail!(
+            "`--params {}`: the file must contain a JSON object with one member per parameter",
+            path.display()
+        ),
     }
 }
 
 fn read(path: Option<&Path>) -> Result<String> {
-    let bytes = source::text(path, TEXT_BYTES_MAX)?;
+    let bytes = source::read_bytes(path, TEXT_BYTES_MAX)?;
     if bytes.len() > TEXT_BYTES_MAX {
-        bail!("the input is longer than {TEXT_BYTES_MAX} bytes; no model reads that much at once");
+        bail!("the input is longer than {TEXT_BYTES_MAX} bytes; shorten it");
     }
     let text =
-        String::from_utf8(source::without_mark(&bytes).to_vec()).context("the input is not UTF-8 text")?;
+        String::from_utf8(source::strip_bom(&bytes).to_vec()).context("the input is not UTF-8 text")?;
     Ok(text)
 }
 
-/// A value as text where text is wanted, else as JSON where it reads as JSON.
+/// Parses a value as JSON, or returns it as a string if the agent expects one or it is not JSON.
 fn typed(text: &str, wants_text: bool) -> Value {
     if wants_text {
         return Value::String(text.to_owned());

@@ -1,4 +1,4 @@
-//! The progress line: strategy, call, tokens, last error; above it, the subtasks of an orchestration.
+//! Shows the progress of a run: agent, call, tokens and last error. An orchestration also shows its subtasks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,76 +10,78 @@ use slipform_types::EventBody;
 use super::tree::Tree;
 use crate::output;
 
-/// The line is drawn at most this often; more would only flicker.
-const REDRAW: Duration = Duration::from_millis(100);
+/// The minimum time between two redraws, to avoid flicker.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The longest error that fits beside the rest.
+/// The maximum length of an error on the progress line, in characters.
 const ERROR_CHARACTERS_MAX: usize = 70;
 
-/// Draws what a run is doing on a terminal; elsewhere it says only what is worth a line in a log.
+/// Draws the progress of a run on a terminal. Otherwise it prints a line per event.
 pub(super) struct ProgressLine {
-    terminal: bool,
-    now: Mutex<Now>,
+    is_terminal: bool,
+    state: Mutex<State>,
 }
 
+/// The displayed values.
 #[derive(Default)]
-struct Now {
+struct State {
     agent: String,
     call: String,
     tokens: u64,
     error: String,
     drawn: Option<Instant>,
     tree: Tree,
-    /// The agent whose subtasks they are.
-    leader: String,
-    /// Lines that stand below the first on the terminal.
-    below: usize,
+    /// The orchestrator that owns the subtasks in `tree`.
+    orchestrator: String,
+    /// The number of drawn lines below the first one.
+    lines_below: usize,
 }
 
 impl ProgressLine {
-    pub(super) fn new(terminal: bool) -> ProgressLine {
-        ProgressLine { terminal, now: Mutex::default() }
+    pub(super) fn new(is_terminal: bool) -> ProgressLine {
+        ProgressLine { is_terminal, state: Mutex::default() }
     }
 
-    /// Takes the line away.
+    /// Erases the progress line.
     pub(super) fn clear(&self) {
-        if self.terminal {
-            let mut now = self.now();
-            now.below = output::redraw(&[String::new()], now.below);
+        if self.is_terminal {
+            let mut state = self.state();
+            state.lines_below = output::redraw(&[String::new()], state.lines_below);
         }
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn draw(&self, now: &mut Now, always: bool) {
-        let due = now.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW);
-        if !self.terminal || !(always || due) {
+    fn draw(&self, state: &mut State, is_forced: bool) {
+        let is_due = state.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_INTERVAL);
+        if !self.is_terminal || !(is_forced || is_due) {
             return;
         }
-        now.drawn = Some(Instant::now());
-        let error = if now.error.is_empty() { String::new() } else { format!(" · {}", now.error) };
-        let line = format!("{} · {} · {} tokens{error}", now.agent, now.call, now.tokens);
-        if now.tree.is_empty() {
+        state.drawn = Some(Instant::now());
+        let error = if state.error.is_empty() { String::new() } else { format!(" · {}", state.error) };
+        let line = format!("{} · {} · {} tokens{error}", state.agent, state.call, state.tokens);
+        if state.tree.is_empty() {
             return output::progress(&line);
         }
         let (width, height) = output::size();
-        let mut lines = now.tree.lines(&now.leader, (width, height.saturating_sub(2)));
+        let mut lines = state.tree.lines(&state.orchestrator, (width, height.saturating_sub(2)));
         lines.push(line.chars().take(width.saturating_sub(1)).collect());
-        now.below = output::redraw(&lines, now.below);
+        state.lines_below = output::redraw(&lines, state.lines_below);
     }
 
-    fn say(&self, agent: &str, text: &str) {
-        if !self.terminal {
+    /// Prints a line, unless a terminal shows the progress line instead.
+    fn log(&self, agent: &str, text: &str) {
+        if !self.is_terminal {
             output::lines([format!("{agent}: {text}")]);
         }
     }
 
-    /// Shows what happened to an agent's run.
+    /// Shows an event of an agent's run.
     pub(super) fn event(&self, agent: &str, body: &EventBody) {
-        if let Some(text) = self.subtasks(agent, body) {
-            return self.say(agent, &text);
+        if let Some(text) = self.apply_to_tree(agent, body) {
+            return self.log(agent, &text);
         }
         let text = match body {
             EventBody::ValidationFailed { errors, consequence, .. } => {
@@ -96,45 +98,46 @@ impl ProgressLine {
                     Some(words) => short(&words.collect::<Vec<_>>().join(" ")),
                     None => format!("{tool_name} {}", short(&tool_input.to_string())),
                 };
-                self.say(agent, &text);
-                let mut now = self.now();
-                agent.clone_into(&mut now.agent);
-                now.call = text;
-                now.tokens = 0;
-                return self.draw(&mut now, true);
+                self.log(agent, &text);
+                let mut state = self.state();
+                agent.clone_into(&mut state.agent);
+                state.call = text;
+                state.tokens = 0;
+                return self.draw(&mut state, true);
             }
             EventBody::PostTool { tool_name, error: Some(error), .. } => format!("{tool_name}: {error}"),
             EventBody::ChildStarted { agent_name, child_session_id, .. } => {
-                format!("{agent_name} starts to work for it ({child_session_id})")
+                format!("child `{agent_name}` started ({child_session_id})")
             }
             EventBody::ChildCompleted(end) => match &end.error {
-                None => format!("{} has ended", end.agent_name),
-                Some(error) => format!("{} has failed: {}", end.agent_name, error.message),
+                None => format!("child `{}` completed", end.agent_name),
+                Some(error) => format!("child `{}` failed: {}", end.agent_name, error.message),
             },
             EventBody::ClarityScored { score, threshold, consequence, .. } => {
                 format!("clarity {score} of {threshold}; {consequence}")
             }
             _ => return,
         };
-        self.say(agent, &text);
-        self.now().error = short(&text);
+        self.log(agent, &text);
+        self.state().error = short(&text);
     }
 
-    /// Shows what happened to an orchestration; nothing where it is about something else.
-    fn subtasks(&self, agent: &str, body: &EventBody) -> Option<String> {
-        let mut now = self.now();
-        if matches!(body, EventBody::PlanCreated { .. }) && now.leader.is_empty() {
-            agent.clone_into(&mut now.leader);
+    /// Applies an event of the orchestrator to the tree and returns a line for the log, or `None` for other events.
+    fn apply_to_tree(&self, agent: &str, body: &EventBody) -> Option<String> {
+        let mut state = self.state();
+        if matches!(body, EventBody::PlanCreated { .. }) && state.orchestrator.is_empty() {
+            agent.clone_into(&mut state.orchestrator);
         }
-        if now.leader != agent {
+        if state.orchestrator != agent {
             return None;
         }
-        let text = now.tree.happened(body)?;
-        self.draw(&mut now, true);
+        let text = state.tree.apply(body)?;
+        self.draw(&mut state, true);
         Some(text)
     }
 }
 
+/// Shortens a text to [`ERROR_CHARACTERS_MAX`] characters.
 fn short(text: &str) -> String {
     let mut short: String = text.chars().take(ERROR_CHARACTERS_MAX).collect();
     if short.len() < text.len() {
@@ -145,34 +148,34 @@ fn short(text: &str) -> String {
 
 impl Watch for ProgressLine {
     fn tokens(&self, total: u64) {
-        let mut now = self.now();
-        now.tokens = total;
-        self.draw(&mut now, false);
+        let mut state = self.state();
+        state.tokens = total;
+        self.draw(&mut state, false);
     }
 
     fn waiting(&self, wait: Duration, error: &Error) {
-        let mut now = self.now();
-        self.say(&now.agent, &format!("{error}; asking again in {:.1} s", wait.as_secs_f64()));
-        now.error = short(&format!("asking again in {:.1} s: {error}", wait.as_secs_f64()));
-        self.draw(&mut now, true);
+        let mut state = self.state();
+        self.log(&state.agent, &format!("{error}; retrying in {:.1} s", wait.as_secs_f64()));
+        state.error = short(&format!("retrying in {:.1} s: {error}", wait.as_secs_f64()));
+        self.draw(&mut state, true);
     }
 }
 
 impl Progress for ProgressLine {
     fn calling(&self, context: &RunContext, call: &ModelCall) {
-        let mut now = self.now();
+        let mut state = self.state();
         let what = if context.has_tools() { "step" } else { "call" };
-        now.agent.clone_from(&context.blueprint.name);
-        now.call = format!("{} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
-        now.tokens = 0;
-        now.tree.doing(&context.session_id, &format!("{what} {} of {}", call.number, call.of));
-        self.draw(&mut now, true);
+        state.agent.clone_from(&context.blueprint.name);
+        state.call = format!("{} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
+        state.tokens = 0;
+        state.tree.set_activity(&context.session_id, &format!("{what} {} of {}", call.number, call.of));
+        self.draw(&mut state, true);
     }
 
     fn happened(&self, context: &RunContext, body: &EventBody) {
         if let EventBody::PreTool { tool_name, tool_input, .. } = body {
             let what = short(&format!("{tool_name} {tool_input}"));
-            self.now().tree.doing(&context.session_id, &what);
+            self.state().tree.set_activity(&context.session_id, &what);
         }
         self.event(&context.blueprint.name, body);
     }

@@ -1,4 +1,4 @@
-//! What a run shows when it has ended.
+//! Prints the result or the error of a finished run.
 
 use std::fs;
 use std::path::Path;
@@ -14,38 +14,42 @@ use crate::coordinator::{self, Coordinator};
 use crate::exit::Exit;
 use crate::{output, pretty};
 
-/// A run that has ended.
-pub(super) struct Ended {
+/// A finished run with its result and children.
+pub(super) struct EndedRun {
     run: RunView,
     result: RunResult,
-    /// The sessions that it started, and that the run started which it continues.
+    /// The child sessions of the run and of the run that it continues.
     children: Vec<SessionId>,
 }
 
-impl Ended {
-    /// Takes a run that has ended, which is the submitted run or one that continues it.
-    pub(super) async fn of(coordinator: &Coordinator, submitted: &RunId, mut run: RunView) -> Result<Ended> {
+impl EndedRun {
+    /// Loads the children of a finished run, which is the submitted run or one that continues it.
+    pub(super) async fn load(
+        coordinator: &Coordinator,
+        submitted: &RunId,
+        mut run: RunView,
+    ) -> Result<EndedRun> {
         let result = run.result.take().unwrap_or_default();
         let mut children = coordinator.children_of(submitted).await?;
         if run.run_id != *submitted {
             children.splice(0..0, coordinator.children_of(&run.run_id).await?);
         }
         let children = children.into_iter().rev().map(|child| child.session_id).collect();
-        Ok(Ended { run, result, children })
+        Ok(EndedRun { run, result, children })
     }
 
-    /// What went wrong, if something did.
+    /// Returns the error of a failed run.
     fn error(&self) -> Result<Option<RunError>> {
         Ok(self.run.error.clone().map(serde_json::from_value).transpose()?)
     }
 }
 
-/// Shows the result on stdout, or the failure on stderr; where results are universal responses, on stdout as well.
-pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exit> {
+/// Prints the result on stdout or the error on stderr. An error with a universal response is printed on stdout as well.
+pub(super) fn show(arguments: &Run, ended: &EndedRun, project: &Path) -> Result<Exit> {
     if ended.run.awaits_callback {
         output::lines([format!(
-            "slipform: interrupted before the agents that {} started had called back; `slipform sessions show {}` shows \
-             what becomes of it",
+            "slipform: interrupted while run `{}` waits for its child agents; run `slipform sessions show {}` to see the \
+             outcome",
             ended.run.run_id, ended.run.session_id
         )]);
         return Ok(Exit::Interrupted);
@@ -60,16 +64,16 @@ pub(super) fn show(arguments: &Run, ended: &Ended, project: &Path) -> Result<Exi
         if output::is_closed(&error) {
             return Err(error);
         }
-        // The result was paid for; that it cannot be shown must not cost it.
+        // The model calls were paid for, so the result is saved if it cannot be printed.
         output::lines([format!("slipform: {error:#}")]);
-        keep(ended, project);
+        save(ended, project);
         return Ok(Exit::Invalid);
     }
     let Some(error) = error else { return Ok(Exit::Valid) };
-    explain(&error);
+    print_error(&error);
     let has_replies = ended.result.salvage.as_ref().is_some_and(|salvage| !salvage.replies.is_empty());
     if !arguments.printing.json && has_replies {
-        keep(ended, project);
+        save(ended, project);
     }
     Ok(exit(error.kind))
 }
@@ -88,7 +92,7 @@ fn result(arguments: &Run, result: &RunResult) -> Result<()> {
     }
 }
 
-/// Whoever reads universal responses reads one, whatever happened.
+/// Prints the universal response of an error, because readers of universal responses expect one in every case.
 fn failure(arguments: &Run, error: &RunError, result: &RunResult) -> Result<()> {
     let Some(response) = error.response.as_ref().filter(|it| pretty::response(it).is_some()) else {
         return Ok(());
@@ -110,34 +114,32 @@ fn exit(kind: RunErrorType) -> Exit {
     }
 }
 
-/// The failure in words.
-fn explain(error: &RunError) {
-    output::lines([format!("slipform: {} ({})", error.message, error.kind.name())]);
+/// Prints the error and its violations on stderr.
+fn print_error(error: &RunError) {
+    output::lines([format!("slipform: {}", output::run_error(&error.message, error.kind.name()))]);
     output::lines(error.validation_errors.iter().cloned());
 }
 
-/// A failed run is kept in the project: its replies were paid for.
-fn keep(ended: &Ended, project: &Path) {
+/// Saves a failed run with its model replies to `.slipform/failed/`.
+fn save(ended: &EndedRun, project: &Path) {
     let name = format!(".slipform/failed/{}.json", ended.run.run_id);
     let path = project.join(&name);
     let text = run_object(ended).and_then(|run| Ok(serde_json::to_string_pretty(&run)? + "\n"));
-    let kept = text.and_then(|text| {
+    let saved = text.and_then(|text| {
         coordinator::make_folder(path.parent().unwrap_or(project))?;
         Ok(fs::write(&path, text)?)
     });
-    match kept {
-        Ok(()) => {
-            output::lines([format!("slipform: the run and everything that was written are kept in {name}")])
-        }
+    match saved {
+        Ok(()) => output::lines([format!("slipform: the run and its model replies are saved in {name}")]),
         Err(error) => {
-            output::lines([format!("slipform: the replies could not be kept in {name}: {error:#}")])
+            output::lines([format!("slipform: cannot save the model replies in {name}: {error:#}")])
         }
     }
 }
 
-/// The run as the API gives it.
-fn run_object(ended: &Ended) -> Result<Value> {
-    let Ended { run, result, children } = ended;
+/// Returns the run as the API represents it.
+fn run_object(ended: &EndedRun) -> Result<Value> {
+    let EndedRun { run, result, children } = ended;
     let mut object = serde_json::to_value(RunView { result: Some(result.clone()), ..run.clone() })?;
     if !children.is_empty() {
         object["children"] = json!(children);
@@ -145,7 +147,7 @@ fn run_object(ended: &Ended) -> Result<Value> {
     Ok(object)
 }
 
-/// Says what is wrong with the parameters, each with its path.
+/// Prints each invalid parameter with its path.
 pub(super) fn invalid_parameters(arguments: &Run, invalid: &InvalidParameters) -> Exit {
     if arguments.printing.json {
         let _ = output::data(&json!({
@@ -155,7 +157,7 @@ pub(super) fn invalid_parameters(arguments: &Run, invalid: &InvalidParameters) -
             "status_code": 422,
         }));
     }
-    output::lines([format!("slipform: the agent '{}' does not take these parameters", invalid.agent_name)]);
+    output::lines([format!("slipform: invalid parameters for agent `{}`", invalid.agent_name)]);
     output::lines(invalid.validation_errors.iter().map(ToString::to_string));
     Exit::Usage
 }

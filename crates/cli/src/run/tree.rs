@@ -1,73 +1,73 @@
-//! The subtasks of an orchestration as a tree, drawn anew whenever something happens.
+//! The subtasks of an orchestration as a tree, updated by events and drawn as lines.
 
 use std::collections::HashMap;
 
 use slipform_types::{EventBody, SessionId, Subtask};
 
-/// The subtasks of a run.
+/// The subtasks of an orchestrator's run and their states.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     round: u32,
     branches: Vec<Branch>,
-    /// Which subtask a session works on.
+    /// The subtask id of each child session.
     sessions: HashMap<SessionId, String>,
 }
 
 #[derive(Debug)]
 struct Branch {
     subtask: Subtask,
-    stand: Stand,
-    /// What its agent is doing, or what became of it.
+    state: SubtaskState,
+    /// The current activity of its agent, or the error of a failed subtask.
     note: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum SubtaskState {
     Waiting,
     Working,
     Done,
     Failed,
 }
 
-impl Stand {
+impl SubtaskState {
     fn mark(self) -> char {
         match self {
-            Stand::Waiting => '·',
-            Stand::Working => '▸',
-            Stand::Done => '✓',
-            Stand::Failed => '✗',
+            SubtaskState::Waiting => '·',
+            SubtaskState::Working => '▸',
+            SubtaskState::Done => '✓',
+            SubtaskState::Failed => '✗',
         }
     }
 }
 
 impl Tree {
-    /// Takes in what happened to the orchestrator's run; what that means, in a line for a log.
-    pub(super) fn happened(&mut self, body: &EventBody) -> Option<String> {
+    /// Applies an event of the orchestrator's run and returns a line for the log, or `None` for other events.
+    pub(super) fn apply(&mut self, body: &EventBody) -> Option<String> {
         match body {
             EventBody::PlanCreated { round, reason, subtasks } => {
                 self.round = *round;
-                self.branches.retain(|branch| branch.stand == Stand::Done);
+                self.branches.retain(|branch| branch.state == SubtaskState::Done);
                 self.branches.extend(subtasks.iter().cloned().map(|subtask| Branch {
                     subtask,
-                    stand: Stand::Waiting,
+                    state: SubtaskState::Waiting,
                     note: String::new(),
                 }));
-                let list: Vec<String> = subtasks.iter().map(described).collect();
-                let why = reason.as_ref().map(|reason| format!(" (since {reason})")).unwrap_or_default();
+                let list: Vec<String> = subtasks.iter().map(describe).collect();
+                let why = reason.as_ref().map(|reason| format!(" (because {reason})")).unwrap_or_default();
                 Some(format!("plan {round}{why}: {}", list.join(", ")))
             }
             EventBody::ChildStarted { call_id, child_session_id, .. } => {
                 let id = subtask_of(call_id)?;
                 self.sessions.insert(child_session_id.clone(), id.to_owned());
                 let branch = self.branch(id)?;
-                (branch.stand, branch.note) = (Stand::Working, String::new());
-                Some(format!("{id} ({}) begins ({child_session_id})", branch.subtask.agent))
+                (branch.state, branch.note) = (SubtaskState::Working, String::new());
+                Some(format!("{id} ({}) started ({child_session_id})", branch.subtask.agent))
             }
             EventBody::PostTool { call_id, error: Some(error), .. } => {
                 let id = subtask_of(call_id)?;
                 let branch = self.branch(id)?;
-                (branch.stand, branch.note) = (Stand::Failed, error.clone());
-                Some(format!("{id} ({}) cannot begin: {error}", branch.subtask.agent))
+                (branch.state, branch.note) = (SubtaskState::Failed, error.clone());
+                Some(format!("{id} ({}) cannot start: {error}", branch.subtask.agent))
             }
             EventBody::ChildCompleted(end) => {
                 let id = self.sessions.get(&end.child_session_id)?.clone();
@@ -75,13 +75,13 @@ impl Tree {
                 let agent = branch.subtask.agent.clone();
                 match end.done() {
                     Ok(_) => {
-                        (branch.stand, branch.note) = (Stand::Done, String::new());
-                        Some(format!("{id} ({agent}) is done"))
+                        (branch.state, branch.note) = (SubtaskState::Done, String::new());
+                        Some(format!("{id} ({agent}) completed"))
                     }
                     Err(failure) => {
                         let failure = failure.replace("\n- ", "; ");
-                        (branch.stand, branch.note) = (Stand::Failed, failure.clone());
-                        Some(format!("{id} ({agent}) has failed: {failure}"))
+                        (branch.state, branch.note) = (SubtaskState::Failed, failure.clone());
+                        Some(format!("{id} ({agent}) failed: {failure}"))
                     }
                 }
             }
@@ -89,59 +89,62 @@ impl Tree {
         }
     }
 
-    /// Notes what the agent of a session is doing.
-    pub(super) fn doing(&mut self, session: &SessionId, what: &str) {
+    /// Sets the current activity of a session's agent.
+    pub(super) fn set_activity(&mut self, session: &SessionId, activity: &str) {
         if let Some(id) = self.sessions.get(session).cloned()
-            && let Some(branch) = self.branch(&id).filter(|branch| branch.stand == Stand::Working)
+            && let Some(branch) = self.branch(&id).filter(|branch| branch.state == SubtaskState::Working)
         {
-            what.clone_into(&mut branch.note);
+            activity.clone_into(&mut branch.note);
         }
     }
 
-    /// Whether there is nothing to draw.
+    /// Returns whether no plan exists yet.
     pub(super) fn is_empty(&self) -> bool {
         self.branches.is_empty()
     }
 
-    /// The tree below its agent, a line each, none longer than this and no more than fit below each other.
+    /// Returns the tree as lines that fit into this width and height, with the orchestrator on the first line.
     pub(super) fn lines(&self, agent: &str, (width, height): (usize, usize)) -> Vec<String> {
-        let done = self.branches.iter().filter(|branch| branch.stand == Stand::Done).count();
+        let done = self.branches.iter().filter(|branch| branch.state == SubtaskState::Done).count();
         let plan = if self.round > 1 { format!(", plan {}", self.round) } else { String::new() };
-        let mut lines = vec![format!("{agent} · {done} of {} subtasks are done{plan}", self.branches.len())];
-        let shown = self.shown(height.saturating_sub(1).max(1));
-        for (index, branch) in shown.iter().enumerate() {
-            let twig = if index + 1 == shown.len() { "└─" } else { "├─" };
+        let mut lines = vec![format!("{agent} · {done} of {} subtasks done{plan}", self.branches.len())];
+        let visible = self.visible(height.saturating_sub(1).max(1));
+        for (index, branch) in visible.iter().enumerate() {
+            let connector = if index + 1 == visible.len() { "└─" } else { "├─" };
             let Subtask { id, agent, description, dependencies, .. } = &branch.subtask;
             let is_open = |id: &&String| {
-                self.branches.iter().any(|other| other.subtask.id == **id && other.stand != Stand::Done)
+                self.branches
+                    .iter()
+                    .any(|other| other.subtask.id == **id && other.state != SubtaskState::Done)
             };
             let open: Vec<&str> = dependencies.iter().filter(is_open).map(String::as_str).collect();
-            let note = match (branch.stand, branch.note.as_str()) {
-                (Stand::Waiting, _) if !open.is_empty() => format!(" · after {}", open.join(", ")),
+            let note = match (branch.state, branch.note.as_str()) {
+                (SubtaskState::Waiting, _) if !open.is_empty() => format!(" · after {}", open.join(", ")),
                 (_, "") => String::new(),
                 (_, note) => format!(" · {note}"),
             };
             let description = description.lines().next().unwrap_or_default();
-            let mark = branch.stand.mark();
-            // What goes on is more worth reading than what was wanted, where there is no room for both.
+            let mark = branch.state.mark();
+            // The activity takes up to half of the line; the description is cut first.
             let room = width.saturating_sub(note.chars().count().min(width / 2));
-            let head = cut(&format!("{twig} {mark} {id} {agent}: {description}"), room);
+            let head = cut(&format!("{connector} {mark} {id} {agent}: {description}"), room);
             lines.push(head + &note);
         }
         lines.into_iter().map(|line| cut(&line, width.saturating_sub(1))).collect()
     }
 
-    /// As many subtasks as there is room for: what is over is left out first.
-    fn shown(&self, room: usize) -> Vec<&Branch> {
+    /// Returns as many subtasks as fit into `room` lines, leaving out ended ones first.
+    fn visible(&self, room: usize) -> Vec<&Branch> {
         let mut surplus = self.branches.len().saturating_sub(room);
-        let mut shown: Vec<&Branch> = self.branches.iter().collect();
-        shown.retain(|branch| {
-            let is_left_out = surplus > 0 && matches!(branch.stand, Stand::Done | Stand::Failed);
+        let mut visible: Vec<&Branch> = self.branches.iter().collect();
+        visible.retain(|branch| {
+            let is_left_out =
+                surplus > 0 && matches!(branch.state, SubtaskState::Done | SubtaskState::Failed);
             surplus -= usize::from(is_left_out);
             !is_left_out
         });
-        shown.truncate(room);
-        shown
+        visible.truncate(room);
+        visible
     }
 
     fn branch(&mut self, id: &str) -> Option<&mut Branch> {
@@ -149,20 +152,23 @@ impl Tree {
     }
 }
 
-/// The subtask that a call is for: `1.t2.1` is the first try of `t2` under the first plan.
+/// Returns the subtask id of a call id: `1.t2.1` is the first attempt of `t2` under the first plan.
 fn subtask_of(call_id: &str) -> Option<&str> {
     let (_, rest) = call_id.split_once('.')?;
     rest.rsplit_once('.').map(|(id, _)| id)
 }
 
-fn described(subtask: &Subtask) -> String {
+/// Formats a subtask with its agent and dependencies.
+fn describe(subtask: &Subtask) -> String {
     let Subtask { id, agent, dependencies, .. } = subtask;
-    match dependencies.is_empty() {
-        true => format!("{id} ({agent})"),
-        false => format!("{id} ({agent}, after {})", dependencies.join(" and ")),
+    if dependencies.is_empty() {
+        format!("{id} ({agent})")
+    } else {
+        format!("{id} ({agent}, after {})", dependencies.join(" and "))
     }
 }
 
+/// Shortens a text to this many characters.
 fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         None => text.to_owned(),
@@ -191,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_shows_who_waits_works_failed_and_is_done() {
+    fn tree_shows_state_and_activity_of_each_subtask() {
         let mut tree = Tree::default();
         assert!(tree.is_empty());
         let plan = json!({"event_type": "plan_created", "round": 1, "subtasks": [
@@ -200,21 +206,21 @@ mod tests {
             {"id": "t3", "description": "Look", "agent": "reviewer", "priority": 5},
         ]});
         assert_eq!(
-            tree.happened(&event(plan)).unwrap(),
+            tree.apply(&event(plan)).unwrap(),
             "plan 1: t1 (researcher), t.2 (implementer, after t1), t3 (reviewer)"
         );
-        tree.happened(&started("1.t1.1", "ses_000000000001"));
-        tree.happened(&started("1.t3.1", "ses_000000000003"));
+        tree.apply(&started("1.t1.1", "ses_000000000001"));
+        tree.apply(&started("1.t3.1", "ses_000000000003"));
         let session: SessionId = "ses_000000000001".parse().unwrap();
-        tree.doing(&session, "fs:read src/main.rs");
+        tree.set_activity(&session, "fs:read src/main.rs");
         let end = json!({"event_type": "child_completed", "agent_name": "reviewer", "child_session_id": "ses_000000000003",
             "child_run_id": "run_000000000001", "status": "failed", "error": {"type": "timeout", "message": "too slow",
             "validation_errors": [], "last_output": null, "calls": 1, "retry_count": 0}});
-        assert_eq!(tree.happened(&event(end)).unwrap(), "t3 (reviewer) has failed: too slow (timeout)");
+        assert_eq!(tree.apply(&event(end)).unwrap(), "t3 (reviewer) failed: too slow (timeout)");
         assert_eq!(
             tree.lines("orchestrator", (60, 24)),
             [
-                "orchestrator · 0 of 3 subtasks are done",
+                "orchestrator · 0 of 3 subtasks done",
                 "├─ ▸ t1 researcher: Find the events · fs:read src/main.rs",
                 "├─ · t.2 implementer: Add a metric · after t1",
                 "└─ ✗ t3 reviewer: Look · too slow (timeout)",
@@ -229,23 +235,23 @@ mod tests {
     }
 
     #[test]
-    fn another_plan_keeps_what_is_done() {
+    fn second_plan_keeps_completed_subtasks() {
         let mut tree = Tree::default();
         let plan = |round: u32, id: &str| {
             event(json!({"event_type": "plan_created", "round": round, "reason": "b failed", "subtasks": [
                 {"id": id, "description": "Do it", "agent": "a", "priority": 5}]}))
         };
-        tree.happened(&plan(1, "a"));
-        tree.happened(&started("1.a.1", "ses_000000000001"));
+        tree.apply(&plan(1, "a"));
+        tree.apply(&started("1.a.1", "ses_000000000001"));
         let end = json!({"event_type": "child_completed", "agent_name": "a", "child_session_id": "ses_000000000001",
             "child_run_id": "run_000000000001", "status": "completed", "result_text": "Done."});
-        tree.happened(&event(end));
-        assert_eq!(tree.happened(&plan(2, "b")).unwrap(), "plan 2 (since b failed): b (a)");
+        tree.apply(&event(end));
+        assert_eq!(tree.apply(&plan(2, "b")).unwrap(), "plan 2 (because b failed): b (a)");
         assert_eq!(
             tree.lines("lead", (80, 24)),
-            ["lead · 1 of 2 subtasks are done, plan 2", "├─ ✓ a a: Do it", "└─ · b a: Do it"]
+            ["lead · 1 of 2 subtasks done, plan 2", "├─ ✓ a a: Do it", "└─ · b a: Do it"]
         );
-        // A child that belongs to no subtask is somebody else's.
-        assert_eq!(tree.happened(&started("call_7", "ses_000000000009")), None);
+        // A child that belongs to no subtask changes nothing.
+        assert_eq!(tree.apply(&started("call_7", "ses_000000000009")), None);
     }
 }

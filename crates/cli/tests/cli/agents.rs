@@ -54,12 +54,12 @@ fn agents_show_prints_parameters_and_output_schema() {
         --- stdout
         researcher (agents/researcher/agent.yml)
 
-        takes:
+        parameters:
         {
           "prompt": string (at least 1 characters)
         }
 
-        gives:
+        result:
         {
           "summary": string (at least 5 characters)
         }
@@ -82,7 +82,7 @@ fn agents_init_creates_valid_runnable_agent() {
     );
     let again = project.run(&["agents", "init", "triage"]);
     assert_eq!(again.status, 2);
-    assert!(again.stderr.contains("agents/triage.yaml cannot be made"), "{}", again.stderr);
+    assert!(again.stderr.contains("cannot create agents/triage.yaml"), "{}", again.stderr);
     let ran = project.run(&["run", "triage", "-p", "The disk is full."]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert_eq!(project.run(&["agents", "init", "no good"]).status, 2);

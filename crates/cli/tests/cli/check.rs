@@ -145,7 +145,7 @@ fn unusable_schema_is_refused_with_reason() {
             status 2
             --- stdout
             --- stderr
-            slipform: no schema 'nobody': there is no such file, and no schemas/nobody.json; give a file or the name of one in schemas/
+            slipform: schema `nobody` not found: no such file, and no schemas/nobody.json; pass a file or the name of a schema in schemas/
         "#]],
     );
     let project = folder("bad-schemas");
@@ -199,7 +199,7 @@ fn text_above_max_bytes_is_refused() {
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     assert_eq!(
         ran.stderr,
-        "slipform: standard input is longer than the 10 bytes that are looked at; shorten it or raise --max-bytes\n"
+        "slipform: standard input is longer than 10 bytes; shorten it or raise `--max-bytes`\n"
     );
     assert_eq!(run(&folder("long-default"), &["check"], &vec![b' '; 5 * 1024 * 1024]).status, 2);
 }

@@ -18,7 +18,7 @@ fn invalid_limits_token_names_and_databases_are_refused() {
     let project = Project::new("coordinators-refused");
     assert_refused(&project, &["runs", "list", "--limit", "0"], 2, "1..=500");
     assert_refused(&project, &["sessions", "list", "--limit", "501"], 2, "1..=500");
-    assert_refused(&project, &["token", "create", " "], 2, "a token needs a name");
+    assert_refused(&project, &["token", "create", " "], 2, "the token name is empty");
     let ran = project.run(&["serve", "--db", "garbage://me:secret@x"]);
     assert!(ran.status == 2 && ran.stderr.contains("the path of a file"), "{}", ran.all());
     assert!(!ran.stderr.contains("secret"), "{}", ran.all());
@@ -42,9 +42,14 @@ fn error_names_the_variable_that_selects_the_coordinator() {
     let project = Project::new("coordinators-astray").variable("SLIPFORM_URL", &url);
     assert_refused(&project, &["runs", "list"], 3, "the URL comes from SLIPFORM_URL");
     let project = project.variable("SLIPFORM_TOKEN", "sf_0\n");
-    assert_refused(&project, &["runs", "list"], 2, "SLIPFORM_TOKEN has characters");
+    assert_refused(&project, &["runs", "list"], 2, "SLIPFORM_TOKEN contains characters");
     let project = Project::new("coordinators-nonsense").variable("SLIPFORM_URL", "nonsense");
-    assert_refused(&project, &["runs", "list"], 2, "SLIPFORM_URL names 'nonsense'");
+    assert_refused(
+        &project,
+        &["runs", "list"],
+        2,
+        "SLIPFORM_URL is `nonsense`: `nonsense` is not a coordinator URL",
+    );
 }
 
 #[cfg(unix)]
@@ -101,6 +106,6 @@ fn agents_list_with_server_reports_invalid_files() {
     assert!(ran.stderr.contains("bad.yaml: line 1: $.system_promt"), "{}", ran.all());
     let project = project.variable("SLIPFORM_URL", &address);
     let shown = project.run(&["agents", "show", "good"]);
-    assert!(shown.status == 0 && shown.stdout.contains("gives: text"), "{}", shown.all());
+    assert!(shown.status == 0 && shown.stdout.contains("result: text"), "{}", shown.all());
     assert_eq!(project.run(&["agents", "show", "bad", "--json"]).status, 2);
 }

@@ -142,8 +142,8 @@ fn pull_with_verified_weights_downloads_nothing() {
             --- stdout
             models/SmolLM2-135M-Instruct.Q4_1.gguf
             --- stderr
-            the weights are there already, and they are the published ones
-            note: runs use own.gguf, since SLIPFORM_MODEL is set
+            the weights are already present and match the published checksum
+            note: runs use own.gguf because SLIPFORM_MODEL is set
         "#]],
     );
     check(
@@ -170,7 +170,7 @@ fn model_list_shows_store_and_used_weights() {
               name       MB  source          verified  path
               other     0.0  store           no        models/other.gguf
             --- stderr
-            no weights to use in models; `slipform model pull` fetches the default ones
+            no usable weights in models; run `slipform model pull` to fetch the default ones
         "#]],
     );
     add_verified_weights(&project);

@@ -92,10 +92,10 @@ fn task_is_planned_executed_and_summarized() {
         progress,
         [
             "orchestrator: plan 1: count (counter), write (writer, after count)",
-            "orchestrator: count (counter) begins",
-            "orchestrator: count (counter) is done",
-            "orchestrator: write (writer) begins",
-            "orchestrator: write (writer) is done",
+            "orchestrator: count (counter) started",
+            "orchestrator: count (counter) completed",
+            "orchestrator: write (writer) started",
+            "orchestrator: write (writer) completed",
         ]
     );
     let offered = server.requests()[0].prompt();
@@ -312,8 +312,8 @@ fn orchestrator_without_usable_agents_is_refused() {
     assert!(ran.stderr.contains("$.agents: an orchestrator needs agents for its subtasks"), "{}", ran.stderr);
     let ran = project.run(&["orchestrate", "-t", "Go.", "--agent", "researcher"]);
     assert_eq!(ran.status, 2);
-    assert!(ran.stderr.contains("the agent 'researcher' leads no team"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("agent `researcher` is not an orchestrator"), "{}", ran.stderr);
     let ran = project.run(&["orchestrate", "-t", "Go.", "--agent", "other"]);
     assert_eq!(ran.status, 2);
-    assert!(ran.stderr.contains("the agent 'other', agents[0]"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("agent `other`, agents[0]"), "{}", ran.stderr);
 }

@@ -317,7 +317,7 @@ fn allowed_command_decides_a_criterion() {
 fn parameters_outside_the_role_schema_are_refused() {
     let project = Project::new("roles-parameters");
     for (role, arguments, message) in [
-        ("clarity", ["--param", "question=Why?"].as_slice(), "does not take these parameters"),
+        ("clarity", ["--param", "question=Why?"].as_slice(), "invalid parameters for agent `clarity`"),
         ("verification", &["--param", "criteria=[]"], "criteria"),
         ("custom", &["--param", "structure=x"], "prompt"),
     ] {

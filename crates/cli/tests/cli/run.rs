@@ -112,7 +112,7 @@ fn invalid_parameters_are_refused_before_first_call() {
         status 2
         --- stdout
         --- stderr
-        slipform: the agent 'scanner' does not take these parameters
+        slipform: invalid parameters for agent `scanner`
         $.depth: must be an integer, not a string ('deep')
         $.path: required property is missing
     "#]]
@@ -350,18 +350,21 @@ fn unusable_agent_or_option_is_refused_before_first_call() {
     for (arguments, expected) in [
         (
             &["run", "nobody", "-p", "x"][..],
-            "there is no agent 'nobody'; there are: broken, reviewer, tooled",
+            "agent `nobody` not found in agents/; available: broken, reviewer, tooled",
         ),
         (&["run", "broken", "-p", "x"], "unknown key 'sytem_prompt'; did you mean 'system_prompt'?"),
-        (&["run", "tooled", "-p", "x"], "there is no tool 'fs:nothing'; there are: fs:read, "),
+        (&["run", "tooled", "-p", "x"], "tool `fs:nothing` not found; available: fs:read, "),
         (
             &["run", "reviewer", "-p", "x", "--backend", "nope"],
-            "there is no backend 'nope'; there are: embedded, scripted",
+            "backend `nope` not found; available: embedded, scripted",
         ),
         (&["run", "reviewer", "-p", "x", "--schema", "nope"], "no schema 'nope'"),
         (&["run", "reviewer", "-p", "x", "--max-retries", "11"], "11 is not in 0..=10"),
-        (&["run", "reviewer", "-p", "x", "--param", "oops"], "--param oops: write it as name=value"),
-        (&["run", "reviewer", "-p", "x", "--param", "prompt=y"], "the prompt is given twice"),
+        (&["run", "reviewer", "-p", "x", "--param", "oops"], "invalid `--param oops`; write NAME=VALUE"),
+        (
+            &["run", "reviewer", "-p", "x", "--param", "prompt=y"],
+            "`--prompt` and the parameter `prompt` differ",
+        ),
     ] {
         let ran = project.run(arguments);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}: {}", ran.stderr);

@@ -30,9 +30,9 @@ fn stats_without_runs_suggests_a_command() {
     let project = Project::new("stats-none");
     let ran = project.run(&["stats"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (0, ""), "{}", ran.all());
-    assert!(ran.stderr.starts_with("no run has ended yet; `slipform run AGENT"), "{}", ran.all());
+    assert!(ran.stderr.starts_with("no finished runs; start one with `slipform run AGENT"), "{}", ran.all());
     let ran = project.run(&["stats", "--agent", "writer"]);
-    assert!(ran.stderr.starts_with("no run of 'writer' has ended yet"), "{}", ran.all());
+    assert!(ran.stderr.starts_with("no finished runs of agent `writer`"), "{}", ran.all());
     assert_eq!(project.run(&["stats", "--json"]).json(), json!([]));
 }
 

@@ -92,9 +92,9 @@ fn unknown_tools_and_agents_are_warnings_in_validate_and_errors_in_run() {
         .file("agents/c.yaml", "name: c\ntools: [fs:read]\nopening: [{tool: fs:list}]\n");
     let checked = project.run(&["agents", "validate", "agents/a.yaml"]);
     assert_eq!(checked.status, 0, "{}", checked.all());
-    assert!(checked.stderr.contains("$.tools[1]: there is no tool 'fs:nothing'"), "{}", checked.stderr);
-    assert!(checked.stderr.contains("$.agents[0]: there is no agent 'nobody'"), "{}", checked.stderr);
-    assert!(!checked.stderr.contains("researcher'"), "{}", checked.stderr);
+    assert!(checked.stderr.contains("$.tools[1]: tool `fs:nothing` not found"), "{}", checked.stderr);
+    assert!(checked.stderr.contains("$.agents[0]: agent `nobody` not found"), "{}", checked.stderr);
+    assert!(!checked.stderr.contains("`researcher`"), "{}", checked.stderr);
     for (file, expected) in
         [("b", "$.cites[0]"), ("c", "$.opening[0].tool: 'fs:list' is not one of the agent's tools")]
     {
@@ -105,7 +105,7 @@ fn unknown_tools_and_agents_are_warnings_in_validate_and_errors_in_run() {
     let ran = project.run(&["run", "a", "-p", "x"]);
     assert_eq!(ran.status, 2, "{}", ran.all());
     assert!(
-        ran.stderr.contains("tools[1]: there is no tool 'fs:nothing'; there are: fs:read"),
+        ran.stderr.contains("tools[1]: tool `fs:nothing` not found; available: fs:read"),
         "{}",
         ran.stderr
     );
@@ -127,7 +127,7 @@ fn started_child_is_reported_on_stderr() {
     assert_eq!(ran.status, 0, "{}", ran.all());
     let run = ran.json();
     assert_eq!((&run["type"], run["children"].as_array().map(Vec::len)), (&json!("resume_session"), Some(1)));
-    assert!(ran.stderr.contains("parent: child starts to work for it (ses_"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("parent: child `child` started (ses_"), "{}", ran.stderr);
 }
 
 /// A full or closed stderr must not fail the run.
