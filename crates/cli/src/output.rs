@@ -68,8 +68,10 @@ pub(crate) fn table<const N: usize>(
     };
     let widths: Vec<usize> = (0..N).map(width).collect();
     for row in lines {
-        let cells =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{:width$}", escape_controls(cell), width = *width));
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{:width$}", escape_controls(cell), width = *width));
         text(cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())

@@ -59,7 +59,8 @@ async fn work(arguments: &Runner) -> Result<Exit> {
 
 /// Returns the host name and the process id, which together identify this runner in lists.
 fn default_name() -> String {
-    let name = environment(env::HOSTNAME).or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let name =
+        environment(slipform_types::env::HOSTNAME).or_else(|| std::fs::read_to_string("/etc/hostname").ok());
     let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     format!("{} ({})", name.unwrap_or_else(|| "runner".to_owned()), std::process::id())
 }
