@@ -44,15 +44,13 @@ pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
     for name in shipped_names() {
         known.push(name);
     }
-    match closest(name, known) {
-        Some(meant) => bail!(
-            "agent `{name}` not found in {FOLDER}/; did you mean `{meant}`? `slipform agents list` shows all agents"
-        ),
-        None => bail!(
-            "agent `{name}` not found in {FOLDER}/; `slipform agents list` shows all agents, `slipform agents init {name}` \
-             creates one"
-        ),
+    if let Some(meant) = closest(name, known.iter().copied()) {
+        bail!("agent `{name}` not found in {FOLDER}/; did you mean `{meant}`? run `slipform agents list`");
     }
+    bail!(
+        "agent `{name}` not found in {FOLDER}/; available: {}; create it with `slipform agents init {name}`",
+        known.join(", ")
+    )
 }
 
 /// Returns an error that names the first unknown tool of a blueprint. Tools of MCP servers are known only at run time, so

@@ -39,8 +39,7 @@ mod logging;
 #[cfg(feature = "embedded")]
 mod model;
 #[cfg(not(feature = "embedded"))]
-#[path = "model/absent.rs"]
-mod model;
+mod model_absent;
 mod output;
 mod pretty;
 mod probe;
@@ -62,6 +61,8 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser as _;
+#[cfg(not(feature = "embedded"))]
+use model_absent as model;
 
 /// The system allocator returns memory to the kernel after every commit and requests it again for the next one.
 #[global_allocator]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
+use slipform_api::Code;
 use slipform_types::env;
 
 use crate::exit::Exit;
@@ -173,8 +174,23 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if is_closed(error) {
         return Exit::Valid.into();
     }
-    lines([format!("slipform: {error:#}")]);
+    match error.downcast_ref::<slipform_api::Error>().and_then(command_advice) {
+        Some(message) => lines([format!("slipform: {message}")]),
+        None => lines([format!("slipform: {error:#}")]),
+    }
     if needs_pull(error) || is_unavailable(error) { Exit::Backend.into() } else { Exit::Usage.into() }
+}
+
+/// Returns a coordinator's error with a command to run instead of a request to send, where the error names one.
+fn command_advice(error: &slipform_api::Error) -> Option<String> {
+    let what = error.message.split(';').next().unwrap_or_default();
+    match error.code {
+        Code::SchemaNotFound => Some(format!("{what}; run `slipform schemas list`")),
+        Code::SessionBusy => {
+            Some(format!("{what}; wait until it ends, or stop it with `slipform sessions stop SESSION`"))
+        }
+        _ => None,
+    }
 }
 
 /// Returns whether a coordinator or its database is unavailable.

@@ -138,9 +138,10 @@ async fn events(coordinator: &Coordinator, session: &SessionId, after: i64, as_j
     loop {
         let page = coordinator.events(session, after).await?;
         for event in &page.events {
-            match as_json {
-                true => output::text(event.get())?,
-                false => output::text(&event_line(event.get())?)?,
+            if as_json {
+                output::text(event.get())?;
+            } else {
+                output::text(&event_line(event.get())?)?;
             }
         }
         match page.next {

@@ -70,7 +70,7 @@ fn schemas_list_works_without_a_store() {
         .file(".slipform", "")
         .file("schemas/thing.json", r#"{"type": "object"}"#);
     let ran = project.run(&["schemas", "list"]);
-    assert!(ran.status == 0 && ran.stdout.starts_with("thing  file"), "{}", ran.all());
+    assert!(ran.status == 0 && ran.stdout.starts_with("thing                     file"), "{}", ran.all());
     assert_refused(
         &project,
         &["schemas", "add", "other", "schemas/thing.json"],
@@ -101,7 +101,7 @@ fn agents_list_with_server_reports_invalid_files() {
     let project = Project::new("coordinators-elsewhere");
     let ran = project.run(&["agents", "list", "--server", &address]);
     assert_eq!(ran.status, 2, "{}", ran.all());
-    assert!(ran.stdout.contains("good          text              file     Is good."), "{}", ran.all());
+    assert!(ran.stdout.contains("good          text      file     Is good."), "{}", ran.all());
     assert!(ran.stdout.contains("shipped"), "{}", ran.all());
     assert!(ran.stderr.contains("bad.yaml: line 1: $.system_promt"), "{}", ran.all());
     let project = project.variable("SLIPFORM_URL", &address);

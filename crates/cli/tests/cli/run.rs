@@ -350,8 +350,9 @@ fn unusable_agent_or_option_is_refused_before_first_call() {
     for (arguments, expected) in [
         (
             &["run", "nobody", "-p", "x"][..],
-            "agent `nobody` not found in agents/; available: broken, reviewer, tooled",
+            "agent `nobody` not found in agents/; available: broken, reviewer, tooled, researcher, implementer",
         ),
+        (&["run", "reviewr", "-p", "x"], "agent `reviewr` not found in agents/; did you mean `reviewer`?"),
         (&["run", "broken", "-p", "x"], "unknown key 'sytem_prompt'; did you mean 'system_prompt'?"),
         (&["run", "tooled", "-p", "x"], "tool `fs:nothing` not found; available: fs:read, "),
         (
