@@ -174,7 +174,7 @@ impl<'a> Expansion<'a> {
         self.visiting.push(identity);
         let mut same_instance = Vec::new();
         subschemas(object, |_, child, applies_to| {
-            if applies_to == AppliesTo::SameInstance {
+            if applies_to == AppliesTo::Same {
                 same_instance.push(child);
             }
         });

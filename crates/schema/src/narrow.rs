@@ -120,13 +120,13 @@ impl Roles {
             subschemas(keywords, |relative, _, applies_to| {
                 let keyword = relative.split('/').nth(1).unwrap_or_default();
                 let role = match applies_to {
-                    AppliesTo::SameInstance => here(keyword),
-                    AppliesTo::ChildInstance => Role {
+                    AppliesTo::Same => here(keyword),
+                    AppliesTo::Child => Role {
                         is_fixed: merged.is_fixed || INVERTING.contains(&keyword),
                         is_shared: false,
                         is_open: merged.is_open || merged.is_shared,
                     },
-                    AppliesTo::NoInstance => return,
+                    AppliesTo::Nothing => return,
                 };
                 pending.push((format!("{pointer}{relative}"), role));
             });

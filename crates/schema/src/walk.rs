@@ -8,11 +8,11 @@ use crate::path::escape_pointer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AppliesTo {
     /// The same instance: `allOf`, `not`, `if`, …
-    SameInstance,
+    Same,
     /// A property, an item or a property name of that instance.
-    ChildInstance,
+    Child,
     /// No instance, unless a reference leads to it: `$defs`, `definitions`.
-    NoInstance,
+    Nothing,
 }
 
 /// The form of the subschemas under a keyword.
@@ -23,31 +23,31 @@ enum Form {
     OneOrList,
 }
 
-use AppliesTo::{ChildInstance, NoInstance, SameInstance};
+use AppliesTo::{Child, Nothing, Same};
 use Form::{List, Map as Named, One, OneOrList};
 
 const KEYWORDS: &[(&str, Form, AppliesTo)] = &[
-    ("allOf", List, SameInstance),
-    ("anyOf", List, SameInstance),
-    ("oneOf", List, SameInstance),
-    ("not", One, SameInstance),
-    ("if", One, SameInstance),
-    ("then", One, SameInstance),
-    ("else", One, SameInstance),
-    ("dependentSchemas", Named, SameInstance),
-    ("dependencies", Named, SameInstance),
-    ("properties", Named, ChildInstance),
-    ("patternProperties", Named, ChildInstance),
-    ("additionalProperties", One, ChildInstance),
-    ("unevaluatedProperties", One, ChildInstance),
-    ("propertyNames", One, ChildInstance),
-    ("items", OneOrList, ChildInstance),
-    ("prefixItems", List, ChildInstance),
-    ("additionalItems", One, ChildInstance),
-    ("unevaluatedItems", One, ChildInstance),
-    ("contains", One, ChildInstance),
-    ("$defs", Named, NoInstance),
-    ("definitions", Named, NoInstance),
+    ("allOf", List, Same),
+    ("anyOf", List, Same),
+    ("oneOf", List, Same),
+    ("not", One, Same),
+    ("if", One, Same),
+    ("then", One, Same),
+    ("else", One, Same),
+    ("dependentSchemas", Named, Same),
+    ("dependencies", Named, Same),
+    ("properties", Named, Child),
+    ("patternProperties", Named, Child),
+    ("additionalProperties", One, Child),
+    ("unevaluatedProperties", One, Child),
+    ("propertyNames", One, Child),
+    ("items", OneOrList, Child),
+    ("prefixItems", List, Child),
+    ("additionalItems", One, Child),
+    ("unevaluatedItems", One, Child),
+    ("contains", One, Child),
+    ("$defs", Named, Nothing),
+    ("definitions", Named, Nothing),
 ];
 
 /// Calls `visit` with the relative JSON Pointer, the schema and the instance of every direct subschema.

@@ -41,7 +41,7 @@ impl Names {
                 order.push(pointer);
             }
             subschemas(keywords, |_, child, applies_to| {
-                if applies_to != crate::walk::AppliesTo::NoInstance {
+                if applies_to != crate::walk::AppliesTo::Nothing {
                     pending.push(child);
                 }
             });

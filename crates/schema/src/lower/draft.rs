@@ -183,7 +183,7 @@ pub(super) fn constraining_keywords(root: &Value) -> BTreeSet<String> {
         found.extend(names.map(|(name, _)| name.clone()));
         subschemas(keywords, |relative, child, applies_to| {
             let keyword = relative.split('/').nth(1).unwrap_or_default();
-            if applies_to != crate::walk::AppliesTo::NoInstance && edition.asserts(keyword) {
+            if applies_to != crate::walk::AppliesTo::Nothing && edition.asserts(keyword) {
                 pending.push(child);
             }
         });

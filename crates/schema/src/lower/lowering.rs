@@ -297,7 +297,7 @@ fn exceeds(root: &Value, limits: Limits) -> bool {
             return true;
         }
         subschemas(keywords, |_, child, applies_to| {
-            let nesting = if applies_to == crate::walk::AppliesTo::NoInstance { 0 } else { nesting };
+            let nesting = if applies_to == crate::walk::AppliesTo::Nothing { 0 } else { nesting };
             pending.push((child, nesting));
         });
     }
