@@ -219,7 +219,7 @@ fn parse(text: &str) -> Result<File> {
         let is_key = names_key(error.message());
         let (message, mut source) = (mask(&without_type_names(error.message().trim())), mask(source));
         if is_key && let Some((field, _)) = source.split_once('=') {
-            source = format!("{}= …", field);
+            source = format!("{field}= …");
         }
         let advice = if is_key {
             "; do not put keys into this file: export an environment variable and name it in `api_key_env`"

@@ -40,7 +40,7 @@ fn contains_words(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(start, _)| {
         let before = text[..start].chars().next_back();
         let after = text[start + phrase.len()..].chars().next();
-        let is_apart = |neighbour: Option<char>| !neighbour.is_some_and(|letter| letter.is_alphanumeric());
+        let is_apart = |neighbour: Option<char>| !neighbour.is_some_and(char::is_alphanumeric);
         is_apart(before) && is_apart(after)
     })
 }
