@@ -1,4 +1,4 @@
-//! Prompt caching: evaluates only the part of a prompt that differs from the previous one.
+//! Prompt caching: evaluates only the part of a prompt that differs from the previous prompt and answer.
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -44,9 +44,10 @@ impl PrefixCache {
 
     /// Evaluates tokens and returns the logits of the next token.
     pub(crate) fn eval(&mut self, tokens: &[u32]) -> Result<&[f32], Error> {
-        // The tokens are added only after a success, so that a failed evaluation leaves none behind.
+        // A failed evaluation may have rewound the runtime.
         self.evaluated.truncate(self.runtime.length());
         let logits = self.runtime.eval(tokens)?;
+        // Only after a success: a failed evaluation leaves no tokens behind.
         self.evaluated.extend(tokens);
         Ok(logits)
     }

@@ -291,7 +291,8 @@ impl ToolState {
     }
 
     /// Returns the calls of a reply with ids that are unique in the session. Some servers restart
-    /// numbering with every reply, and others reject duplicate ids. Identical calls are merged.
+    /// numbering with every reply, and others reject duplicate ids. A call repeated with the same id,
+    /// name and arguments is dropped.
     pub(crate) fn with_unique_ids(&self, calls: &[ToolCall], past_runs: &[PastRun]) -> Vec<ToolCall> {
         let mut kept: Vec<(String, ToolCall)> = Vec::new();
         for call in calls {

@@ -1,4 +1,4 @@
-//! Finds the documents in a text in one pass.
+//! Finds JSON objects and arrays in a text in one pass.
 
 use memchr::memchr3;
 

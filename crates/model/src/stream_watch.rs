@@ -5,7 +5,8 @@ use slipform_types::Reply;
 use crate::Watch;
 use crate::secret::Secret;
 
-/// Reports the new parts of a growing reply, with the key redacted even if it is split over several chunks.
+/// Reports the new parts of a growing reply, with the key redacted even if it is split over several chunks. A
+/// remainder that may be the start of the key is never reported.
 pub(crate) struct StreamWatch<'a> {
     secret: &'a Secret,
     watch: &'a dyn Watch,

@@ -13,7 +13,7 @@ use crate::backoff::retry;
 use crate::drive::{StopSignal, final_events};
 use crate::error::Error;
 use crate::job::Job;
-use crate::journal::{AcceptedChild, Coordinator, CoordinatorFuture};
+use crate::journal::{AcceptedChild, JournalFuture, RunJournal};
 use crate::run_context::RunContext;
 
 /// Time limit for retries while the coordinator is unreachable. After that the lease has expired and
@@ -119,18 +119,13 @@ impl Attempt {
     }
 }
 
-impl Coordinator for Attempt {
-    fn journal<'a>(&'a self, session: &'a SessionId) -> CoordinatorFuture<'a, Vec<Event>> {
+impl RunJournal for Attempt {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> JournalFuture<'a, Vec<Event>> {
         let own = self.job.journal.iter().filter(|event| event.session_id == *session);
         Box::pin(std::future::ready(Ok(own.cloned().collect())))
     }
 
-    fn append<'a>(
-        &'a self,
-        _: &'a SessionId,
-        _: &'a RunId,
-        bodies: Vec<EventBody>,
-    ) -> CoordinatorFuture<'a, ()> {
+    fn append<'a>(&'a self, _: &'a SessionId, _: &'a RunId, bodies: Vec<EventBody>) -> JournalFuture<'a, ()> {
         Box::pin(self.append_events(bodies))
     }
 
@@ -138,7 +133,7 @@ impl Coordinator for Attempt {
         &'a self,
         _: &'a RunContext,
         child: &'a Child,
-    ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>> {
+    ) -> JournalFuture<'a, Result<AcceptedChild, String>> {
         Box::pin(async move {
             let (session_id, parameters) = match &child.task {
                 ChildTask::Start { parameters } => (None, parameters.clone()),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Error;
-use crate::journal::{AcceptedChild, Coordinator};
+use crate::journal::{AcceptedChild, RunJournal};
 use crate::partial::Partial;
 use crate::run_context::RunContext;
 use crate::secrets::Secrets;
@@ -67,12 +67,12 @@ pub enum DriveOutcome {
 /// Drives a run until it ends or waits for a child.
 pub async fn drive(
     context: &RunContext,
-    coordinator: &dyn Coordinator,
+    run_journal: &dyn RunJournal,
     stop: &StopSignal,
     progress: &dyn Progress,
 ) -> Result<DriveOutcome, Error> {
     let span = spans::run(context);
-    let driven = drive_in_span(context, coordinator, stop, progress).instrument(span.clone()).await;
+    let driven = drive_in_span(context, run_journal, stop, progress).instrument(span.clone()).await;
     if let Ok(DriveOutcome::Ended(outcome)) = &driven {
         spans::record_outcome(&span, outcome);
     }
@@ -81,11 +81,11 @@ pub async fn drive(
 
 async fn drive_in_span(
     context: &RunContext,
-    coordinator: &dyn Coordinator,
+    run_journal: &dyn RunJournal,
     stop: &StopSignal,
     progress: &dyn Progress,
 ) -> Result<DriveOutcome, Error> {
-    let journal = coordinator.journal(&context.session_id).await?;
+    let journal = run_journal.journal(&context.session_id).await?;
     let is_begun = journal.iter().any(|event| event.run_id == context.run_id);
     let is_resolved =
         submitted_blueprint(&journal, context).is_some_and(|blueprint| *blueprint != *context.blueprint);
@@ -103,7 +103,7 @@ async fn drive_in_span(
     let first = journal.len() - journal.iter().rev().take_while(is_unseen).count();
     journal[first..].iter().for_each(|event| progress.happened(context, &event.body));
     let secrets = context.secrets.with(context.environment.secret_values());
-    let mut drive = Drive { context, coordinator, progress, secrets, state, deadline };
+    let mut drive = Drive { context, run_journal, progress, secrets, state, deadline };
     if !is_begun {
         drive.append(vec![context.run_start()]).await?;
     }
@@ -126,11 +126,11 @@ fn submitted_blueprint<'j>(journal: &'j [Event], context: &RunContext) -> Option
 /// As [`drive`], and [`Error::Parked`] when the run waits for a child.
 pub async fn drive_to_end(
     context: &RunContext,
-    coordinator: &dyn Coordinator,
+    run_journal: &dyn RunJournal,
     stop: &StopSignal,
     progress: &dyn Progress,
 ) -> Result<Outcome, Error> {
-    match drive(context, coordinator, stop, progress).await? {
+    match drive(context, run_journal, stop, progress).await? {
         DriveOutcome::Ended(outcome) => Ok(outcome),
         DriveOutcome::Parked => Err(Error::Parked),
     }
@@ -138,7 +138,7 @@ pub async fn drive_to_end(
 
 pub(crate) struct Drive<'a> {
     pub(crate) context: &'a RunContext,
-    coordinator: &'a dyn Coordinator,
+    run_journal: &'a dyn RunJournal,
     progress: &'a dyn Progress,
     /// The secrets of the process and those in the agent's variables.
     secrets: Secrets,
@@ -213,7 +213,7 @@ impl Drive<'_> {
             Action::Execute(execution) => self.execute(&execution, stop).await,
             Action::VerifyPaths(paths) => self.verify_paths(paths, stop).await,
             Action::Delegate(child) => {
-                let request = self.coordinator.delegate(self.context, &child);
+                let request = self.run_journal.delegate(self.context, &child);
                 let accepted = match self.unless_interrupted(stop, request).await {
                     Ok(accepted) => accepted?,
                     Err(interruption) => return self.append_interruption(interruption).await,
@@ -261,7 +261,7 @@ impl Drive<'_> {
             journaled.push(written);
         }
         // The caller acts on events only after the coordinator acknowledged them; a rejection ends the drive.
-        self.coordinator.append(&self.context.session_id, &self.context.run_id, journaled).await
+        self.run_journal.append(&self.context.session_id, &self.context.run_id, journaled).await
     }
 
     /// Appends the event for an interruption.

@@ -28,7 +28,7 @@ pub enum Error {
     #[error("run waits for a child agent, which cannot be started here")]
     Parked,
     /// The engine returns no action although the run has not ended.
-    #[error("run cannot continue; its journal contains no attempt")]
+    #[error("engine returned no action for a run that has not ended")]
     NoNextAction,
 }
 

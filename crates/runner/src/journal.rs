@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::run_context::RunContext;
 
 /// The future of a coordinator's answer.
-pub type CoordinatorFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// A child run that the coordinator has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub struct AcceptedChild {
 }
 
 /// Keeps the journals of sessions and accepts child runs.
-pub trait Coordinator: Send + Sync {
+pub trait RunJournal: Send + Sync {
     /// Returns the session's journal; empty for a new session.
-    fn journal<'a>(&'a self, session: &'a SessionId) -> CoordinatorFuture<'a, Vec<Event>>;
+    fn journal<'a>(&'a self, session: &'a SessionId) -> JournalFuture<'a, Vec<Event>>;
 
     /// Appends events. Acknowledged events are durable.
     fn append<'a>(
@@ -33,14 +33,14 @@ pub trait Coordinator: Send + Sync {
         session: &'a SessionId,
         run: &'a RunId,
         bodies: Vec<EventBody>,
-    ) -> CoordinatorFuture<'a, ()>;
+    ) -> JournalFuture<'a, ()>;
 
     /// Starts or resumes a child run. The inner error is the refusal that the parent's model reads.
     fn delegate<'a>(
         &'a self,
         parent: &'a RunContext,
         child: &'a Child,
-    ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>>;
+    ) -> JournalFuture<'a, Result<AcceptedChild, String>>;
 }
 
 /// An in-memory journal. It refuses to start children.
@@ -76,8 +76,8 @@ impl MemoryJournal {
     }
 }
 
-impl Coordinator for MemoryJournal {
-    fn journal<'a>(&'a self, session: &'a SessionId) -> CoordinatorFuture<'a, Vec<Event>> {
+impl RunJournal for MemoryJournal {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> JournalFuture<'a, Vec<Event>> {
         let events = self.events().into_iter().filter(|event| event.session_id == *session).collect();
         Box::pin(std::future::ready(Ok(events)))
     }
@@ -87,7 +87,7 @@ impl Coordinator for MemoryJournal {
         session: &'a SessionId,
         run: &'a RunId,
         bodies: Vec<EventBody>,
-    ) -> CoordinatorFuture<'a, ()> {
+    ) -> JournalFuture<'a, ()> {
         self.write(session, run, bodies);
         Box::pin(std::future::ready(Ok(())))
     }
@@ -96,7 +96,7 @@ impl Coordinator for MemoryJournal {
         &'a self,
         _: &'a RunContext,
         _: &'a Child,
-    ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>> {
+    ) -> JournalFuture<'a, Result<AcceptedChild, String>> {
         Box::pin(std::future::ready(Ok(Err("agents cannot be started here".to_owned()))))
     }
 }

@@ -12,7 +12,7 @@
 //! - `drive`: [`drive`] performs actions until the run ends or waits for a child.
 //! - `tools`: calls tools and runs the programs of procedural agents.
 //! - `attempt`: [`Attempt`] numbers the events of an attempt and appends them, with retries during an outage.
-//! - `journal`: the trait [`Coordinator`] and [`MemoryJournal`], an in-process journal that starts no
+//! - `journal`: the trait [`RunJournal`] and [`MemoryJournal`], an in-process journal that starts no
 //!   children.
 //! - `partial`, `secrets`, `variables`: partial replies, redaction, and the environment variables of an
 //!   agent.
@@ -54,7 +54,7 @@ pub use clock::{Clock, SystemClock};
 pub use drive::{DriveOutcome, Progress, StopSignal, drive, drive_to_end};
 pub use error::Error;
 pub use job::{FirstRun, Job, Prepared, ResourceProvider};
-pub use journal::{AcceptedChild, Coordinator, CoordinatorFuture, MemoryJournal};
+pub use journal::{AcceptedChild, JournalFuture, MemoryJournal, RunJournal};
 pub use run_context::{LadderRung, RunContext};
 pub use secrets::{Secrets, is_secret_variable};
 pub use slipform_engine::{Child, ChildTask, ModelCall};

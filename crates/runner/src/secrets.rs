@@ -1,4 +1,4 @@
-//! Redacts secret values from events.
+//! Decides which variables are secret, and redacts secret values from events.
 
 use std::fmt;
 use std::sync::Arc;

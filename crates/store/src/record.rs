@@ -483,7 +483,7 @@ pub struct Milestone {
     pub run: Option<RunFacts>,
 }
 
-/// AgentStats from a run's row.
+/// Statistics from a run's row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFacts {
     /// Name of the run's agent.

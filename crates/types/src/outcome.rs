@@ -175,7 +175,7 @@ pub struct Salvage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// The run waits in the queue for a runner.
+    /// The run waits for a runner, or for the active run of its session to end.
     Pending,
     /// A runner has claimed the run and not started it yet.
     Claimed,

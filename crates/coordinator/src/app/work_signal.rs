@@ -8,9 +8,9 @@ use tokio::sync::futures::Notified;
 
 use super::throttle::Throttle;
 
-/// Each notification wakes one runner, because waking all of them for one run would query the database once
-/// per runner. Notifications without a waiting runner are counted, and each runner that has checked the queue
-/// passes the rest on.
+/// Wakes one waiting claim request at a time, because waking all of them would query the database once per
+/// request. `expected` counts runs that may be queued: each request that has checked the queue wakes the next
+/// one while the count is above zero.
 #[derive(Debug, Default)]
 pub(super) struct WorkSignal {
     notify: Notify,
@@ -22,7 +22,7 @@ pub(super) struct WorkSignal {
 }
 
 impl WorkSignal {
-    /// Reports that `runs` runs were put into the queue.
+    /// Reports that up to `runs` runs may have been queued.
     pub(super) fn notify(&self, runs: usize) {
         self.expected.fetch_add(runs, Ordering::Relaxed);
         self.notify.notify_one();
@@ -52,7 +52,7 @@ impl WorkSignal {
         }
     }
 
-    /// Whether to check the queue without a notification, because other processes queue runs too. Limited
+    /// Returns whether to check the queue without a notification, because other processes queue runs too. Limited
     /// across all waiting runners.
     pub(super) fn may_poll(&self, pause: Duration) -> bool {
         self.unprompted.is_due(pause)

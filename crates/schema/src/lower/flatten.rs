@@ -81,8 +81,8 @@ impl Lowering<'_> {
         joined
     }
 
-    /// Returns a part without references and `allOf` at its top level; `None` if a definition contains
-    /// itself.
+    /// Returns a part without references and `allOf` at its top level; `None` if a reference is recursive,
+    /// unresolved or beyond a limit.
     fn expand(&mut self, part: &Map<String, Value>) -> Option<Flat> {
         if !self.descend() {
             return None;
@@ -96,7 +96,7 @@ impl Lowering<'_> {
         expanded
     }
 
-    /// Returns the flattened definition that a reference leads to, with its pointer in `opened`.
+    /// Returns the flattened definition that a reference leads to, with its pointer in `inlined`.
     pub(super) fn inline(&mut self, reference: &str) -> Option<Flat> {
         let pointer = self.resolve(reference)?;
         if self.inlining.contains(&pointer) || self.inlining.len() >= INLINE_LEVELS_MAX {

@@ -7,7 +7,7 @@ use slipform_types::{
 use super::encoding::{from_json, read_status, to_json, to_json_all};
 use super::journal::ModelReplies;
 use super::run::Run;
-use super::{journal, run, session_queue, stop};
+use super::{journal, next_run, run, stop};
 use crate::error::Error;
 use crate::tx::Tx;
 
@@ -32,7 +32,7 @@ pub(crate) async fn end(
     store_outcome(tx, &run.run_id, bodies, Some(session.last_seq), appends).await?;
     notify_parent(tx, run).await?;
     if session.is_idle && session.has_waiting {
-        session_queue::activate_next_idle(tx, &run.session_id, session.agent_name).await?;
+        next_run::activate_next_idle(tx, &run.session_id, session.agent_name).await?;
     }
     Ok(session.last_seq)
 }
@@ -122,7 +122,7 @@ async fn notify_parent(tx: &mut Tx, run: &Run) -> Result<(), Error> {
                 &[session.as_str().into(), run.run_id.as_str().into()],
             )
             .await?;
-            session_queue::activate_next(tx, session).await?;
+            next_run::activate_next(tx, session).await?;
         }
         _ => {}
     }

@@ -43,6 +43,7 @@ pub(super) fn save(
     if target.existing()?.is_none() {
         target.replace(b"*\n", None, None, cancel)?;
     }
+    // Releases the folder's lock, which the next target of the same folder needs.
     drop(target);
     let index = ProjectPath::trusted(PATH.to_owned());
     project.internal_target(&index, true, cancel)?.replace(&bytes, None, None, cancel).map(drop)

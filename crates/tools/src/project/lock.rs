@@ -1,7 +1,9 @@
-//! Exclusive write locks per file, within the process and across processes.
+//! Serializes writes to the files of a folder, within the process and across processes.
 //!
-//! Every run has its own [`Project`](super::Project), and several runners may share a folder. A table of
-//! locked files excludes writers of the same process; `flock` on the file's folder excludes other processes.
+//! Every run has its own [`Project`](super::Project), and several runners may share a folder. `flock` on the
+//! file's folder excludes all other writers in that folder. A table of locked files still excludes writers of
+//! the same file in this process where a file system cannot lock folders. A thread must not hold two locks of
+//! one folder: the second would wait for the first.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -20,7 +22,8 @@ use crate::Error;
 const WAIT_MIN: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// Device and inode of the folder, and the lower-case name of the file in it.
+/// Device and inode of the folder, and the name of the file in it, in lower case because some file systems
+/// ignore case.
 type Key = (u64, u64, String);
 
 #[derive(Default)]
@@ -31,7 +34,7 @@ struct Table {
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
 
-/// An exclusive write lock on one file. Dropping it releases the lock.
+/// The right to write a file. Dropping it releases the lock.
 pub(crate) struct FileLock {
     key: Key,
     /// Holds the lock of the folder between processes. Closing it releases the lock.

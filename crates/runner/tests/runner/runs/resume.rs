@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use slipform_runner::{
-    AcceptedChild, Child, ChildTask, Coordinator, CoordinatorFuture, DriveOutcome, LadderRung, MemoryJournal,
-    RunContext, StopSignal, drive, drive_to_end,
+    AcceptedChild, Child, ChildTask, DriveOutcome, JournalFuture, LadderRung, MemoryJournal, RunContext,
+    RunJournal, StopSignal, drive, drive_to_end,
 };
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{
@@ -149,8 +149,8 @@ struct ChildCoordinator {
     children: Mutex<BTreeMap<String, RunContext>>,
 }
 
-impl Coordinator for ChildCoordinator {
-    fn journal<'a>(&'a self, session: &'a SessionId) -> CoordinatorFuture<'a, Vec<Event>> {
+impl RunJournal for ChildCoordinator {
+    fn journal<'a>(&'a self, session: &'a SessionId) -> JournalFuture<'a, Vec<Event>> {
         self.memory.journal(session)
     }
 
@@ -159,7 +159,7 @@ impl Coordinator for ChildCoordinator {
         session: &'a SessionId,
         run: &'a RunId,
         bodies: Vec<EventBody>,
-    ) -> CoordinatorFuture<'a, ()> {
+    ) -> JournalFuture<'a, ()> {
         self.memory.append(session, run, bodies)
     }
 
@@ -167,7 +167,7 @@ impl Coordinator for ChildCoordinator {
         &'a self,
         _: &'a RunContext,
         child: &'a Child,
-    ) -> CoordinatorFuture<'a, Result<AcceptedChild, String>> {
+    ) -> JournalFuture<'a, Result<AcceptedChild, String>> {
         let context = self.child(&child.call_id, child);
         let accepted = AcceptedChild { session_id: context.session_id, run_id: context.run_id };
         Box::pin(std::future::ready(Ok(Ok(accepted))))

@@ -1,4 +1,7 @@
 //! Activates the next run of an idle session.
+//!
+//! A run is active once its `run_start` is in the journal and runners may claim it. A session has one active run
+//! at most; further runs wait in the session, with their `run_start` in the column `start`.
 
 use std::sync::Arc;
 
@@ -12,7 +15,7 @@ use crate::error::Error;
 use crate::record::{NewRun, SessionTarget};
 use crate::tx::{Row, Tx};
 
-/// Activates the next run of a session: first queued runs, then a callback run. Does nothing if the session
+/// Activates the next run of a session: first runs that wait in it, then a callback run. Does nothing if the session
 /// is busy.
 pub(crate) async fn activate_next(tx: &mut Tx, session: &SessionId) -> Result<(), Error> {
     let row = tx
@@ -35,23 +38,24 @@ pub(crate) async fn activate_next_idle(
     agent_name: String,
 ) -> Result<(), Error> {
     let id = || vec![session.as_str().into()];
-    let mut found = tx.query_all(&[(QUEUED, id()), (CALLBACKS, id())]).await?;
-    let (callbacks, queued) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
-    if activate_queued(tx, session, queued).await? {
+    let mut found = tx.query_all(&[(WAITING, id()), (CALLBACKS, id())]).await?;
+    let (callbacks, waiting) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
+    if activate_waiting(tx, session, waiting).await? {
         return Ok(());
     }
     start_callback_run(tx, session, agent_name, callbacks).await
 }
 
-const QUEUED: &str = "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}";
+const WAITING: &str = "SELECT run_id, start, error FROM runs WHERE session_id = $1 AND start IS NOT NULL ORDER BY number {lock}";
 
 const CALLBACKS: &str =
     "SELECT c.child_run_id, r.pinned_to, r.parent_run_id FROM callbacks c JOIN runs r ON r.run_id = c.child_run_id
      WHERE c.parent_session_id = $1 ORDER BY c.position";
 
-/// Activates the longest waiting run. Returns false if none is queued.
-async fn activate_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> Result<bool, Error> {
-    for mut row in queued {
+/// Activates the oldest waiting run that was not stopped, and journals the ends of stopped runs before it.
+/// Returns false if no run is left.
+async fn activate_waiting(tx: &mut Tx, session: &SessionId, waiting: Vec<Row>) -> Result<bool, Error> {
+    for mut row in waiting {
         let (run, start, error): (RunId, _, _) = (row.id()?, row.text()?, row.optional_text()?);
         submit::activate(tx, session, &run, &start).await?;
         if error.is_none() {
@@ -62,7 +66,7 @@ async fn activate_queued(tx: &mut Tx, session: &SessionId, queued: Vec<Row>) -> 
     Ok(false)
 }
 
-/// Journals the end of a run that was stopped while queued, now that its turn has come.
+/// Journals the end of a run that was stopped while it waited, now that its `run_start` is in the journal.
 async fn write_stopped(tx: &mut Tx, session: &SessionId, run: &RunId) -> Result<(), Error> {
     let last_seq = journal::write(tx, session, run, &end::stopped(ModelReplies::default())).await?;
     tx.execute(
