@@ -3,17 +3,13 @@
 //! - A fence with `file=NAME` in its info string is written to the page's folder.
 //! - In a `console` fence each line that starts with `$ ` is run in that folder; the lines after it are the expected
 //!   output.
-//! - A fence whose info string ends in ` model` holds the model's next replies, one JSON value per line: a string is
-//!   a text reply, an object maps tool names to their arguments.
+//!
+//! Pages that need a model define a backend with recorded replies (`kind = "replay"`) or a script, so that readers can
+//! run them too.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-
-use serde_json::Value;
-use slipform_testkit::{ScriptedServer, Step};
 
 /// Variables of the developer's environment that would change an example's output.
 const CLEARED_VARIABLES: [&str; 10] = [
@@ -54,16 +50,13 @@ fn fences(page: &str) -> Vec<Fence> {
     fences
 }
 
-fn run(command: &str, folder: &Path, model: Option<&Model>) -> String {
+fn run(command: &str, folder: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_slipform")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("({command}) 2>&1")]).current_dir(folder).env("PATH", path);
     for name in CLEARED_VARIABLES {
         shell.env_remove(name);
-    }
-    if let Some(model) = model {
-        shell.env("OPENAI_BASE_URL", model.server.base_url());
     }
     String::from_utf8(shell.output().unwrap().stdout).unwrap()
 }
@@ -95,43 +88,6 @@ fn normalize(text: &str) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// The scripted model of one page.
-struct Model {
-    server: ScriptedServer,
-    replies: Arc<Mutex<VecDeque<Value>>>,
-}
-
-impl Model {
-    fn start() -> Model {
-        let replies = Arc::new(Mutex::new(VecDeque::<Value>::new()));
-        let queue = replies.clone();
-        let server = ScriptedServer::respond(move |_, _| match queue.lock().unwrap().pop_front() {
-            Some(Value::String(text)) => Step::text(text),
-            Some(calls) => tool_step(&calls),
-            None => Step::status(400),
-        });
-        Model { server, replies }
-    }
-
-    fn add_replies(&self, lines: &str) {
-        self.replies.lock().unwrap().extend(lines.lines().map(|line| serde_json::from_str(line).unwrap()));
-    }
-
-    /// Counts the replies that no request has used.
-    fn unused(&self) -> usize {
-        self.replies.lock().unwrap().len()
-    }
-}
-
-/// Builds a reply with tool calls from an object of names and arguments, or from a list of such objects.
-fn tool_step(calls: &Value) -> Step {
-    let list = calls.as_array().cloned().unwrap_or_else(|| vec![calls.clone()]);
-    let mut calls = list.iter().flat_map(|calls| calls.as_object().unwrap());
-    let (name, arguments) = calls.next().unwrap();
-    let first = Step::tool(name, arguments.clone());
-    calls.fold(first, |step, (name, arguments)| step.and_tool(name, arguments.clone()))
-}
-
 /// Copies a folder without hidden entries, which earlier runs have left.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -159,15 +115,11 @@ fn check(page: &Path) -> (usize, Vec<String>) {
         copy(&root().join("examples"), &folder.join("examples"));
     }
     let (mut total, mut differences) = (0, Vec::new());
-    let mut model: Option<Model> = None;
     for fence in fences(&text) {
         if let Some((_, file)) = fence.info.split_once("file=") {
             let path = folder.join(file.trim());
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, &fence.body).unwrap();
-        }
-        if fence.info.ends_with(" model") {
-            model.get_or_insert_with(Model::start).add_replies(&fence.body);
         }
         if fence.info != "console" {
             continue;
@@ -180,7 +132,7 @@ fn check(page: &Path) -> (usize, Vec<String>) {
                 continue;
             }
             let folder = if name == "README" { root() } else { folder.clone() };
-            let printed = run(command, &folder, model.as_ref());
+            let printed = run(command, &folder);
             total += 1;
             if normalize(&printed) != normalize(expected) {
                 differences.push(format!(
@@ -188,9 +140,6 @@ fn check(page: &Path) -> (usize, Vec<String>) {
                 ));
             }
         }
-    }
-    if let Some(unused) = model.map(|model| model.unused()).filter(|unused| *unused > 0) {
-        differences.push(format!("{name}: {unused} model replies were not used"));
     }
     (total, differences)
 }
