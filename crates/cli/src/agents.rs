@@ -223,6 +223,9 @@ fn init(project: &Path, name: &str) -> Result<Exit> {
     let folder = project.join(FOLDER);
     let path = folder.join(format!("{name}.yaml"));
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {FOLDER}/"))?;
+    if path.exists() {
+        bail!("{FOLDER}/{name}.yaml exists; choose another name, or edit the file");
+    }
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)

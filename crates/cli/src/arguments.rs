@@ -57,7 +57,7 @@ Exit status: 0 success · 2 bad usage or the folder is not writable · 3 no pip,
 const SERVE_EXAMPLES: &str = "\
 Examples:
   slipform serve                                           http://127.0.0.1:8765, database .slipform/slipform.db
-  curl -s localhost:8765/runs?wait=60 -H 'content-type: application/json' \\
+  curl -s 'localhost:8765/runs?wait=60' -H 'content-type: application/json' \\
     -d '{\"type\": \"start_session\", \"agent_name\": \"reviewer\", \"prompt\": \"Review src/main.rs\"}'
   slipform run reviewer -p \"Review src/main.rs\" --server http://127.0.0.1:8765
   slipform serve --db postgres://host/slipform --listen 0.0.0.0:8765
@@ -543,7 +543,7 @@ pub(crate) enum SessionsCommand {
     Resume {
         /// Session id, ses_…
         id: String,
-        /// Prompt for the agent
+        /// Prompt for the agent; `-` reads standard input
         #[arg(short, long, value_name = "PROMPT")]
         prompt: String,
     },

@@ -1,8 +1,9 @@
 //! `slipform probe`: tests which schema features a backend enforces and stores the verdict.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use slipform_model::Error;
 use slipform_model::probe::{Finding, Verdict, probe};
+use slipform_types::BackendKind;
 
 use crate::arguments::Probe;
 use crate::backends::{self, Verdicts, environment};
@@ -15,6 +16,11 @@ pub(crate) fn run(arguments: &Probe) -> Result<Exit> {
     let settings = Settings::read(&project, &environment)?;
     let name = arguments.backend.as_ref().unwrap_or(&settings.default_backend);
     let config = settings.backend(name)?;
+    if config.kind == BackendKind::Replay {
+        bail!(
+            "backend `{name}` answers from recorded replies, so there is nothing to test; name another backend"
+        );
+    }
     backends::runtime()?.block_on(async {
         let (config, backend) = backends::open(config).await?;
         let progress = |feature: &str| {

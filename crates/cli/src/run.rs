@@ -2,10 +2,10 @@
 
 mod agent;
 mod local;
-mod parameters;
+pub(crate) mod parameters;
 mod progress_line;
 mod remote;
-mod report;
+pub(crate) mod report;
 mod tree;
 
 use std::path::Path;

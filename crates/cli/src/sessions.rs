@@ -9,6 +9,7 @@ use slipform_types::{Event, SessionId};
 use crate::arguments::{Sessions, SessionsCommand};
 use crate::coordinator::Coordinator;
 use crate::exit::Exit;
+use crate::run::parameters::read_prompt;
 use crate::{backends, output, pretty};
 
 pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
@@ -103,7 +104,7 @@ async fn result(coordinator: &Coordinator, session: &SessionId, form: ResultForm
     let view: ResultView = coordinator.result(session).await?;
     if form == ResultFormat::Full {
         output::data(&serde_json::to_value(&view)?)?;
-        return Ok(if view.error.is_some() { Exit::Invalid } else { Exit::Valid });
+        return Ok(exit(view.error.as_ref()));
     }
     print_result(view.error.as_ref(), &view.result, form)
 }
@@ -130,7 +131,13 @@ fn print_result(error: Option<&Value>, result: &RunResult, form: ResultFormat) -
             (None, text) => output::text(text.as_deref().unwrap_or_default())?,
         }
     }
-    Ok(if error.is_some() { Exit::Invalid } else { Exit::Valid })
+    Ok(exit(error))
+}
+
+/// Returns the exit status of a run with this error, the same as `slipform run` has.
+fn exit(error: Option<&Value>) -> Exit {
+    let Some(error) = error else { return Exit::Valid };
+    serde_json::from_value(error["type"].clone()).map_or(Exit::Invalid, crate::run::report::exit)
 }
 
 async fn events(coordinator: &Coordinator, session: &SessionId, after: i64, as_json: bool) -> Result<Exit> {
@@ -179,7 +186,8 @@ fn called(event: &Value) -> String {
 }
 
 async fn resume(coordinator: &Coordinator, session: SessionId, prompt: &str) -> Result<Exit> {
-    let request = RunRequest { prompt: Some(prompt.to_owned()), ..RunRequest::resume(session.clone()) };
+    let prompt = &read_prompt(prompt)?;
+    let request = RunRequest { prompt: Some(prompt.clone()), ..RunRequest::resume(session.clone()) };
     match coordinator {
         Coordinator::Remote(_) => {
             let created = coordinator.submit(request).await?;

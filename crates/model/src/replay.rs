@@ -69,9 +69,11 @@ impl Replay {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let replies = lines
             .map(|(index, line)| {
-                let expected = "a reply is a JSON string, or an object with `text`, `tool_calls` or both";
-                let read: Line = serde_json::from_str(line)
-                    .map_err(|error| refused(format!("line {}: {error}; {expected}", index + 1)))?;
+                let expected = "write a JSON string, or an object with `text`, `tool_calls` or both";
+                let value: Value = serde_json::from_str(line)
+                    .map_err(|_| refused(format!("line {} is not JSON; {expected}", index + 1)))?;
+                let read: Line = serde_json::from_value(value)
+                    .map_err(|_| refused(format!("line {} is not a reply; {expected}", index + 1)))?;
                 Ok(reply(read, index))
             })
             .collect::<Result<Vec<Reply>, Error>>()?;
@@ -85,13 +87,8 @@ impl Replay {
     fn next(&self, request: &str) -> Result<Reply, Error> {
         let index = self.calls.fetch_add(1, Ordering::SeqCst);
         let Some(recorded) = self.replies.get(index) else {
-            let message = format!(
-                "{} has {} replies, and this is call {}; add a line to the file",
-                self.path,
-                self.replies.len(),
-                index + 1
-            );
-            return Err(Error::Rejected { status: 400, message });
+            let reason = format!("{} has no line for call {}; add a reply to it", self.path, index + 1);
+            return Err(Error::Settings(reason));
         };
         let usage = Usage { input: estimate::tokens(request), ..recorded.usage };
         Ok(Reply { usage, model: self.model.clone(), ..recorded.clone() })

@@ -31,7 +31,7 @@ pub(super) fn read_parameters(arguments: &Run, blueprint: &Blueprint) -> Result<
         given.insert(name.to_owned(), typed(text, wants_text));
     }
     if let Some(prompt) = &arguments.prompt {
-        let prompt = Value::String(if prompt == "-" { read(None)? } else { prompt.clone() });
+        let prompt = Value::String(read_prompt(prompt)?);
         match given.get("prompt") {
             Some(other) if *other != prompt => {
                 bail!("`--prompt` and the parameter `prompt` differ; pass only one of them")
@@ -40,6 +40,11 @@ pub(super) fn read_parameters(arguments: &Run, blueprint: &Blueprint) -> Result<
         };
     }
     Ok(Value::Object(given))
+}
+
+/// Returns the prompt, from standard input if it is `-`.
+pub(crate) fn read_prompt(prompt: &str) -> Result<String> {
+    if prompt == "-" { read(None) } else { Ok(prompt.to_owned()) }
 }
 
 fn from_file(path: &Path) -> Result<Map<String, Value>> {

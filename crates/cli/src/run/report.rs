@@ -106,7 +106,7 @@ fn failure(arguments: &Run, error: &RunError, result: &RunResult) -> Result<()> 
     }
 }
 
-fn exit(kind: RunErrorType) -> Exit {
+pub(crate) fn exit(kind: RunErrorType) -> Exit {
     match kind {
         RunErrorType::BackendUnavailable | RunErrorType::BackendRejected => Exit::Backend,
         RunErrorType::Stopped => Exit::Interrupted,
