@@ -1,5 +1,6 @@
 //! An HTTP client for the API.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Url};
@@ -37,12 +38,22 @@ impl std::fmt::Debug for Connection {
 }
 
 /// Calls a coordinator over HTTP.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     base: Url,
-    token: Option<String>,
+    token: Option<TokenSource>,
     named_by: Option<&'static str>,
     http: reqwest::Client,
+}
+
+/// Returns the token for a request, or `None` to send the request without one.
+pub type TokenSource = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// Hides the token.
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -69,7 +80,9 @@ impl Client {
             .no_proxy()
             .build()
             .map_err(|error| invalid(error.to_string()))?;
-        Ok(Client { base, token: connection.token.clone(), named_by: None, http })
+        let token =
+            connection.token.clone().map(|token| -> TokenSource { Arc::new(move || Some(token.clone())) });
+        Ok(Client { base, token, named_by: None, http })
     }
 
     /// Names the environment variable that set the URL in "cannot reach" errors, because users forget that it
@@ -77,6 +90,12 @@ impl Client {
     #[must_use]
     pub fn named_by(self, variable: &'static str) -> Client {
         Client { named_by: Some(variable), ..self }
+    }
+
+    /// Looks up the token before every request: the server may have ended, and another program may listen at its address.
+    #[must_use]
+    pub fn with_token_source(self, source: TokenSource) -> Client {
+        Client { token: Some(source), ..self }
     }
 
     /// Returns the host and port of the URL.
@@ -148,7 +167,7 @@ impl Client {
             Error::new(Code::InvalidRequest, format!("invalid API path `{path}`: {error}"))
         })?;
         let request = self.http.request(method, url);
-        Ok(match &self.token {
+        Ok(match self.token.as_ref().and_then(|token| token()) {
             Some(token) => request.bearer_auth(token),
             None => request,
         })

@@ -34,7 +34,7 @@ mod runner;
 mod session;
 
 pub use check::{CheckRequest, CheckView};
-pub use client::{Client, Connection, EventStream};
+pub use client::{Client, Connection, EventStream, TokenSource};
 pub use error::{Code, Error, ErrorBody};
 pub use openapi::{
     AgentSchema, EventBodySchema, EventSchema, EventTypeName, ExecutionModeName, JsonSchemaDocument,

@@ -107,8 +107,11 @@ pub(crate) fn client(server: Option<&str>) -> Result<Option<Client>> {
         // The user who runs a server of this project is its administrator and needs no token of their own.
         let own = client.host_and_port().filter(|_| token.is_none());
         match own.and_then(|(host, port)| admin_token::find(&project, host, port)) {
-            Some((token, address)) => {
-                Ok(Client::new(&Connection { url: format!("http://{address}"), token: Some(token) })?)
+            Some((_, address)) => {
+                let (project, ip, port) = (project.clone(), address.ip().to_string(), address.port());
+                let source = move || Some(admin_token::find(&project, &ip, port)?.0);
+                let client = Client::new(&Connection { url: format!("http://{address}"), token: None })?;
+                Ok(client.with_token_source(Arc::new(source)))
             }
             None => Ok(client),
         }

@@ -48,6 +48,12 @@ pub(crate) fn install(secrets: Secrets) {
     *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(secrets);
 }
 
+/// Adds a secret, such as a token that this process created.
+pub(crate) fn add(secret: String) {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    *known = Some(known.clone().unwrap_or_default().with([secret]));
+}
+
 /// Returns a JSON value with its secrets redacted.
 pub(crate) fn redact_json(value: serde_json::Value) -> serde_json::Value {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);

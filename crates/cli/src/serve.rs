@@ -19,7 +19,7 @@ use crate::backends::{environment, multi_thread_runtime};
 use crate::exit::Exit;
 use crate::local_resources::LocalResources;
 use crate::settings::{ServerSettings, Settings};
-use crate::{admin_token, analytics, coordinator, logging, output, signals};
+use crate::{admin_token, analytics, coordinator, logging, output, secrets, signals};
 
 /// The default listen address.
 const LISTEN: &str = "127.0.0.1:8765";
@@ -96,7 +96,10 @@ async fn server_options(project: &Path, app: &App, listen: SocketAddr) -> Result
     // Live runners could not renew their leases while no coordinator was running.
     app.extend_leases().await?;
     let admin_token = match admin_token::issue(project) {
-        Ok(token) => Some(token),
+        Ok(token) => {
+            secrets::add(token.clone());
+            Some(token)
+        }
         Err(error) => {
             output::lines([format!(
                 "slipform: cannot create the local admin token: {error:#}; create a token with `slipform token create \

@@ -216,10 +216,13 @@ fn parse(text: &str) -> Result<File> {
         let source = text.lines().nth(line - 1).unwrap_or_default().trim();
         let values = long_values(source);
         let mask = |text: &str| values.iter().fold(text.to_owned(), |text, value| text.replace(value, "…"));
-        let is_key = names_key(error.message());
-        let (message, mut source) = (mask(&without_type_names(error.message().trim())), mask(source));
+        let field = error.message().split('`').nth(1).unwrap_or_default();
+        let is_key = names_key(error.message()) || shown_name(field) != field;
+        let named =
+            error.message().trim().replace(&format!("`{field}`"), &format!("`{}`", shown_name(field)));
+        let (message, mut source) = (mask(&without_type_names(&named)), mask(source));
         if is_key && let Some((field, _)) = source.split_once('=') {
-            source = format!("{field}= …");
+            source = format!("{} = …", shown_name(field.trim()));
         }
         let advice = if is_key {
             "; do not put keys into this file: export an environment variable and name it in `api_key_env`"

@@ -202,12 +202,13 @@ impl BackendConfig {
                 return Ok(String::new());
             }
         };
-        // A URL that may contain a password is not shown in messages.
-        let shown = if url.contains(['@', '?']) { "the value".to_owned() } else { format!("'{url}'") };
+        // A URL that may contain a password, and a text that may be a key, are not shown in messages.
+        let may_be_key = url.contains(['@', '?']) || !url.contains(['/', ':', '.']);
+        let shown = if may_be_key { "the value".to_owned() } else { format!("'{url}'") };
         let refused = |problem: String| Err(Error::Settings(problem));
         let parsed = match reqwest::Url::parse(&url) {
             Ok(parsed) => parsed,
-            Err(error) => return refused(format!("{shown} is not a URL ({error})")),
+            Err(_) => return refused(format!("{shown} is not a URL; write it as http://HOST:PORT/v1")),
         };
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
             return refused(format!("{shown} does not begin with http:// or https://"));

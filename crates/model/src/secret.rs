@@ -64,25 +64,11 @@ impl Secret {
         text
     }
 
-    /// Redacts a part of the key that a cut left at the beginning or end of a text, behind or before an ellipsis.
+    /// Redacts parts of the key that a cut left: at the beginning and end of a text, and beside each ellipsis in it.
     pub fn redact_edges(&self, text: String) -> String {
         let Some(key) = self.key.as_deref().filter(|key| key.len() > EDGE_BYTES_MIN) else { return text };
-        let start = text.find(|character: char| character != '…').unwrap_or(0);
-        let lengths = || (EDGE_BYTES_MIN..key.len()).rev();
-        let tail = lengths().find(|length| {
-            key.is_char_boundary(key.len() - length) && text[start..].starts_with(&key[key.len() - length..])
-        });
-        let text = match tail {
-            Some(length) => format!("{}{REDACTED}{}", &text[..start], &text[start + length..]),
-            None => text,
-        };
-        let end = text.trim_end_matches('…').len();
-        let head =
-            lengths().find(|length| key.is_char_boundary(*length) && text[..end].ends_with(&key[..*length]));
-        match head {
-            Some(length) => format!("{}{REDACTED}{}", &text[..end - length], &text[end..]),
-            None => text,
-        }
+        let pieces: Vec<String> = text.split('…').map(|piece| redact_fragments(key, piece)).collect();
+        pieces.join("…")
     }
 
     /// Redacts the key in all texts of a reply, so that a server that echoes headers cannot write it to the
@@ -132,6 +118,23 @@ impl Secret {
 
     fn is_redacted_in_replies(&self) -> bool {
         self.key.as_ref().is_some_and(|key| key.len() >= REPLY_SECRET_BYTES_MIN)
+    }
+}
+
+/// Redacts the end of the key at the beginning of a text, and the beginning of the key at its end.
+fn redact_fragments(key: &str, text: &str) -> String {
+    let lengths = || (EDGE_BYTES_MIN..key.len()).rev();
+    let tail = lengths().find(|length| {
+        key.is_char_boundary(key.len() - length) && text.starts_with(&key[key.len() - length..])
+    });
+    let text = match tail {
+        Some(length) => format!("{REDACTED}{}", &text[length..]),
+        None => text.to_owned(),
+    };
+    let head = lengths().find(|length| key.is_char_boundary(*length) && text.ends_with(&key[..*length]));
+    match head {
+        Some(length) => format!("{}{REDACTED}", &text[..text.len() - length]),
+        None => text,
     }
 }
 

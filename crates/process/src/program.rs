@@ -18,33 +18,120 @@ pub fn common_environment(value: &dyn Fn(&str) -> Option<String>) -> Vec<(String
     COMMON_ENVIRONMENT.iter().filter_map(|&name| Some((name.to_owned(), value(name)?))).collect()
 }
 
-/// Interpreters: their first argument that is not an option is a script file.
-const INTERPRETERS: [&str; 16] = [
-    "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "node", "nodejs", "deno", "bun", "ruby", "perl",
-    "php", "lua", "Rscript",
+/// An interpreter and how its options are read.
+struct Interpreter {
+    names: &'static [&'static str],
+    /// Letters of short options that take program text, or the name of a module, instead of a script.
+    inline: &'static str,
+    /// Options whose next word is their value.
+    with_value: &'static [&'static str],
+}
+
+const INTERPRETERS: [Interpreter; 8] = [
+    Interpreter {
+        names: &["sh", "bash", "dash", "zsh", "ksh"],
+        inline: "c",
+        with_value: &["-o", "+o", "-O", "+O", "--rcfile", "--init-file"],
+    },
+    Interpreter { names: &["python", "pypy"], inline: "cm", with_value: &["-W", "-X"] },
+    Interpreter {
+        names: &["node", "nodejs", "bun"],
+        inline: "ep",
+        with_value: &["-r", "--require", "--import", "--loader"],
+    },
+    Interpreter { names: &["ruby"], inline: "e", with_value: &["-I", "-r"] },
+    Interpreter { names: &["perl"], inline: "eE", with_value: &["-I", "-M"] },
+    Interpreter { names: &["php"], inline: "r", with_value: &["-d", "-c"] },
+    Interpreter { names: &["lua"], inline: "e", with_value: &["-l"] },
+    Interpreter { names: &["Rscript"], inline: "e", with_value: &[] },
 ];
 
-/// Options of interpreters that take program text, or the name of a module, instead of a file.
-const INLINE_OPTIONS: [&str; 5] = ["-c", "-m", "-p", "--eval", "--print"];
+/// Programs that start the program named by their remaining words: their name, their options that take a value, and
+/// the number of words before that program.
+const WRAPPERS: [(&str, &[&str], usize); 8] = [
+    ("env", &["-u", "-C", "-S"], 0),
+    ("timeout", &["-k", "-s"], 1),
+    ("nice", &["-n"], 0),
+    ("ionice", &["-c", "-n"], 0),
+    ("stdbuf", &["-i", "-o", "-e"], 0),
+    ("nohup", &[], 0),
+    ("setsid", &[], 0),
+    ("time", &["-f", "-o"], 0),
+];
+
+/// The longest cluster of short options, such as `-euc`. Longer words are long options with one dash.
+const CLUSTER_LETTERS_MAX: usize = 4;
 
 /// Returns the positions of words in a command that name a program by path: the program itself, and the script of an
-/// interpreter. Programs that are found on the `PATH` are not among them.
+/// interpreter, also behind wrappers such as `env` and `timeout`. Programs that are found on the `PATH` are not among
+/// them.
 pub fn program_positions(command: &[String]) -> Vec<usize> {
-    let Some((program, arguments)) = command.split_first() else { return Vec::new() };
     let mut positions = Vec::new();
-    if program.contains('/') {
-        positions.push(0);
-    }
-    let name = program.rsplit('/').next().unwrap_or(program);
-    let name = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
-    if INTERPRETERS.contains(&name) {
-        let inline = arguments.iter().position(|word| INLINE_OPTIONS.contains(&word.as_str()));
-        let script = arguments.iter().position(|word| !word.starts_with('-'));
-        if let Some(script) = script.filter(|script| inline.is_none_or(|inline| inline > *script)) {
-            positions.push(script + 1);
+    let mut program = 0;
+    while let Some(word) = command.get(program) {
+        if word.contains('/') {
+            positions.push(program);
         }
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let name = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+        if let Some((_, with_value, operands)) = WRAPPERS.iter().find(|(wrapper, ..)| *wrapper == name) {
+            let is_assignment = |word: &String| name == "env" && word.contains('=');
+            let mut next = skip_options(command, program + 1, with_value);
+            while command.get(next).is_some_and(is_assignment) {
+                next += 1;
+            }
+            program = next + operands;
+            continue;
+        }
+        if let Some(interpreter) = INTERPRETERS.iter().find(|interpreter| interpreter.names.contains(&name)) {
+            let script = skip_options(command, program + 1, interpreter.with_value);
+            let mut options = command.iter().take(script).skip(program + 1);
+            if script < command.len() && !options.any(|word| interpreter.is_inline(word)) {
+                positions.push(script);
+            }
+        }
+        break;
     }
     positions
+}
+
+impl Interpreter {
+    /// Returns whether an option takes program text or a module: `-c`, a cluster such as `-ec`, or `--eval`.
+    fn is_inline(&self, option: &str) -> bool {
+        let is_long = matches!(option, "--eval" | "--print");
+        is_long
+            || cluster(option).is_some_and(|letters| letters.contains(|letter| self.inline.contains(letter)))
+    }
+}
+
+/// Returns the letters of a short option or of a cluster of short options.
+fn cluster(word: &str) -> Option<&str> {
+    let letters = word.strip_prefix('-')?;
+    let is_cluster = !letters.is_empty() && letters.len() <= CLUSTER_LETTERS_MAX && !letters.starts_with('-');
+    is_cluster.then_some(letters)
+}
+
+/// Returns the position of the first word that is neither an option nor the value of one.
+fn skip_options(command: &[String], start: usize, with_value: &[&str]) -> usize {
+    let takes_value = |word: &String| {
+        let last = cluster(word).and_then(|letters| letters.chars().next_back());
+        with_value.contains(&word.as_str())
+            || last.is_some_and(|last| with_value.contains(&format!("-{last}").as_str()))
+    };
+    let mut position = start;
+    while let Some(word) = command.get(position) {
+        if word == "--" {
+            return position + 1;
+        }
+        if takes_value(word) {
+            position += 2;
+        } else if word.starts_with('-') && word.len() > 1 {
+            position += 1;
+        } else {
+            break;
+        }
+    }
+    position
 }
 
 /// Makes relative paths of programs and scripts in `command` absolute, resolved against the project `root`.
@@ -162,6 +249,16 @@ mod tests {
         assert_eq!(check(&["sh", "later.sh", "Cargo.toml"], &sub), "sh ROOT/later.sh Cargo.toml");
         assert_eq!(check(&["python3.12", "-u", "scan.py"], &sub), "python3.12 -u ROOT/scan.py");
         assert_eq!(check(&["python3", "-m", "scan"], &sub), "python3 -m scan");
+        assert_eq!(check(&["bash", "-o", "pipefail", "v/1.sh"], &sub), "bash -o pipefail ROOT/v/1.sh");
+        assert_eq!(check(&["timeout", "5", "sh", "v/2.sh"], &sub), "timeout 5 sh ROOT/v/2.sh");
+        let wrapped = ["env", "A=b", "python3", "-W", "ignore", "4.py"];
+        assert_eq!(check(&wrapped, &sub), "env A=b python3 -W ignore ROOT/4.py");
+        for inline in
+            ["perl -e 1", "sh -ec true", "bash -euo pipefail -c true", "python3 -Ic pass", "node -e 1"]
+        {
+            let words: Vec<&str> = inline.split(' ').collect();
+            assert_eq!(check(&words, &sub), inline);
+        }
         assert_eq!(check(&["cat", "data.py"], &sub), "cat data.py");
         assert_eq!(check(&["./bin/scan"], root), "./bin/scan");
     }

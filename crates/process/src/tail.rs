@@ -68,7 +68,11 @@ pub fn output_tail(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let text = text.trim();
     let skipped = text.chars().count().saturating_sub(SHOWN_CHARACTERS_MAX);
-    text.chars().skip(skipped).collect()
+    if skipped == 0 {
+        return text.to_owned();
+    }
+    // The mark tells that the text was cut, and where a secret may have been cut with it.
+    std::iter::once('…').chain(text.chars().skip(skipped)).collect()
 }
 
 #[cfg(test)]
@@ -92,7 +96,8 @@ mod tests {
     fn output_tail_is_bounded_and_keeps_whole_characters() {
         assert_eq!(output_tail(b" \n"), "");
         let tail = output_tail(format!("{} end\n", "ä".repeat(1_000)).as_bytes());
-        assert_eq!(tail.chars().count(), SHOWN_CHARACTERS_MAX);
+        assert_eq!(tail.chars().count(), SHOWN_CHARACTERS_MAX + 1);
+        assert!(tail.starts_with('…'), "{tail}");
         assert!(tail.ends_with("ä end"), "{tail}");
     }
 }

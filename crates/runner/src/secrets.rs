@@ -102,6 +102,7 @@ impl Secrets {
         let (output, error) = match body {
             EventBody::PostTool { tool_output, error, .. } => (Some(tool_output), error.as_mut()),
             EventBody::ToolsFailed { error } => (None, Some(error)),
+            EventBody::CallFailed { error } => (None, Some(&mut error.message)),
             _ => return,
         };
         let redact = |text: &mut String| {

@@ -221,9 +221,12 @@ impl App {
     /// Submits a resolved run to the store.
     pub(super) async fn submit_draft(&self, draft: Draft) -> Result<Result<Submitted, Refusal>, Error> {
         let Draft { session, blueprint, contract, parameters, mode, parent, idempotency } = draft;
-        let parameters = match self.options().redact {
-            Some(redact) => redact(parameters),
-            None => parameters,
+        let (blueprint, parameters) = match self.options().redact {
+            Some(redact) => {
+                let shown = serde_json::to_value(&*blueprint).map(redact).and_then(serde_json::from_value);
+                (shown.map_or(blueprint, Arc::new), redact(parameters))
+            }
+            None => (blueprint, parameters),
         };
         let (run_type, input) = match session {
             SessionTarget::New { .. } => {

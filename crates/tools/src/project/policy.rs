@@ -262,6 +262,9 @@ fn is_secret_name(name: &str) -> bool {
         || KEY_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
+/// The longest rest of a marker behind the words `PRIVATE KEY`.
+const HEADER_BYTES_MAX: usize = 40;
+
 /// The fewest characters of a key that follow its first line, for it to be one. Text about keys has fewer.
 const KEY_CHARACTERS_MIN: usize = 24;
 
@@ -277,18 +280,27 @@ fn contains_private_key(content: &[u8]) -> bool {
     })
 }
 
-/// Whether the end of a marker is followed by line ends, plain or escaped, and then by a key in base64.
+/// Returns whether a key follows the marker in whose middle the text begins. Line ends, escapes, quotes and marks of
+/// quotation between the lines of the key are passed over, as JSON, source code and messages have them.
 fn is_followed_by_key(text: &[u8]) -> bool {
-    let Some(marker_end) = memchr::memmem::find(&text[..text.len().min(40)], b"-----") else { return false };
+    let head = &text[..text.len().min(HEADER_BYTES_MAX)];
+    let Some(marker_end) = memchr::memmem::find(head, b"-----") else { return false };
     let mut rest = &text[marker_end + 5..];
-    loop {
+    let mut characters = 0;
+    while characters < KEY_CHARACTERS_MIN {
         rest = match rest {
-            [b'\\', b'n' | b'r', after @ ..] | [b'\n' | b'\r' | b' ', after @ ..] => after,
-            _ => break,
+            [b'P', b'r', b'o', b'c', b'-', b'T', b'y', b'p', b'e', ..] => return true,
+            [b'\\', b'u', b'0', b'0', b'0', _, after @ ..] => after,
+            [b'\\', b'n' | b'r' | b't', after @ ..] | [b'\\', after @ ..] => after,
+            [byte, after @ ..] if byte.is_ascii_whitespace() || b"\"'>,+#*".contains(byte) => after,
+            [byte, after @ ..] if byte.is_ascii_alphanumeric() || b"/=".contains(byte) => {
+                characters += 1;
+                after
+            }
+            _ => return false,
         };
     }
-    let is_base64 = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
-    rest.iter().take_while(is_base64).count() >= KEY_CHARACTERS_MIN
+    true
 }
 
 #[cfg(test)]
@@ -312,6 +324,10 @@ mod tests {
         assert!(contains_private_key(b"-----BEGIN PGP PRIVATE KEY BLOCK-----"));
         let account = br#"{"private_key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n"}"#;
         assert!(contains_private_key(account));
+        let nested =
+            br#"{"json": "{\"key\": \"-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqhkiG9w0BAQ\"}"}"#;
+        assert!(contains_private_key(nested));
+        assert!(contains_private_key(b"> -----BEGIN PRIVATE KEY-----\n> MIIEvQIBADANBgkqhkiG9w0BAQ\n"));
         assert!(!contains_private_key(b"let marker = \"-----BEGIN PRIVATE KEY-----\";\n"));
         assert!(!contains_private_key(b"the line -----BEGIN PRIVATE KEY----- begins a key\n"));
         assert!(!contains_private_key(b"-----BEGIN PUBLIC KEY-----\n"));
