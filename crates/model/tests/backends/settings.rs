@@ -18,8 +18,8 @@ fn base_url_with_password_is_refused_and_hidden() {
                     api_key_env";
     check("http://user:hunter2@localhost/v1", expected);
     check("https://hunter2@localhost/v1", expected);
-    check("http://user:hunter2@localhost:99999/v1", "the value is not a URL (invalid port number)");
-    check("http://user:hunter2@", "the value is not a URL (empty host)");
+    check("http://user:hunter2@localhost:99999/v1", "the value is not a URL; write it as http://HOST:PORT/v1");
+    check("http://user:hunter2@", "the value is not a URL; write it as http://HOST:PORT/v1");
     check("ftp://user:hunter2@localhost/v1", "the value does not begin with http:// or https://");
     check("user:hunter2@localhost", "the value does not begin with http:// or https://");
 }
@@ -33,7 +33,7 @@ fn base_url_with_query_or_fragment_is_refused() {
 
 #[test]
 fn invalid_base_url_is_shown() {
-    check("localhost/v1", "'localhost/v1' is not a URL (relative URL without a base)");
+    check("localhost/v1", "'localhost/v1' is not a URL; write it as http://HOST:PORT/v1");
     check("file:///etc/passwd", "'file:///etc/passwd' does not begin with http:// or https://");
 }
 
