@@ -18,7 +18,10 @@ fn base_url_with_password_is_refused_and_hidden() {
                     api_key_env";
     check("http://user:hunter2@localhost/v1", expected);
     check("https://hunter2@localhost/v1", expected);
-    check("http://user:hunter2@localhost:99999/v1", "the value is not a URL; write it as http://HOST:PORT/v1");
+    check(
+        "http://user:hunter2@localhost:99999/v1",
+        "the value is not a URL; write it as http://HOST:PORT/v1",
+    );
     check("http://user:hunter2@", "the value is not a URL; write it as http://HOST:PORT/v1");
     check("ftp://user:hunter2@localhost/v1", "the value does not begin with http:// or https://");
     check("user:hunter2@localhost", "the value does not begin with http:// or https://");
