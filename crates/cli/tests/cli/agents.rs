@@ -83,7 +83,7 @@ fn agents_init_creates_valid_runnable_agent() {
     );
     let again = project.run(&["agents", "init", "triage"]);
     assert_eq!(again.status, 2);
-    assert!(again.stderr.contains("cannot create agents/triage.yaml"), "{}", again.stderr);
+    assert!(again.stderr.contains("agents/triage.yaml exists"), "{}", again.stderr);
     let ran = project.run(&["run", "triage", "-p", "The disk is full."]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert_eq!(project.run(&["agents", "init", "no good"]).status, 2);
