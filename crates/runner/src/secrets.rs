@@ -193,6 +193,8 @@ mod tests {
         assert_eq!(redacted("…456789abcdef is the end"), "…[redacted] is the end");
         assert_eq!(redacted("it begins with sk-test-0123"), "it begins with [redacted]");
         assert_eq!(redacted("it begins with sk-te"), "it begins with sk-te");
+        let failed = "the program 'sh' failed (exit status: 3): …st-0123456789abcdef and more";
+        assert_eq!(redacted(failed), "the program 'sh' failed (exit status: 3): …[redacted] and more");
     }
 
     #[test]
