@@ -423,3 +423,24 @@ fn callback_into_a_session_outside_the_project_needs_the_admin_token() {
     }
     assert!(!outside.join("pwned.txt").exists());
 }
+
+/// A runner keeps asking after its server has ended. Another program that takes the port does not get the token.
+#[test]
+fn admin_token_is_not_sent_to_a_program_that_takes_the_port_of_an_ended_server() {
+    let model = model_writing("notes.txt");
+    let project = project_with_writer("port-taken", &model);
+    let (server, url) = serve(&project, &["--no-runner"]);
+    let mut runner = project.command(&["runner", "--coordinator", &url]);
+    let mut runner = Server(runner.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+    let mut lines = BufReader::new(runner.0.stderr.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().contains("registered")).unwrap().unwrap();
+    std::thread::spawn(move || lines.for_each(drop));
+    drop(server);
+    let listener = TcpListener::bind(url.trim_start_matches("http://")).unwrap();
+    for _ in 0..3 {
+        let (stream, _) = listener.accept().unwrap();
+        let head = BufReader::new(stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+        let sent = head.collect::<Vec<_>>().join("\n").to_lowercase();
+        assert!(!sent.contains("authorization"), "{sent}");
+    }
+}
