@@ -39,7 +39,8 @@ const EVENTS: &str = "text/event-stream";
 /// Parses a server's URL. Only `http` and `https` are supported.
 pub(crate) fn parse_url(server: &str, url: &str) -> Result<Url, Error> {
     let failed = |reason: String| Error::Server { server: server.to_owned(), reason };
-    let url = Url::parse(url).map_err(|error| failed(format!("has an address that is none: {error}")))?;
+    let url = Url::parse(url)
+        .map_err(|_| failed("has an invalid URL; write it as http://HOST:PORT/PATH".to_owned()))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(failed(format!("has an address of the kind '{other}'; there are http and https"))),

@@ -107,7 +107,7 @@ async fn invalid_urls_are_refused() {
     for (url, expect) in [
         (
             "not an address",
-            expect!["Server: the MCP server 'demo' has an address that is none: relative URL without a base"],
+            expect!["Server: the MCP server 'demo' has an invalid URL; write it as http://HOST:PORT/PATH"],
         ),
         (
             "file:///etc/passwd",
