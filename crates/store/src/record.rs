@@ -1,7 +1,7 @@
 //! Types that the operations take and return.
 
 use serde_json::Value;
-use slipform_types::{EventBody, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
+use slipform_types::{EventBody, EventKind, ExecutionMode, RunId, RunStatus, RunType, SessionId, Tokens};
 
 /// Milliseconds: a duration, or a Unix timestamp from the database's clock.
 pub type Millis = i64;
@@ -304,7 +304,9 @@ pub struct StoredEvent {
     pub run_id: RunId,
     /// When the event was written.
     pub at: Millis,
-    /// A JSON object whose first key is `event_type`.
+    /// What happened.
+    pub kind: EventKind,
+    /// The event as a JSON object.
     pub body: String,
 }
 

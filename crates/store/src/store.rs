@@ -148,16 +148,16 @@ impl Store {
 
     /// Appends events to the run's journal.
     pub async fn append(&self, append: Append) -> Result<Result<Appended, Stale>, Error> {
-        let texts = encoding::to_json_all(&append.bodies)?;
-        self.transact((append, texts), |tx, (append, texts)| Box::pin(append::append(tx, append, texts)))
+        let events = encoding::encode_events(&append.bodies)?;
+        self.transact((append, events), |tx, (append, events)| Box::pin(append::append(tx, append, events)))
             .await
     }
 
     /// Appends the final events of a run; the last one must be `run_completed`. The same transaction notifies
     /// the parent and activates the session's next run.
     pub async fn finish(&self, append: Append) -> Result<Result<Appended, Stale>, Error> {
-        let texts = encoding::to_json_all(&append.bodies)?;
-        self.transact((append, texts), |tx, (append, texts)| Box::pin(append::finish(tx, append, texts)))
+        let events = encoding::encode_events(&append.bodies)?;
+        self.transact((append, events), |tx, (append, events)| Box::pin(append::finish(tx, append, events)))
             .await
     }
 

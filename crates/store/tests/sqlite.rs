@@ -137,8 +137,8 @@ async fn damaged_run_does_not_stop_the_sweep() {
         assert_eq!(store.claim(request).await.unwrap().len(), 1);
     }
     let connection = rusqlite::Connection::open(folder.file()).unwrap();
-    let damage = "INSERT INTO events (session_id, seq, run_id, at, body)
-        SELECT session_id, 2, run_id, 0, '{\"event_type\":\"message\"' FROM runs WHERE run_id = ?1";
+    let damage = "INSERT INTO events (session_id, seq, run_id, at, kind, body)
+        SELECT session_id, 2, run_id, 0, 'message', '{\"event_type\":\"message\"' FROM runs WHERE run_id = ?1";
     assert_eq!(connection.execute(damage, [damaged.run_id.as_str()]).unwrap(), 1);
     let limits = SweepLimits { losses_max: 1, stop_wait_ms: 60_000, batch: 10 };
     assert_eq!(store.sweep(limits).await.unwrap(), Swept { lost: 1, ..Swept::default() });

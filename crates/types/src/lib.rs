@@ -7,7 +7,7 @@
 //! - `contract`: the resolved output schema of a run, with its source and options.
 //! - `backend`, `model`: the properties of a backend; requests to a model and its replies.
 //! - `tool`: tool definitions as the journal stores them.
-//! - `event`: the events of a session's journal.
+//! - `event`, `event_kind`: the events of a session's journal, and their kinds.
 //! - `child`, `orchestration`: delegation to other agents, plans and clarity scoring.
 //! - `outcome`, `receipt`: the result or failure of a run, and the record of how it was reached.
 //! - `universal`: the universal response as a type.
@@ -30,6 +30,7 @@ mod contract;
 pub mod env;
 mod error;
 mod event;
+mod event_kind;
 mod ids;
 mod model;
 mod orchestration;
@@ -50,6 +51,7 @@ pub use contract::{
 };
 pub use error::Error;
 pub use event::{CallError, CallErrorKind, Event, EventBody, RunType};
+pub use event_kind::EventKind;
 pub use ids::{RunId, SessionId, with_hex};
 pub use model::{
     Format, KEY_REMOVED, Message, REDACTED, Reply, Request, Role, StopReason, Tool, ToolCall, ToolChoice,

@@ -9,8 +9,10 @@ use slipform_api::{
     Claims, Code, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
 use slipform_schema::{Schema, universal};
-use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord};
-use slipform_types::{Contract, EventBody, ResponseType, RunId, RunStatus, WRITING_TOOLS, with_hex};
+use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord, StoredEvent};
+use slipform_types::{
+    Contract, EventBody, EventKind, ResponseType, RunId, RunStatus, WRITING_TOOLS, with_hex,
+};
 use tokio::time::Instant;
 
 use super::run_start_cache::{RunStartParts, Start};
@@ -128,9 +130,8 @@ impl App {
     }
 
     async fn assignment(&self, run: Claimed) -> Result<Assignment, Error> {
-        let start = run.journal.iter().rfind(|event| {
-            event.run_id == run.fence.run_id && event.body.starts_with("{\"event_type\":\"run_start\"")
-        });
+        let is_start = |event: &&StoredEvent| event.kind == EventKind::RunStart;
+        let start = run.journal.iter().filter(is_start).rfind(|event| event.run_id == run.fence.run_id);
         let mut commands = Vec::new();
         let agents = match start.map(|event| (event.at, serde_json::from_str::<RunStartParts>(&event.body))) {
             Some((at, Ok(RunStartParts { blueprint, contract }))) => {

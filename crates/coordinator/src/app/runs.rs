@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use slipform_api::{Code, Error, RunPage, RunView};
 use slipform_store::{Page, RunFilter, RunRecord};
-use slipform_types::{EventBody, RunId, RunStatus};
+use slipform_types::{EventBody, EventKind, RunId, RunStatus};
 use tokio::time::Instant;
 
 use super::{App, errors, views};
@@ -64,7 +64,7 @@ impl App {
             let ended = async {
                 // A lagging subscription ends the loop, and the run is read again.
                 while let Ok(event) = subscription.recv().await {
-                    if event.run_id == *run && event.body.starts_with("{\"event_type\":\"run_completed\"") {
+                    if event.run_id == *run && event.kind == EventKind::RunCompleted {
                         break;
                     }
                 }

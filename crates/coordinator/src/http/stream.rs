@@ -106,7 +106,7 @@ async fn send_events(
 
 fn encode(id: &str, event: &StoredEvent) -> String {
     let data = event_text(event);
-    let mut text = format!("id: {id}\nevent: {}\n", event_type(event));
+    let mut text = format!("id: {id}\nevent: {}\n", event.kind.name());
     for line in data.lines() {
         text.push_str("data: ");
         text.push_str(line);
@@ -114,12 +114,6 @@ fn encode(id: &str, event: &StoredEvent) -> String {
     }
     text.push('\n');
     text
-}
-
-/// Returns the event type, which is the first key of the body.
-fn event_type(event: &StoredEvent) -> &str {
-    let kind = event.body.strip_prefix("{\"event_type\":\"").and_then(|rest| rest.split('"').next());
-    kind.unwrap_or("message")
 }
 
 /// A response body fed by a channel.

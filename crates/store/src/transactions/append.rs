@@ -2,17 +2,18 @@
 
 use slipform_types::{EventBody, SessionId};
 
+use super::encoding::EncodedEvent;
 use super::run::Run;
 use super::{end, journal, run};
 use crate::error::Error;
 use crate::record::{Append, Appended, Stale};
 use crate::tx::{Tx, update_returning};
 
-/// Appends events; `texts` are the bodies as JSON.
+/// Appends events; `events` are the encoded bodies.
 pub(crate) async fn append(
     tx: &mut Tx,
     append: &Append,
-    texts: &[String],
+    events: &[EncodedEvent],
 ) -> Result<Result<Appended, Stale>, Error> {
     let row = tx
         .update_one(
@@ -38,8 +39,8 @@ pub(crate) async fn append(
     };
     let (session, is_stopping, known): (SessionId, _, _) = (row.id()?, row.flag()?, row.optional_integer()?);
     let last_seq = match known {
-        Some(known) => journal::write_after(tx, &session, &append.fence.run_id, known, texts).await?,
-        None => journal::write_json(tx, &session, &append.fence.run_id, texts).await?,
+        Some(known) => journal::write_after(tx, &session, &append.fence.run_id, known, events).await?,
+        None => journal::write_encoded(tx, &session, &append.fence.run_id, events).await?,
     };
     Ok(Ok(Appended { last_seq, is_stopping, is_repeated: false, has_queued_run: false }))
 }
@@ -73,7 +74,7 @@ async fn answer(tx: &mut Tx, run: &Run) -> Result<Appended, Error> {
 pub(crate) async fn finish(
     tx: &mut Tx,
     append: &Append,
-    texts: &[String],
+    events: &[EncodedEvent],
 ) -> Result<Result<Appended, Stale>, Error> {
     let Some(run) = run::lock(tx, &append.fence.run_id).await? else { return Ok(Err(Stale)) };
     if run.is_ended {
@@ -89,7 +90,7 @@ pub(crate) async fn finish(
         return Err(Error::Unsuitable("the last event of a run must be `run_completed`".to_owned()));
     }
     tx.has_queued_run = false;
-    let last_seq = end::end(tx, &run, &append.bodies, texts, Some(append.number)).await?;
+    let last_seq = end::end(tx, &run, &append.bodies, events, Some(append.number)).await?;
     Ok(Ok(Appended {
         last_seq,
         is_stopping: run.is_stopping,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use slipform_types::{EventBody, ExecutionMode, RunStatus, RunType};
+use slipform_types::{EventBody, EventKind, ExecutionMode, RunStatus, RunType};
 
 use crate::error::Error;
 
@@ -16,6 +16,10 @@ pub(crate) fn read_run_type(name: &str) -> Result<RunType, Error> {
 
 pub(crate) fn read_mode(name: &str) -> Result<ExecutionMode, Error> {
     ExecutionMode::named(name).ok_or_else(|| unknown(name, "valid execution mode"))
+}
+
+pub(crate) fn read_event_kind(name: &str) -> Result<EventKind, Error> {
+    EventKind::named(name).ok_or_else(|| unknown(name, "valid event kind"))
 }
 
 fn unknown(name: &str, kind: &str) -> Error {
@@ -55,9 +59,17 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// Serializes event bodies as JSON.
-pub(crate) fn to_json_all(bodies: &[EventBody]) -> Result<Vec<String>, Error> {
-    bodies.iter().map(to_json).collect()
+/// An event as its table stores it.
+#[derive(Debug, Clone)]
+pub(crate) struct EncodedEvent {
+    pub(crate) kind: EventKind,
+    /// The body as JSON.
+    pub(crate) body: String,
+}
+
+/// Encodes event bodies.
+pub(crate) fn encode_events(bodies: &[EventBody]) -> Result<Vec<EncodedEvent>, Error> {
+    bodies.iter().map(|body| Ok(EncodedEvent { kind: body.kind(), body: to_json(body)? })).collect()
 }
 
 /// Parses stored JSON.

@@ -4,7 +4,7 @@ use slipform_types::{
     ChildEnd, EventBody, ExecutionMode, Receipt, RunError, RunErrorType, RunId, RunStatus, Salvage,
 };
 
-use super::encoding::{from_json, read_status, to_json, to_json_all};
+use super::encoding::{EncodedEvent, encode_events, from_json, read_status, to_json};
 use super::journal::ModelReplies;
 use super::run::Run;
 use super::{journal, next_run, run, stop};
@@ -16,19 +16,19 @@ use crate::tx::Tx;
 const COUNT_MAX: u64 = 1_000_000_000_000;
 
 /// Ends a run: stops the children that it waited for, appends its final events, notifies its parent and
-/// activates the session's next run. Returns the `seq` of the last event. `texts` are the bodies as JSON;
+/// activates the session's next run. Returns the `seq` of the last event. `events` are the encoded bodies;
 /// `appends` is the number of the attempt's last append.
 pub(crate) async fn end(
     tx: &mut Tx,
     run: &Run,
     bodies: &[EventBody],
-    texts: &[String],
+    events: &[EncodedEvent],
     appends: Option<i64>,
 ) -> Result<i64, Error> {
     if run.has_children {
         stop::stop_children(tx, &run.run_id).await?;
     }
-    let session = journal::write_last(tx, &run.session_id, &run.run_id, texts).await?;
+    let session = journal::write_last(tx, &run.session_id, &run.run_id, events).await?;
     store_outcome(tx, &run.run_id, bodies, Some(session.last_seq), appends).await?;
     notify_parent(tx, run).await?;
     if session.is_idle && session.has_waiting {
@@ -40,8 +40,8 @@ pub(crate) async fn end(
 /// Ends a run without a runner. Revokes the token of its last attempt.
 pub(crate) async fn end_without_runner(tx: &mut Tx, run: &Run, bodies: &[EventBody]) -> Result<(), Error> {
     revoke(tx, &run.run_id).await?;
-    let texts = to_json_all(bodies)?;
-    end(tx, run, bodies, &texts, None).await.map(drop)
+    let events = encode_events(bodies)?;
+    end(tx, run, bodies, &events, None).await.map(drop)
 }
 
 /// Ends a run that is queued behind another in its session. Its events are journaled when its turn comes,

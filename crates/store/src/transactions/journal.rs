@@ -1,8 +1,8 @@
 //! Writes and reads journals.
 
-use slipform_types::{EventBody, RunId, SessionId, Tokens};
+use slipform_types::{EventBody, EventKind, RunId, SessionId, Tokens};
 
-use super::encoding::to_json_all;
+use super::encoding::{EncodedEvent, encode_events, read_event_kind};
 use crate::error::Error;
 use crate::record::{Position, StoredEvent};
 use crate::tx::{BoundStatement, Row, Tx, update_returning};
@@ -13,7 +13,7 @@ const EVENTS_MAX: usize = 10_000;
 /// The columns that `read_event` expects.
 macro_rules! event_columns {
     () => {
-        "{transaction}, e.position, e.seq, e.session_id, e.run_id, e.at, e.body"
+        "{transaction}, e.position, e.seq, e.session_id, e.run_id, e.at, e.kind, e.body"
     };
 }
 
@@ -24,17 +24,17 @@ pub(crate) async fn write(
     run: &RunId,
     bodies: &[EventBody],
 ) -> Result<i64, Error> {
-    write_json(tx, session, run, &to_json_all(bodies)?).await
+    write_encoded(tx, session, run, &encode_events(bodies)?).await
 }
 
-/// Appends events that are already serialized as JSON.
-pub(crate) async fn write_json(
+/// Appends events that are already encoded.
+pub(crate) async fn write_encoded(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
-    texts: &[String],
+    events: &[EncodedEvent],
 ) -> Result<i64, Error> {
-    let count = texts.len() as i64;
+    let count = events.len() as i64;
     let row = tx
         .update_one(
             &update_returning!(
@@ -46,7 +46,7 @@ pub(crate) async fn write_json(
         )
         .await?;
     let last_seq = row.ok_or_else(|| no_session(session, run))?.integer()?;
-    insert_events(tx, session, run, last_seq, texts).await?;
+    insert_events(tx, session, run, last_seq, events).await?;
     Ok(last_seq)
 }
 
@@ -56,15 +56,15 @@ pub(crate) async fn write_after(
     session: &SessionId,
     run: &RunId,
     last_seq: i64,
-    texts: &[String],
+    events: &[EncodedEvent],
 ) -> Result<i64, Error> {
-    let last_seq = last_seq + texts.len() as i64;
+    let last_seq = last_seq + events.len() as i64;
     tx.execute(
         "UPDATE sessions SET last_seq = $2, updated_at = {now} WHERE session_id = $1",
         &[session.as_str().into(), last_seq.into()],
     )
     .await?;
-    insert_events(tx, session, run, last_seq, texts).await?;
+    insert_events(tx, session, run, last_seq, events).await?;
     Ok(last_seq)
 }
 
@@ -85,9 +85,9 @@ pub(crate) async fn write_last(
     tx: &mut Tx,
     session: &SessionId,
     run: &RunId,
-    texts: &[String],
+    events: &[EncodedEvent],
 ) -> Result<SessionState, Error> {
-    let count = texts.len() as i64;
+    let count = events.len() as i64;
     let row = tx
         .update_one(
             &update_returning!(
@@ -102,7 +102,7 @@ pub(crate) async fn write_last(
         .await?;
     let mut row = row.ok_or_else(|| no_session(session, run))?;
     let (last_seq, is_idle) = (row.integer()?, row.optional_text()?.is_none());
-    insert_events(tx, session, run, last_seq, texts).await?;
+    insert_events(tx, session, run, last_seq, events).await?;
     Ok(SessionState { last_seq, is_idle, agent_name: row.text()?, has_waiting: row.flag()? })
 }
 
@@ -116,10 +116,13 @@ async fn insert_events(
     session: &SessionId,
     run: &RunId,
     last_seq: i64,
-    texts: &[String],
+    events: &[EncodedEvent],
 ) -> Result<(), Error> {
-    let first = last_seq - texts.len() as i64 + 1;
-    let inserts = texts.iter().zip(first..).map(|(text, seq)| insert_event(session, run, seq, text));
+    let first = last_seq - events.len() as i64 + 1;
+    let inserts = events
+        .iter()
+        .zip(first..)
+        .map(|(event, seq)| insert_event(session, run, seq, event.kind, &event.body));
     let inserts: Vec<BoundStatement<'_>> = inserts.collect();
     tx.execute_all(&inserts).await?;
     tx.has_notification = true;
@@ -131,12 +134,13 @@ pub(crate) fn insert_event<'a>(
     session: &'a SessionId,
     run: &'a RunId,
     seq: i64,
-    text: &'a str,
+    kind: EventKind,
+    body: &'a str,
 ) -> BoundStatement<'a> {
     (
-        "INSERT INTO events (session_id, seq, run_id, at, body{and_transaction})
-            VALUES ($1, $2, $3, {now}, $4{and_its_transaction})",
-        vec![session.as_str().into(), seq.into(), run.as_str().into(), text.into()],
+        "INSERT INTO events (session_id, seq, run_id, at, kind, body{and_transaction})
+            VALUES ($1, $2, $3, {now}, $4, $5{and_its_transaction})",
+        vec![session.as_str().into(), seq.into(), run.as_str().into(), kind.name().into(), body.into()],
     )
 }
 
@@ -187,7 +191,7 @@ pub(crate) async fn result_event(
         event_columns!(),
         " FROM events e WHERE session_id = $1 AND run_id = $2
             AND seq <= (SELECT end_seq FROM runs WHERE run_id = $2)
-            AND body LIKE '{\"event_type\":\"result\"%' ORDER BY seq DESC LIMIT 1"
+            AND kind = 'result' ORDER BY seq DESC LIMIT 1"
     );
     tx.query_one(sql, &[session.as_str().into(), run.as_str().into()]).await?.map(event).transpose()
 }
@@ -210,7 +214,7 @@ pub(crate) async fn model_replies(
     let rows = tx
         .query(
             "SELECT body FROM events WHERE session_id = $1 AND run_id = $2
-                AND body LIKE '{\"event_type\":\"message\"%' ORDER BY seq",
+                AND kind = 'message' ORDER BY seq",
             &[session.as_str().into(), run.as_str().into()],
         )
         .await?;
@@ -266,6 +270,7 @@ pub(crate) fn read_event(row: &mut Row) -> Result<StoredEvent, Error> {
         session_id: row.id()?,
         run_id: row.id()?,
         at: row.integer()?,
+        kind: read_event_kind(&row.text()?)?,
         body: row.text()?,
     })
 }

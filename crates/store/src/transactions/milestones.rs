@@ -15,12 +15,9 @@ const EVENTS_MAX: usize = 10_000;
 
 /// Skips the bodies of other events, most of which are prompts and replies. Those events are still returned
 /// because the reader's cursor must advance past them.
-const EVENTS: &str = r#"SELECT {transaction}, position, seq, session_id, run_id, at,
-        CASE WHEN body LIKE '{"event_type":"run_completed"%'
-            OR body LIKE '{"event_type":"validation_failed"%'
-            OR body LIKE '{"event_type":"plan_created"%'
-            OR body LIKE '{"event_type":"escalated"%' THEN body ELSE '' END
-     FROM events WHERE {after} AND {settled} ORDER BY {order} LIMIT $3"#;
+const EVENTS: &str = "SELECT {transaction}, position, seq, session_id, run_id, at, kind,
+        CASE WHEN kind IN ('run_completed', 'validation_failed', 'plan_created', 'escalated') THEN body ELSE '' END
+     FROM events WHERE {after} AND {settled} ORDER BY {order} LIMIT $3";
 
 const FACTS: &str = "SELECT run_id, agent_name, parent_session_id, backend, retry_count, COALESCE(missing_submits, 0),
         COALESCE(escalations, 0), COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0), finished_at - started_at

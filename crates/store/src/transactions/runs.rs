@@ -1,7 +1,7 @@
 //! Reads and lists runs.
 
 use serde_json::Value;
-use slipform_types::{RunId, RunStatus, SessionId, Tokens};
+use slipform_types::{EventKind, RunId, RunStatus, SessionId, Tokens};
 
 use super::encoding::{from_json, read_run_type, read_status};
 use super::journal;
@@ -136,7 +136,8 @@ pub(crate) async fn run_start(tx: &mut Tx, run: &RunId) -> Result<Option<StoredE
         (Some(seq), _) => journal::event_at(tx, &session_id, seq).await,
         (None, Some(body)) => {
             let (run_id, at) = (run.clone(), row.integer()?);
-            Ok(Some(StoredEvent { position: Position::default(), seq: 0, session_id, run_id, at, body }))
+            let (position, kind) = (Position::default(), EventKind::RunStart);
+            Ok(Some(StoredEvent { position, seq: 0, session_id, run_id, at, kind, body }))
         }
         (None, None) => Ok(None),
     }

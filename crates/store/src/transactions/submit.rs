@@ -1,7 +1,8 @@
 //! Submits runs.
 
-use slipform_types::{EventBody, RunId, SessionId};
+use slipform_types::{EventBody, EventKind, RunId, SessionId};
 
+use super::encoding::EncodedEvent;
 use super::{delegation, encoding, journal};
 use crate::error::Error;
 use crate::record::{Idempotency, NewRun, ParentCall, Refusal, SessionTarget, Stale, Submitted};
@@ -186,7 +187,12 @@ async fn create_session(
         ],
     );
     let insert_run = insert_run(new, session, Activation::Now(1))?;
-    tx.execute_all(&[insert_session, insert_run, journal::insert_event(session, &new.run_id, 1, start)]).await
+    tx.execute_all(&[
+        insert_session,
+        insert_run,
+        journal::insert_event(session, &new.run_id, 1, EventKind::RunStart, start),
+    ])
+    .await
 }
 
 /// When a run becomes active.
@@ -252,7 +258,8 @@ pub(crate) async fn activate(
     run: &RunId,
     start: &str,
 ) -> Result<(), Error> {
-    let seq = journal::write_json(tx, session, run, &[start.to_owned()]).await?;
+    let event = EncodedEvent { kind: EventKind::RunStart, body: start.to_owned() };
+    let seq = journal::write_encoded(tx, session, run, &[event]).await?;
     tx.execute(
         "UPDATE runs SET start = NULL, start_seq = $2, available_at = {now} WHERE run_id = $1",
         &[run.as_str().into(), seq.into()],

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use slipform_store::{AgentStats, Millis, StatsFilter};
+use slipform_types::EventKind;
 
 use crate::test_store::{TestStore, connect};
 
@@ -13,7 +14,7 @@ const VERSION_1: &str =
 /// run.
 fn data() -> String {
     let session = "INSERT INTO sessions (session_id, agent_name, root_session_id, lineage, last_seq, last_run_id, created_at,
-        updated_at) VALUES ('ses_000000000001', 'writer', 'ses_000000000001', '[]', 0, 'run_000000000001', 0, 0);";
+        updated_at) VALUES ('ses_000000000001', 'writer', 'ses_000000000001', '[]', 2, 'run_000000000001', 0, 0);";
     let run = |number: Millis, status: &str, started: &str, finished: &str| {
         format!(
             "INSERT INTO runs (run_id, session_id, agent_name, type, status, retry_count, mode, created_at, started_at,
@@ -22,12 +23,23 @@ fn data() -> String {
             number % 2
         )
     };
+    let event = |seq: u32, body: &str| {
+        format!(
+            "INSERT INTO events (session_id, seq, run_id, at, body)
+                VALUES ('ses_000000000001', {seq}, 'run_000000000001', 0, '{body}');"
+        )
+    };
+    // PostgreSQL refuses to read the text of the escape in the second event.
+    let events = [
+        event(1, r#"{"event_type":"run_start","type":"start_session"}"#),
+        event(2, r#"{"event_type":"stop_requested","partial":"\u0000"}"#),
+    ];
     let ended = (1..=20).map(|number| {
         let status = if number == 20 { "failed" } else { "completed" };
         run(number, status, "1000", &(1_000 + number).to_string())
     });
     let others = [run(21, "stopped", "NULL", "5000"), run(22, "running", "1000", "NULL")];
-    std::iter::once(session.to_owned()).chain(ended).chain(others).collect()
+    std::iter::once(session.to_owned()).chain(ended).chain(others).chain(events).collect()
 }
 
 async fn assert_migrated(test: &TestStore) {
@@ -45,6 +57,9 @@ async fn assert_migrated(test: &TestStore) {
     let since = StatsFilter { agent_name: None, since: Some(1_018) };
     let late = test.store.agent_stats(since).await.unwrap();
     assert_eq!((late[0].runs, late[0].p50_ms, late[0].p95_ms), (4, Some(19), Some(20)));
+    let session = "ses_000000000001".parse().unwrap();
+    let kinds: Vec<EventKind> = test.journal(&session).await.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventKind::RunStart, EventKind::StopRequested]);
     test.submit("tester").await;
     test.claim().await;
     assert!(test.store.check().await.unwrap().is_empty());
