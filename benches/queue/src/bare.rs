@@ -126,7 +126,7 @@ fn step(connection: &Connection, group: &[Ids], work: impl Fn(&Ids) -> Result<()
 
 fn create(connection: &Connection, Ids { run, session }: &Ids, start: &str) -> Result<()> {
     let sql = format!(
-        "INSERT INTO sessions (session_id, agent_name, root_session_id, line, last_seq, active_run_id, last_run_id,
+        "INSERT INTO sessions (session_id, agent_name, root_session_id, lineage, last_seq, active_run_id, last_run_id,
             created_at, updated_at) VALUES (?1, 'reviewer', ?1, '[\"reviewer\"]', 1, ?2, ?2, {NOW}, {NOW})"
     );
     connection.prepare_cached(&sql)?.execute(params![session, run])?;
@@ -175,8 +175,11 @@ fn finish(connection: &Connection, Ids { run, session }: &Ids, bodies: &Bodies) 
 }
 
 fn event(connection: &Connection, run: &str, session: &str, seq: i64, body: &str) -> Result<()> {
-    let sql =
-        format!("INSERT INTO events (session_id, seq, run_id, at, body) VALUES (?1, ?2, ?3, {NOW}, ?4)");
-    connection.prepare_cached(&sql)?.execute(params![session, seq, run, body])?;
+    let sql = format!(
+        "INSERT INTO events (session_id, seq, run_id, at, kind, body) VALUES (?1, ?2, ?3, {NOW}, ?4, ?5)"
+    );
+    // Bodies begin with `{"event_type":"KIND"`.
+    let kind = body.split('"').nth(3).unwrap_or_default();
+    connection.prepare_cached(&sql)?.execute(params![session, seq, run, kind, body])?;
     Ok(())
 }
