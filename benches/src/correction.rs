@@ -4,12 +4,11 @@
 //! The scripted model corrects every violation, so only the form of the correction differs. Each example answer is made
 //! invalid at one value after the other, and each variant runs in every form.
 
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 use slipform_model::{BackendConfig, connect};
-use slipform_runner::{LadderRung, MemoryJournal, StopSignal, SystemClock, drive_to_end};
+use slipform_runner::LadderRung;
 use slipform_schema::Schema;
 use slipform_testkit::fixtures::{self, Fixture};
 use slipform_testkit::{ScriptedServer, Step};
@@ -17,7 +16,7 @@ use slipform_types::{
     BackendKind, Blueprint, Capabilities, Correction, OptionsPatch, Outcome, Strategy, TierBackend,
 };
 
-use crate::context::context;
+use crate::context::BenchRun;
 
 /// The most values that are made invalid in one example.
 const VALUES_MAX: u32 = 12;
@@ -73,9 +72,8 @@ async fn tokens(fixture: &Fixture, broken: &Value, correction: Correction) -> Re
         ..OptionsPatch::default()
     };
     let tier = TierBackend { tier: "default".into(), backend: config.info(Capabilities::default(), None) };
-    let context = context(blueprint, options, fixture.input, LadderRung { tier, backend })?;
-    let journal = MemoryJournal::new(Arc::new(SystemClock));
-    match drive_to_end(&context, &journal, &StopSignal::default(), &()).await? {
+    let run = BenchRun::new(blueprint, options, fixture.input, LadderRung { tier, backend })?;
+    match run.perform().await?.0 {
         Outcome::Completed(success) if success.result_data.as_ref() == Some(&fixture.reply) => {
             Ok(success.receipt.tokens.input + success.receipt.tokens.output)
         }

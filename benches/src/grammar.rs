@@ -11,14 +11,14 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_embedded::Embedded;
 use slipform_model::BackendConfig;
-use slipform_runner::{LadderRung, MemoryJournal, StopSignal, SystemClock, drive_to_end};
+use slipform_runner::LadderRung;
 use slipform_schema::Schema;
 use slipform_testkit::fixtures;
 use slipform_types::{
     BackendKind, Blueprint, Capabilities, EventBody, OptionsPatch, Outcome, Receipt, TierBackend,
 };
 
-use crate::context::context;
+use crate::context::BenchRun;
 
 /// The prompt of every run; the schema specifies the rest.
 const PROMPT: &str = "Write one realistic example.";
@@ -193,12 +193,11 @@ async fn answer(schema: &Value, limits: &Value, rung: &LadderRung) -> Result<Row
     };
     let blueprint: Blueprint =
         serde_json::from_value(json!({"name": "bench", "default_output_schema": schema, "limits": limits}))?;
-    let context = match context(blueprint, OptionsPatch::default(), PROMPT, rung.clone()) {
-        Ok(context) => context,
+    let run = match BenchRun::new(blueprint, OptionsPatch::default(), PROMPT, rung.clone()) {
+        Ok(run) => run,
         Err(error) => return Ok(row(false, false, format!("contract refused: {error}"), Receipt::default())),
     };
-    let journal = MemoryJournal::new(Arc::new(SystemClock));
-    let outcome = drive_to_end(&context, &journal, &StopSignal::default(), &()).await?;
+    let (outcome, journal) = run.perform().await?;
     let refused =
         |body: &EventBody| matches!(body, EventBody::CallFailed { error } if error.status == Some(422));
     let compiled = !journal.events().iter().any(|event| refused(&event.body));

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use slipform_model::{Backend, BackendConfig, connect};
-use slipform_runner::{LadderRung, MemoryJournal, RunContext, StopSignal, SystemClock, drive_to_end};
+use slipform_runner::LadderRung;
 use slipform_schema::Schema;
 use slipform_testkit::{Script, ScriptedServer, Step};
 use slipform_types::{BackendKind, Blueprint, Capabilities, OptionsPatch, Outcome, Support, TierBackend};
 
-use crate::context::context;
+use crate::context::BenchRun;
 
 /// Calls per round, after a tenth as many to warm up.
 const CALLS: usize = 1_000;
@@ -150,9 +150,9 @@ fn streamed_text(body: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// A whole Slipform run, from the context to the receipt.
+/// A whole Slipform run, from the assignment to the receipt.
 struct SlipformRun {
-    context: RunContext,
+    run: BenchRun,
 }
 
 impl SlipformRun {
@@ -166,13 +166,12 @@ impl SlipformRun {
             Blueprint { name: "reviewer".into(), output_schema: Some(schema()), ..Blueprint::default() };
         let tier = TierBackend { tier: "default".into(), backend: config.info(capabilities, None) };
         Ok(SlipformRun {
-            context: context(blueprint, OptionsPatch::default(), PROMPT, LadderRung { tier, backend })?,
+            run: BenchRun::new(blueprint, OptionsPatch::default(), PROMPT, LadderRung { tier, backend })?,
         })
     }
 
     async fn call(&self) -> Result<()> {
-        let journal = MemoryJournal::new(Arc::new(SystemClock));
-        match drive_to_end(&self.context, &journal, &StopSignal::default(), &()).await? {
+        match self.run.perform().await?.0 {
             Outcome::Completed(_) => Ok(()),
             Outcome::Failed(failure) => bail!("the run failed: {}", failure.error.message),
         }

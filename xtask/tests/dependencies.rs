@@ -58,7 +58,7 @@ fn dependency_graph_matches_the_snapshot() {
     expect![[r#"
         agents -> schema, types
         api -> types
-        benches -> agents, embedded, extract, model, runner, schema, testkit, types
+        benches -> agents, api, embedded, extract, model, runner, schema, testkit, types
         cli -> agents, api, coordinator, embedded, extract, model, runner, schema, types
         coordinator -> agents, api, extract, schema, store, types
         embedded -> model, schema, types

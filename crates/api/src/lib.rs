@@ -7,6 +7,7 @@
 //! - `check`: extraction and validation without a model.
 //! - `operations`: health, runners, backends and statistics.
 //! - `runner`: [`RunnerApi`], the trait through which runners call a coordinator, and its messages.
+//! - `assignment`: [`Assignment`], a claimed run as the runner receives it.
 //! - `error`: [`Error`] with its [`Code`].
 //! - `client`: [`Client`], which implements [`RunnerApi`] over HTTP.
 //! - `openapi`: schemas for types of `slipform-types`, for `openapi.json`.
@@ -23,6 +24,7 @@
 //! Not in this crate: the operations behind the API (`slipform-coordinator`), and ids, events and contracts
 //! (`slipform-types`).
 
+mod assignment;
 mod check;
 mod client;
 mod error;
@@ -33,18 +35,19 @@ mod run;
 mod runner;
 mod session;
 
+pub use assignment::{Assignment, EncodedAssignment, FirstRun, Journal, JournalError, RunStart};
 pub use check::{CheckRequest, CheckView};
 pub use client::{Client, Connection, EventStream, TokenSource};
 pub use error::{Code, Error, ErrorBody};
 pub use openapi::{
-    AgentSchema, EventBodySchema, EventSchema, EventTypeName, ExecutionModeName, JsonSchemaDocument,
-    OptionsSchema, RunIdText, RunStatusName, RunTypeName, SessionIdText,
+    AgentSchema, AssignmentSchema, EventBodySchema, EventSchema, EventTypeName, ExecutionModeName,
+    JsonSchemaDocument, OptionsSchema, RunIdText, RunStatusName, RunTypeName, SessionIdText,
 };
 pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsRow};
 pub use registry::{AgentView, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
 pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, WaitQuery};
 pub use runner::{
-    Answer, AppendRequest, Appended, Assignment, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest,
-    Claims, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims,
+    Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
 pub use session::{EventPage, ResultView, SchemaValidation, SessionPage, SessionView};

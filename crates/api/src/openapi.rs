@@ -1,5 +1,6 @@
 //! OpenAPI schemas for types of `slipform-types`, which does not depend on OpenAPI. Tests compare both.
 
+use serde_json::Value;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -138,6 +139,33 @@ pub struct EventSchema {
     pub event_type: EventTypeName,
 }
 
+/// A claimed run with the data needed to execute it.
+#[derive(Debug, ToSchema)]
+#[schema(as = Assignment)]
+pub struct AssignmentSchema {
+    /// Id of the run.
+    pub run_id: RunIdText,
+    /// Fencing token of the attempt.
+    pub token: i64,
+    /// Id of the session.
+    pub session_id: SessionIdText,
+    /// Working folder as the caller sent it.
+    pub project_dir: Option<String>,
+    /// The agents that this run may delegate to.
+    #[schema(value_type = Vec<Object>)]
+    pub agents: Vec<Value>,
+    /// Commands of all agents that the coordinator knows, sent for agents that write files. Tools do not write to their
+    /// programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<Vec<String>>,
+    /// Time until the deadline in milliseconds, negative once it has passed; null without a time limit.
+    pub time_left_ms: Option<i64>,
+    /// Whether the run has been asked to stop.
+    pub stop: bool,
+    /// The session's journal. Its `run_start` holds the blueprint, the contract and the parameters.
+    pub journal: Vec<EventSchema>,
+}
+
 /// Type of an event.
 #[derive(Debug, ToSchema)]
 #[schema(as = EventType, rename_all = "snake_case")]
@@ -184,11 +212,14 @@ pub enum EventTypeName {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde::de::DeserializeOwned;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use slipform_types::{EventBody, ExecutionMode, OptionsPatch, RunId, RunStatus, RunType, SessionId};
 
     use super::*;
+    use crate::assignment::EncodedAssignment;
 
     fn openapi<T: PartialSchema>() -> Value {
         serde_json::to_value(T::schema()).unwrap()
@@ -208,6 +239,19 @@ mod tests {
         check_names::<RunType>(&openapi::<RunTypeName>(), Value::clone);
         check_names::<ExecutionMode>(&openapi::<ExecutionModeName>(), Value::clone);
         check_names::<EventBody>(&openapi::<EventTypeName>(), |name| json!({"event_type": name}));
+    }
+
+    #[test]
+    fn assignment_has_the_members_of_its_schema() {
+        let ids = json!({"run_id": "run_0123456789ab", "session_id": "ses_0123456789ab"});
+        let mut text = json!({"token": 1, "project_dir": null, "agents": [], "commands": [["a"]],
+            "time_left_ms": null, "stop": false, "journal": []});
+        text.as_object_mut().unwrap().extend(ids.as_object().unwrap().clone());
+        let assignment: EncodedAssignment = serde_json::from_str(&text.to_string()).unwrap();
+        let sent = serde_json::to_value(assignment).unwrap();
+        let described = openapi::<AssignmentSchema>();
+        let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+        assert_eq!(names(&sent), names(&described["properties"]));
     }
 
     #[test]

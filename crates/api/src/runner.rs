@@ -4,13 +4,13 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
-use slipform_types::{AgentCard, EventBody, ExecutionMode, RunId, SessionId};
+use slipform_types::{EventBody, ExecutionMode, RunId, SessionId};
 use utoipa::ToSchema;
 
+use crate::assignment::EncodedAssignment;
 use crate::error::Error;
 use crate::openapi::{
-    EventBodySchema, EventSchema, ExecutionModeName, JsonSchemaDocument, RunIdText, SessionIdText,
+    AssignmentSchema, EventBodySchema, ExecutionModeName, JsonSchemaDocument, RunIdText, SessionIdText,
 };
 
 /// A boxed response future.
@@ -90,36 +90,8 @@ pub struct ClaimRequest {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Claims {
     /// One assignment per run; empty if none became available in time.
-    pub claims: Vec<Assignment>,
-}
-
-/// A claimed run with the data needed to execute it.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct Assignment {
-    /// Id of the run.
-    #[schema(value_type = RunIdText)]
-    pub run_id: RunId,
-    /// Fencing token of the attempt.
-    pub token: i64,
-    /// Id of the session.
-    #[schema(value_type = SessionIdText)]
-    pub session_id: SessionId,
-    /// Working folder as the caller sent it.
-    pub project_dir: Option<String>,
-    /// The agents that this run may delegate to.
-    #[schema(value_type = Vec<Object>)]
-    pub agents: Vec<AgentCard>,
-    /// Commands of all agents that the coordinator knows, sent for agents that write files. Tools do not write to their
-    /// programs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub commands: Vec<Vec<String>>,
-    /// Time until the deadline in milliseconds, negative once it has passed; null without a time limit.
-    pub time_left_ms: Option<i64>,
-    /// Whether the run has been asked to stop.
-    pub stop: bool,
-    /// The session's journal. Its `run_start` holds the blueprint, the contract and the parameters.
-    #[schema(value_type = Vec<EventSchema>)]
-    pub journal: Vec<Box<RawValue>>,
+    #[schema(value_type = Vec<AssignmentSchema>)]
+    pub claims: Vec<EncodedAssignment>,
 }
 
 /// Identifies an attempt at a run.

@@ -3,19 +3,18 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use slipform_agents::placeholders::{FillContext, Filled, fill};
+use slipform_api::Assignment;
 use slipform_model::BackendConfig;
 use slipform_runner::{
-    Job, LadderRung, ProjectPolicy, ResourceProvider, RunContext, Secrets, Variables, program_positions,
+    LadderRung, Prepared, ProjectPolicy, ResourceProvider, Resources, Secrets, Variables, program_positions,
     resolve_folder,
 };
 use slipform_types::{AgentType, Blueprint, RunId, SessionId, TierBackend, WRITING_TOOLS};
-use tokio::time::Instant;
 
 use crate::backends::{self, Verdicts, environment};
 use crate::settings::Settings;
@@ -61,13 +60,14 @@ impl LocalResources {
         Ok(())
     }
 
-    async fn context(&self, job: &Job) -> Result<RunContext> {
+    async fn resources(&self, assignment: &Assignment) -> Result<Resources> {
+        let first_run = &assignment.journal.first_run;
         let Filled { blueprint, journaled, command, mcp_servers } = fill(
-            &job.blueprint,
+            &assignment.journal.start.blueprint,
             &FillContext {
-                parameters: &job.first_run.parameters,
-                session_id: &job.session_id,
-                run_id: &job.first_run.run_id,
+                parameters: &first_run.parameters,
+                session_id: &assignment.session_id,
+                run_id: &first_run.run_id,
                 environment: &environment,
             },
         )?;
@@ -77,20 +77,18 @@ impl LocalResources {
         };
         let named = blueprint.env.iter().filter_map(|name| Some((name.clone(), environment(name)?)));
         let named = Variables::from(named.collect::<Vec<_>>());
-        let folder = resolve_folder(&self.project, job.project_dir.as_deref())?;
-        Ok(RunContext {
+        let folder = resolve_folder(&self.project, assignment.project_dir.as_deref())?;
+        Ok(Resources {
+            ladder,
             command,
             mcp_servers,
             project_dir: folder.to_string_lossy().into_owned(),
-            ladder,
-            secrets: self.secrets.clone(),
+            policy: self.policy(&blueprint, &assignment.commands)?,
             environment: named,
-            commands: self.settings.tools.commands.clone(),
-            policy: self.policy(&blueprint, &job.commands)?,
+            allowed_commands: self.settings.tools.commands.clone(),
+            secrets: self.secrets.clone(),
             journaled_blueprint: Some(Arc::new(journaled)),
-            blueprint: Arc::new(blueprint),
-            deadline: job.time_left.map(|left| Instant::now() + left),
-            ..job.context()
+            ..Resources::new(Arc::new(blueprint))
         })
     }
 
@@ -145,12 +143,10 @@ impl LocalResources {
 }
 
 impl ResourceProvider for LocalResources {
-    fn prepare<'a>(
-        &'a self,
-        job: &'a Job,
-    ) -> Pin<Box<dyn Future<Output = Result<RunContext, String>> + Send + 'a>> {
-        Box::pin(
-            async move { self.context(job).await.map_err(|error| self.secrets.redact(format!("{error:#}"))) },
-        )
+    fn prepare<'a>(&'a self, assignment: &'a Assignment) -> Prepared<'a> {
+        Box::pin(async move {
+            let prepared = self.resources(assignment).await;
+            prepared.map_err(|error| self.secrets.redact(format!("{error:#}")))
+        })
     }
 }

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use slipform_api::{AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerApi};
+use slipform_api::{
+    AppendRequest, Appended, Assignment, AttemptRef, ChildAnswer, ChildRequest, Code, RunnerApi,
+};
 use slipform_engine::{Action, Child, ChildTask, State, next};
-use slipform_types::{Event, EventBody, RunError, RunErrorType, RunId, RunStatus, Salvage, SessionId};
+use slipform_types::{EventBody, RunError, RunErrorType, RunStatus, Salvage};
+use tokio::time::Instant;
 
 use crate::backoff::retry;
 use crate::drive::{StopSignal, final_events};
 use crate::error::Error;
-use crate::job::Job;
-use crate::journal::{AcceptedChild, JournalFuture, RunJournal};
-use crate::run_context::RunContext;
 
 /// Time limit for retries while the coordinator is unreachable. After that the lease has expired and
 /// the attempt ends.
@@ -23,26 +23,59 @@ const RETRY_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 /// One attempt at a run. It numbers its events and retries each append until the coordinator acknowledges it.
 pub struct Attempt {
     api: Arc<dyn RunnerApi>,
-    reference: AttemptRef,
-    job: Arc<Job>,
-    stop: StopSignal,
+    assignment: Arc<Assignment>,
+    /// Requests the end of the run. The coordinator's answers trigger it too.
+    pub(crate) stop: StopSignal,
+    /// When the run's time is over; `None` without a limit.
+    pub(crate) deadline: Option<Instant>,
     /// The number of the last acknowledged append.
     acknowledged: AtomicI64,
     is_over: AtomicBool,
 }
 
 impl Attempt {
-    /// Creates an attempt with this fencing token. A stop request of the coordinator triggers `stop`.
-    pub fn new(api: Arc<dyn RunnerApi>, token: i64, job: Arc<Job>, stop: StopSignal) -> Attempt {
-        let reference = AttemptRef { run_id: job.run_id.clone(), token };
+    /// Begins an attempt. The run's time limit counts from the first attempt if the coordinator tells how much of it is
+    /// left, otherwise from now.
+    pub fn new(api: Arc<dyn RunnerApi>, assignment: Arc<Assignment>, stop: StopSignal) -> Attempt {
+        let limit = assignment.journal.start.blueprint.limits.timeout_seconds;
+        let limit = limit.map(|seconds| Duration::from_secs(seconds.into()));
+        let deadline = assignment.time_left().or(limit).map(|left| Instant::now() + left);
         Attempt {
             api,
-            reference,
-            job,
+            assignment,
             stop,
+            deadline,
             acknowledged: AtomicI64::new(0),
             is_over: AtomicBool::new(false),
         }
+    }
+
+    /// Returns the assignment.
+    pub fn assignment(&self) -> &Assignment {
+        &self.assignment
+    }
+
+    /// Waits until the run is to end, and returns why.
+    pub(crate) async fn interrupted(&self) -> Interruption {
+        let deadline = async {
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.requested() => Interruption::Stop,
+            () = deadline => Interruption::Deadline,
+        }
+    }
+
+    /// Returns why the run is to end, if it is.
+    pub(crate) fn interruption(&self) -> Option<Interruption> {
+        if self.stop.is_requested() {
+            return Some(Interruption::Stop);
+        }
+        self.deadline.filter(|deadline| *deadline <= Instant::now()).map(|_| Interruption::Deadline)
     }
 
     /// Returns whether the coordinator acknowledged the end of the run.
@@ -55,7 +88,8 @@ impl Attempt {
     /// # Errors
     /// Returns an error when the coordinator rejects the request or stays unreachable.
     pub async fn park(&self) -> Result<(), Error> {
-        Ok(retry(RETRY_TIME_MAX, || self.api.park(&self.reference)).await?)
+        let reference = self.assignment.attempt();
+        Ok(retry(RETRY_TIME_MAX, || self.api.park(&reference)).await?)
     }
 
     /// Ends a run that cannot be driven, with the event that says why.
@@ -63,7 +97,7 @@ impl Attempt {
     /// # Errors
     /// Returns an error when the journal cannot be replayed, or the coordinator rejects the events.
     pub(crate) async fn conclude(&self, reason: EventBody) -> Result<(), Error> {
-        let mut state = State::from_journal(&self.job.journal)?;
+        let mut state = State::from_journal(&self.assignment.journal.events)?;
         state.fold(&reason)?;
         let mut bodies = vec![reason];
         loop {
@@ -75,7 +109,7 @@ impl Attempt {
                 }
                 Some(Action::Finish(outcome)) => {
                     bodies.extend(final_events(&outcome));
-                    return self.append_events(bodies).await;
+                    return self.append(bodies).await;
                 }
                 _ => return Err(Error::NoNextAction),
             }
@@ -83,10 +117,10 @@ impl Attempt {
     }
 
     /// Appends events, with retries.
-    async fn append_events(&self, events: Vec<EventBody>) -> Result<(), Error> {
+    pub(crate) async fn append(&self, events: Vec<EventBody>) -> Result<(), Error> {
         // Only this attempt numbers its appends, and a drive appends one batch after the other.
         let number = self.acknowledged.load(Ordering::SeqCst) + 1;
-        let AttemptRef { run_id, token } = self.reference.clone();
+        let AttemptRef { run_id, token } = self.assignment.attempt();
         let mut request = AppendRequest { run_id, token, number, events };
         match self.send(&request).await {
             Err(error) if error.code == Code::InvalidResult => {
@@ -117,46 +151,42 @@ impl Attempt {
         }
         Ok(())
     }
+
+    /// Starts or resumes a child run. The coordinator may refuse it, with a reason for the parent's model.
+    pub(crate) async fn delegate(&self, child: &Child) -> Result<ChildAnswer, Error> {
+        let (session_id, parameters) = match &child.task {
+            ChildTask::Start { parameters } => (None, parameters.clone()),
+            ChildTask::Resume { session_id, prompt } => (Some(session_id.clone()), json!({"prompt": prompt})),
+        };
+        let AttemptRef { run_id, token } = self.assignment.attempt();
+        let request = ChildRequest {
+            run_id,
+            token,
+            call_id: child.call_id.clone(),
+            agent_name: child.agent_name.clone(),
+            session_id,
+            parameters,
+            execution_mode: child.execution_mode,
+            output_schema: child.output_schema.clone(),
+            output_schema_name: child.output_schema_name.clone(),
+        };
+        Ok(retry(RETRY_TIME_MAX, || self.api.delegate(&request)).await?)
+    }
 }
 
-impl RunJournal for Attempt {
-    fn journal<'a>(&'a self, session: &'a SessionId) -> JournalFuture<'a, Vec<Event>> {
-        let own = self.job.journal.iter().filter(|event| event.session_id == *session);
-        Box::pin(std::future::ready(Ok(own.cloned().collect())))
-    }
+/// The reason why a run is to end before it has a result.
+pub(crate) enum Interruption {
+    Stop,
+    Deadline,
+}
 
-    fn append<'a>(&'a self, _: &'a SessionId, _: &'a RunId, bodies: Vec<EventBody>) -> JournalFuture<'a, ()> {
-        Box::pin(self.append_events(bodies))
-    }
-
-    fn delegate<'a>(
-        &'a self,
-        _: &'a RunContext,
-        child: &'a Child,
-    ) -> JournalFuture<'a, Result<AcceptedChild, String>> {
-        Box::pin(async move {
-            let (session_id, parameters) = match &child.task {
-                ChildTask::Start { parameters } => (None, parameters.clone()),
-                ChildTask::Resume { session_id, prompt } => {
-                    (Some(session_id.clone()), json!({"prompt": prompt}))
-                }
-            };
-            let request = ChildRequest {
-                run_id: self.reference.run_id.clone(),
-                token: self.reference.token,
-                call_id: child.call_id.clone(),
-                agent_name: child.agent_name.clone(),
-                session_id,
-                parameters,
-                execution_mode: child.execution_mode,
-                output_schema: child.output_schema.clone(),
-                output_schema_name: child.output_schema_name.clone(),
-            };
-            Ok(match retry(RETRY_TIME_MAX, || self.api.delegate(&request)).await? {
-                ChildAnswer::Accepted { session_id, run_id } => Ok(AcceptedChild { session_id, run_id }),
-                ChildAnswer::Refused { reason } => Err(reason),
-            })
-        })
+impl Interruption {
+    /// Returns the event for the interruption, with the text of the reply that was in progress.
+    pub(crate) fn event(self, partial: Option<String>) -> EventBody {
+        match self {
+            Interruption::Stop => EventBody::StopRequested { partial },
+            Interruption::Deadline => EventBody::DeadlineReached { partial },
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! Drives one run: asks the engine for the next action, performs it, and appends what happened.
 
 use serde_json::Value;
+use slipform_api::ChildAnswer;
 use slipform_engine::{Action, ModelCall, State, next};
 use slipform_model::{Call, Watch};
-use slipform_types::{BackendKind, Blueprint, Event, EventBody, Outcome, Role, RunStatus};
+use slipform_types::{BackendKind, Event, EventBody, Outcome, Role, RunStatus};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use crate::attempt::{Attempt, Interruption};
 use crate::error::Error;
-use crate::journal::{AcceptedChild, RunJournal};
 use crate::partial::Partial;
 use crate::run_context::RunContext;
 use crate::secrets::Secrets;
@@ -65,14 +66,16 @@ pub enum DriveOutcome {
 }
 
 /// Drives a run until it ends or waits for a child.
+///
+/// # Errors
+/// Returns an error if the journal cannot be replayed, or the coordinator rejects an event.
 pub async fn drive(
     context: &RunContext,
-    run_journal: &dyn RunJournal,
-    stop: &StopSignal,
+    attempt: &Attempt,
     progress: &dyn Progress,
 ) -> Result<DriveOutcome, Error> {
     let span = spans::run(context);
-    let driven = drive_in_span(context, run_journal, stop, progress).instrument(span.clone()).await;
+    let driven = drive_in_span(context, attempt, progress).instrument(span.clone()).await;
     if let Ok(DriveOutcome::Ended(outcome)) = &driven {
         spans::record_outcome(&span, outcome);
     }
@@ -81,43 +84,27 @@ pub async fn drive(
 
 async fn drive_in_span(
     context: &RunContext,
-    run_journal: &dyn RunJournal,
-    stop: &StopSignal,
+    attempt: &Attempt,
     progress: &dyn Progress,
 ) -> Result<DriveOutcome, Error> {
-    let journal = run_journal.journal(&context.session_id).await?;
-    let is_begun = journal.iter().any(|event| event.run_id == context.run_id);
-    let is_resolved =
-        submitted_blueprint(&journal, context).is_some_and(|blueprint| *blueprint != *context.blueprint);
-    let state = State::from_journal(&journal)?;
+    let RunContext { assignment, resources } = context;
+    let journal = &assignment.journal.events;
+    let state = State::from_journal(journal)?;
     // A run that has ended must not get further events.
-    if let (true, Some(outcome), None) = (is_begun, state.outcome(), next(&state)) {
+    if let (Some(outcome), None) = (state.outcome(), next(&state)) {
         return Ok(DriveOutcome::Ended(outcome.clone()));
     }
-    // The coordinator's deadline takes precedence: the blueprint's limit must not restart with each attempt.
-    let deadline = context.deadline.or_else(|| context.deadline_from_now());
     // Children that ended while the run was parked have appended their results, which `progress` has not
     // seen.
-    let is_unseen =
-        |event: &&Event| matches!(event.body, EventBody::ChildCompleted(_)) && event.run_id == context.run_id;
+    let is_unseen = |event: &&Event| {
+        matches!(event.body, EventBody::ChildCompleted(_)) && event.run_id == assignment.run_id
+    };
     let first = journal.len() - journal.iter().rev().take_while(is_unseen).count();
     journal[first..].iter().for_each(|event| progress.happened(context, &event.body));
-    let secrets = context.secrets.with(context.environment.secret_values());
-    let mut drive = Drive { context, run_journal, progress, secrets, state, deadline };
-    if !is_begun {
-        drive.append(vec![context.run_start()]).await?;
-    }
-    drive.attempt(is_resolved, stop).await?;
-    drive.run(stop).await
-}
-
-/// Returns the agent as it was submitted, with unresolved placeholders.
-fn submitted_blueprint<'j>(journal: &'j [Event], context: &RunContext) -> Option<&'j Blueprint> {
-    let mut own = journal.iter().filter(|event| event.run_id == context.run_id);
-    own.find_map(|event| match &event.body {
-        EventBody::RunStart { blueprint, .. } => Some(&**blueprint),
-        _ => None,
-    })
+    let secrets = resources.secrets.with(resources.environment.secret_values());
+    let mut drive = Drive { context, attempt, progress, secrets, state };
+    drive.begin().await?;
+    drive.run().await
 }
 
 /// Drives a run without children to its end.
@@ -126,11 +113,10 @@ fn submitted_blueprint<'j>(journal: &'j [Event], context: &RunContext) -> Option
 /// As [`drive`], and [`Error::Parked`] when the run waits for a child.
 pub async fn drive_to_end(
     context: &RunContext,
-    run_journal: &dyn RunJournal,
-    stop: &StopSignal,
+    attempt: &Attempt,
     progress: &dyn Progress,
 ) -> Result<Outcome, Error> {
-    match drive(context, run_journal, stop, progress).await? {
+    match drive(context, attempt, progress).await? {
         DriveOutcome::Ended(outcome) => Ok(outcome),
         DriveOutcome::Parked => Err(Error::Parked),
     }
@@ -138,51 +124,27 @@ pub async fn drive_to_end(
 
 pub(crate) struct Drive<'a> {
     pub(crate) context: &'a RunContext,
-    run_journal: &'a dyn RunJournal,
+    pub(crate) attempt: &'a Attempt,
     progress: &'a dyn Progress,
     /// The secrets of the process and those in the agent's variables.
     secrets: Secrets,
     state: State,
-    deadline: Option<Instant>,
-}
-
-/// The reason why waiting was interrupted.
-pub(crate) enum Interruption {
-    Stop,
-    Deadline,
-}
-
-impl Interruption {
-    fn event(self) -> EventBody {
-        self.event_with(None)
-    }
-
-    /// Returns the event for the interruption, with the text of the reply that was in progress.
-    fn event_with(self, partial: Option<String>) -> EventBody {
-        match self {
-            Interruption::Stop => EventBody::StopRequested { partial },
-            Interruption::Deadline => EventBody::DeadlineReached { partial },
-        }
-    }
 }
 
 impl Drive<'_> {
     /// Opens the tools and appends `attempt_started`.
-    async fn attempt(&mut self, is_resolved: bool, stop: &StopSignal) -> Result<(), Error> {
-        let opened = self.unless_interrupted(stop, self.context.toolbox()).await;
-        let (definitions, failure) = match opened {
-            Ok(Ok(toolbox)) => (toolbox.definitions(), None),
-            Ok(Err(error)) => (Vec::new(), Some(EventBody::ToolsFailed { error: error.to_string() })),
-            Err(interruption) => (Vec::new(), Some(interruption.event())),
-        };
+    async fn begin(&mut self) -> Result<(), Error> {
+        let opened = self.unless_interrupted(self.context.toolbox()).await;
         // A failure to open the tools ends the run without an attempt.
-        match failure {
-            Some(body) => self.append(vec![body]).await,
-            None => self.append(vec![self.context.attempt_started(definitions, is_resolved)]).await,
-        }
+        let body = match opened {
+            Ok(Ok(toolbox)) => self.context.attempt_started(toolbox.definitions()),
+            Ok(Err(error)) => EventBody::ToolsFailed { error: error.to_string() },
+            Err(interruption) => interruption.event(None),
+        };
+        self.append(vec![body]).await
     }
 
-    async fn run(mut self, stop: &StopSignal) -> Result<DriveOutcome, Error> {
+    async fn run(mut self) -> Result<DriveOutcome, Error> {
         loop {
             match next(&self.state) {
                 Some(Action::Note(body)) => self.append(vec![*body]).await?,
@@ -192,45 +154,44 @@ impl Drive<'_> {
                 }
                 Some(Action::Park) => return Ok(DriveOutcome::Parked),
                 Some(action) => {
-                    if let Some(interruption) = self.interruption(stop) {
+                    if let Some(interruption) = self.attempt.interruption() {
                         self.append_interruption(interruption).await?;
                         continue;
                     }
-                    self.perform(action, stop).await?;
+                    self.perform(action).await?;
                 }
                 None => return Err(Error::NoNextAction),
             }
         }
     }
 
-    async fn perform(&mut self, action: Action, stop: &StopSignal) -> Result<(), Error> {
+    async fn perform(&mut self, action: Action) -> Result<(), Error> {
         match action {
             Action::Call(call) => {
-                let body = self.call(&call, stop).await?;
+                let body = self.call(&call).await?;
                 self.append(vec![body]).await
             }
-            Action::Tools(calls) => self.call_tools(calls, stop).await,
-            Action::Execute(execution) => self.execute(&execution, stop).await,
-            Action::VerifyPaths(paths) => self.verify_paths(paths, stop).await,
+            Action::Tools(calls) => self.call_tools(calls).await,
+            Action::Execute(execution) => self.execute(&execution).await,
+            Action::VerifyPaths(paths) => self.verify_paths(paths).await,
             Action::Delegate(child) => {
-                let request = self.run_journal.delegate(self.context, &child);
-                let accepted = match self.unless_interrupted(stop, request).await {
-                    Ok(accepted) => accepted?,
+                let answer = match self.unless_interrupted(self.attempt.delegate(&child)).await {
+                    Ok(answer) => answer?,
                     Err(interruption) => return self.append_interruption(interruption).await,
                 };
-                let body = match accepted {
-                    Ok(AcceptedChild { session_id, run_id }) => EventBody::ChildStarted {
+                let body = match answer {
+                    ChildAnswer::Accepted { session_id, run_id } => EventBody::ChildStarted {
                         call_id: child.call_id,
                         agent_name: child.agent_name,
                         child_session_id: session_id,
                         child_run_id: run_id,
                         execution_mode: child.execution_mode,
                     },
-                    Err(refusal) => EventBody::PostTool {
+                    ChildAnswer::Refused { reason } => EventBody::PostTool {
                         call_id: child.call_id,
                         tool_name: child.tool_name,
                         tool_output: Value::Null,
-                        error: Some(refusal),
+                        error: Some(reason),
                     },
                 };
                 self.append(vec![body]).await
@@ -242,7 +203,7 @@ impl Drive<'_> {
     pub(crate) async fn append(&mut self, bodies: Vec<EventBody>) -> Result<(), Error> {
         let mut journaled = Vec::with_capacity(bodies.len());
         for mut body in bodies {
-            self.context.environment.hide_values(&mut body);
+            self.context.resources.environment.hide_values(&mut body);
             let written = match self.context.journaled(&body) {
                 // The engine needs the values in prompts that the journal must not contain.
                 Some(written) => {
@@ -261,48 +222,33 @@ impl Drive<'_> {
             journaled.push(written);
         }
         // The caller acts on events only after the coordinator acknowledged them; a rejection ends the drive.
-        self.run_journal.append(&self.context.session_id, &self.context.run_id, journaled).await
+        self.attempt.append(journaled).await
     }
 
     /// Appends the event for an interruption.
     pub(crate) async fn append_interruption(&mut self, interruption: Interruption) -> Result<(), Error> {
-        self.append(vec![interruption.event()]).await
+        self.append(vec![interruption.event(None)]).await
     }
 
     /// Returns the time until the run's deadline; `None` without a deadline.
     pub(crate) fn time_left(&self) -> Option<std::time::Duration> {
-        Some(self.deadline?.saturating_duration_since(Instant::now()))
-    }
-
-    fn interruption(&self, stop: &StopSignal) -> Option<Interruption> {
-        if stop.is_requested() {
-            return Some(Interruption::Stop);
-        }
-        self.deadline.filter(|deadline| *deadline <= Instant::now()).map(|_| Interruption::Deadline)
+        Some(self.attempt.deadline?.saturating_duration_since(Instant::now()))
     }
 
     /// Awaits a future, unless the run is stopped or reaches its deadline first.
     pub(crate) async fn unless_interrupted<T>(
         &self,
-        stop: &StopSignal,
         future: impl Future<Output = T>,
     ) -> Result<T, Interruption> {
-        let deadline = async {
-            match self.deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
-            () = stop.requested() => Err(Interruption::Stop),
-            () = deadline => Err(Interruption::Deadline),
+            interruption = self.attempt.interrupted() => Err(interruption),
             value = future => Ok(value),
         }
     }
 
     /// Calls a model, unless the run is stopped or reaches its deadline first.
-    async fn call(&self, call: &ModelCall, stop: &StopSignal) -> Result<EventBody, Error> {
+    async fn call(&self, call: &ModelCall) -> Result<EventBody, Error> {
         let rung = self.context.rung(&call.backend).ok_or_else(|| Error::NoBackend(call.backend.clone()))?;
         let is_program = rung.tier.backend.kind == BackendKind::Command;
         let invocation = is_program.then(|| self.context.invocation(self.state.is_resumed()));
@@ -313,9 +259,9 @@ impl Drive<'_> {
         let answer = span.in_scope(|| {
             rung.backend.call(Call { request: &call.request, invocation: invocation.as_ref(), watch })
         });
-        Ok(match self.unless_interrupted(stop, answer.instrument(span.clone())).await {
+        Ok(match self.unless_interrupted(answer.instrument(span.clone())).await {
             Err(interruption) => {
-                let body = interruption.event_with(partial.written());
+                let body = interruption.event(partial.written());
                 spans::record_interruption(&span, &body);
                 body
             }

@@ -7,8 +7,8 @@ pub enum Error {
     #[error("run journal cannot be replayed")]
     Engine(#[from] slipform_engine::Error),
     /// The journal of an assignment contains an invalid event, or lacks the run's start.
-    #[error("run journal is invalid: {0}")]
-    InvalidJournal(String),
+    #[error("run journal is invalid")]
+    InvalidJournal(#[from] slipform_api::JournalError),
     /// The coordinator rejected a request, or was unreachable for too long.
     #[error("request to the coordinator failed")]
     Coordinator(#[source] slipform_api::Error),

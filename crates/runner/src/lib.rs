@@ -5,15 +5,13 @@
 //!
 //! - `worker`: [`Worker`] registers, claims as many runs as it has slots, sends heartbeats and releases runs
 //!   on shutdown.
-//! - `job`: [`Job`], an assignment with its parsed journal, and [`ResourceProvider`], which prepares its
-//!   resources.
-//! - `run_context`: [`RunContext`], everything that one run needs: agent, contract, backends, folder,
-//!   variables.
+//! - `resources`: [`Resources`] of a run (backends, folder, variables, tools), and [`ResourceProvider`], which prepares
+//!   them.
+//! - `run_context`: [`RunContext`], an assignment with its resources.
+//! - `attempt`: [`Attempt`] numbers the events of an attempt and appends them, with retries during an outage.
 //! - `drive`: [`drive`] performs actions until the run ends or waits for a child.
 //! - `tools`: calls tools and runs the programs of procedural agents.
-//! - `attempt`: [`Attempt`] numbers the events of an attempt and appends them, with retries during an outage.
-//! - `journal`: the trait [`RunJournal`] and [`MemoryJournal`], an in-process journal that starts no
-//!   children.
+//! - `memory_journal`: [`MemoryJournal`], the coordinator's side of an attempt in memory, without children.
 //! - `partial`, `secrets`, `variables`: partial replies, redaction, and the environment variables of an
 //!   agent.
 //! - `backoff`, `clock`, `spans`, `error`: retries, time, tracing spans and errors.
@@ -39,9 +37,9 @@ mod backoff;
 mod clock;
 mod drive;
 mod error;
-mod job;
-mod journal;
+mod memory_journal;
 mod partial;
+mod resources;
 mod run_context;
 mod secrets;
 mod spans;
@@ -53,9 +51,9 @@ pub use attempt::Attempt;
 pub use clock::{Clock, SystemClock};
 pub use drive::{DriveOutcome, Progress, StopSignal, drive, drive_to_end};
 pub use error::Error;
-pub use job::{FirstRun, Job, Prepared, ResourceProvider};
-pub use journal::{AcceptedChild, JournalFuture, MemoryJournal, RunJournal};
-pub use run_context::{LadderRung, RunContext};
+pub use memory_journal::MemoryJournal;
+pub use resources::{LadderRung, Prepared, ResourceProvider, Resources};
+pub use run_context::RunContext;
 pub use secrets::{Secrets, is_secret_variable};
 pub use slipform_engine::{Child, ChildTask, ModelCall};
 pub use slipform_process::program_positions;

@@ -10,15 +10,15 @@ use crate::run_context::RunContext;
 
 /// Creates the span of a run, which lasts for one attempt.
 pub(crate) fn run(context: &RunContext) -> Span {
-    let agent = context.blueprint.name.as_str();
+    let agent = context.blueprint().name.as_str();
     tracing::info_span!(
         "invoke_agent",
         otel.name = format!("invoke_agent {agent}"),
         gen_ai.operation.name = "invoke_agent",
         gen_ai.agent.name = agent,
-        gen_ai.conversation.id = context.session_id.as_str(),
-        gen_ai.output.type = if context.contract.is_some() { "json" } else { "text" },
-        slipform.run_id = context.run_id.as_str(),
+        gen_ai.conversation.id = context.session_id().as_str(),
+        gen_ai.output.type = if context.start().contract.is_some() { "json" } else { "text" },
+        slipform.run_id = context.assignment.run_id.as_str(),
         error.type = Empty,
     )
 }

@@ -12,9 +12,10 @@ use slipform_types::{BUILTIN_TOOL_PREFIXES, EventBody, WRITING_TOOLS};
 use tokio::task::{Id, JoinSet};
 use tracing::{Instrument as _, Span};
 
-use crate::drive::{Drive, Interruption, StopSignal};
+use crate::attempt::Interruption;
+use crate::drive::Drive;
 use crate::error::Error;
-use crate::run_context::RunContext;
+use crate::resources::Resources;
 use crate::spans;
 
 /// Maximum number of concurrent tool calls. More would compete for the same disk and processors.
@@ -31,7 +32,7 @@ const STDERR_BYTES_MAX: usize = 16 * 1024;
 
 impl Drive<'_> {
     /// Calls tools concurrently and appends each result as it arrives.
-    pub(crate) async fn call_tools(&mut self, calls: Vec<ToolRun>, stop: &StopSignal) -> Result<(), Error> {
+    pub(crate) async fn call_tools(&mut self, calls: Vec<ToolRun>) -> Result<(), Error> {
         let before = calls.iter().map(|call| EventBody::PreTool {
             call_id: call.call_id.clone(),
             tool_name: call.name.clone(),
@@ -45,7 +46,7 @@ impl Drive<'_> {
             }
         };
         for batch in batches(calls) {
-            if !self.call_batch(&toolbox, batch, stop).await? {
+            if !self.call_batch(&toolbox, batch).await? {
                 return Ok(());
             }
         }
@@ -54,12 +55,7 @@ impl Drive<'_> {
 
     /// Calls a batch of tools concurrently and appends each result as it arrives. Returns false if the run
     /// was interrupted.
-    async fn call_batch(
-        &mut self,
-        toolbox: &Toolbox,
-        calls: Vec<ToolRun>,
-        stop: &StopSignal,
-    ) -> Result<bool, Error> {
+    async fn call_batch(&mut self, toolbox: &Toolbox, calls: Vec<ToolRun>) -> Result<bool, Error> {
         let mut pending = calls.into_iter();
         let mut running = JoinSet::new();
         // Maps tasks to calls, so that a task that panics is answered too.
@@ -73,7 +69,7 @@ impl Drive<'_> {
                 let task = running.spawn(call_tool(toolbox.clone(), call.clone(), span));
                 tasks.insert(task.id(), call);
             }
-            let joined = match self.unless_interrupted(stop, running.join_next_with_id()).await {
+            let joined = match self.unless_interrupted(running.join_next_with_id()).await {
                 Ok(joined) => joined,
                 // Abort the tasks first; blocking work stops when it next checks its cancellation.
                 Err(interruption) => {
@@ -97,14 +93,15 @@ impl Drive<'_> {
     }
 
     /// Checks which paths exist in the project.
-    pub(crate) async fn verify_paths(&mut self, paths: Vec<String>, stop: &StopSignal) -> Result<(), Error> {
-        let (folder, policy) = (PathBuf::from(&self.context.project_dir), self.context.policy.clone());
+    pub(crate) async fn verify_paths(&mut self, paths: Vec<String>) -> Result<(), Error> {
+        let (folder, policy) =
+            (PathBuf::from(&self.context.resources.project_dir), self.context.resources.policy.clone());
         let check = tokio::task::spawn_blocking(move || {
             let project = Project::open_with(&folder, &policy).map_err(|error| error.to_string())?;
             let (present, missing) = paths.into_iter().partition(|path| project.contains(path));
             Ok(EventBody::PathsChecked { present, missing })
         });
-        let checked = match self.unless_interrupted(stop, check).await {
+        let checked = match self.unless_interrupted(check).await {
             Ok(checked) => checked.unwrap_or_else(|error| Err(error.to_string())),
             Err(interruption) => return self.append_interruption(interruption).await,
         };
@@ -112,7 +109,7 @@ impl Drive<'_> {
     }
 
     /// Runs the program of a procedural agent and appends its result.
-    pub(crate) async fn execute(&mut self, execution: &Execution, stop: &StopSignal) -> Result<(), Error> {
+    pub(crate) async fn execute(&mut self, execution: &Execution) -> Result<(), Error> {
         let name = execution.argv.first().cloned().unwrap_or_default();
         self.append(vec![EventBody::PreTool {
             call_id: execution.call_id.clone(),
@@ -131,7 +128,7 @@ impl Drive<'_> {
         let running = program.run(execution.stdin.as_bytes(), &limits).instrument(span.clone());
         let ended = tokio::select! {
             biased;
-            () = stop.requested() => None,
+            () = self.attempt.stop.requested() => None,
             ended = running => Some(ended),
         };
         let Some(ended) = ended else { return self.append_interruption(Interruption::Stop).await };
@@ -150,7 +147,7 @@ impl Drive<'_> {
 
     /// Returns the program to start, with the values of variables that the journal does not contain.
     fn program(&self, execution: &Execution) -> Program {
-        let RunContext { blueprint, command, environment, project_dir, policy, .. } = self.context;
+        let Resources { blueprint, command, environment, project_dir, policy, .. } = &self.context.resources;
         let arguments = execution.argv.get(blueprint.command.len()..).unwrap_or_default();
         let command = anchor_command(command, policy.root.as_deref(), Path::new(project_dir));
         let mut argv: Vec<String> = command.iter().chain(arguments).cloned().collect();

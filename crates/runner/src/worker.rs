@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipform_api::{Assignment, AttemptRef, Claims, RunnerApi};
+use slipform_api::{AttemptRef, Claims, EncodedAssignment, RunnerApi};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::drive::{Progress, StopSignal};
 use crate::error::Error;
-use crate::job::ResourceProvider;
+use crate::resources::ResourceProvider;
 use active_attempts::ActiveAttempts;
 use attempt_executor::{AttemptExecutor, AttemptFailure};
 use claim_loop::ClaimPoll;
@@ -144,9 +144,9 @@ impl Worker {
     }
 
     /// Starts the assignments. Those beyond the free slots are released.
-    fn start(&mut self, claims: Vec<Assignment>, free: usize) {
+    fn start(&mut self, claims: Vec<EncodedAssignment>, free: usize) {
         for (index, assignment) in claims.into_iter().enumerate() {
-            let (attempt, stop) = (reference(&assignment), StopSignal::default());
+            let (attempt, stop) = (assignment.attempt(), StopSignal::default());
             if assignment.stop {
                 stop.request();
             }
@@ -205,7 +205,7 @@ impl Worker {
             if let Some(pending_claim) = pending_claim {
                 let late = pending_claim.await.map_or_else(|_| Vec::new(), |answer| answer.claims);
                 for assignment in &late {
-                    releasing.spawn(self.executor.clone().release(reference(assignment)));
+                    releasing.spawn(self.executor.clone().release(assignment.attempt()));
                 }
             }
             while releasing.join_next().await.is_some() {}
@@ -214,10 +214,6 @@ impl Worker {
             tracing::warn!("shutdown timed out before all runs were released; their leases will expire");
         }
     }
-}
-
-fn reference(assignment: &Assignment) -> AttemptRef {
-    AttemptRef { run_id: assignment.run_id.clone(), token: assignment.token }
 }
 
 /// Awaits the pending claim, or forever if none is pending.

@@ -165,18 +165,18 @@ impl Progress for ProgressLine {
     fn calling(&self, context: &RunContext, call: &ModelCall) {
         let mut state = self.state();
         let what = if context.has_tools() { "step" } else { "call" };
-        state.agent.clone_from(&context.blueprint.name);
+        state.agent.clone_from(&context.blueprint().name);
         state.call = format!("{} · {what} {} of {} · {}", call.backend, call.number, call.of, call.asked);
         state.tokens = 0;
-        state.tree.set_activity(&context.session_id, &format!("{what} {} of {}", call.number, call.of));
+        state.tree.set_activity(context.session_id(), &format!("{what} {} of {}", call.number, call.of));
         self.draw(&mut state, true);
     }
 
     fn happened(&self, context: &RunContext, body: &EventBody) {
         if let EventBody::PreTool { tool_name, tool_input, .. } = body {
             let what = short(&format!("{tool_name} {tool_input}"));
-            self.state().tree.set_activity(&context.session_id, &what);
+            self.state().tree.set_activity(context.session_id(), &what);
         }
-        self.event(&context.blueprint.name, body);
+        self.event(&context.blueprint().name, body);
     }
 }

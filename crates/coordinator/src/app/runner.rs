@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_api::{
-    Answer, AppendRequest, Appended, Assignment, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest,
-    Claims, Code, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
+    EncodedAssignment, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
 use slipform_schema::{Schema, universal};
 use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord, StoredEvent};
@@ -129,7 +129,7 @@ impl App {
         Ok(Claims { claims })
     }
 
-    async fn assignment(&self, run: Claimed) -> Result<Assignment, Error> {
+    async fn assignment(&self, run: Claimed) -> Result<EncodedAssignment, Error> {
         let is_start = |event: &&StoredEvent| event.kind == EventKind::RunStart;
         let start = run.journal.iter().filter(is_start).rfind(|event| event.run_id == run.fence.run_id);
         let mut commands = Vec::new();
@@ -148,7 +148,7 @@ impl App {
             }
             _ => Vec::new(),
         };
-        Ok(Assignment {
+        Ok(EncodedAssignment {
             run_id: run.fence.run_id,
             token: run.fence.token,
             session_id: run.session_id,

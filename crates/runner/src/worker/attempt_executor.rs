@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use slipform_api::{AppendRequest, Assignment, AttemptRef, Code, RunnerApi};
+use slipform_api::{AppendRequest, AttemptRef, Code, EncodedAssignment, RunnerApi};
 use slipform_types::{EventBody, RunErrorType, RunId};
-use tokio::time::Instant;
 
 use crate::attempt::{Attempt, failed_end};
 use crate::backoff::{Backoff, retry};
 use crate::drive::{DriveOutcome, Progress, StopSignal, drive};
 use crate::error::Error;
-use crate::job::{Job, ResourceProvider};
+use crate::resources::{ResourceProvider, Resources};
 use crate::run_context::RunContext;
 
 /// Longest delay before a failed run is released, because the coordinator would assign it again at once.
@@ -82,34 +81,34 @@ impl AttemptExecutor {
     }
 
     /// Performs an assignment. Afterwards this worker no longer owns the run.
-    pub(super) async fn execute(self: Arc<Self>, assignment: Assignment, stop: StopSignal) {
-        let attempt = AttemptRef { run_id: assignment.run_id.clone(), token: assignment.token };
-        match self.attempt(assignment, &stop).await {
+    pub(super) async fn execute(self: Arc<Self>, assignment: EncodedAssignment, stop: StopSignal) {
+        let reference = assignment.attempt();
+        let performed = match self.exhausted_reason(&reference.run_id) {
+            Some(reason) => self.end(assignment, reason, stop).await,
+            None => self.perform(assignment, stop).await,
+        };
+        match performed {
             Ok(()) => {
-                self.failures().remove(&attempt.run_id);
+                self.failures().remove(&reference.run_id);
             }
             Err(Error::Stale) => {
-                tracing::info!(run_id = %attempt.run_id, token = attempt.token, "attempt is stale; dropping it");
+                tracing::info!(run_id = %reference.run_id, token = reference.token, "attempt is stale; dropping it");
             }
             Err(error) => {
-                self.release_later(attempt, error.into()).await;
+                self.release_later(reference, error.into()).await;
             }
         }
     }
 
-    async fn attempt(&self, assignment: Assignment, stop: &StopSignal) -> Result<(), Error> {
-        if let Some(reason) = self.exhausted_reason(&assignment.run_id) {
-            return self.end(&assignment, reason, stop).await;
-        }
-        let job = Arc::new(Job::parse(&assignment)?);
-        let deadline = job.time_left.map(|left| Instant::now() + left);
-        let attempt = Attempt::new(self.api.clone(), assignment.token, job.clone(), stop.clone());
-        drop(assignment);
-        let context = match self.prepare(&job, deadline, stop).await {
-            Ok(context) => RunContext { deadline: deadline.or(context.deadline), ..context },
+    async fn perform(&self, assignment: EncodedAssignment, stop: StopSignal) -> Result<(), Error> {
+        let assignment = Arc::new(assignment.decode()?);
+        let attempt = Attempt::new(self.api.clone(), assignment.clone(), stop);
+        let resources = match self.prepare(&attempt).await {
+            Ok(resources) => resources,
             Err(reason) => return attempt.conclude(reason).await,
         };
-        match drive(&context, &attempt, stop, &*self.progress).await {
+        let context = RunContext { assignment, resources };
+        match drive(&context, &attempt, &*self.progress).await {
             Ok(DriveOutcome::Parked) => attempt.park().await,
             Ok(DriveOutcome::Ended(_)) => Ok(()),
             // The coordinator acknowledged the end of the run, so the error has no effect.
@@ -119,9 +118,15 @@ impl AttemptExecutor {
     }
 
     /// Ends a run that is not retried: through the engine, which keeps partial results, or without it.
-    async fn end(&self, assignment: &Assignment, reason: String, stop: &StopSignal) -> Result<(), Error> {
-        if let Ok(job) = Job::parse(assignment) {
-            let attempt = Attempt::new(self.api.clone(), assignment.token, Arc::new(job), stop.clone());
+    async fn end(
+        &self,
+        assignment: EncodedAssignment,
+        reason: String,
+        stop: StopSignal,
+    ) -> Result<(), Error> {
+        let AttemptRef { run_id, token } = assignment.attempt();
+        if let Ok(assignment) = assignment.decode() {
+            let attempt = Attempt::new(self.api.clone(), Arc::new(assignment), stop);
             match attempt.conclude(EventBody::ToolsFailed { error: reason.clone() }).await {
                 Err(Error::Engine(_) | Error::NoNextAction) => {}
                 // The partial results may be what the coordinator rejects; finish without them.
@@ -130,30 +135,19 @@ impl AttemptExecutor {
             }
         }
         let events = vec![failed_end(RunErrorType::ToolFailed, reason, None)];
-        let (run_id, token) = (assignment.run_id.clone(), assignment.token);
         let request = AppendRequest { run_id, token, number: 1, events };
         retry(RELEASE_TIME_MAX, || self.api.finish(&request)).await?;
         Ok(())
     }
 
-    /// Prepares the context, or returns the event that ends the run.
-    async fn prepare(
-        &self,
-        job: &Job,
-        deadline: Option<Instant>,
-        stop: &StopSignal,
-    ) -> Result<RunContext, EventBody> {
-        let deadline = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
+    /// Prepares the resources, or returns the event that ends the run.
+    async fn prepare(&self, attempt: &Attempt) -> Result<Resources, EventBody> {
         tokio::select! {
             biased;
-            () = stop.requested() => Err(EventBody::StopRequested { partial: None }),
-            () = deadline => Err(EventBody::DeadlineReached { partial: None }),
-            prepared = self.resources.prepare(job) => prepared.map_err(|error| EventBody::ToolsFailed { error }),
+            interruption = attempt.interrupted() => Err(interruption.event(None)),
+            prepared = self.resources.prepare(attempt.assignment()) => {
+                prepared.map_err(|error| EventBody::ToolsFailed { error })
+            }
         }
     }
 

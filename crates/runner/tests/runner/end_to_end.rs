@@ -1,8 +1,8 @@
 //! Drives whole runs against a model server on a real socket.
 
-use crate::support::contexts::{clock, journal, run_context, rung};
+use crate::support::contexts::{TestRun, clock, drive_to_end, journal, rung, test_run};
 use serde_json::{Value, json};
-use slipform_runner::{MemoryJournal, RunContext, StopSignal, drive_to_end};
+use slipform_runner::{MemoryJournal, StopSignal};
 use slipform_schema::Schema;
 use slipform_testkit::{ScriptedServer, Step, fixtures};
 use slipform_types::{BackendKind, EventBody, Failure, Outcome, RunErrorType, StructuredOutput, Success};
@@ -23,7 +23,7 @@ fn failed(outcome: Outcome) -> Failure {
     }
 }
 
-async fn run(context: &RunContext) -> Outcome {
+async fn run(context: &TestRun) -> Outcome {
     drive_to_end(context, &journal(), &StopSignal::default(), &()).await.unwrap()
 }
 
@@ -52,8 +52,7 @@ async fn every_fixture_gets_its_result_from_every_kind_of_backend() {
         for kind in KINDS {
             let server = ScriptedServer::start([says(kind, &fixture.reply)]);
             let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
-            let success =
-                completed(run(&run_context(&fixture.agent, fixture.input, json!({}), ladder)).await);
+            let success = completed(run(&test_run(&fixture.agent, fixture.input, json!({}), ladder)).await);
             let what = format!("{} on {}", fixture.name, kind.name());
             assert_eq!(success.result_data.as_ref(), Some(&fixture.reply), "{what}");
             assert_eq!((success.receipt.calls, success.receipt.retries), (1, 0), "{what}");
@@ -70,8 +69,7 @@ async fn every_fixture_recovers_from_a_bad_reply_on_every_kind_of_backend() {
         for kind in KINDS {
             let server = ScriptedServer::start([says(kind, &json!({})), says(kind, &fixture.reply)]);
             let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
-            let success =
-                completed(run(&run_context(&fixture.agent, fixture.input, json!({}), ladder)).await);
+            let success = completed(run(&test_run(&fixture.agent, fixture.input, json!({}), ladder)).await);
             let what = format!("{} on {}", fixture.name, kind.name());
             assert_eq!(success.result_data.as_ref(), Some(&fixture.reply), "{what}");
             assert_eq!((success.receipt.calls, success.receipt.retries), (2, 1), "{what}");
@@ -86,7 +84,7 @@ async fn stalled_server_is_abandoned_at_the_deadline() {
     for stalled in [Step::hang(), Step::text("{\"age\": 1}").stall_after(1)] {
         let server = ScriptedServer::start([Step::text("no"), stalled]);
         let context =
-            run_context(&agent(json!({"timeout_seconds": 1})), "How old?", json!({}), prompted(&server));
+            test_run(&agent(json!({"timeout_seconds": 1})), "How old?", json!({}), prompted(&server));
         let failure = failed(run(&context).await);
         assert_eq!(failure.error.kind, RunErrorType::Timeout);
         assert_eq!(failure.salvage.replies, ["no"]);
@@ -96,7 +94,7 @@ async fn stalled_server_is_abandoned_at_the_deadline() {
 #[tokio::test]
 async fn stop_during_a_call_keeps_the_earlier_replies() {
     let server = ScriptedServer::start([Step::text("{\"age\": \"old\"}"), Step::hang()]);
-    let context = run_context(&agent(json!({})), "How old?", json!({}), prompted(&server));
+    let context = test_run(&agent(json!({})), "How old?", json!({}), prompted(&server));
     let (journal, stop) = (journal(), StopSignal::default());
     let stopping = async {
         server.wait_for_requests_async(2).await;
@@ -121,14 +119,14 @@ async fn run_resumed_from_every_event_repeats_no_call() {
     let options = json!({"max_retries": 2});
     let server = ScriptedServer::start(replies());
     let whole = journal();
-    let first = run_context(&agent(json!({})), "How old?", options.clone(), prompted(&server));
+    let first = test_run(&agent(json!({})), "How old?", options.clone(), prompted(&server));
     let expected = drive_to_end(&first, &whole, &StopSignal::default(), &()).await.unwrap();
     let events = whole.events();
     let is_reply = |body: &EventBody| matches!(body, EventBody::Message { .. });
     for cut in 0..=events.len() {
         let done = events[..cut].iter().filter(|event| is_reply(&event.body)).count();
         let server = ScriptedServer::start(replies().into_iter().skip(done).collect::<Vec<_>>());
-        let context = run_context(&agent(json!({})), "How old?", options.clone(), prompted(&server));
+        let context = test_run(&agent(json!({})), "How old?", options.clone(), prompted(&server));
         let journal = MemoryJournal::with_events(clock(), events[..cut].to_vec());
         let outcome = drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap();
         assert_eq!(outcome, expected, "cut after {cut} events");
@@ -143,7 +141,7 @@ async fn run_resumed_from_every_event_repeats_no_call() {
 #[tokio::test]
 async fn run_that_has_ended_is_not_changed() {
     let server = ScriptedServer::start([Step::text("{\"age\": 7}")]);
-    let context = run_context(&agent(json!({})), "How old?", json!({}), prompted(&server));
+    let context = test_run(&agent(json!({})), "How old?", json!({}), prompted(&server));
     let journal = journal();
     let outcome = drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap();
     let events = journal.events();
@@ -159,7 +157,7 @@ async fn run_escalates_to_the_next_server_when_the_first_fails() {
         rung("small", BackendKind::OpenAi, &small, StructuredOutput::Prompt),
         rung("large", BackendKind::Anthropic, &large, StructuredOutput::Auto),
     ];
-    let context = run_context(&agent(json!({})), "How old?", json!({}), ladder);
+    let context = test_run(&agent(json!({})), "How old?", json!({}), ladder);
     let journal = journal();
     let success = completed(drive_to_end(&context, &journal, &StopSignal::default(), &()).await.unwrap());
     assert_eq!(success.result_data, Some(json!({"age": 7})));
@@ -177,7 +175,7 @@ async fn unreachable_server_is_skipped_for_the_next() {
         rung("small", BackendKind::OpenAi, &closed, StructuredOutput::Prompt),
         rung("large", BackendKind::OpenAi, &large, StructuredOutput::Prompt),
     ];
-    let success = completed(run(&run_context(&agent(json!({})), "How old?", json!({}), ladder)).await);
+    let success = completed(run(&test_run(&agent(json!({})), "How old?", json!({}), ladder)).await);
     assert_eq!(success.result_data, Some(json!({"age": 7})));
 }
 
@@ -194,8 +192,7 @@ async fn forced_universal_response_is_understood() {
                 }))
             });
             let ladder = vec![rung("default", kind, &server, StructuredOutput::Universal)];
-            let success =
-                completed(run(&run_context(&fixture.agent, fixture.input, json!({}), ladder)).await);
+            let success = completed(run(&test_run(&fixture.agent, fixture.input, json!({}), ladder)).await);
             assert_eq!(success.result_data, Some(fixture.reply), "{}", fixture.name);
             assert_eq!(success.receipt.flags, ["universal_response"], "{}", fixture.name);
             assert_eq!(success.receipt.calls, 2, "{}", fixture.name);
@@ -210,7 +207,7 @@ async fn server_that_ignores_the_format_is_asked_by_prompt() {
         Step::text(if has_schema_in_prompt { "Sure: {\"age\": 7}" } else { "About seven, I think." })
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
-    let success = completed(run(&run_context(&agent(json!({})), "How old?", json!({}), ladder)).await);
+    let success = completed(run(&test_run(&agent(json!({})), "How old?", json!({}), ladder)).await);
     assert_eq!(success.result_data, Some(json!({"age": 7})));
     assert_eq!(success.receipt.strategy.as_deref(), Some("prompt"));
     let requests = server.requests();
@@ -225,6 +222,6 @@ async fn server_that_refuses_the_format_is_asked_by_prompt() {
         None => Step::text("{\"age\": 7}"),
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
-    let success = completed(run(&run_context(&agent(json!({})), "How old?", json!({}), ladder)).await);
+    let success = completed(run(&test_run(&agent(json!({})), "How old?", json!({}), ladder)).await);
     assert_eq!(success.receipt.calls, 2);
 }

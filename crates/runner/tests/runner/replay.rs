@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::contexts::drive_to_end;
 use serde_json::{Value, json};
 use slipform_model::{Backend, Call, CallFuture};
-use slipform_runner::{LadderRung, StopSignal, drive_to_end};
+use slipform_runner::{LadderRung, StopSignal};
 use slipform_schema::Schema;
 use slipform_types::{Outcome, Reply, TierBackend};
 
@@ -103,7 +104,7 @@ async fn run(row: &Row, texts: Vec<String>, retries: usize) -> bool {
     let tier: TierBackend = serde_json::from_value(json!({"tier": "default", "backend": backend})).unwrap();
     let ladder = vec![LadderRung { tier, backend: Arc::new(Recorded { texts, asked: AtomicUsize::new(0) }) }];
     let agent = json!({"name": "replay", "output_schema": row.schema});
-    let context = crate::support::contexts::run_context(
+    let context = crate::support::contexts::test_run(
         &agent,
         "The recorded task",
         json!({"max_retries": retries}),

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use slipform_runner::RunContext;
+use slipform_runner::Resources;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+use crate::support::contexts::resources;
 use crate::support::fake_api::{FakeApi, run, session};
-use crate::support::fakes::{FakeTool, scripted_rung, with_tools};
+use crate::support::fakes::{FakeTool, scripted_rung, toolbox};
 use crate::support::worker::{FakeResources, ager, start};
 
 #[derive(Debug, Clone, Default)]
@@ -86,13 +87,13 @@ async fn spans_of_run_calls_and_tools_contain_no_content() {
     let (mut agent, contract) = ager();
     agent["tools"] = json!(["echo"]);
     api.submit(1, agent, Some(contract));
-    let resources = FakeResources::with(|job| {
+    let resources = FakeResources::with(|assignment| {
         let call = json!({"id": "a", "name": "echo", "arguments": "{\"word\": \"hush\"}"});
         let result = json!({"id": "b", "name": "submit_result", "arguments": "{\"age\": 7}"});
         let usage = json!({"input": 11, "output": 3});
         let says = |call| json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}, "usage": usage});
         let ladder = vec![scripted_rung(vec![says(call), says(result)])];
-        Ok(with_tools(RunContext { ladder, ..job.context() }, &[FakeTool::echo("echo")]))
+        Ok(Resources { ladder, tools: toolbox(&[FakeTool::echo("echo")]), ..resources(assignment) })
     });
     let worker = start(&api, resources, 1);
     api.ended(1).await;

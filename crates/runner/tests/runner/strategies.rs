@@ -1,9 +1,9 @@
 //! Every strategy on every protocol that supports it, and every way in which a protocol reports that it has
 //! no answer.
 
-use crate::support::contexts::{journal, run_context, rung};
+use crate::support::contexts::{TestRun, drive_to_end, journal, rung, test_run};
 use serde_json::{Value, json};
-use slipform_runner::{LadderRung, RunContext, StopSignal, drive_to_end};
+use slipform_runner::{LadderRung, StopSignal};
 use slipform_testkit::fixtures::{self, Fixture};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{BackendKind, Outcome, RunErrorType, StructuredOutput};
@@ -26,11 +26,11 @@ fn ladder(kind: BackendKind, server: &ScriptedServer) -> Vec<LadderRung> {
     vec![rung("default", kind, server, StructuredOutput::Auto)]
 }
 
-async fn run(context: &RunContext) -> Outcome {
+async fn run(context: &TestRun) -> Outcome {
     drive_to_end(context, &journal(), &StopSignal::default(), &()).await.unwrap()
 }
 
-async fn failure(context: &RunContext) -> slipform_types::Failure {
+async fn failure(context: &TestRun) -> slipform_types::Failure {
     match run(context).await {
         Outcome::Failed(failure) => *failure,
         Outcome::Completed(success) => panic!("the run completed: {:?}", success.result_data),
@@ -50,8 +50,8 @@ fn flawed(fixture: &Fixture) -> Value {
     reply
 }
 
-fn with_strategy(fixture: &Fixture, strategy: &str, ladder: Vec<LadderRung>) -> RunContext {
-    run_context(&fixture.agent, fixture.input, json!({"strategy": strategy}), ladder)
+fn with_strategy(fixture: &Fixture, strategy: &str, ladder: Vec<LadderRung>) -> TestRun {
+    test_run(&fixture.agent, fixture.input, json!({"strategy": strategy}), ladder)
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn agent_without_a_contract_returns_text() {
     for kind in [BackendKind::OpenAi, BackendKind::Completions, BackendKind::Anthropic] {
         let server = ScriptedServer::start([Step::text("  "), Step::text("All is well.")]);
         let agent = json!({"name": "talker"});
-        let outcome = run(&run_context(&agent, "How is it?", json!({}), ladder(kind, &server))).await;
+        let outcome = run(&test_run(&agent, "How is it?", json!({}), ladder(kind, &server))).await;
         let Outcome::Completed(success) = outcome else { panic!("{}: {outcome:?}", kind.name()) };
         assert_eq!(success.result_text.as_deref(), Some("All is well."), "{}", kind.name());
         assert_eq!((success.result_data, success.receipt.calls), (None, 2), "{}", kind.name());

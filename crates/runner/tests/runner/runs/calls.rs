@@ -4,26 +4,25 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use slipform_runner::RunContext;
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_tools::Error;
 use slipform_types::{BackendKind, EventBody, StructuredOutput};
 use tokio::sync::{Barrier, Semaphore};
 
-use crate::support::contexts::{run_context, rung};
+use crate::support::contexts::{TestRun, rung, test_run};
 use crate::support::fakes::{FakeTool, with_tools};
 use crate::support::folder::Folder;
 use crate::support::model::{ModelTurn, answers};
 use crate::support::outcome::{completed, names, run};
 
 /// Returns the context of an agent with these tools, which submits an object with `ok`.
-fn acting(tools: &[&str], server: &ScriptedServer) -> RunContext {
+fn acting(tools: &[&str], server: &ScriptedServer) -> TestRun {
     let agent = json!({
         "name": "actor", "tools": tools,
         "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
     });
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
-    run_context(&agent, "Act.", json!({}), ladder)
+    test_run(&agent, "Act.", json!({}), ladder)
 }
 
 /// Starts a model that replies with these steps in order.
@@ -129,7 +128,7 @@ async fn writes_of_one_reply_are_made_in_order() {
         submits(),
     ]);
     let context = acting(&["fs:write", "fs:edit"], &server);
-    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..context }).await;
+    let (outcome, journal) = run(&TestRun { project_dir: folder.path(), ..context }).await;
     completed(outcome);
     assert_eq!((folder.read("notes.txt").as_str(), folder.read("other.txt").as_str()), ("four", "x"));
     let happened = names(&journal.events());
@@ -298,7 +297,7 @@ async fn invented_tool_answer_is_ignored() {
             "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
         });
         let ladder = vec![rung("default", BackendKind::Completions, &server, StructuredOutput::Auto)];
-        let context = with_tools(run_context(&agent, "Act.", json!({}), ladder), std::slice::from_ref(&tool));
+        let context = with_tools(test_run(&agent, "Act.", json!({}), ladder), std::slice::from_ref(&tool));
         let success = completed(run(&context).await.0);
         assert_eq!((success.result_data, tool.call_count()), (Some(json!({"ok": true})), 1));
         // The next request does not contain the invented answer.
@@ -313,7 +312,7 @@ async fn answers_of_one_reply_share_a_message_if_the_protocol_requires_it() {
         submits(),
     ]);
     let ladder = vec![rung("default", BackendKind::Anthropic, &server, StructuredOutput::Auto)];
-    let context = with_tools(RunContext { ladder, ..acting(&["echo"], &server) }, &[FakeTool::echo("echo")]);
+    let context = with_tools(TestRun { ladder, ..acting(&["echo"], &server) }, &[FakeTool::echo("echo")]);
     completed(run(&context).await.0);
     let messages = server.requests()[1].body["messages"].clone();
     expect![[r#"

@@ -2,12 +2,12 @@
 
 use expect_test::{ExpectFile, expect_file};
 use serde_json::{Value, json};
-use slipform_runner::{RunContext, StopSignal, drive_to_end};
+use slipform_runner::StopSignal;
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{BackendKind, Event, StructuredOutput};
 
 use crate::runs::protocols::{FILES, model, review, reviewing};
-use crate::support::contexts::{journal, run_context, rung};
+use crate::support::contexts::{TestRun, drive_to_end, journal, rung, test_run};
 use crate::support::fakes::{FakeTool, command_rung, scripted_rung, silent_rung, with_tools};
 use crate::support::fixture::{Fixture, agent, serve_agents};
 use crate::support::folder::Folder;
@@ -115,8 +115,8 @@ async fn journal_of_a_procedural_agent() {
         "name": "scanner", "type": "procedural", "command": ["sh", "scan.sh"], "env": ["REGION"],
         "output_schema": {"type": "object", "required": ["found"]},
     });
-    let context = run_context(&agent, "", json!({}), Vec::new());
-    let context = RunContext {
+    let context = test_run(&agent, "", json!({}), Vec::new());
+    let context = TestRun {
         parameters: json!({"path": "src", "deep": true}),
         project_dir: folder.path(),
         environment: vec![("REGION".to_owned(), "here".to_owned())].into(),
@@ -126,12 +126,12 @@ async fn journal_of_a_procedural_agent() {
     check(&journal.events(), expect_file!["../../journals/procedural.jsonl"]);
 }
 
-fn limited(limits: Value, ladder: Vec<slipform_runner::LadderRung>) -> RunContext {
+fn limited(limits: Value, ladder: Vec<slipform_runner::LadderRung>) -> TestRun {
     let agent = json!({
         "name": "actor", "tools": ["echo"], "limits": limits,
         "output_schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}},
     });
-    with_tools(run_context(&agent, "Act.", json!({}), ladder), &[FakeTool::echo("echo")])
+    with_tools(test_run(&agent, "Act.", json!({}), ladder), &[FakeTool::echo("echo")])
 }
 
 #[tokio::test]

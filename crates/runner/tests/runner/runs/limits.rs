@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use slipform_runner::{RunContext, StopSignal, drive_to_end};
+use slipform_runner::StopSignal;
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_tools::Error;
 use slipform_types::{BackendKind, Failure, RunErrorType, StructuredOutput};
 use tokio::sync::Semaphore;
 
-use crate::support::contexts::{journal, run_context, rung};
+use crate::support::contexts::{TestRun, drive_to_end, journal, rung, test_run};
 use crate::support::fakes::{FakeTool, scripted_rung, with_tools};
 use crate::support::model::ModelTurn;
 use crate::support::outcome::{completed, failed, names, run};
@@ -22,9 +22,9 @@ fn agent(protocol: &str, limits: Value) -> Value {
     })
 }
 
-fn limited(protocol: &str, limits: Value, server: &ScriptedServer, tool: &Arc<FakeTool>) -> RunContext {
+fn limited(protocol: &str, limits: Value, server: &ScriptedServer, tool: &Arc<FakeTool>) -> TestRun {
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
-    with_tools(run_context(&agent(protocol, limits), "Act.", json!({}), ladder), std::slice::from_ref(tool))
+    with_tools(test_run(&agent(protocol, limits), "Act.", json!({}), ladder), std::slice::from_ref(tool))
 }
 
 /// Starts a model that calls a tool in every step.
@@ -32,7 +32,7 @@ fn restless() -> ScriptedServer {
     ScriptedServer::respond(|request, index| ModelTurn::call("echo", json!({"n": index})).step(request))
 }
 
-async fn failure(context: &RunContext) -> Failure {
+async fn failure(context: &TestRun) -> Failure {
     failed(run(context).await.0)
 }
 
@@ -109,7 +109,7 @@ async fn hanging_tool_is_dropped_at_the_deadline() {
         ("actions", json!({"text": envelope.to_string()})),
     ] {
         let (tool, _, dropped) = hanging();
-        let context = run_context(
+        let context = test_run(
             &agent(protocol, json!({"timeout_seconds": 30})),
             "Act.",
             json!({}),
@@ -183,7 +183,7 @@ async fn truncated_calls_are_not_made() {
 async fn unknown_tool_fails_the_run_before_the_first_call() {
     let server = restless();
     let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
-    let context = run_context(&agent("tools", json!({})), "Act.", json!({}), ladder);
+    let context = test_run(&agent("tools", json!({})), "Act.", json!({}), ladder);
     let (outcome, journal) = run(&context).await;
     let failure = failed(outcome);
     assert_eq!(failure.error.kind, RunErrorType::ToolFailed);

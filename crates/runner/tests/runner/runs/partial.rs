@@ -2,11 +2,11 @@
 
 use serde_json::json;
 use slipform_model::{Backend, Call, CallFuture, Watch};
-use slipform_runner::{LadderRung, Progress, StopSignal, drive_to_end};
+use slipform_runner::{LadderRung, Progress, StopSignal};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{BackendKind, EventBody, RunErrorType, StructuredOutput};
 
-use crate::support::contexts::{journal, run_context, rung};
+use crate::support::contexts::{drive_to_end, journal, rung, test_run};
 use crate::support::fakes::silent_rung;
 use crate::support::outcome::{failed, names, run};
 
@@ -28,7 +28,7 @@ async fn stop_during_a_reply_keeps_its_text() {
         let text = "Once upon a time there was a run, and it was stopped.";
         let server = ScriptedServer::start(Step::text(text).stall_after(4));
         let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
-        let context = run_context(&json!({"name": "teller"}), "Tell.", json!({}), ladder);
+        let context = test_run(&json!({"name": "teller"}), "Tell.", json!({}), ladder);
         let (journal, stopping) = (journal(), StopOnText::default());
         let outcome = drive_to_end(&context, &journal, &stopping.0, &stopping).await;
         let failure = failed(outcome.unwrap());
@@ -62,7 +62,7 @@ async fn deadline_during_a_reply_keeps_its_text_without_secrets() {
         "output_schema": {"type": "object", "required": ["n", "m"], "properties": {"n": {"type": "integer"}}},
     });
     let ladder = vec![LadderRung { backend: std::sync::Arc::new(EndlessBackend), ..silent_rung() }];
-    let mut context = run_context(&agent, "Tell.", json!({}), ladder);
+    let mut context = test_run(&agent, "Tell.", json!({}), ladder);
     context.environment = vec![("API_KEY".to_owned(), "hunter2-hunter2".to_owned())].into();
     let (outcome, journal) = run(&context).await;
     let failure = failed(outcome);

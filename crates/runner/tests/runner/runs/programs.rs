@@ -6,10 +6,10 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use slipform_agents::placeholders::{FillContext, fill};
-use slipform_runner::{MemoryJournal, RunContext, StopSignal, drive_to_end};
+use slipform_runner::{MemoryJournal, StopSignal};
 use slipform_types::{EventBody, Failure, RunErrorType};
 
-use crate::support::contexts::{clock, journal, run_context};
+use crate::support::contexts::{TestRun, clock, drive_to_end, journal, test_run};
 use crate::support::folder::Folder;
 use crate::support::outcome::{completed, failed, names, run};
 
@@ -17,15 +17,15 @@ use crate::support::outcome::{completed, failed, names, run};
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Returns the context of a procedural agent with this command.
-fn program(folder: &Folder, command: &[&str], more: Value, parameters: Value) -> RunContext {
+fn program(folder: &Folder, command: &[&str], more: Value, parameters: Value) -> TestRun {
     let mut agent = json!({"name": "scanner", "type": "procedural", "command": command});
     agent.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-    let context = run_context(&agent, "", json!({}), Vec::new());
-    RunContext { parameters, project_dir: folder.path(), ..context }
+    let context = test_run(&agent, "", json!({}), Vec::new());
+    TestRun { parameters, project_dir: folder.path(), ..context }
 }
 
 /// Returns the context of a procedural agent that is this shell script.
-fn script(folder: &Folder, text: &str, more: Value) -> RunContext {
+fn script(folder: &Folder, text: &str, more: Value) -> TestRun {
     folder.write("script.sh", text);
     program(folder, &["sh", "script.sh"], more, json!({}))
 }
@@ -91,7 +91,7 @@ async fn parameters_replace_placeholders_in_the_command() {
         environment: &|_| None,
     };
     let filled = fill(&context.blueprint, &fill_context).unwrap();
-    let context = RunContext { blueprint: filled.blueprint.into(), command: filled.command, ..context };
+    let context = TestRun { blueprint: filled.blueprint.into(), command: filled.command, ..context };
     completed(run(&context).await.0);
     assert_eq!(saved_arguments(&folder), ["a b; ${params.max} $HOME", "--max=3", "run_020202020202"]);
 }
@@ -112,14 +112,14 @@ async fn program_sees_only_the_named_variables() {
     let context = program(&folder, &["env"], json!({}), json!({}));
     assert_eq!(stdout(&run(&context).await.1), "");
     let environment = vec![("REGION".to_owned(), "a b".to_owned())];
-    let context = RunContext {
+    let context = TestRun {
         environment: environment.into(),
         ..program(&folder, &["env"], json!({"env": ["REGION"]}), json!({}))
     };
     assert_eq!(stdout(&run(&context).await.1), "REGION=a b\n");
 }
 
-async fn failure(context: &RunContext) -> Failure {
+async fn failure(context: &TestRun) -> Failure {
     failed(run(context).await.0)
 }
 
@@ -276,7 +276,7 @@ async fn secrets_in_the_output_are_redacted_in_the_journal() {
     ] {
         let folder = Folder::new("secrets");
         let context =
-            RunContext { environment: environment.clone().into(), ..script(&folder, text, more.clone()) };
+            TestRun { environment: environment.clone().into(), ..script(&folder, text, more.clone()) };
         let (_, journal) = run(&context).await;
         let written = serde_json::to_string(&journal.events()).unwrap();
         assert!(written.contains(&format!("\"status\":\"{status}\"")), "{text}: {written}");
@@ -286,19 +286,21 @@ async fn secrets_in_the_output_are_redacted_in_the_journal() {
 }
 
 #[tokio::test]
-async fn secrets_in_the_arguments_are_redacted_in_the_journal() {
+async fn journal_has_placeholders_in_place_of_secret_arguments() {
     let folder = Folder::with("redacted", &[("keep.sh", SAVE_ARGUMENTS)]);
     let secret = "s3cret-value-of-mine";
-    // The secret stands where the command's placeholder was filled in.
-    let context = program(&folder, &["sh", "keep.sh", secret], json!({"env": ["API_KEY"]}), json!({}));
+    let argument = "${env.API_KEY}";
+    let context = program(&folder, &["sh", "keep.sh", argument], json!({"env": ["API_KEY"]}), json!({}));
+    let command = ["sh", "keep.sh", secret].map(str::to_owned).to_vec();
     let environment = vec![("API_KEY".to_owned(), secret.to_owned())];
-    let (outcome, journal) = run(&RunContext { environment: environment.into(), ..context }).await;
+    let (outcome, journal) = run(&TestRun { environment: environment.into(), command, ..context }).await;
     completed(outcome);
     assert_eq!(saved_arguments(&folder), [secret]);
     let events = journal.events();
     let given = events.iter().find(|event| matches!(event.body, EventBody::PreTool { .. })).unwrap();
-    let given = serde_json::to_string(given).unwrap();
-    assert!(!given.contains(secret) && given.contains("[redacted]"), "{given}");
+    assert!(serde_json::to_string(given).unwrap().contains(argument), "{given:?}");
+    let written = serde_json::to_string(&events).unwrap();
+    assert!(!written.contains(secret), "{written}");
 }
 
 #[tokio::test]

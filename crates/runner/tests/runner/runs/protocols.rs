@@ -1,11 +1,11 @@
 //! Runs one agent and one task under both protocols on every kind of backend, with the same result.
 
 use serde_json::{Value, json};
-use slipform_runner::{LadderRung, RunContext};
+use slipform_runner::LadderRung;
 use slipform_testkit::{Protocol, Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, StructuredOutput, Support};
 
-use crate::support::contexts::{run_context, rung};
+use crate::support::contexts::{TestRun, rung, test_run};
 use crate::support::fakes::command_rung;
 use crate::support::folder::Folder;
 use crate::support::model::{ModelTurn, answers, calls_tools};
@@ -67,9 +67,9 @@ pub(crate) fn model() -> ScriptedServer {
     ScriptedServer::respond(|request, _| review(request).step(request))
 }
 
-pub(crate) fn reviewing(protocol: &str, folder: &Folder, ladder: Vec<LadderRung>) -> RunContext {
-    let context = run_context(&reviewer(protocol), "What is left to do?", json!({}), ladder);
-    RunContext { project_dir: folder.path(), ..context }
+pub(crate) fn reviewing(protocol: &str, folder: &Folder, ladder: Vec<LadderRung>) -> TestRun {
+    let context = test_run(&reviewer(protocol), "What is left to do?", json!({}), ladder);
+    TestRun { project_dir: folder.path(), ..context }
 }
 
 #[tokio::test]
@@ -114,8 +114,8 @@ async fn every_strategy_gives_the_same_result() {
                 let server = model();
                 let ladder = vec![rung("default", kind, &server, StructuredOutput::Auto)];
                 let options = json!({"strategy": strategy});
-                let context = run_context(&reviewer(protocol), "What is left to do?", options, ladder);
-                let (outcome, _) = run(&RunContext { project_dir: folder.path(), ..context }).await;
+                let context = test_run(&reviewer(protocol), "What is left to do?", options, ladder);
+                let (outcome, _) = run(&TestRun { project_dir: folder.path(), ..context }).await;
                 let success = completed(outcome);
                 assert_eq!(success.result_data, Some(expected()), "{what}");
                 assert_eq!((success.receipt.calls, success.receipt.retries), (4, 0), "{what}");

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use slipform_runner::{
-    AcceptedChild, Child, ChildTask, DriveOutcome, JournalFuture, LadderRung, MemoryJournal, RunContext,
-    RunJournal, StopSignal, drive, drive_to_end,
+use slipform_api::{
+    Answer, AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Heartbeat,
+    HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
+use slipform_runner::{DriveOutcome, LadderRung, MemoryJournal, StopSignal};
 use slipform_testkit::{ScriptedServer, Step};
 use slipform_types::{
     AgentCard, BackendKind, ChildEnd, Event, EventBody, Outcome, RunErrorType, RunId, RunStatus, SessionId,
     StructuredOutput,
 };
 
-use crate::support::contexts::{clock, journal, run_context, rung};
+use crate::support::contexts::{TestRun, clock, drive_to_end, journal, rung, test_run};
 use crate::support::fakes::{FakeTool, with_tools};
 use crate::support::fixture::{agent, ladder_of, serve_agents};
 use crate::support::model::{ModelTurn, answers};
@@ -51,7 +52,7 @@ fn model() -> ScriptedServer {
 struct Parts {
     server: ScriptedServer,
     tools: [Arc<FakeTool>; 2],
-    context: RunContext,
+    context: TestRun,
 }
 
 impl Parts {
@@ -59,7 +60,7 @@ impl Parts {
         let server = model();
         let tools = [FakeTool::echo("echo"), FakeTool::echo("late")];
         let ladder = vec![rung("default", BackendKind::OpenAi, &server, StructuredOutput::Auto)];
-        let context = with_tools(run_context(&actor(protocol), "Act.", json!({}), ladder), &tools);
+        let context = with_tools(test_run(&actor(protocol), "Act.", json!({}), ladder), &tools);
         Parts { server, tools, context }
     }
 
@@ -143,71 +144,82 @@ async fn changed_tool_definition_fails_the_run() {
 }
 
 /// A coordinator that accepts children, each call id once: a repeated delegation returns the existing child.
+#[derive(Clone)]
 struct ChildCoordinator {
     memory: MemoryJournal,
     ladder: Vec<LadderRung>,
-    children: Mutex<BTreeMap<String, RunContext>>,
+    children: Arc<Mutex<BTreeMap<String, TestRun>>>,
 }
 
-impl RunJournal for ChildCoordinator {
-    fn journal<'a>(&'a self, session: &'a SessionId) -> JournalFuture<'a, Vec<Event>> {
-        self.memory.journal(session)
+impl RunnerApi for ChildCoordinator {
+    fn register<'a>(&'a self, request: &'a RegisterRequest) -> Answer<'a, Registered> {
+        self.memory.register(request)
     }
 
-    fn append<'a>(
-        &'a self,
-        session: &'a SessionId,
-        run: &'a RunId,
-        bodies: Vec<EventBody>,
-    ) -> JournalFuture<'a, ()> {
-        self.memory.append(session, run, bodies)
+    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {
+        self.memory.claim(request)
     }
 
-    fn delegate<'a>(
-        &'a self,
-        _: &'a RunContext,
-        child: &'a Child,
-    ) -> JournalFuture<'a, Result<AcceptedChild, String>> {
-        let context = self.child(&child.call_id, child);
-        let accepted = AcceptedChild { session_id: context.session_id, run_id: context.run_id };
-        Box::pin(std::future::ready(Ok(Ok(accepted))))
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Answer<'a, HeartbeatAnswer> {
+        self.memory.heartbeat(heartbeat)
+    }
+
+    fn append<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
+        self.memory.append(request)
+    }
+
+    fn finish<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
+        self.memory.finish(request)
+    }
+
+    fn park<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()> {
+        self.memory.park(attempt)
+    }
+
+    fn release<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()> {
+        self.memory.release(attempt)
+    }
+
+    fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
+        let TestRun { session_id, run_id, .. } = self.child(request);
+        Box::pin(std::future::ready(Ok(ChildAnswer::Accepted { session_id, run_id })))
     }
 }
 
 impl ChildCoordinator {
-    fn child(&self, call_id: &str, child: &Child) -> RunContext {
+    fn child(&self, request: &ChildRequest) -> TestRun {
         let mut children = self.children.lock().unwrap();
         let number = u8::try_from(children.len()).unwrap() + 1;
         let make = || {
-            let ChildTask::Start { parameters } = &child.task else { panic!("{child:?}") };
-            let (agent, input) =
-                (agent(&child.agent_name, &[], json!({})), parameters["prompt"].as_str().unwrap());
-            let context = run_context(&agent, input, json!({}), self.ladder.clone());
+            assert_eq!(request.session_id, None, "the child is not resumed");
+            let agent = agent(&request.agent_name, &[], json!({}));
+            let input = request.parameters["prompt"].as_str().unwrap();
+            let run = test_run(&agent, input, json!({}), self.ladder.clone());
             let (session_id, run_id) =
                 (SessionId::from_random([1 + number; 6]), RunId::from_random([129 + number; 6]));
-            RunContext { session_id, run_id, ..context }
+            TestRun { session_id, run_id, ..run }
         };
-        children.entry(call_id.to_owned()).or_insert_with(make).clone()
+        children.entry(request.call_id.clone()).or_insert_with(make).clone()
+    }
+
+    async fn drive(&self, run: &TestRun) -> DriveOutcome {
+        run.drive(Arc::new(self.clone()), &self.memory, &StopSignal::default(), &()).await.unwrap()
     }
 
     /// Drives the parent, and its children whenever it waits for them.
-    async fn run(&self, parent: &RunContext) -> Outcome {
+    async fn run(&self, parent: &TestRun) -> Outcome {
         loop {
-            if let DriveOutcome::Ended(outcome) =
-                drive(parent, self, &StopSignal::default(), &()).await.unwrap()
-            {
+            if let DriveOutcome::Ended(outcome) = self.drive(parent).await {
                 return outcome;
             }
-            let children: Vec<RunContext> = self.children.lock().unwrap().values().cloned().collect();
+            let children: Vec<TestRun> = self.children.lock().unwrap().values().cloned().collect();
             let has_ended = |run: &RunId| {
                 let is_end = |body: &EventBody| matches!(body, EventBody::ChildCompleted(end) if end.child_run_id == *run);
                 count(&self.memory.events(), is_end) > 0
             };
             let waiting =
                 children.iter().find(|child| !has_ended(&child.run_id)).expect("a child to wait for");
-            let DriveOutcome::Ended(Outcome::Completed(success)) =
-                drive(waiting, self, &StopSignal::default(), &()).await.unwrap()
-            else {
+            let DriveOutcome::Ended(Outcome::Completed(success)) = self.drive(waiting).await else {
                 panic!("the child did not complete")
             };
             let end = ChildEnd {
@@ -220,13 +232,13 @@ impl ChildCoordinator {
                 error: None,
             };
             let body = EventBody::ChildCompleted(Box::new(end));
-            self.append(&parent.session_id, &parent.run_id, vec![body]).await.unwrap();
+            self.memory.write(&parent.session_id, &parent.run_id, vec![body]);
         }
     }
 }
 
 /// Creates a parent with two children, delegated under this protocol and mode.
-fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, ChildCoordinator, RunContext) {
+fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, ChildCoordinator, TestRun) {
     let by_actions = protocol == "actions";
     let server = serve_agents(move |name, request| match (name, answers(request).len()) {
         ("parent", received @ 0..2) if by_actions => Step::json(&json!({
@@ -251,9 +263,9 @@ fn family(protocol: &str, mode: &'static str) -> (ScriptedServer, ChildCoordinat
     let parent = agent("parent", &["left", "right"], json!({"protocol": protocol}));
     let card = |name: &str| AgentCard { name: name.to_owned(), ..AgentCard::default() };
     let agents = vec![card("left"), card("right")];
-    let context = RunContext { agents, ..run_context(&parent, "Search.", json!({}), ladder_of(&server)) };
+    let context = TestRun { agents, ..test_run(&parent, "Search.", json!({}), ladder_of(&server)) };
     let coordinator =
-        ChildCoordinator { memory: journal(), ladder: ladder_of(&server), children: Mutex::default() };
+        ChildCoordinator { memory: journal(), ladder: ladder_of(&server), children: Arc::default() };
     (server, coordinator, context)
 }
 
@@ -268,22 +280,21 @@ async fn check_resume_from_every_event(protocol: &str, mode: &'static str, text:
     assert_eq!(success.result_text.as_deref(), Some(text));
     let requests = server.requests().len();
     let events = stored_events(&coordinator.memory);
-    let children = coordinator.children.into_inner().unwrap();
+    let children = coordinator.children.lock().unwrap().clone();
     let ends = count(&events, |body| matches!(body, EventBody::ChildCompleted(_)));
     assert_eq!(ends, if mode == "sync" { 2 } else { 0 });
     for cut in 0..=events.len() {
         let what = format!("{protocol}, {mode}, cut after {:?}", names(&events[..cut]));
         let (server, coordinator, context) = family(protocol, mode);
         // Only the runner died; the coordinator still knows the children that it accepted.
-        let accepted: BTreeMap<String, RunContext> = children
+        let accepted: BTreeMap<String, TestRun> = children
             .iter()
-            .map(|(call, child)| {
-                (call.clone(), RunContext { ladder: context.ladder.clone(), ..child.clone() })
-            })
+            .map(|(call, child)| (call.clone(), TestRun { ladder: context.ladder.clone(), ..child.clone() }))
             .filter(|(_, child)| events[..cut].iter().any(|event| is_start_of(&event.body, &child.run_id)))
             .collect();
         let memory = MemoryJournal::with_events(clock(), events[..cut].to_vec());
-        let coordinator = ChildCoordinator { memory, children: Mutex::new(accepted), ..coordinator };
+        let coordinator =
+            ChildCoordinator { memory, children: Arc::new(Mutex::new(accepted)), ..coordinator };
         assert_eq!(coordinator.run(&context).await, expected, "{what}");
         assert_eq!(server.requests().len(), requests - count(&events[..cut], is_reply), "{what}");
         let made = coordinator.memory.events();

@@ -5,12 +5,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use slipform_process::{Program, Running, common_environment};
-use slipform_runner::RunContext;
 use slipform_testkit::ScriptedServer;
 use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::contexts::{run_context, rung};
+use crate::support::contexts::{TestRun, rung, test_run};
 use crate::support::model::{ModelTurn, answers};
 use crate::support::outcome::{completed, failed, names, run};
 
@@ -72,10 +71,10 @@ fn model() -> ScriptedServer {
     })
 }
 
-fn adding(protocol: &str, mcp: &Value, tools: &[&str], server: &ScriptedServer) -> RunContext {
+fn adding(protocol: &str, mcp: &Value, tools: &[&str], server: &ScriptedServer) -> TestRun {
     let ladder = vec![rung("default", BackendKind::OpenAi, server, StructuredOutput::Auto)];
-    let context = run_context(&agent(protocol, mcp, tools), "Add and greet.", json!({}), ladder);
-    RunContext { project_dir: folder(), ..context }
+    let context = test_run(&agent(protocol, mcp, tools), "Add and greet.", json!({}), ladder);
+    TestRun { project_dir: folder(), ..context }
 }
 
 async fn check(mcp: &Value) {
@@ -125,7 +124,7 @@ async fn secret_in_the_stderr_of_a_server_is_redacted() {
     let server = model();
     let complains = json!({"command": ["sh", "-c", "echo \"bad key $API_KEY\" >&2; exit 1"]});
     let environment = vec![("API_KEY".to_owned(), "s3cret-value-of-mine".to_owned())];
-    let context = RunContext { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
+    let context = TestRun { environment: environment.into(), ..adding("tools", &complains, &[], &server) };
     let (outcome, journal) = run(&context).await;
     let message = failed(outcome).error.message;
     assert!(message.contains("bad key [redacted]"), "{message}");

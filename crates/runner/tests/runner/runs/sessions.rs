@@ -3,27 +3,27 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use slipform_runner::{RunContext, StopSignal, drive_to_end};
+use slipform_runner::StopSignal;
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, RunId, RunType, StructuredOutput};
 
-use crate::support::contexts::{journal, run_context, rung};
+use crate::support::contexts::{TestRun, drive_to_end, journal, rung, test_run};
 use crate::support::fakes::{FakeTool, with_tools};
 use crate::support::model::{ModelTurn, answers};
 use crate::support::outcome::completed;
 
-fn acting(protocol: &str, kind: BackendKind, server: &ScriptedServer) -> RunContext {
+fn acting(protocol: &str, kind: BackendKind, server: &ScriptedServer) -> TestRun {
     let agent = json!({
         "name": "actor", "tools": ["echo"], "protocol": protocol,
         "output_schema": {"type": "object", "required": ["heard"]},
     });
     let ladder = vec![rung("default", kind, server, StructuredOutput::Auto)];
-    with_tools(run_context(&agent, "First.", json!({}), ladder), &[FakeTool::echo("echo")])
+    with_tools(test_run(&agent, "First.", json!({}), ladder), &[FakeTool::echo("echo")])
 }
 
 /// Returns the next run of a session.
-fn next(context: &RunContext, number: u8) -> RunContext {
-    RunContext {
+fn next(context: &TestRun, number: u8) -> TestRun {
+    TestRun {
         run_id: RunId::from_random([number; 6]),
         run_type: RunType::ResumeSession,
         parameters: json!({"prompt": "Then?"}),

@@ -114,7 +114,7 @@ impl Watch for ToolWatch {}
 
 impl Progress for ToolWatch {
     fn happened(&self, context: &RunContext, body: &EventBody) {
-        if context.blueprint.name == "parent" && matches!(body, EventBody::Message { .. }) {
+        if context.blueprint().name == "parent" && matches!(body, EventBody::Message { .. }) {
             self.seen.lock().unwrap().push(self.tool.lock().unwrap().upgrade().is_some());
         }
     }

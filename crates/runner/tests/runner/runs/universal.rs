@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use slipform_runner::{LadderRung, RunContext};
+use slipform_runner::LadderRung;
 use slipform_schema::universal;
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, RunErrorType, StructuredOutput};
 
 use crate::runs::protocols::{FILES, review, reviewer};
-use crate::support::contexts::{run_context, rung};
+use crate::support::contexts::{TestRun, rung, test_run};
 use crate::support::folder::Folder;
 use crate::support::model::ModelTurn;
 use crate::support::outcome::{completed, failed, names, run};
@@ -105,7 +105,7 @@ async fn contract_in_custom_fields_is_corrected_under_every_strategy() {
                 custom(&if has_error { json!({"age": 7}) } else { json!({"age": "seven"}) })
             });
             let options = json!({"strategy": strategy, "correction": "patch"});
-            let context = run_context(&ager(), "How old?", options, forcing.ladder(kind));
+            let context = test_run(&ager(), "How old?", options, forcing.ladder(kind));
             let success = completed(run(&context).await.0);
             assert_eq!(success.result_data, Some(json!({"age": 7})), "{what}");
             assert_eq!(success.receipt.flags, ["universal_response"], "{what}");
@@ -126,7 +126,7 @@ async fn universal_contract_is_the_reply_itself() {
         let mut bare = plan();
         bare.as_object_mut().unwrap().shift_remove("planning_data");
         let forcing = ForcingServer::replying(&[bare, plan()]);
-        let context = run_context(&planner(json!({})), "Plan a login.", json!({}), forcing.ladder(kind));
+        let context = test_run(&planner(json!({})), "Plan a login.", json!({}), forcing.ladder(kind));
         let success = completed(run(&context).await.0);
         assert_eq!(success.result_data, Some(plan()), "{}", kind.name());
         assert_eq!((success.receipt.calls, &success.receipt.flags[..]), (2, &[][..]), "{}", kind.name());
@@ -144,8 +144,8 @@ async fn tools_are_called_through_custom_fields() {
             let folder = Folder::with(&format!("universal-{}-{protocol}", kind.name()), &FILES);
             let forcing = ForcingServer::respond(|request, _| custom(&review(request).action()));
             let context =
-                run_context(&reviewer(protocol), "What is left to do?", json!({}), forcing.ladder(kind));
-            let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..context }).await;
+                test_run(&reviewer(protocol), "What is left to do?", json!({}), forcing.ladder(kind));
+            let (outcome, journal) = run(&TestRun { project_dir: folder.path(), ..context }).await;
             let success = completed(outcome);
             assert_eq!(success.result_data.unwrap()["text"], "// TODO: everything", "{what}");
             assert_eq!((success.receipt.calls, success.receipt.retries), (4, 0), "{what}");
@@ -165,8 +165,8 @@ async fn agent_with_tools_may_end_with_the_universal_response() {
         _ => plan(),
     });
     let agent = planner(json!({"tools": ["fs:read"]}));
-    let context = run_context(&agent, "Plan a login.", json!({}), forcing.ladder(BackendKind::OpenAi));
-    let (outcome, journal) = run(&RunContext { project_dir: folder.path(), ..context }).await;
+    let context = test_run(&agent, "Plan a login.", json!({}), forcing.ladder(BackendKind::OpenAi));
+    let (outcome, journal) = run(&TestRun { project_dir: folder.path(), ..context }).await;
     let success = completed(outcome);
     assert_eq!((success.result_data, success.receipt.retries), (Some(plan()), 0));
     assert!(names(&journal.events()).contains(&"post_tool fs:read".to_owned()));
@@ -180,8 +180,7 @@ async fn without_a_contract_the_message_is_the_text() {
         reply["message"] = json!("About seven.");
         let forcing = ForcingServer::replying(&[error(), reply]);
         let agent = json!({"name": "ager", "system_prompt": "You guess ages."});
-        let success =
-            completed(run(&run_context(&agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
+        let success = completed(run(&test_run(&agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
         assert_eq!(success.result_text.as_deref(), Some("About seven."), "{}", kind.name());
         assert_eq!((success.receipt.calls, success.receipt.retries), (2, 1), "{}", kind.name());
         let prompts = forcing.prompts();
@@ -198,8 +197,7 @@ async fn error_response_is_a_typed_failure() {
     for kind in KINDS {
         for agent in [&plain, &tools, &anything, &ager()] {
             let forcing = ForcingServer::replying(&[error()]);
-            let failure =
-                failed(run(&run_context(agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
+            let failure = failed(run(&test_run(agent, "How old?", json!({}), forcing.ladder(kind))).await.0);
             let what = format!("{agent} on {}", kind.name());
             assert_eq!(failure.error.kind, RunErrorType::OutputSchemaValidationFailed, "{what}");
             let message = "$: the model reported an error: There is nothing to look at.";
@@ -215,10 +213,10 @@ async fn failure_of_a_universal_contract_is_a_universal_response() {
     let mut bare = plan();
     bare.as_object_mut().unwrap().shift_remove("planning_data");
     let forcing = ForcingServer::replying(&[bare]);
-    let invalid = run_context(&planner(json!({})), "Plan.", json!({}), forcing.ladder(BackendKind::OpenAi));
+    let invalid = test_run(&planner(json!({})), "Plan.", json!({}), forcing.ladder(BackendKind::OpenAi));
     let closed = ScriptedServer::start([Step::close()]);
     let ladder = vec![rung("default", BackendKind::OpenAi, &closed, StructuredOutput::Universal)];
-    let unreachable = run_context(&planner(json!({})), "Plan.", json!({}), ladder);
+    let unreachable = test_run(&planner(json!({})), "Plan.", json!({}), ladder);
     for (context, code) in
         [(invalid, "output_schema_validation_failed"), (unreachable, "backend_unavailable")]
     {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use slipform_api::{
-    Answer, AppendRequest, Appended, Assignment, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest,
-    Claims, Code, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
+    EncodedAssignment, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
 use slipform_types::{AgentCard, Blueprint, Contract, Event, EventBody, RunId, RunType, SessionId};
 use tokio::sync::watch;
@@ -209,7 +209,7 @@ impl FakeApi {
         Ok(Appended { last_seq: state.runs[&request.run_id].events.len() as i64, stop })
     }
 
-    fn assign(&self, slots: usize) -> Vec<Assignment> {
+    fn assign(&self, slots: usize) -> Vec<EncodedAssignment> {
         let mut state = self.state();
         let limit = if state.ignores_slots { usize::MAX } else { slots };
         let mut claims = Vec::new();
@@ -224,7 +224,7 @@ impl FakeApi {
                 Some(value) => vec![to_raw_value(value).unwrap()],
                 None => run_state.events.iter().map(|event| to_raw_value(event).unwrap()).collect(),
             };
-            claims.push(Assignment {
+            claims.push(EncodedAssignment {
                 run_id: id,
                 token: run_state.token,
                 session_id: run_state.events[0].session_id.clone(),

@@ -4,11 +4,13 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::support::contexts::TestRun;
 use serde_json::{Value, json};
 use slipform_model::{Backend, BackendConfig, Call, CallFuture, connect};
-use slipform_runner::{LadderRung, RunContext};
+use slipform_runner::LadderRung;
 use slipform_tools::{Error, Tool, ToolFuture, Toolbox};
 use slipform_types::{BackendKind, Capabilities, Reply, TierBackend, ToolDefinition};
+use tokio::sync::OnceCell;
 
 type Answer = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
 type ToolClosure = Box<dyn Fn(Value) -> Answer + Send + Sync>;
@@ -84,12 +86,15 @@ impl Tool for FakeTool {
     }
 }
 
-/// Returns the context with these tools and no others.
-pub(crate) fn with_tools(context: RunContext, tools: &[Arc<FakeTool>]) -> RunContext {
+/// Returns the run with these tools and no others.
+pub(crate) fn with_tools(run: TestRun, tools: &[Arc<FakeTool>]) -> TestRun {
+    TestRun { tools: toolbox(tools), ..run }
+}
+
+/// Returns the opened tools of a run.
+pub(crate) fn toolbox(tools: &[Arc<FakeTool>]) -> Arc<OnceCell<Toolbox>> {
     let tools = tools.iter().map(|tool| tool.clone() as Arc<dyn Tool>).collect();
-    let context = RunContext { tools: Arc::default(), ..context };
-    context.tools.set(Toolbox::new(tools)).unwrap();
-    context
+    Arc::new(OnceCell::new_with(Some(Toolbox::new(tools))))
 }
 
 /// A backend with fixed replies. It needs no socket, because a paused clock does not wait for sockets.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use slipform_runner::{Job, LadderRung, Prepared, ResourceProvider, RunContext};
+use slipform_api::Assignment;
+use slipform_runner::{LadderRung, Prepared, ResourceProvider, Resources};
 use slipform_testkit::{Recorded, ScriptedServer, Step};
 use slipform_types::{BackendKind, Blueprint, StructuredOutput};
 
-use crate::support::contexts::rung;
-use crate::support::fakes::{FakeTool, with_tools};
+use crate::support::contexts::{resources, rung};
+use crate::support::fakes::{FakeTool, toolbox};
 
 type Maker = Box<dyn Fn(&str) -> Vec<Arc<FakeTool>> + Send + Sync>;
 
@@ -72,19 +73,19 @@ impl Fixture {
         }
     }
 
-    fn context(&self, job: &Job) -> RunContext {
-        let name = &job.blueprint.name;
+    fn resources(&self, assignment: &Assignment) -> Resources {
+        let name = &assignment.journal.start.blueprint.name;
         let (_, ladder) = self.agents.iter().find(|(agent, _)| agent.name == *name).unwrap();
-        let context = RunContext { ladder: ladder.clone(), ..job.context() };
+        let resources = Resources { ladder: ladder.clone(), ..resources(assignment) };
         match (self.tools)(name) {
-            tools if tools.is_empty() => context,
-            tools => with_tools(context, &tools),
+            tools if tools.is_empty() => resources,
+            tools => Resources { tools: toolbox(&tools), ..resources },
         }
     }
 }
 
 impl ResourceProvider for Fixture {
-    fn prepare<'a>(&'a self, job: &'a Job) -> Prepared<'a> {
-        Box::pin(std::future::ready(Ok(self.context(job))))
+    fn prepare<'a>(&'a self, assignment: &'a Assignment) -> Prepared<'a> {
+        Box::pin(std::future::ready(Ok(self.resources(assignment))))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use slipform_runner::{MemoryJournal, RunContext, StopSignal, drive_to_end};
+use slipform_runner::{MemoryJournal, StopSignal};
 use slipform_types::{Event, EventBody, Failure, Outcome, Success};
 
-use crate::support::contexts::journal;
+use crate::support::contexts::{TestRun, drive_to_end, journal};
 
 pub(crate) fn completed(outcome: Outcome) -> Success {
     match outcome {
@@ -25,7 +25,7 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Drives a run to its end.
-pub(crate) async fn run(context: &RunContext) -> (Outcome, MemoryJournal) {
+pub(crate) async fn run(context: &TestRun) -> (Outcome, MemoryJournal) {
     let journal = journal();
     let stop = StopSignal::default();
     let running = drive_to_end(context, &journal, &stop, &());

@@ -6,40 +6,42 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_agents::contract::{ContractRequest, EnvironmentDefaults, resolve};
+use slipform_api::Assignment;
 use slipform_model::{Backend, Call, CallFuture};
-use slipform_runner::{
-    Error, Job, LadderRung, Prepared, ResourceProvider, RunContext, Worker, WorkerOptions,
-};
+use slipform_runner::{Error, LadderRung, Prepared, ResourceProvider, Resources, Worker, WorkerOptions};
 use slipform_types::Contract;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::support::contexts::resources;
 use crate::support::fake_api::FakeApi;
 use crate::support::fakes::{scripted_rung, silent_rung};
 
-type Prepare = Box<dyn Fn(&Job) -> Result<RunContext, String> + Send + Sync>;
+type Prepare = Box<dyn Fn(&Assignment) -> Result<Resources, String> + Send + Sync>;
 
 /// A resource provider that runs a closure.
 pub(crate) struct FakeResources(Prepare);
 
 impl FakeResources {
     pub(crate) fn with(
-        prepare: impl Fn(&Job) -> Result<RunContext, String> + Send + Sync + 'static,
+        prepare: impl Fn(&Assignment) -> Result<Resources, String> + Send + Sync + 'static,
     ) -> Arc<dyn ResourceProvider> {
         Arc::new(FakeResources(Box::new(prepare)))
     }
 
     /// Returns a provider that gives every run these rungs.
     pub(crate) fn ladder(
-        rungs: impl Fn(&Job) -> Vec<LadderRung> + Send + Sync + 'static,
+        rungs: impl Fn(&Assignment) -> Vec<LadderRung> + Send + Sync + 'static,
     ) -> Arc<dyn ResourceProvider> {
-        FakeResources::with(move |job| Ok(RunContext { ladder: rungs(job), ..job.context() }))
+        FakeResources::with(move |assignment| {
+            Ok(Resources { ladder: rungs(assignment), ..resources(assignment) })
+        })
     }
 
     /// Returns a provider whose backend answers every run with its own input.
     pub(crate) fn echoing() -> Arc<dyn ResourceProvider> {
-        FakeResources::ladder(|job| {
-            vec![scripted_rung(vec![json!({"text": format!("{} Done.", job.input)})])]
+        FakeResources::ladder(|assignment| {
+            vec![scripted_rung(vec![json!({"text": format!("{} Done.", assignment.journal.start.input)})])]
         })
     }
 
@@ -50,8 +52,8 @@ impl FakeResources {
 }
 
 impl ResourceProvider for FakeResources {
-    fn prepare<'a>(&'a self, job: &'a Job) -> Prepared<'a> {
-        Box::pin(std::future::ready((self.0)(job)))
+    fn prepare<'a>(&'a self, assignment: &'a Assignment) -> Prepared<'a> {
+        Box::pin(std::future::ready((self.0)(assignment)))
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 use slipform_api::Code;
-use slipform_runner::RunContext;
+use slipform_runner::Resources;
 use slipform_types::{Blueprint, EventBody, RunErrorType, RunStatus};
 use tokio::time::{Duration, Instant};
 
+use crate::support::contexts::resources;
 use crate::support::fake_api::{FakeApi, run};
-use crate::support::fakes::{FakeTool, scripted_rung, silent_rung, with_tools};
+use crate::support::fakes::{FakeTool, scripted_rung, silent_rung, toolbox};
 use crate::support::worker::{FakeResources, agent, ager, start};
 
 /// Returns status, kind and message of the failure that a run ended with.
@@ -40,15 +41,20 @@ async fn run_is_claimed_driven_and_finished() {
 async fn resolved_placeholders_are_journaled_with_every_attempt() {
     let api = FakeApi::new();
     api.submit(1, json!({"name": "worker", "system_prompt": "Work on ${params.prompt}"}), None);
-    let resources = FakeResources::with(|job| {
-        assert_eq!(job.first_run.run_id, job.run_id);
-        let prompt = job.first_run.parameters["prompt"].as_str().unwrap();
-        let blueprint =
-            Blueprint { system_prompt: Some(format!("Work on {prompt}")), ..(*job.blueprint).clone() };
+    let resources = FakeResources::with(|assignment| {
+        assert_eq!(assignment.journal.first_run.run_id, assignment.run_id);
+        let prompt = assignment.journal.first_run.parameters["prompt"].as_str().unwrap();
+        let blueprint = Blueprint {
+            system_prompt: Some(format!("Work on {prompt}")),
+            ..(*assignment.journal.start.blueprint).clone()
+        };
         // The first attempt hangs until its worker shuts down; the second one answers.
-        let rung =
-            if job.journal.len() == 1 { silent_rung() } else { scripted_rung(vec![json!({"text": "Yes."})]) };
-        Ok(RunContext { blueprint: Arc::new(blueprint), ladder: vec![rung], ..job.context() })
+        let rung = if assignment.journal.events.len() == 1 {
+            silent_rung()
+        } else {
+            scripted_rung(vec![json!({"text": "Yes."})])
+        };
+        Ok(Resources { blueprint: Arc::new(blueprint), ladder: vec![rung], ..resources(assignment) })
     });
     let first = start(&api, resources.clone(), 1);
     api.until("an attempt", |state| state.runs[&run(1)].events.len() == 2).await;
@@ -147,12 +153,12 @@ async fn panicking_tool_is_answered_and_the_run_continues() {
     api.submit(1, json!({"name": "worker", "tools": ["echo"]}), None);
     let worker = start(
         &api,
-        FakeResources::with(|job| {
+        FakeResources::with(|assignment| {
             let call = json!({"id": "a", "name": "echo", "arguments": "{}"});
             let calls = json!({"tool_calls": [call], "stop": {"reason": "tool_calls"}});
             let ladder = vec![scripted_rung(vec![calls, json!({"text": "It broke."})])];
             let tool = FakeTool::new("echo", |_| async { panic!("the tool panics") });
-            Ok(with_tools(RunContext { ladder, ..job.context() }, &[tool]))
+            Ok(Resources { ladder, tools: toolbox(&[tool]), ..resources(assignment) })
         }),
         1,
     );

@@ -21,8 +21,9 @@ fn calls(tool: &str, arguments: &Value) -> Value {
 }
 
 fn helping(arguments: Value) -> std::sync::Arc<dyn slipform_runner::ResourceProvider> {
-    FakeResources::ladder(move |job| {
-        let replied = job.journal.iter().any(|event| matches!(event.body, EventBody::Message { .. }));
+    FakeResources::ladder(move |assignment| {
+        let replied =
+            assignment.journal.events.iter().any(|event| matches!(event.body, EventBody::Message { .. }));
         let asks = calls("start_agent_session", &arguments);
         let answer = json!({"text": "Helped."});
         vec![scripted_rung(if replied { vec![answer] } else { vec![asks, answer] })]

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipform_api::Code;
-use slipform_runner::RunContext;
+use slipform_runner::Resources;
 use tokio::time::Instant;
 
+use crate::support::contexts::resources;
 use crate::support::fake_api::{FakeApi, run};
 use crate::support::folder::Folder;
 use crate::support::worker::{FakeResources, agent, start};
@@ -74,7 +75,9 @@ async fn shutdown_kills_the_programs_of_an_attempt() {
     let path = folder.path();
     let worker = start(
         &api,
-        FakeResources::with(move |job| Ok(RunContext { project_dir: path.clone(), ..job.context() })),
+        FakeResources::with(move |assignment| {
+            Ok(Resources { project_dir: path.clone(), ..resources(assignment) })
+        }),
         1,
     );
     let file = Arc::new(std::path::PathBuf::from(folder.path()).join("pid"));
