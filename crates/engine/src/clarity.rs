@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use slipform_schema::{Violations, universal};
 use slipform_types::{ChildEnd, Clarity, EventBody, Reply, RunErrorType};
 
+use crate::call_plan::{CallPlan, RequestKind};
 use crate::conversation::PastRun;
 use crate::decide::Rejection;
 use crate::internal_children::{INTERNAL_CHILDREN_MAX, children_limit_message};
 use crate::judge::AcceptedResult;
-use crate::plan::{Plan, RequestKind};
 use crate::prompt::{self, RetryReason};
 use crate::state::State;
 use crate::verify_paths::violation;
@@ -39,7 +39,7 @@ pub(crate) struct ClarityState {
 #[derive(Debug, Clone)]
 struct Scoring {
     call_id: String,
-    plan: Plan,
+    plan: CallPlan,
     candidate: Candidate,
     reply: Reply,
 }
@@ -82,7 +82,7 @@ impl ClarityState {
 
 impl State {
     /// Completes the run with an answer, or has it scored first if the agent requires clarity.
-    pub(crate) fn score_or_finish(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {
+    pub(crate) fn score_or_finish(&mut self, plan: CallPlan, candidate: Candidate, reply: &Reply) {
         self.clarity_state.tries = 0;
         match self.required_clarity().filter(|_| !candidate.is_error()) {
             None => self.conclude(plan, candidate, reply),
@@ -94,7 +94,7 @@ impl State {
         self.task.as_ref()?.blueprint.clarity.clone()
     }
 
-    fn ask_for_score(&mut self, wanted: &Clarity, plan: Plan, candidate: Candidate, reply: Reply) {
+    fn ask_for_score(&mut self, wanted: &Clarity, plan: CallPlan, candidate: Candidate, reply: Reply) {
         if self.internal_children_started >= INTERNAL_CHILDREN_MAX {
             self.keep_unclear_candidate(&candidate, &children_limit_message());
             return self.end(
@@ -179,7 +179,7 @@ impl State {
 
     /// Asks follow-up questions: the exchange so far becomes a past run, and the questions become
     /// the next input.
-    fn ask_follow_up(&mut self, plan: Plan, questions: &[String], answer: &Candidate) {
+    fn ask_follow_up(&mut self, plan: CallPlan, questions: &[String], answer: &Candidate) {
         // The follow-up is a new request, with its own retries.
         (self.rung.retries, self.rung.has_tried_patch, self.rung.has_reminded) = (0, false, false);
         let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
@@ -189,7 +189,8 @@ impl State {
         self.clarity_state.original_question.get_or_insert_with(|| (input.clone(), self.past_runs.len()));
         self.past_runs.push(PastRun { input, turns, answer: answer.text() });
         self.plan = Some(
-            Plan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan }.into(),
+            CallPlan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan }
+                .into(),
         );
     }
 
@@ -210,7 +211,7 @@ impl State {
         self.usage.record_invalid_candidate(&candidate.value(), &Violations { list: vec![wrong], more: 0 });
     }
 
-    fn conclude(&mut self, plan: Plan, candidate: Candidate, reply: &Reply) {
+    fn conclude(&mut self, plan: CallPlan, candidate: Candidate, reply: &Reply) {
         match candidate {
             Candidate::Data(accepted) => self.finish(plan, accepted, reply),
             Candidate::Text(text) => self.finish_with_text(text),

@@ -37,8 +37,8 @@ enum ExtraRules {
     Nothing,
     /// The rules of the universal response, with the response type of the agent if it declares one.
     Universal(Option<ResponseType>),
-    /// The rules of plans, with the subtasks that are already done.
-    Plan(Vec<Subtask>),
+    /// The rules of subtask plans, with the subtasks that are already done.
+    SubtaskPlan(Vec<Subtask>),
 }
 
 impl CompiledContract {
@@ -72,10 +72,10 @@ impl CompiledContract {
         CompiledContract::compile(&Arc::new(contract), None)
     }
 
-    /// Creates the contract of a plan, given the subtasks that are already done.
-    pub(crate) fn plan(schema: Value, done: Vec<Subtask>) -> Result<CompiledContract, Error> {
+    /// Creates the contract of a subtask plan, given the subtasks that are already done.
+    pub(crate) fn subtask_plan(schema: Value, done: Vec<Subtask>) -> Result<CompiledContract, Error> {
         let compiled = CompiledContract::internal(CREATE_PLAN, schema, ContractOptions::default())?;
-        Ok(CompiledContract { tool: CREATE_PLAN, extra_rules: ExtraRules::Plan(done), ..compiled })
+        Ok(CompiledContract { tool: CREATE_PLAN, extra_rules: ExtraRules::SubtaskPlan(done), ..compiled })
     }
 
     /// Returns all violations of the schema and, if there are none, of the extra rules.
@@ -89,7 +89,7 @@ impl CompiledContract {
         match &self.extra_rules {
             ExtraRules::Nothing => Violations::default(),
             ExtraRules::Universal(own) => universal::pairing_violations(value, own.map(ResponseType::name)),
-            ExtraRules::Plan(done) => subtasks::violations(value, done),
+            ExtraRules::SubtaskPlan(done) => subtasks::violations(value, done),
         }
     }
 

@@ -7,6 +7,7 @@ use slipform_types::{
     StructuredOutput, Success, ToolCall, UniversalResponse,
 };
 
+use crate::call_plan::{CallPlan, RequestKind};
 use crate::clarity::Candidate;
 use crate::contract::CompiledContract;
 use crate::criteria;
@@ -14,10 +15,9 @@ use crate::envelope;
 use crate::judge::{
     AcceptedResult, InvalidResult, JudgeContext, SUBMIT, Verdict, judge, message_text, refusal,
 };
-use crate::output_mode::{OutputMode, Route, planning_routes, routes};
+use crate::output_mode::{OutputMode, Route, routes, subtask_plan_routes};
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
-use crate::plan::{Plan, RequestKind};
 use crate::prompt::{Form, RetryReason};
 use crate::state::{RETRIES_WITHOUT_CONTRACT, RungState, State};
 use crate::tool_state::LoopLimits;
@@ -56,7 +56,7 @@ impl State {
         let protocol =
             self.task.as_ref().filter(|_| self.tools.is_active()).map(|task| task.blueprint.protocol);
         let routes = if self.is_planning() {
-            planning_routes(&tier.backend)
+            subtask_plan_routes(&tier.backend)
         } else {
             routes(strategy, protocol, &tier.backend)
         };
@@ -64,7 +64,7 @@ impl State {
             self.tools.limits = LoopLimits::of(&task.blueprint.limits, routes[0].mode == OutputMode::Grammar);
         }
         let wanted = self.contract().map_or(SchemaForm::Auto, |contract| contract.options().schema_form);
-        let plan = Plan {
+        let plan = CallPlan {
             mode: routes[0].mode,
             protocol: routes[0].protocol,
             form: Form::of(wanted, tier.backend.small),
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    pub(crate) fn decide_on_reply(&mut self, plan: Plan, reply: &Reply) {
+    pub(crate) fn decide_on_reply(&mut self, plan: CallPlan, reply: &Reply) {
         if self.tools.is_active() && refusal(&reply.stop).is_none() && reply.stop != StopReason::Length {
             if let Some(called) = self.tool_calls_in(reply) {
                 return self.begin_step(plan, called, reply);
@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    pub(crate) fn accept(&mut self, plan: Plan, accepted: AcceptedResult, reply: &Reply) {
+    pub(crate) fn accept(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
         let found = placeholders(&self.usage.candidates, &accepted.value);
         let rejects_placeholders =
             self.contract().is_some_and(|contract| contract.options().reject_placeholders);
@@ -153,9 +153,9 @@ impl State {
     }
 
     /// Continues with a result that passed all checks: executes a plan, or has an answer scored.
-    pub(crate) fn proceed_with_result(&mut self, plan: Plan, accepted: AcceptedResult, reply: &Reply) {
+    pub(crate) fn proceed_with_result(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
         if self.is_planning() {
-            return self.execute_plan(&accepted.value);
+            return self.execute_subtask_plan(&accepted.value);
         }
         match self.summary_text(&accepted.value) {
             Some(text) => self.proceed_with_text(plan, text, reply),
@@ -164,12 +164,12 @@ impl State {
     }
 
     /// Continues with a text answer, after checking the citations of a summary.
-    pub(crate) fn proceed_with_text(&mut self, plan: Plan, text: String, reply: &Reply) {
+    pub(crate) fn proceed_with_text(&mut self, plan: CallPlan, text: String, reply: &Reply) {
         match self.uncited_rejection(&text) {
             Some(rejection) if self.rung.retries < RETRIES_WITHOUT_CONTRACT => {
                 let request_kind =
                     RequestKind::Plain { reason: rejection.errors[0].trim_start_matches("$: ").to_owned() };
-                self.retry(rejection, Plan { request_kind, ..plan });
+                self.retry(rejection, CallPlan { request_kind, ..plan });
             }
             Some(_) => {
                 let text = self.with_sources(text);
@@ -180,7 +180,7 @@ impl State {
     }
 
     /// Completes the run with a result.
-    pub(crate) fn finish(&mut self, plan: Plan, accepted: AcceptedResult, reply: &Reply) {
+    pub(crate) fn finish(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
         for flag in &accepted.flags {
             self.usage.flag(flag);
         }
@@ -199,7 +199,7 @@ impl State {
     }
 
     /// Handles a reply to a run without a contract: any complete text is accepted.
-    fn decide_on_text(&mut self, plan: Plan, reply: &Reply) {
+    fn decide_on_text(&mut self, plan: CallPlan, reply: &Reply) {
         if let Some(message) = refusal(&reply.stop) {
             return self.end(RunErrorType::Refused, message);
         }
@@ -216,7 +216,7 @@ impl State {
         };
         let rejection =
             Rejection::unmet(RetryReason::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
-        self.retry(rejection, Plan { request_kind: RequestKind::Plain { reason }, ..plan });
+        self.retry(rejection, CallPlan { request_kind: RequestKind::Plain { reason }, ..plan });
     }
 
     pub(crate) fn finish_with_text(&mut self, text: String) {
@@ -234,7 +234,13 @@ impl State {
 
     /// Retries a truncated reply with a larger budget, asking only for the missing parts where
     /// possible.
-    fn retry_truncated(&mut self, plan: Plan, reply: &Reply, candidate: Option<Value>, repairs: Vec<Repair>) {
+    fn retry_truncated(
+        &mut self,
+        plan: CallPlan,
+        reply: &Reply,
+        candidate: Option<Value>,
+        repairs: Vec<Repair>,
+    ) {
         let ceiling = self.backend().and_then(|backend| Some((backend.name.clone(), backend.max_tokens?)));
         let limit = ceiling.filter(|(_, most)| plan.budget == Some(*most));
         let limit =
@@ -273,11 +279,11 @@ impl State {
             None if self.contract().is_none() && !in_envelope => RequestKind::First,
             None => RequestKind::Full { retry_reason, errors, previous: String::new() },
         };
-        self.retry(rejection, Plan { request_kind, budget: Some(budget), narrow, ..plan });
+        self.retry(rejection, CallPlan { request_kind, budget: Some(budget), narrow, ..plan });
     }
 
     /// Keeps the beginning of a document whose reply was interrupted.
-    pub(crate) fn keep_partial(&mut self, plan: &Plan, text: &str) {
+    pub(crate) fn keep_partial(&mut self, plan: &CallPlan, text: &str) {
         // If the agent has tools, the text may be the arguments of any of them.
         let Some(contract) = self.contract().filter(|_| !self.tools.is_active()) else { return };
         let mut reply = Reply { text: text.to_owned(), stop: StopReason::Length, ..Reply::default() };
@@ -298,7 +304,7 @@ impl State {
     /// Switches to the next route if this output mode does not work.
     pub(crate) fn ask_again(
         &mut self,
-        plan: Plan,
+        plan: CallPlan,
         reply: &Reply,
         rejection: Rejection,
         invalid_result: Option<InvalidResult>,
@@ -347,7 +353,7 @@ impl State {
 
     /// Returns the parts to ask for, if patching is allowed, possible and cheaper than the full
     /// form.
-    fn parts(&self, plan: &Plan, invalid_result: Option<InvalidResult>) -> Option<Parts> {
+    fn parts(&self, plan: &CallPlan, invalid_result: Option<InvalidResult>) -> Option<Parts> {
         let contract = self.contract()?;
         let InvalidResult { candidate, violations, repairs } = invalid_result?;
         let wrapped = contract.wrapped.is_some() && plan.mode.wants_object();
@@ -369,7 +375,7 @@ impl State {
         (forced || patch_cost * 2 < full_cost).then_some(parts)
     }
 
-    pub(crate) fn decide_on_failure(&mut self, plan: Plan, error: &CallError) {
+    pub(crate) fn decide_on_failure(&mut self, plan: CallPlan, error: &CallError) {
         let (kind, message) = match error.kind {
             CallErrorKind::Unavailable => (RunErrorType::BackendUnavailable, error.message.clone()),
             CallErrorKind::Rejected => (RunErrorType::BackendRejected, error.message.clone()),
@@ -387,15 +393,17 @@ impl State {
             (kind, None) => kind == CallErrorKind::Unavailable,
         };
         match is_mode_failure.then(|| self.next_route(&plan)).flatten() {
-            Some(route) => self
-                .retry(rejection, Plan { request_kind: RequestKind::First, narrow: None, ..plan.on(route) }),
+            Some(route) => self.retry(
+                rejection,
+                CallPlan { request_kind: RequestKind::First, narrow: None, ..plan.on(route) },
+            ),
             None => self.escalate_or_fail(rejection),
         }
     }
 
     /// Returns the route after one that failed. Only modes that depend on backend features can fail
     /// this way.
-    pub(crate) fn next_route(&mut self, plan: &Plan) -> Option<Route> {
+    pub(crate) fn next_route(&mut self, plan: &CallPlan) -> Option<Route> {
         let calls = plan.protocol == Protocol::Tools && !self.tools.callables.is_empty();
         if !plan.mode.is_native() && plan.mode != OutputMode::Tool && !calls {
             return None;
@@ -406,7 +414,7 @@ impl State {
     }
 
     /// Plans a retry, or escalates if the retries of this rung are used up.
-    pub(crate) fn retry(&mut self, rejection: Rejection, plan: Plan) {
+    pub(crate) fn retry(&mut self, rejection: Rejection, plan: CallPlan) {
         let most = self.retries_max();
         if self.rung.retries >= most {
             return self.escalate_or_fail(rejection);
@@ -415,7 +423,7 @@ impl State {
         let consequence = format!("retry {} of {most}: {}", self.rung.retries, plan.describe());
         let (errors, cause) = (rejection.errors, Some(rejection.kind));
         self.notes.push_back(EventBody::ValidationFailed { errors, consequence, cause });
-        self.plan = Some(Plan { is_retry: true, ..plan }.into());
+        self.plan = Some(CallPlan { is_retry: true, ..plan }.into());
     }
 
     /// Enters the next rung, or fails the run if no rung is left.

@@ -10,7 +10,7 @@
 //! - `action`: the actions that a runner performs.
 //! - `state`: folds events into the state of a run and returns the next action.
 //! - `decide`: decides what follows from a reply: a result, a retry, the next rung or a failure.
-//! - `plan`: builds the next request; `plan::actions` builds it for the action protocol.
+//! - `call_plan`: builds the next request; `call_plan::actions` builds it for the action protocol.
 //! - `output_mode`: the modes of asking for structured output, and which ones to try on a backend.
 //! - `contract`: a compiled contract and the rules that apply beyond its schema.
 //! - `judge`: turns the text of a reply into a validated result or a list of errors. Every mode
@@ -56,6 +56,7 @@
 //! events.
 
 mod action;
+mod call_plan;
 mod callable;
 mod cite;
 mod clarity;
@@ -72,7 +73,6 @@ mod orchestrator;
 mod output_mode;
 mod patch;
 mod placeholder;
-mod plan;
 mod program;
 mod prompt;
 mod state;

@@ -118,10 +118,10 @@ impl State {
             plans: 0,
             subtask_states: Vec::new(),
         }));
-        self.ask_for_plan()
+        self.ask_for_subtask_plan()
     }
 
-    fn ask_for_plan(&mut self) -> Result<(), Error> {
+    fn ask_for_subtask_plan(&mut self) -> Result<(), Error> {
         let Some(orchestration) = &mut self.orchestration else { return Ok(()) };
         orchestration.phase = Phase::Planning;
         let done: Vec<Subtask> =
@@ -137,7 +137,7 @@ impl State {
         };
         let task = Task {
             blueprint: Arc::new(blueprint),
-            contract: Some(CompiledContract::plan(subtasks::schema(&orchestration.team), done)?),
+            contract: Some(CompiledContract::subtask_plan(subtasks::schema(&orchestration.team), done)?),
             parameters: original_task.parameters.clone(),
             input: prompts::planning(
                 &original_task.input,
@@ -152,7 +152,7 @@ impl State {
     }
 
     /// Executes a plan: starts every subtask that is ready.
-    pub(crate) fn execute_plan(&mut self, plan: &Value) {
+    pub(crate) fn execute_subtask_plan(&mut self, subtask_plan: &Value) {
         let Some(orchestration) = &mut self.orchestration else { return };
         // Invalid plans are not candidates for the result.
         self.usage.clear_candidates();
@@ -172,7 +172,7 @@ impl State {
         orchestration
             .subtask_states
             .retain(|subtask_state| matches!(subtask_state.status, SubtaskStatus::Done(_)));
-        let mut subtasks = read(plan);
+        let mut subtasks = read(subtask_plan);
         // A subtask that is done stays done if the new plan repeats it.
         subtasks.retain(|subtask| {
             !orchestration.subtask_states.iter().any(|subtask_state| subtask_state.subtask.id == subtask.id)
@@ -243,7 +243,7 @@ impl State {
         let may_plan = orchestration.plans < PLANS_MAX
             && self.internal_children_started + self.reserved_for_scoring() < INTERNAL_CHILDREN_MAX;
         if may_plan {
-            if let Err(error) = self.ask_for_plan() {
+            if let Err(error) = self.ask_for_subtask_plan() {
                 self.end(RunErrorType::ToolFailed, error.to_string());
             }
             return;

@@ -89,9 +89,9 @@ pub(crate) fn routes(
     }
 }
 
-/// Returns the routes to try for a plan: a tool call where the backend supports it, then its other
+/// Returns the routes to try for a subtask plan: a tool call where the backend supports it, then its other
 /// modes.
-pub(crate) fn planning_routes(backend: &BackendInfo) -> Vec<Route> {
+pub(crate) fn subtask_plan_routes(backend: &BackendInfo) -> Vec<Route> {
     let may_call = matches!(backend.structured_output, StructuredOutput::Auto | StructuredOutput::Tool);
     let calls = calls_tools(backend) && may_call && backend.kind != BackendKind::Embedded;
     let others =

@@ -10,6 +10,7 @@ use slipform_types::{
 };
 
 use crate::action::{Action, Execution, ModelCall};
+use crate::call_plan::{PlannedCall, RequestContext};
 use crate::callable::Callables;
 use crate::clarity::ClarityState;
 use crate::contract::CompiledContract;
@@ -20,7 +21,6 @@ use crate::error::Error;
 use crate::internal_children::InternalChild;
 use crate::orchestrator::Orchestration;
 use crate::output_mode::Route;
-use crate::plan::{PlannedCall, RequestContext};
 use crate::program;
 use crate::tool_state::ToolState;
 use crate::usage::UsageLog;

@@ -6,6 +6,7 @@ use slipform_types::{
     RunErrorType, SessionId, StopReason, Strategy, ToolCall,
 };
 
+use crate::call_plan::{CallPlan, RequestKind};
 use crate::cite;
 use crate::criteria;
 use crate::decide::Rejection;
@@ -15,7 +16,6 @@ use crate::error::Error;
 use crate::judge::{AcceptedResult, DISCARDING_REPAIRS, JudgeContext, Verdict, judge, judge_text};
 use crate::output_mode::OutputMode;
 use crate::patch::below;
-use crate::plan::{Plan, RequestKind};
 use crate::program;
 use crate::prompt::RetryReason;
 use crate::state::State;
@@ -40,7 +40,7 @@ impl State {
 
     /// Begins a step with the calls of a reply. Invalid calls are answered at once; the others
     /// become pending.
-    pub(crate) fn begin_step(&mut self, plan: Plan, calls: Vec<ToolCall>, reply: &Reply) {
+    pub(crate) fn begin_step(&mut self, plan: CallPlan, calls: Vec<ToolCall>, reply: &Reply) {
         // Under the action protocol `submit_result` is not a tool.
         let is_submit = |call: &&ToolCall| !reply.tool_calls.is_empty() && self.is_submission(call);
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
@@ -248,7 +248,8 @@ impl State {
             self.rung.has_tried_patch = false;
         }
         let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
-        let plan = Plan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan };
+        let plan =
+            CallPlan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan };
         match submission {
             Some(reply) => self.decide_on_reply(plan, &reply),
             None => self.plan = Some(plan.into()),
@@ -256,7 +257,7 @@ impl State {
     }
 
     /// Handles a reply under the action protocol.
-    pub(crate) fn decide_on_envelope(&mut self, plan: Plan, reply: &Reply) {
+    pub(crate) fn decide_on_envelope(&mut self, plan: CallPlan, reply: &Reply) {
         let Some(envelope) = self.tools.envelope.clone() else { return };
         let judge_context = JudgeContext { mode: plan.mode, text_counts: false, parts: None };
         match judge(&envelope, &judge_context, reply) {
@@ -302,7 +303,7 @@ impl State {
 
     /// Returns a result in the form that the server forces on every reply. It needs no action
     /// around it.
-    fn direct_result(&self, plan: &Plan, reply: &Reply) -> Option<AcceptedResult> {
+    fn direct_result(&self, plan: &CallPlan, reply: &Reply) -> Option<AcceptedResult> {
         let contract = self
             .contract()
             .filter(|contract| contract.is_universal() && plan.mode == OutputMode::Universal)?;
@@ -317,7 +318,7 @@ impl State {
     }
 
     /// Handles the last action: its content or its parameters must satisfy the contract.
-    fn decide_on_answer(&mut self, plan: Plan, answer: Answer, reply: &Reply) {
+    fn decide_on_answer(&mut self, plan: CallPlan, answer: Answer, reply: &Reply) {
         let Answer { content, parameters, repairs } = answer;
         let Some(contract) = self.contract() else {
             if !content.trim().is_empty() {
@@ -375,7 +376,7 @@ impl State {
     }
 
     /// Asks again for the envelope, or for the result inside it.
-    pub(crate) fn correct_envelope(&mut self, plan: Plan, reply: &Reply, rejection: Rejection) {
+    pub(crate) fn correct_envelope(&mut self, plan: CallPlan, reply: &Reply, rejection: Rejection) {
         let mut plan = plan;
         if rejection.retry_reason == RetryReason::Envelope
             && plan.mode.is_native()
@@ -388,7 +389,7 @@ impl State {
             errors: rejection.errors.clone(),
             previous: reply_text(reply),
         };
-        self.retry(rejection, Plan { request_kind, ..plan });
+        self.retry(rejection, CallPlan { request_kind, ..plan });
     }
 }
 

@@ -6,12 +6,12 @@ use serde_json::Value;
 use slipform_types::{ChildEnd, Limits, Opening, Protocol, Reply, SessionId, ToolCall, WRITING_TOOLS};
 
 use crate::action::{Child, ToolRun};
+use crate::call_plan::CallPlan;
 use crate::callable::{CallableKind, Callables};
 use crate::contract::CompiledContract;
 use crate::conversation::PastRun;
 use crate::criteria::DecidedCriterion;
 use crate::delegation::{KnownChild, START, child};
-use crate::plan::Plan;
 
 /// Steps per run, if the blueprint sets no limit.
 const STEPS_DEFAULT: u32 = 20;
@@ -113,7 +113,7 @@ pub(crate) struct AnsweredCall {
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     /// The plan of the model call that began the step.
-    pub(crate) plan: Plan,
+    pub(crate) plan: CallPlan,
     pub(crate) assistant_text: String,
     pub(crate) calls: Vec<PendingCall>,
     /// The result submitted beside the calls. It is judged after they are answered.

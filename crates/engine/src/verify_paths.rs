@@ -5,12 +5,12 @@ use serde_json::Value;
 use slipform_schema::{Violation, Violations};
 use slipform_types::{Blueprint, Protocol, Reply};
 
+use crate::call_plan::CallPlan;
 use crate::cite::{CITED_MAX, CitedPath, cited_paths};
 use crate::criteria::contradictions;
 use crate::decide::Rejection;
 use crate::error::Error;
 use crate::judge::AcceptedResult;
-use crate::plan::Plan;
 use crate::prompt::RetryReason;
 use crate::state::State;
 
@@ -25,7 +25,7 @@ const CONTRADICTED: (RetryReason, &str) =
 /// A valid result that waits for the runner to check the files it names.
 #[derive(Debug, Clone)]
 pub(crate) struct PathCheck {
-    plan: Plan,
+    plan: CallPlan,
     accepted: AcceptedResult,
     reply: Reply,
     cited: Vec<CitedPath>,
@@ -36,7 +36,7 @@ pub(crate) struct PathCheck {
 impl State {
     /// Continues with a result, unless it contradicts a criterion or names files that were not
     /// changed. Files that no tool has shown are checked by the runner first.
-    pub(crate) fn verify_paths_or_finish(&mut self, plan: Plan, accepted: AcceptedResult, reply: &Reply) {
+    pub(crate) fn verify_paths_or_finish(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
         let Some(Blueprint { cites, changes, checks, .. }) = self.task.as_ref().map(|task| &*task.blueprint)
         else {
             return self.proceed_with_result(plan, accepted, reply);
@@ -91,7 +91,7 @@ impl State {
     /// Records a result that contradicts the facts and asks again.
     fn reject_result(
         &mut self,
-        plan: Plan,
+        plan: CallPlan,
         value: Value,
         reply: &Reply,
         list: Vec<Violation>,
@@ -103,7 +103,7 @@ impl State {
     }
 
     /// Asks again for a result that satisfies the schema but failed another check.
-    pub(crate) fn correct(&mut self, plan: Plan, reply: &Reply, rejection: Rejection) {
+    pub(crate) fn correct(&mut self, plan: CallPlan, reply: &Reply, rejection: Rejection) {
         match plan.protocol {
             Protocol::Actions => self.correct_envelope(plan, reply, rejection),
             Protocol::Tools => self.ask_again(plan, reply, rejection, None),

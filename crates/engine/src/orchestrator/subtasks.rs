@@ -1,4 +1,4 @@
-//! Plans: their schema, the rules between subtasks, and which subtasks are ready.
+//! Subtask plans: their schema, the rules between subtasks, and which subtasks are ready.
 
 use serde_json::{Value, json};
 use slipform_schema::Violations;
@@ -60,7 +60,7 @@ impl SubtaskState {
     }
 }
 
-/// Returns the schema of a plan.
+/// Returns the schema of a subtask plan.
 pub(crate) fn schema(team: &[AgentCard]) -> Value {
     let names: Vec<&str> = team.iter().map(|agent| agent.name.as_str()).collect();
     json!({
@@ -90,7 +90,7 @@ pub(crate) fn schema(team: &[AgentCard]) -> Value {
     })
 }
 
-/// Returns a stricter plan schema for grammars, in which ids and dependencies are always valid.
+/// Returns a stricter schema for grammars, in which ids and dependencies are always valid.
 pub(crate) fn under_grammar(team: &[AgentCard], done: &[Subtask], known: usize) -> Value {
     let names: Vec<&str> = team.iter().map(|agent| agent.name.as_str()).collect();
     let mut before: Vec<String> = done.iter().map(|subtask| subtask.id.clone()).collect();
@@ -127,9 +127,9 @@ pub(crate) fn under_grammar(team: &[AgentCard], done: &[Subtask], known: usize) 
     })
 }
 
-/// Returns the violations of a plan that satisfies the schema, given the subtasks that are done.
-pub(crate) fn violations(plan: &Value, done: &[Subtask]) -> Violations {
-    let subtasks = read(plan);
+/// Returns the violations of a subtask plan that satisfies the schema, given the subtasks that are done.
+pub(crate) fn violations(subtask_plan: &Value, done: &[Subtask]) -> Violations {
+    let subtasks = read(subtask_plan);
     let mut list = Vec::new();
     let mut wrong = |path: String, message: String| list.push(violation(&path, message));
     for (index, subtask) in subtasks.iter().enumerate() {
@@ -207,9 +207,9 @@ fn first_dependency(left: &[&Subtask], subtask: &Subtask) -> Option<String> {
 }
 
 /// Reads the subtasks of a plan that satisfies the schema.
-pub(crate) fn read(plan: &Value) -> Vec<Subtask> {
+pub(crate) fn read(subtask_plan: &Value) -> Vec<Subtask> {
     let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
-    let subtasks = plan["subtasks"].as_array().into_iter().flatten();
+    let subtasks = subtask_plan["subtasks"].as_array().into_iter().flatten();
     subtasks
         .map(|subtask| {
             let mut dependencies: Vec<String> = Vec::new();

@@ -25,7 +25,7 @@ use crate::tool_state::ToolState;
 
 /// The plan of the next model call.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct CallPlan {
     pub(crate) mode: OutputMode,
     /// The protocol for tool calls.
     pub(crate) protocol: Protocol,
@@ -50,12 +50,12 @@ pub(crate) struct RequestContext<'a> {
 /// A plan whose request is built once, on first use.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedCall {
-    pub(crate) plan: Plan,
+    pub(crate) plan: CallPlan,
     prepared: OnceLock<Arc<PreparedRequest>>,
 }
 
-impl From<Plan> for PlannedCall {
-    fn from(plan: Plan) -> PlannedCall {
+impl From<CallPlan> for PlannedCall {
+    fn from(plan: CallPlan) -> PlannedCall {
         PlannedCall { plan, prepared: OnceLock::new() }
     }
 }
@@ -90,7 +90,7 @@ pub(crate) enum RequestKind {
     Plain { reason: String },
 }
 
-impl Plan {
+impl CallPlan {
     pub(crate) fn parts(&self) -> Option<&Parts> {
         match &self.request_kind {
             RequestKind::Patch { parts, .. } => Some(parts),
@@ -99,8 +99,8 @@ impl Plan {
     }
 
     /// Returns the plan on another route.
-    pub(crate) fn on(self, route: Route) -> Plan {
-        Plan { mode: route.mode, protocol: route.protocol, ..self }
+    pub(crate) fn on(self, route: Route) -> CallPlan {
+        CallPlan { mode: route.mode, protocol: route.protocol, ..self }
     }
 
     /// Describes the plan for the journal and the progress line.
@@ -142,7 +142,7 @@ pub(crate) struct PreparedRequest {
 }
 
 /// Builds the request of a plan.
-fn prepare(context: &RequestContext<'_>, plan: &Plan) -> PreparedRequest {
+fn prepare(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedRequest {
     if plan.protocol == Protocol::Actions
         && let Some(envelope) = &context.tools.envelope
     {
@@ -188,7 +188,7 @@ fn prompt_mode(contract: &CompiledContract, mode: OutputMode) -> OutputMode {
 }
 
 /// Returns a request with the fields that all modes share.
-fn request(context: &RequestContext<'_>, plan: &Plan) -> Request {
+fn request(context: &RequestContext<'_>, plan: &CallPlan) -> Request {
     let contract = context.task.contract.as_ref();
     // Only command backends read the hint.
     let hint = contract.filter(|_| context.backend.kind == BackendKind::Command);
@@ -199,7 +199,7 @@ fn request(context: &RequestContext<'_>, plan: &Plan) -> Request {
     }
 }
 
-fn prepare_plain(context: &RequestContext<'_>, plan: &Plan) -> PreparedRequest {
+fn prepare_plain(context: &RequestContext<'_>, plan: &CallPlan) -> PreparedRequest {
     let first = Message::user(&context.task.input);
     let mut messages = conversation(context, plan, first);
     match &plan.request_kind {
@@ -223,7 +223,7 @@ fn prepare_plain(context: &RequestContext<'_>, plan: &Plan) -> PreparedRequest {
 }
 
 /// Sets whether the model must call a tool, and which one.
-fn set_tool_choice(request: &mut Request, context: &RequestContext<'_>, plan: &Plan) {
+fn set_tool_choice(request: &mut Request, context: &RequestContext<'_>, plan: &CallPlan) {
     if context.tools.callables.is_empty() {
         return;
     }
@@ -249,7 +249,7 @@ fn set_tool_choice(request: &mut Request, context: &RequestContext<'_>, plan: &P
 
 /// Returns whether the model must call a tool before it answers. Citations need paths that tools
 /// have shown, and small models answer at once.
-fn must_call_first(context: &RequestContext<'_>, plan: &Plan) -> bool {
+fn must_call_first(context: &RequestContext<'_>, plan: &CallPlan) -> bool {
     plan.mode == OutputMode::Grammar
         && !context.task.blueprint.cites.is_empty()
         && context.tools.seen.is_empty()
@@ -258,7 +258,7 @@ fn must_call_first(context: &RequestContext<'_>, plan: &Plan) -> bool {
 }
 
 /// Returns a schema for grammars that only allows known files where the result cites files.
-fn restricted_schema(context: &RequestContext<'_>, plan: &Plan, shown: &Value) -> Option<Value> {
+fn restricted_schema(context: &RequestContext<'_>, plan: &CallPlan, shown: &Value) -> Option<Value> {
     if plan.mode != OutputMode::Grammar || plan.parts().is_some() {
         return None;
     }
@@ -280,14 +280,14 @@ fn restricted_schema(context: &RequestContext<'_>, plan: &Plan, shown: &Value) -
 }
 
 /// Returns the conversation, with the input of this run in its place.
-fn conversation(context: &RequestContext<'_>, plan: &Plan, first: Message) -> Vec<Message> {
+fn conversation(context: &RequestContext<'_>, plan: &CallPlan, first: Message) -> Vec<Message> {
     let RequestContext { tools, past_runs, backend, .. } = context;
     let writer = ConversationWriter { callables: &tools.callables, protocol: plan.protocol, backend };
     writer.write(past_runs, first, &tools.turns)
 }
 
 /// Returns the reminder of how many steps are left, if one is due.
-fn reminder(context: &RequestContext<'_>, plan: &Plan) -> Option<Message> {
+fn reminder(context: &RequestContext<'_>, plan: &CallPlan) -> Option<Message> {
     let reminder = context.tools.reminder().filter(|_| matches!(plan.request_kind, RequestKind::First))?;
     let how = match (plan.protocol, plan.mode) {
         (Protocol::Actions, _) => "with the action NORMAL_RESPONSE".to_owned(),
@@ -301,7 +301,7 @@ fn reminder(context: &RequestContext<'_>, plan: &Plan) -> Option<Message> {
 /// the earlier corrections of its step.
 fn messages(
     context: &RequestContext<'_>,
-    plan: &Plan,
+    plan: &CallPlan,
     mode: OutputMode,
     shown: &Value,
     example: Option<&Value>,
@@ -355,7 +355,12 @@ struct Target<'a> {
 
 /// Asks the backend to enforce the schema, if the mode supports it. Returns the keywords that it
 /// does not enforce.
-fn constrain(request: &mut Request, target: &Target<'_>, backend: &BackendInfo, plan: &Plan) -> Vec<String> {
+fn constrain(
+    request: &mut Request,
+    target: &Target<'_>,
+    backend: &BackendInfo,
+    plan: &CallPlan,
+) -> Vec<String> {
     if !plan.mode.is_native() && plan.mode != OutputMode::Tool {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use slipform_types::Message;
 
 use super::{
-    Plan, PreparedRequest, RequestContext, RequestKind, Target, constrain, conversation, must_call_first,
+    CallPlan, PreparedRequest, RequestContext, RequestKind, Target, constrain, conversation, must_call_first,
     reminder, request, restricted_schema,
 };
 use crate::contract::CompiledContract;
@@ -20,7 +20,7 @@ const DIRECT_RESULT: &str = "Instead of that last action your response may be th
 /// Builds a request under the action protocol.
 pub(super) fn prepare(
     context: &RequestContext<'_>,
-    plan: &Plan,
+    plan: &CallPlan,
     envelope: &CompiledContract,
 ) -> PreparedRequest {
     let contract = context.task.contract.as_ref();
@@ -88,7 +88,7 @@ pub(super) fn prepare(
 
 /// Returns which actions a reply may choose: after the last step only the end, and a call first where the agent has to
 /// look before it answers.
-fn allowed_actions(context: &RequestContext<'_>, plan: &Plan) -> AllowedActions {
+fn allowed_actions(context: &RequestContext<'_>, plan: &CallPlan) -> AllowedActions {
     match (context.tools.is_last(), must_call_first(context, plan)) {
         (true, _) => AllowedActions::End,
         (false, true) => AllowedActions::Call,
@@ -97,7 +97,7 @@ fn allowed_actions(context: &RequestContext<'_>, plan: &Plan) -> AllowedActions 
 }
 
 /// Returns the last section of the prompt: the contract if there is one, otherwise the envelope.
-fn output_section(plan: &Plan, strict: &Value, result: Option<&Value>) -> String {
+fn output_section(plan: &CallPlan, strict: &Value, result: Option<&Value>) -> String {
     match result {
         Some(schema) => {
             let last = last_action(plan, schema);
@@ -112,7 +112,7 @@ fn output_section(plan: &Plan, strict: &Value, result: Option<&Value>) -> String
 }
 
 /// Returns the instructions for the last action.
-fn last_action(plan: &Plan, schema: &Value) -> String {
+fn last_action(plan: &CallPlan, schema: &Value) -> String {
     format!(
         "The `parameters` of your last action, NORMAL_RESPONSE, MUST be an object conforming to this schema:\n\n{}",
         plan.form.show(plan.mode, schema)
@@ -120,7 +120,7 @@ fn last_action(plan: &Plan, schema: &Value) -> String {
 }
 
 fn correction(
-    plan: &Plan,
+    plan: &CallPlan,
     (retry_reason, errors, previous): (RetryReason, &[String], &str),
     strict: &Value,
     result: Option<&Value>,
