@@ -20,7 +20,7 @@ use crate::orchestrator::CREATE_PLAN;
 use crate::output_mode::{OutputMode, Route};
 use crate::patch::Parts;
 use crate::prompt::{self, Form, RetryReason};
-use crate::state::Task;
+use crate::task::Task;
 use crate::tool_state::ToolState;
 
 /// The plan of the next model call.

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use slipform_schema::{Violations, universal};
 use slipform_types::{ChildEnd, Clarity, EventBody, Reply, RunErrorType};
 
-use crate::call_plan::{CallPlan, RequestKind};
+use crate::call_plan::CallPlan;
+use crate::children::{INTERNAL_CHILDREN_MAX, children_limit_message};
 use crate::conversation::PastRun;
 use crate::decide::Rejection;
-use crate::internal_children::{INTERNAL_CHILDREN_MAX, children_limit_message};
 use crate::judge::AcceptedResult;
 use crate::prompt::{self, RetryReason};
 use crate::state::State;
@@ -95,14 +95,15 @@ impl State {
     }
 
     fn ask_for_score(&mut self, wanted: &Clarity, plan: CallPlan, candidate: Candidate, reply: Reply) {
-        if self.internal_children_started >= INTERNAL_CHILDREN_MAX {
+        if self.children.started() >= INTERNAL_CHILDREN_MAX {
             self.keep_unclear_candidate(&candidate, &children_limit_message());
             return self.end(
                 RunErrorType::LimitExceeded,
                 format!("the answer could not be scored: {}", children_limit_message()),
             );
         }
-        let question = match (&self.orchestration, &self.clarity_state.original_question, &self.task) {
+        let question = match (&self.children.orchestration, &self.clarity_state.original_question, &self.task)
+        {
             (Some(orchestration), ..) => orchestration.input().clone(),
             (None, Some((question, _)), _) => question.clone(),
             (None, None, task) => task.as_ref().map(|task| task.input.clone()).unwrap_or_default(),
@@ -112,7 +113,7 @@ impl State {
         self.clarity_state.tries += 1;
         let call_id = format!("clarity-{}", self.clarity_state.scoring_calls);
         let parameters = json!({"question": question, "reply": candidate.text()});
-        self.start_internal_child(call_id.clone(), "clarity", &wanted.agent, parameters);
+        self.children.start(call_id.clone(), "clarity", &wanted.agent, parameters);
         self.clarity_state.scoring = Some(Box::new(Scoring { call_id, plan, candidate, reply }));
     }
 
@@ -152,7 +153,7 @@ impl State {
             (false, true) => "no round is left",
         };
         let (follow_ups, consequence) = (questions.clone(), consequence.to_owned());
-        self.notes.push_back(EventBody::ClarityScored { round, score, threshold, questions, consequence });
+        self.decisions.note(EventBody::ClarityScored { round, score, threshold, questions, consequence });
         if is_clear {
             return self.conclude(plan, candidate, &reply);
         }
@@ -165,7 +166,7 @@ impl State {
             let kind = RunErrorType::LimitExceeded;
             let errors: Vec<String> =
                 follow_ups.into_iter().map(|question| format!("$: {question}")).collect();
-            let has_next_rung = self.rung.index + 1 < self.ladder.len();
+            let has_next_rung = self.ladder.next_tier().is_some();
             if has_next_rung {
                 let (retry_reason, errors) = (RetryReason::Mismatch, vec![reason]);
                 self.escalate_or_fail(Rejection { kind, retry_reason, errors, message });
@@ -181,17 +182,16 @@ impl State {
     /// the next input.
     fn ask_follow_up(&mut self, plan: CallPlan, questions: &[String], answer: &Candidate) {
         // The follow-up is a new request, with its own retries.
-        (self.rung.retries, self.rung.has_tried_patch, self.rung.has_reminded) = (0, false, false);
-        let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
+        (self.ladder.rung.retries, self.ladder.rung.has_tried_patch, self.ladder.rung.has_reminded) =
+            (0, false, false);
         let Some(task) = &mut self.task else { return };
         let input = std::mem::replace(&mut task.input, prompt::clarify(questions));
         let turns = std::mem::take(&mut self.tools.turns);
-        self.clarity_state.original_question.get_or_insert_with(|| (input.clone(), self.past_runs.len()));
-        self.past_runs.push(PastRun { input, turns, answer: answer.text() });
-        self.plan = Some(
-            CallPlan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan }
-                .into(),
-        );
+        self.clarity_state
+            .original_question
+            .get_or_insert_with(|| (input.clone(), self.history.past_runs.len()));
+        self.history.past_runs.push(PastRun { input, turns, answer: answer.text() });
+        self.ladder.call = Some(self.ladder.fresh(plan, &task.blueprint.limits).into());
     }
 
     /// Restores the original input for the next rung, without the follow-up questions.
@@ -201,7 +201,7 @@ impl State {
             (self.clarity_state.original_question.take(), &mut self.task)
         {
             task.input = input;
-            self.past_runs.truncate(turns);
+            self.history.past_runs.truncate(turns);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use slipform_types::{
-    BackendInfo, CallError, CallErrorKind, Correction, EventBody, Failure, NOT_SUBMITTED, Outcome, Protocol,
-    Repair, Reply, RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, Strategy,
+    AgentCard, CallError, CallErrorKind, ChildEnd, Correction, EventBody, Failure, NOT_SUBMITTED, Outcome,
+    Protocol, Repair, Reply, RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, Strategy,
     StructuredOutput, Success, ToolCall, UniversalResponse,
 };
 
@@ -12,14 +12,16 @@ use crate::clarity::Candidate;
 use crate::contract::CompiledContract;
 use crate::criteria;
 use crate::envelope;
+use crate::error::Error;
 use crate::judge::{
     AcceptedResult, InvalidResult, JudgeContext, SUBMIT, Verdict, judge, message_text, refusal,
 };
-use crate::output_mode::{OutputMode, Route, routes, subtask_plan_routes};
+use crate::orchestrator::{Orchestration, SubtasksEnd};
+use crate::output_mode::{OutputMode, routes, subtask_plan_routes};
 use crate::patch::Parts;
 use crate::placeholder::placeholders;
 use crate::prompt::{Form, RetryReason};
-use crate::state::{RETRIES_WITHOUT_CONTRACT, RungState, State};
+use crate::state::{RETRIES_WITHOUT_CONTRACT, State};
 use crate::tool_state::LoopLimits;
 use crate::usage::reply_text;
 
@@ -51,43 +53,76 @@ impl Rejection {
 impl State {
     /// Enters a rung of the escalation ladder and plans its first call.
     pub(crate) fn enter_rung(&mut self, index: usize) {
-        let Some(tier) = self.ladder.get(index).cloned() else { return };
-        let strategy = self.contract().map(|contract| contract.options().strategy);
-        let protocol =
-            self.task.as_ref().filter(|_| self.tools.is_active()).map(|task| task.blueprint.protocol);
-        let routes = if self.is_planning() {
+        let (Some(tier), Some(task)) = (self.ladder.tier(index).cloned(), &self.task) else { return };
+        let options = task.contract.as_ref().map(CompiledContract::options);
+        let protocol = self.tools.is_active().then_some(task.blueprint.protocol);
+        let routes = if self.children.is_planning() {
             subtask_plan_routes(&tier.backend)
         } else {
-            routes(strategy, protocol, &tier.backend)
+            routes(options.map(|options| options.strategy), protocol, &tier.backend)
         };
-        if let Some(task) = &self.task {
-            self.tools.limits = LoopLimits::of(&task.blueprint.limits, routes[0].mode == OutputMode::Grammar);
+        let limits = &task.blueprint.limits;
+        self.tools.limits = LoopLimits::of(limits, routes[0].mode == OutputMode::Grammar);
+        let wanted = options.map_or(SchemaForm::Auto, |options| options.schema_form);
+        self.ladder.enter(index, routes, Form::of(wanted, tier.backend.small), limits);
+        self.usage.enter_rung(ReceiptRung { tier: tier.tier, backend: tier.backend.name, calls: 0 });
+    }
+
+    /// Begins the orchestration of the run by a team of agents.
+    pub(crate) fn begin_orchestration(&mut self, team: &[AgentCard]) -> Result<(), Error> {
+        let Some(original_task) = self.task.clone() else {
+            return Err(Error::Journal("`attempt_started` without `run_start` or without a backend"));
+        };
+        if team.is_empty() {
+            let message =
+                "no agent to assign subtasks to; name an existing agent that takes a prompt in `agents`";
+            self.interrupt(RunErrorType::ToolFailed, message.to_owned());
+            return Ok(());
         }
-        let wanted = self.contract().map_or(SchemaForm::Auto, |contract| contract.options().schema_form);
-        let plan = CallPlan {
-            mode: routes[0].mode,
-            protocol: routes[0].protocol,
-            form: Form::of(wanted, tier.backend.small),
-            request_kind: RequestKind::First,
-            budget: self.first_budget(&tier.backend),
-            narrow: None,
-            is_retry: false,
-        };
-        self.plan = Some(plan.into());
-        self.rung = RungState { index, routes, ..RungState::default() };
-        // Planning and summarizing on the same rung count as one entry in the receipt.
-        let rung = ReceiptRung { tier: tier.tier, backend: tier.backend.name, calls: 0 };
-        let is_same_rung = |last: &ReceiptRung| last.tier == rung.tier && last.backend == rung.backend;
-        if !self.usage.rungs.last().is_some_and(is_same_rung) {
-            self.usage.rungs.push(rung);
+        self.children.orchestration = Some(Box::new(Orchestration::new(original_task, team)));
+        self.ask_for_subtask_plan()
+    }
+
+    fn ask_for_subtask_plan(&mut self) -> Result<(), Error> {
+        let Some(orchestration) = &mut self.children.orchestration else { return Ok(()) };
+        self.task = Some(orchestration.begin_planning()?);
+        self.enter_rung(self.ladder.rung.index);
+        Ok(())
+    }
+
+    /// Executes a subtask plan: starts every subtask that is ready.
+    pub(crate) fn execute_subtask_plan(&mut self, subtask_plan: &Value) {
+        let Some(orchestration) = &mut self.children.orchestration else { return };
+        // Invalid plans are not candidates for the result.
+        self.usage.clear_candidates();
+        self.decisions.note(orchestration.begin_working(subtask_plan));
+        self.start_ready_subtasks();
+    }
+
+    /// Handles the end of a subtask.
+    pub(crate) fn handle_subtask_end(&mut self, call_id: &str, end: Result<&ChildEnd, String>) {
+        let Some(orchestration) = &mut self.children.orchestration else { return };
+        if orchestration.record_end(call_id, end) {
+            self.start_ready_subtasks();
         }
     }
 
-    pub(crate) fn first_budget(&self, backend: &BackendInfo) -> Option<u32> {
-        let wanted = self.task.as_ref().and_then(|task| task.blueprint.limits.max_tokens);
-        match (wanted, backend.max_tokens) {
-            (Some(wanted), Some(most)) => Some(wanted.min(most)),
-            (wanted, most) => wanted.or(most),
+    /// Starts every subtask that is ready. If none is running, asks for the summary or for another
+    /// plan, or fails the run.
+    fn start_ready_subtasks(&mut self) {
+        let Some(end) = self.children.start_ready_subtasks() else { return };
+        match end {
+            SubtasksEnd::Summarize => {
+                let Some(orchestration) = &mut self.children.orchestration else { return };
+                self.task = Some(orchestration.begin_summarizing(self.ladder.backend()));
+                self.enter_rung(self.ladder.rung.index);
+            }
+            SubtasksEnd::PlanAgain => {
+                if let Err(error) = self.ask_for_subtask_plan() {
+                    self.end(RunErrorType::ToolFailed, error.to_string());
+                }
+            }
+            SubtasksEnd::Fail { message, errors } => self.fail(RunErrorType::ToolFailed, message, errors),
         }
     }
 
@@ -154,10 +189,11 @@ impl State {
 
     /// Continues with a result that passed all checks: executes a plan, or has an answer scored.
     pub(crate) fn proceed_with_result(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
-        if self.is_planning() {
+        if self.children.is_planning() {
             return self.execute_subtask_plan(&accepted.value);
         }
-        match self.summary_text(&accepted.value) {
+        let orchestration = self.children.orchestration.as_ref();
+        match orchestration.and_then(|it| it.summary_text(&accepted.value)) {
             Some(text) => self.proceed_with_text(plan, text, reply),
             None => self.score_or_finish(plan, Candidate::Data(accepted), reply),
         }
@@ -165,14 +201,16 @@ impl State {
 
     /// Continues with a text answer, after checking the citations of a summary.
     pub(crate) fn proceed_with_text(&mut self, plan: CallPlan, text: String, reply: &Reply) {
-        match self.uncited_rejection(&text) {
-            Some(rejection) if self.rung.retries < RETRIES_WITHOUT_CONTRACT => {
+        let orchestration = self.children.orchestration.as_ref();
+        match orchestration.and_then(|it| it.uncited_rejection(&text)) {
+            Some(rejection) if self.ladder.rung.retries < RETRIES_WITHOUT_CONTRACT => {
                 let request_kind =
                     RequestKind::Plain { reason: rejection.errors[0].trim_start_matches("$: ").to_owned() };
                 self.retry(rejection, CallPlan { request_kind, ..plan });
             }
             Some(_) => {
-                let text = self.with_sources(text);
+                let text = orchestration.map_or_else(String::new, |it| it.with_sources(&text));
+                self.usage.flag("sources_added");
                 self.score_or_finish(plan, Candidate::Text(text), reply);
             }
             None => self.score_or_finish(plan, Candidate::Text(text), reply),
@@ -195,7 +233,7 @@ impl State {
         }
         let receipt = self.usage.receipt(plan.mode.strategy(), self.contract(), accepted.repairs);
         let success = Success { result_text: None, result_data: Some(accepted.value), receipt };
-        self.outcome = Some(Outcome::Completed(Box::new(success)));
+        self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
     }
 
     /// Handles a reply to a run without a contract: any complete text is accepted.
@@ -206,8 +244,10 @@ impl State {
         if reply.stop == StopReason::Length {
             return self.retry_truncated(plan, reply, None, Vec::new());
         }
-        let is_forced =
-            self.backend().is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
+        let is_forced = self
+            .ladder
+            .backend()
+            .is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
         let answer = if is_forced { message_text(&reply.text) } else { Ok(reply.text.clone()) };
         let reason = match answer {
             Ok(text) if !text.trim().is_empty() => return self.proceed_with_text(plan, text, reply),
@@ -222,14 +262,14 @@ impl State {
     pub(crate) fn finish_with_text(&mut self, text: String) {
         let receipt = self.usage.receipt(None, None, Vec::new());
         let success = Success { result_text: Some(text), result_data: None, receipt };
-        self.outcome = Some(Outcome::Completed(Box::new(success)));
+        self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
     }
 
     /// Completes the run with the output of a program. No model was called.
     pub(crate) fn finish_with_data(&mut self, value: Value) {
         let receipt = self.usage.receipt(None, self.contract(), Vec::new());
         let success = Success { result_text: None, result_data: Some(value), receipt };
-        self.outcome = Some(Outcome::Completed(Box::new(success)));
+        self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
     }
 
     /// Retries a truncated reply with a larger budget, asking only for the missing parts where
@@ -241,7 +281,8 @@ impl State {
         candidate: Option<Value>,
         repairs: Vec<Repair>,
     ) {
-        let ceiling = self.backend().and_then(|backend| Some((backend.name.clone(), backend.max_tokens?)));
+        let ceiling =
+            self.ladder.backend().and_then(|backend| Some((backend.name.clone(), backend.max_tokens?)));
         let limit = ceiling.filter(|(_, most)| plan.budget == Some(*most));
         let limit =
             limit.map(|(name, most)| format!(" ({most}, backends.{name}.max_tokens)")).unwrap_or_default();
@@ -253,7 +294,7 @@ impl State {
             errors,
             message,
         };
-        let Some(backend) = self.backend() else { return };
+        let Some(backend) = self.ladder.backend() else { return };
         let budget = larger_budget(plan.budget, reply.usage.output, backend.max_tokens);
         let grows = budget > plan.budget.unwrap_or(0);
         // If the budget cannot grow, or the model is small, the schema itself is narrowed to
@@ -314,16 +355,16 @@ impl State {
         // Arguments that do not parse still count as a call and are answered as one.
         let called = plan.mode == OutputMode::Tool && rejection.kind != RunErrorType::ResultNotSubmitted;
         if invalid_result.is_none() && retry_reason == RetryReason::NoAnswer && !called {
-            if let Some(route) = self.next_route(&plan) {
+            if let Some(route) = self.ladder.next_route(&plan, !self.tools.callables.is_empty()) {
                 plan = plan.on(route);
                 plan.request_kind = RequestKind::Full { retry_reason, errors, previous: reply_text(reply) };
                 return self.retry(rejection, plan);
             }
             if plan.mode == OutputMode::Tool {
-                if self.rung.has_reminded {
+                if self.ladder.rung.has_reminded {
                     return self.escalate_or_fail(rejection);
                 }
-                self.rung.has_reminded = true;
+                self.ladder.rung.has_reminded = true;
                 plan.request_kind = RequestKind::Reminder { content: reply.text.clone() };
                 return self.retry(rejection, plan);
             }
@@ -342,12 +383,12 @@ impl State {
         plan.request_kind = match self.parts(&plan, invalid_result.filter(|_| !is_echo)) {
             Some(parts) => RequestKind::Patch { retry_reason, errors, parts: Box::new(parts) },
             None if plan.mode == OutputMode::Tool && !reply.tool_calls.is_empty() => {
-                let calls = self.tools.with_unique_ids(&reply.tool_calls, &self.past_runs);
+                let calls = self.tools.with_unique_ids(&reply.tool_calls, &self.history.past_runs);
                 RequestKind::ToolResult { retry_reason, errors, content: reply.text.clone(), calls }
             }
             None => RequestKind::Full { retry_reason, errors, previous },
         };
-        self.rung.has_tried_patch |= matches!(plan.request_kind, RequestKind::Patch { .. });
+        self.ladder.rung.has_tried_patch |= matches!(plan.request_kind, RequestKind::Patch { .. });
         self.retry(rejection, plan);
     }
 
@@ -364,7 +405,9 @@ impl State {
             Correction::Full => return None,
             Correction::Patch => true,
             // After one failed patch the whole document is requested.
-            Correction::Auto if self.rung.has_tried_patch || plan.mode == OutputMode::Tool => return None,
+            Correction::Auto if self.ladder.rung.has_tried_patch || plan.mode == OutputMode::Tool => {
+                return None;
+            }
             Correction::Auto => false,
         };
         let parts = Parts::of(&contract.schema, &candidate, &violations)?.after(repairs);
@@ -392,7 +435,10 @@ impl State {
             (_, Some(status)) => matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501 | 502),
             (kind, None) => kind == CallErrorKind::Unavailable,
         };
-        match is_mode_failure.then(|| self.next_route(&plan)).flatten() {
+        match is_mode_failure
+            .then(|| self.ladder.next_route(&plan, !self.tools.callables.is_empty()))
+            .flatten()
+        {
             Some(route) => self.retry(
                 rejection,
                 CallPlan { request_kind: RequestKind::First, narrow: None, ..plan.on(route) },
@@ -401,41 +447,28 @@ impl State {
         }
     }
 
-    /// Returns the route after one that failed. Only modes that depend on backend features can fail
-    /// this way.
-    pub(crate) fn next_route(&mut self, plan: &CallPlan) -> Option<Route> {
-        let calls = plan.protocol == Protocol::Tools && !self.tools.callables.is_empty();
-        if !plan.mode.is_native() && plan.mode != OutputMode::Tool && !calls {
-            return None;
-        }
-        let next = *self.rung.routes.get(self.rung.at + 1)?;
-        self.rung.at += 1;
-        Some(next)
-    }
-
     /// Plans a retry, or escalates if the retries of this rung are used up.
     pub(crate) fn retry(&mut self, rejection: Rejection, plan: CallPlan) {
         let most = self.retries_max();
-        if self.rung.retries >= most {
+        if self.ladder.rung.retries >= most {
             return self.escalate_or_fail(rejection);
         }
-        self.rung.retries += 1;
-        let consequence = format!("retry {} of {most}: {}", self.rung.retries, plan.describe());
+        self.ladder.rung.retries += 1;
+        let consequence = format!("retry {} of {most}: {}", self.ladder.rung.retries, plan.describe());
         let (errors, cause) = (rejection.errors, Some(rejection.kind));
-        self.notes.push_back(EventBody::ValidationFailed { errors, consequence, cause });
-        self.plan = Some(CallPlan { is_retry: true, ..plan }.into());
+        self.decisions.note(EventBody::ValidationFailed { errors, consequence, cause });
+        self.ladder.call = Some(CallPlan { is_retry: true, ..plan }.into());
     }
 
     /// Enters the next rung, or fails the run if no rung is left.
     pub(crate) fn escalate_or_fail(&mut self, rejection: Rejection) {
-        let next = self.rung.index + 1;
-        if let Some(to) = self.ladder.get(next) {
-            let from = self.ladder[self.rung.index].tier.clone();
+        let index = self.ladder.rung.index;
+        if let (Some(from), Some(to)) = (self.ladder.tier(index), self.ladder.next_tier()) {
             let reason = rejection.errors.first().map_or_else(|| rejection.message.clone(), Clone::clone);
-            let (to, cause) = (to.tier.clone(), Some(rejection.kind));
-            self.notes.push_back(EventBody::Escalated { from, to, reason, cause });
+            let (from, to, cause) = (from.tier.clone(), to.tier.clone(), Some(rejection.kind));
+            self.decisions.note(EventBody::Escalated { from, to, reason, cause });
             self.reset_clarity();
-            return self.enter_rung(next);
+            return self.enter_rung(index + 1);
         }
         let retries = self.usage.retries;
         let plural = if retries == 1 { "retry" } else { "retries" };
@@ -457,16 +490,17 @@ impl State {
 
     /// Ends the run from outside. An existing outcome is kept.
     pub(crate) fn interrupt(&mut self, kind: RunErrorType, message: String) {
-        if self.outcome.is_none() {
-            self.notes.clear();
+        if !self.decisions.has_outcome() {
+            self.decisions.clear_notes();
             self.end(kind, message);
         }
     }
 
     /// Rebuilds a failure so that it includes the latest replies.
     pub(crate) fn refresh_failure(&mut self) {
-        if let Some(Outcome::Failed(failure)) = self.outcome.take() {
-            self.fail(failure.error.kind, failure.error.message, failure.error.validation_errors);
+        if let Some(Outcome::Failed(failure)) = self.decisions.outcome() {
+            let RunError { kind, message, validation_errors, .. } = failure.error.clone();
+            self.fail(kind, message, validation_errors);
         }
     }
 
@@ -483,18 +517,20 @@ impl State {
         error.response = self.response(&error);
         let mut salvage = self.usage.salvage(self.final_contract());
         // The results of finished subtasks are kept in the salvage.
-        if let Some(report) = self.orchestration.as_ref().and_then(|orchestration| orchestration.report()) {
+        if let Some(report) =
+            self.children.orchestration.as_ref().and_then(|orchestration| orchestration.report())
+        {
             salvage.best_candidate = Some(report);
             salvage.valid_parts = None;
         }
         let receipt = self.usage.receipt(self.usage.strategy, self.final_contract(), Vec::new());
         let failure = Failure { error, salvage, receipt };
-        self.outcome = Some(Outcome::Failed(Box::new(failure)));
+        self.decisions.set_outcome(Outcome::Failed(Box::new(failure)));
     }
 
     /// Returns the contract of the final result, even while the engine asks for a plan.
     fn final_contract(&self) -> Option<&CompiledContract> {
-        match &self.orchestration {
+        match &self.children.orchestration {
             Some(orchestration) => orchestration.contract(),
             None => self.contract(),
         }

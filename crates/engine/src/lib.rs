@@ -30,7 +30,7 @@
 //! - `program`: procedural agents, which run a program in place of a model.
 //! - `orchestrator`: plans subtasks, delegates them and asks for the summary.
 //! - `clarity`: has answers scored by another agent and asks follow-up questions.
-//! - `internal_children`: starts the agents that `orchestrator` and `clarity` need.
+//! - `children`: starts the agents that `orchestrator` and `clarity` need.
 //! - `usage`: collects the data of receipts and salvage.
 //!
 //! ```
@@ -58,17 +58,21 @@
 mod action;
 mod call_plan;
 mod callable;
+mod children;
 mod cite;
 mod clarity;
 mod contract;
 mod conversation;
 mod criteria;
 mod decide;
+mod decisions;
 mod delegation;
 mod envelope;
 mod error;
-mod internal_children;
+mod history;
 mod judge;
+mod ladder;
+mod next;
 mod orchestrator;
 mod output_mode;
 mod patch;
@@ -76,6 +80,7 @@ mod placeholder;
 mod program;
 mod prompt;
 mod state;
+mod task;
 mod tool_loop;
 mod tool_state;
 mod usage;
@@ -83,4 +88,5 @@ mod verify_paths;
 
 pub use action::{Action, Child, ChildTask, Execution, ModelCall, ToolRun};
 pub use error::Error;
-pub use state::{State, next};
+pub use next::next;
+pub use state::State;

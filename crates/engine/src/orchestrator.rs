@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipform_types::{
-    AgentCard, BackendKind, Blueprint, ChildEnd, ContractOptions, EventBody, RunErrorType, RunStatus, Subtask,
+    AgentCard, BackendInfo, BackendKind, Blueprint, ChildEnd, ContractOptions, EventBody, RunStatus, Subtask,
 };
 
+use crate::children::{INTERNAL_CHILDREN_MAX, children_limit_message};
 use crate::contract::CompiledContract;
 use crate::decide::Rejection;
 use crate::error::Error;
-use crate::internal_children::{INTERNAL_CHILDREN_MAX, children_limit_message};
 use crate::prompt::RetryReason;
-use crate::state::{State, Task};
+use crate::task::Task;
 
 use subtasks::{SubtaskState, SubtaskStatus, is_ready, read};
 
@@ -50,6 +50,23 @@ pub(crate) struct Orchestration {
     subtask_states: Vec<SubtaskState>,
 }
 
+/// A subtask to start as an internal child.
+pub(crate) struct SubtaskStart {
+    pub(crate) call_id: String,
+    pub(crate) agent: String,
+    pub(crate) parameters: Value,
+}
+
+/// What follows when no subtask is running.
+pub(crate) enum SubtasksEnd {
+    /// All subtasks are done: ask for the summary.
+    Summarize,
+    /// Subtasks failed: ask for another plan.
+    PlanAgain,
+    /// Subtasks failed, and another plan is not allowed: fail the run.
+    Fail { message: String, errors: Vec<String> },
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Planning,
@@ -58,6 +75,17 @@ enum Phase {
 }
 
 impl Orchestration {
+    /// Begins the orchestration of a task by a team of agents.
+    pub(crate) fn new(original_task: Task, team: &[AgentCard]) -> Orchestration {
+        let (team, phase) = (team.to_vec(), Phase::Planning);
+        Orchestration { original_task, team, phase, plans: 0, subtask_states: Vec::new() }
+    }
+
+    /// Returns whether the model is asked for a subtask plan.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.phase == Phase::Planning
+    }
+
     /// Returns the input of the run.
     pub(crate) fn input(&self) -> &String {
         &self.original_task.input
@@ -93,70 +121,31 @@ impl Orchestration {
             _ => None,
         })
     }
-}
 
-impl State {
-    /// Returns whether the model is asked for a plan.
-    pub(crate) fn is_planning(&self) -> bool {
-        self.orchestration.as_ref().is_some_and(|orchestration| orchestration.phase == Phase::Planning)
-    }
-
-    pub(crate) fn begin_orchestration(&mut self, team: &[AgentCard]) -> Result<(), Error> {
-        let Some(original_task) = self.task.clone() else {
-            return Err(Error::Journal("`attempt_started` without `run_start` or without a backend"));
-        };
-        if team.is_empty() {
-            let message =
-                "no agent to assign subtasks to; name an existing agent that takes a prompt in `agents`";
-            self.interrupt(RunErrorType::ToolFailed, message.to_owned());
-            return Ok(());
-        }
-        self.orchestration = Some(Box::new(Orchestration {
-            original_task,
-            team: team.to_vec(),
-            phase: Phase::Planning,
-            plans: 0,
-            subtask_states: Vec::new(),
-        }));
-        self.ask_for_subtask_plan()
-    }
-
-    fn ask_for_subtask_plan(&mut self) -> Result<(), Error> {
-        let Some(orchestration) = &mut self.orchestration else { return Ok(()) };
-        orchestration.phase = Phase::Planning;
-        let done: Vec<Subtask> =
-            orchestration.done().map(|subtask_state| subtask_state.subtask.clone()).collect();
-        let narrowed =
-            subtasks::under_grammar(&orchestration.team, &done, orchestration.subtask_states.len());
-        let original_task = &orchestration.original_task;
+    /// Begins planning and returns the task of the model that plans.
+    pub(crate) fn begin_planning(&mut self) -> Result<Task, Error> {
+        self.phase = Phase::Planning;
+        let done: Vec<Subtask> = self.done().map(|subtask_state| subtask_state.subtask.clone()).collect();
+        let narrowed = subtasks::under_grammar(&self.team, &done, self.subtask_states.len());
+        let original_task = &self.original_task;
         let blueprint = Blueprint {
             cites: Vec::new(),
             changes: Vec::new(),
             checks: Vec::new(),
             ..(*original_task.blueprint).clone()
         };
-        let task = Task {
+        Ok(Task {
             blueprint: Arc::new(blueprint),
-            contract: Some(CompiledContract::subtask_plan(subtasks::schema(&orchestration.team), done)?),
+            contract: Some(CompiledContract::subtask_plan(subtasks::schema(&self.team), done)?),
             parameters: original_task.parameters.clone(),
-            input: prompts::planning(
-                &original_task.input,
-                &orchestration.team,
-                &orchestration.subtask_states,
-            ),
+            input: prompts::planning(&original_task.input, &self.team, &self.subtask_states),
             under_grammar: Some(narrowed),
-        };
-        self.task = Some(task);
-        self.enter_rung(self.rung.index);
-        Ok(())
+        })
     }
 
-    /// Executes a plan: starts every subtask that is ready.
-    pub(crate) fn execute_subtask_plan(&mut self, subtask_plan: &Value) {
-        let Some(orchestration) = &mut self.orchestration else { return };
-        // Invalid plans are not candidates for the result.
-        self.usage.clear_candidates();
-        let failed: Vec<String> = orchestration
+    /// Takes the subtasks of a plan over and returns the event that records the plan.
+    pub(crate) fn begin_working(&mut self, subtask_plan: &Value) -> EventBody {
+        let failed: Vec<String> = self
             .failed()
             .map(|(subtask_state, reason)| {
                 format!(
@@ -167,61 +156,50 @@ impl State {
                 )
             })
             .collect();
-        orchestration.phase = Phase::Working;
-        orchestration.plans += 1;
-        orchestration
-            .subtask_states
-            .retain(|subtask_state| matches!(subtask_state.status, SubtaskStatus::Done(_)));
+        self.phase = Phase::Working;
+        self.plans += 1;
+        self.subtask_states.retain(|subtask_state| matches!(subtask_state.status, SubtaskStatus::Done(_)));
         let mut subtasks = read(subtask_plan);
         // A subtask that is done stays done if the new plan repeats it.
         subtasks.retain(|subtask| {
-            !orchestration.subtask_states.iter().any(|subtask_state| subtask_state.subtask.id == subtask.id)
+            !self.subtask_states.iter().any(|subtask_state| subtask_state.subtask.id == subtask.id)
         });
-        orchestration.subtask_states.extend(subtasks.iter().cloned().map(SubtaskState::new));
+        self.subtask_states.extend(subtasks.iter().cloned().map(SubtaskState::new));
         let reason = (!failed.is_empty()).then(|| failed.join("; "));
-        self.notes.push_back(EventBody::PlanCreated { round: orchestration.plans, reason, subtasks });
-        self.start_ready_subtasks();
+        EventBody::PlanCreated { round: self.plans, reason, subtasks }
     }
 
-    /// Starts every subtask that is ready. If none is running, finishes or asks for another plan.
-    fn start_ready_subtasks(&mut self) {
+    /// Starts every subtask that is ready, as long as the limit of children allows it. `children` is
+    /// the number of children that the run has started so far.
+    pub(crate) fn start_ready(&mut self, children: u32) -> Vec<SubtaskStart> {
         let most = INTERNAL_CHILDREN_MAX.saturating_sub(self.reserved_for_scoring());
-        let Some(orchestration) = &mut self.orchestration else { return };
-        let mut starts = self.internal_children_started;
-        let mut ready: Vec<usize> = (0..orchestration.subtask_states.len())
-            .filter(|index| is_ready(&orchestration.subtask_states, *index))
-            .collect();
-        ready.sort_by_key(|index| orchestration.subtask_states[*index].subtask.priority);
-        let mut started = Vec::new();
+        let mut left = most.saturating_sub(children);
+        let mut ready: Vec<usize> =
+            (0..self.subtask_states.len()).filter(|index| is_ready(&self.subtask_states, *index)).collect();
+        ready.sort_by_key(|index| self.subtask_states[*index].subtask.priority);
+        let mut starts = Vec::new();
         for index in ready {
-            if starts >= most {
-                orchestration.subtask_states[index].status = SubtaskStatus::Failed(children_limit_message());
+            if left == 0 {
+                self.subtask_states[index].status = SubtaskStatus::Failed(children_limit_message());
                 continue;
             }
-            starts += 1;
-            let prompt =
-                prompts::subtask(&orchestration.original_task.input, &orchestration.subtask_states, index);
-            let subtask_state = &mut orchestration.subtask_states[index];
+            left -= 1;
+            let prompt = prompts::subtask(&self.original_task.input, &self.subtask_states, index);
+            let subtask_state = &mut self.subtask_states[index];
             subtask_state.tries += 1;
             // A later plan may reuse the id of a subtask that failed under an earlier plan.
-            let call_id =
-                format!("{}.{}.{}", orchestration.plans, subtask_state.subtask.id, subtask_state.tries);
+            let call_id = format!("{}.{}.{}", self.plans, subtask_state.subtask.id, subtask_state.tries);
             subtask_state.status = SubtaskStatus::Working(call_id.clone());
-            started.push((call_id, subtask_state.subtask.agent.clone(), json!({"prompt": prompt})));
+            let (agent, parameters) = (subtask_state.subtask.agent.clone(), json!({"prompt": prompt}));
+            starts.push(SubtaskStart { call_id, agent, parameters });
         }
-        for (call_id, agent, parameters) in started {
-            self.start_internal_child(call_id, CREATE_PLAN, &agent, parameters);
-        }
-        if self.internal_children.is_empty() {
-            self.finish_or_replan();
-        }
+        starts
     }
 
-    /// Handles the end of a subtask.
-    pub(crate) fn handle_subtask_end(&mut self, call_id: &str, end: Result<&ChildEnd, String>) {
-        let Some(orchestration) = &mut self.orchestration else { return };
+    /// Records the end of a subtask. Returns `false` if no subtask runs under this call.
+    pub(crate) fn record_end(&mut self, call_id: &str, end: Result<&ChildEnd, String>) -> bool {
         let is_it = |subtask_state: &&mut SubtaskState| matches!(&subtask_state.status, SubtaskStatus::Working(call) if call == call_id);
-        let Some(subtask_state) = orchestration.subtask_states.iter_mut().find(is_it) else { return };
+        let Some(subtask_state) = self.subtask_states.iter_mut().find(is_it) else { return false };
         // A child that was stopped on purpose is not retried.
         let is_stopped = matches!(end, Ok(end) if end.status == RunStatus::Stopped);
         subtask_state.status = match end.and_then(ChildEnd::done) {
@@ -230,58 +208,54 @@ impl State {
             Err(reason) if subtask_state.tries < TRIES_MAX => SubtaskStatus::Waiting(Some(reason)),
             Err(reason) => SubtaskStatus::Failed(reason),
         };
-        self.start_ready_subtasks();
+        true
     }
 
-    /// Continues when no subtask is running: asks for the summary, for another plan, or fails the
-    /// run.
-    fn finish_or_replan(&mut self) {
-        let Some(orchestration) = &self.orchestration else { return };
-        if orchestration.failed().next().is_none() {
-            return self.ask_for_summary();
-        }
-        let may_plan = orchestration.plans < PLANS_MAX
-            && self.internal_children_started + self.reserved_for_scoring() < INTERNAL_CHILDREN_MAX;
-        if may_plan {
-            if let Err(error) = self.ask_for_subtask_plan() {
-                self.end(RunErrorType::ToolFailed, error.to_string());
-            }
-            return;
-        }
-        let failed: Vec<(String, String)> = orchestration
+    /// Returns what follows when no subtask is running. `children` is the number of children that
+    /// the run has started so far.
+    pub(crate) fn subtasks_end(&self, children: u32) -> SubtasksEnd {
+        let failed: Vec<(String, &str)> = self
             .failed()
             .map(|(subtask_state, reason)| {
-                (
-                    format!("'{}' ({})", subtask_state.subtask.id, subtask_state.subtask.agent),
-                    reason.to_owned(),
-                )
+                (format!("'{}' ({})", subtask_state.subtask.id, subtask_state.subtask.agent), reason)
             })
             .collect();
+        if failed.is_empty() {
+            return SubtasksEnd::Summarize;
+        }
+        if self.plans < PLANS_MAX && children + self.reserved_for_scoring() < INTERNAL_CHILDREN_MAX {
+            return SubtasksEnd::PlanAgain;
+        }
         let names: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
-        let plans = match orchestration.plans {
+        let plans = match self.plans {
             1 => "1 plan".to_owned(),
             plans => format!("{plans} plans"),
         };
-        let is_limit_reached = orchestration.failed().all(|(_, reason)| reason == children_limit_message());
+        let is_limit_reached = failed.iter().all(|(_, reason)| *reason == children_limit_message());
         let message = if is_limit_reached {
             format!("{} could not begin: {}", names.join(", "), children_limit_message())
         } else {
             format!("{} failed, and {plans} did not help", names.join(", "))
         };
         let errors = failed.iter().map(|(name, reason)| format!("$: {name}: {reason}")).collect();
-        self.fail(RunErrorType::ToolFailed, message, errors);
+        SubtasksEnd::Fail { message, errors }
     }
 
-    /// Asks the model for the summary.
-    fn ask_for_summary(&mut self) {
-        let is_small = self.backend().is_some_and(|backend| backend.small);
-        let is_embedded = self.backend().is_some_and(|backend| backend.kind == BackendKind::Embedded);
-        let Some(orchestration) = &mut self.orchestration else { return };
-        orchestration.phase = Phase::Summarizing;
-        let original_task = &orchestration.original_task;
+    /// Returns how many internal children are reserved for scoring the answer.
+    fn reserved_for_scoring(&self) -> u32 {
+        let clarity = self.original_task.blueprint.clarity.as_ref();
+        clarity.map_or(0, |clarity| clarity.max_rounds.into())
+    }
+
+    /// Begins summarizing and returns the task of the model that summarizes.
+    pub(crate) fn begin_summarizing(&mut self, backend: Option<&BackendInfo>) -> Task {
+        self.phase = Phase::Summarizing;
+        let is_small = backend.is_some_and(|backend| backend.small);
+        let is_embedded = backend.is_some_and(|backend| backend.kind == BackendKind::Embedded);
+        let original_task = &self.original_task;
         let input = prompts::summary(
             &original_task.input,
-            &orchestration.subtask_states,
+            &self.subtask_states,
             original_task.contract.is_none(),
             is_small,
         );
@@ -291,29 +265,21 @@ impl State {
         if task.contract.is_none() && is_embedded {
             task.contract = bounded_text();
         }
-        self.task = Some(task);
-        self.enter_rung(self.rung.index);
+        task
     }
 
     /// Returns the text of a summary that was requested as JSON to bound its length.
     pub(crate) fn summary_text(&self, value: &Value) -> Option<String> {
-        let orchestration = self.orchestration.as_ref().filter(|it| it.phase == Phase::Summarizing)?;
-        orchestration.contract().is_none().then(|| value[SUMMARY].as_str().unwrap_or_default().to_owned())
-    }
-
-    /// Returns how many internal children are reserved for scoring the answer.
-    fn reserved_for_scoring(&self) -> u32 {
-        let clarity = self
-            .orchestration
-            .as_ref()
-            .and_then(|orchestration| orchestration.original_task.blueprint.clarity.as_ref());
-        clarity.map_or(0, |clarity| clarity.max_rounds.into())
+        let is_text = self.phase == Phase::Summarizing && self.contract().is_none();
+        is_text.then(|| value[SUMMARY].as_str().unwrap_or_default().to_owned())
     }
 
     /// Returns a rejection if the summary does not cite its subtasks correctly.
     pub(crate) fn uncited_rejection(&self, text: &str) -> Option<Rejection> {
-        let orchestration = self.orchestration.as_ref().filter(|it| it.phase == Phase::Summarizing)?;
-        let error = format!("$: {}", prompts::citations(text, &orchestration.done_ids())?);
+        if self.phase != Phase::Summarizing {
+            return None;
+        }
+        let error = format!("$: {}", prompts::citations(text, &self.done_ids())?);
         Some(Rejection::unmet(
             RetryReason::NoAnswer,
             vec![error],
@@ -322,11 +288,9 @@ impl State {
     }
 
     /// Appends the list of subtasks to a summary that does not cite them.
-    pub(crate) fn with_sources(&mut self, text: String) -> String {
-        let Some(orchestration) = &self.orchestration else { return text };
-        let text = prompts::without_made_up(&text, &orchestration.done_ids());
-        let listed = prompts::sources(orchestration.done());
-        self.usage.flag("sources_added");
+    pub(crate) fn with_sources(&self, text: &str) -> String {
+        let text = prompts::without_made_up(text, &self.done_ids());
+        let listed = prompts::sources(self.done());
         format!("{}\n\n{listed}", text.trim_end())
     }
 }

@@ -45,7 +45,7 @@ fn arguments(parameters: &Value) -> Vec<String> {
 impl State {
     /// Handles the end of the program. A program is not retried.
     pub(crate) fn handle_program_end(&mut self, output: &Value, error: Option<&str>) {
-        self.program = None;
+        self.tools.program = None;
         if let Some(error) = error {
             let kind =
                 if output["timed_out"] == true { RunErrorType::Timeout } else { RunErrorType::ToolFailed };

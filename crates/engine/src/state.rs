@@ -1,27 +1,26 @@
-//! The state of a run, folded from its journal, and the next action that follows from it.
+//! The state of a run, folded from its journal.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
 use slipform_types::{
-    AgentCard, AgentType, BackendInfo, Blueprint, CallError, Contract, Event, EventBody, Outcome, Protocol,
-    Reply, RunErrorType, RunStatus, RunType, TierBackend, ToolDefinition,
+    AgentCard, AgentType, Blueprint, CallError, Contract, Event, EventBody, Outcome, Protocol, Reply,
+    RunErrorType, RunStatus, RunType, TierBackend, ToolDefinition,
 };
 
-use crate::action::{Action, Execution, ModelCall};
 use crate::call_plan::{PlannedCall, RequestContext};
 use crate::callable::Callables;
+use crate::children::Children;
 use crate::clarity::ClarityState;
 use crate::contract::CompiledContract;
 use crate::conversation::PastRun;
-use crate::delegation::KnownChild;
+use crate::decisions::Decisions;
 use crate::envelope;
 use crate::error::Error;
-use crate::internal_children::InternalChild;
-use crate::orchestrator::Orchestration;
-use crate::output_mode::Route;
+use crate::history::History;
+use crate::ladder::Ladder;
 use crate::program;
+use crate::task::Task;
 use crate::tool_state::ToolState;
 use crate::usage::UsageLog;
 use crate::verify_paths::PathCheck;
@@ -29,60 +28,28 @@ use crate::verify_paths::PathCheck;
 /// Retries for a run without a contract: an empty or truncated answer is requested once more.
 pub(crate) const RETRIES_WITHOUT_CONTRACT: u32 = 1;
 
-/// The state of a run.
+/// The state of a run. Each component owns one concern; decisions that need several are in `decide`
+/// and `reply`.
 #[derive(Debug, Clone, Default)]
 pub struct State {
+    /// The agent, contract and input. `None` before `run_start`.
     pub(crate) task: Option<Task>,
-    pub(crate) ladder: Vec<TierBackend>,
-    pub(crate) rung: RungState,
-    pub(crate) usage: UsageLog,
+    /// The tiers to ask, the position on them and the planned model call.
+    pub(crate) ladder: Ladder,
+    /// The tools, their calls and the facts that they showed.
     pub(crate) tools: ToolState,
-    pub(crate) plan: Option<PlannedCall>,
-    /// Present for orchestrators once their first attempt has begun.
-    pub(crate) orchestration: Option<Box<Orchestration>>,
-    /// The clarity scores of the answers so far.
-    pub(crate) clarity_state: ClarityState,
-    /// Children that the engine started for its own purposes, not on request of the model.
-    pub(crate) internal_children: Vec<InternalChild>,
-    /// The number of internal children started in this run, including those that ended.
-    pub(crate) internal_children_started: u32,
+    /// The agents that the engine itself started: for subtasks and for scores.
+    pub(crate) children: Children,
     /// A result that waits for the runner to check the paths it names.
     pub(crate) path_check: Option<Box<PathCheck>>,
-    /// The program to run, for procedural agents.
-    pub(crate) program: Option<Box<Execution>>,
-    /// The earlier runs of the session.
-    pub(crate) past_runs: Vec<PastRun>,
-    /// The children that this session has started.
-    pub(crate) children: Vec<KnownChild>,
-    pub(crate) notes: VecDeque<EventBody>,
-    pub(crate) outcome: Option<Outcome>,
-    has_ended: bool,
-}
-
-/// The agent, contract and input of the run.
-#[derive(Debug, Clone)]
-pub(crate) struct Task {
-    pub(crate) blueprint: Arc<Blueprint>,
-    pub(crate) contract: Option<CompiledContract>,
-    pub(crate) parameters: Value,
-    pub(crate) input: String,
-    /// A narrower schema for grammars, if one exists that is stricter than the schema of the
-    /// contract.
-    pub(crate) under_grammar: Option<Value>,
-}
-
-/// The position of the run on its escalation ladder.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RungState {
-    pub(crate) index: usize,
-    pub(crate) routes: Vec<Route>,
-    pub(crate) at: usize,
-    /// Retries since the run entered this rung, or since the last step that made progress.
-    pub(crate) retries: u32,
-    /// Whether a patch correction was already requested.
-    pub(crate) has_tried_patch: bool,
-    /// Whether the model was already reminded to call the tool.
-    pub(crate) has_reminded: bool,
+    /// The clarity scores of the answers so far.
+    pub(crate) clarity_state: ClarityState,
+    /// The data of receipts and salvage.
+    pub(crate) usage: UsageLog,
+    /// The decisions to append: decision events and the outcome.
+    pub(crate) decisions: Decisions,
+    /// The earlier runs and children of the session.
+    pub(crate) history: History,
 }
 
 impl State {
@@ -97,12 +64,12 @@ impl State {
 
     /// Folds one event.
     pub fn fold(&mut self, body: &EventBody) -> Result<(), Error> {
-        if let (true, EventBody::RunStart { run_type: RunType::ResumeSession, .. }) = (self.has_ended, body) {
-            let (past_runs, children) =
-                (std::mem::take(&mut self.past_runs), std::mem::take(&mut self.children));
-            *self = State { past_runs, children, ..State::default() };
+        if let (true, EventBody::RunStart { run_type: RunType::ResumeSession, .. }) =
+            (self.decisions.has_ended(), body)
+        {
+            *self = State { history: std::mem::take(&mut self.history), ..State::default() };
         }
-        if self.has_ended {
+        if self.decisions.has_ended() {
             return Err(Error::Journal("an event follows run_completed"));
         }
         match body {
@@ -126,7 +93,7 @@ impl State {
             EventBody::PreTool { .. } => Ok(()),
             EventBody::PathsChecked { missing, .. } => self.handle_paths_checked(missing),
             EventBody::PostTool { call_id, tool_name, tool_output, error } => {
-                self.remove_pending_note(body);
+                self.decisions.remove_note(body);
                 self.handle_tool_result(call_id, tool_name, tool_output, error.as_deref())
             }
             EventBody::ChildStarted { call_id, agent_name, child_session_id, execution_mode, .. } => {
@@ -152,7 +119,7 @@ impl State {
             EventBody::Result { .. } => Ok(()),
             EventBody::RunCompleted { .. } => {
                 self.save_past_run();
-                self.has_ended = true;
+                self.decisions.end();
                 Ok(())
             }
         }
@@ -162,18 +129,10 @@ impl State {
     fn record_decision(&mut self, body: &EventBody) -> Result<(), Error> {
         if self.is_interrupted() {
             // A stop may be appended before the last decision of the runner.
-            self.remove_pending_note(body);
+            self.decisions.remove_note(body);
             return Ok(());
         }
-        let note = self.notes.pop_front();
-        note.map(|_| ()).ok_or(Error::Journal("a decision event without a pending decision"))
-    }
-
-    /// Removes the first pending note if it is this event.
-    fn remove_pending_note(&mut self, body: &EventBody) {
-        if self.notes.front() == Some(body) {
-            self.notes.pop_front();
-        }
+        self.decisions.confirm_note()
     }
 
     fn begin_run(
@@ -186,10 +145,7 @@ impl State {
         if self.task.is_some() {
             return Err(Error::Journal("a second `run_start` in the same run"));
         }
-        let own = blueprint.response_type;
-        let contract = contract.map(|contract| CompiledContract::compile(contract, own)).transpose()?;
-        let (blueprint, parameters, input) = (blueprint.clone(), parameters.clone(), input.to_owned());
-        self.task = Some(Task { blueprint, contract, parameters, input, under_grammar: None });
+        self.task = Some(Task::new(blueprint, contract, parameters, input)?);
         Ok(())
     }
 
@@ -201,7 +157,7 @@ impl State {
         if let Some(step) = &mut self.tools.step {
             step.fill_opening(&blueprint.opening);
         }
-        if let Some(planned) = &mut self.plan {
+        if let Some(planned) = &mut self.ladder.call {
             planned.forget_request();
         }
     }
@@ -214,7 +170,7 @@ impl State {
         tools: &[ToolDefinition],
         agents: &[AgentCard],
     ) -> Result<(), Error> {
-        if !self.ladder.is_empty() || self.program.is_some() {
+        if !self.ladder.is_empty() || self.tools.program.is_some() {
             if let Some(name) = self.tools.callables.changed(tools) {
                 let message = format!("the definition of the tool '{name}' has changed since the run began");
                 self.interrupt(RunErrorType::ToolFailed, message);
@@ -225,14 +181,14 @@ impl State {
             return Err(Error::Journal("`attempt_started` without `run_start` or without a backend"));
         };
         if task.blueprint.kind == AgentType::Procedural {
-            self.program = Some(Box::new(program::execution(&task.blueprint, &task.parameters)));
+            self.tools.program = Some(Box::new(program::execution(&task.blueprint, &task.parameters)));
             return Ok(());
         }
         if ladder.is_empty() {
             return Err(Error::Journal("`attempt_started` without `run_start` or without a backend"));
         }
         if task.blueprint.kind == AgentType::Orchestrator {
-            self.ladder = ladder.to_vec();
+            self.ladder = Ladder::new(ladder);
             return self.begin_orchestration(agents);
         }
         let callables = Callables::of(tools, agents)?;
@@ -241,7 +197,7 @@ impl State {
             .then(|| envelope::compile(&callables, task.contract.as_ref()).map(Arc::new))
             .transpose()?;
         self.tools = ToolState { callables: Arc::new(callables), envelope, ..ToolState::default() };
-        self.ladder = ladder.to_vec();
+        self.ladder = Ladder::new(ladder);
         self.enter_rung(0);
         self.begin_opening_calls();
         Ok(())
@@ -250,7 +206,7 @@ impl State {
     /// Saves the input, steps and answer of this run for later runs of the session.
     fn save_past_run(&mut self) {
         let Some(task) = &self.task else { return };
-        let answer = match &self.outcome {
+        let answer = match self.decisions.outcome() {
             Some(Outcome::Completed(success)) => match (&success.result_data, &success.result_text) {
                 (Some(data), _) => data.to_string(),
                 (None, text) => text.clone().unwrap_or_default(),
@@ -260,12 +216,13 @@ impl State {
         // Chat templates reject empty turns.
         let answer = if answer.trim().is_empty() { "(no answer)".to_owned() } else { answer };
         let turns = std::mem::take(&mut self.tools.turns);
-        let input = self.orchestration.as_ref().map_or(&task.input, |orchestration| orchestration.input());
-        self.past_runs.push(PastRun { input: input.clone(), turns, answer });
+        let input =
+            self.children.orchestration.as_ref().map_or(&task.input, |orchestration| orchestration.input());
+        self.history.past_runs.push(PastRun { input: input.clone(), turns, answer });
     }
 
     fn handle_reply(&mut self, reply: &Reply) -> Result<(), Error> {
-        let Some(planned) = self.plan.take() else {
+        let Some(planned) = self.ladder.call.take() else {
             return Err(Error::Journal("`message` without a pending model call"));
         };
         self.record_planned_call(&planned);
@@ -281,7 +238,7 @@ impl State {
     }
 
     fn handle_call_failure(&mut self, error: &CallError) -> Result<(), Error> {
-        let Some(planned) = self.plan.take() else {
+        let Some(planned) = self.ladder.call.take() else {
             return Err(Error::Journal("`call_failed` without a pending model call"));
         };
         self.record_planned_call(&planned);
@@ -296,10 +253,11 @@ impl State {
     /// Records a reply that was interrupted. The part received so far is counted and kept like a
     /// whole reply.
     fn record_partial_reply(&mut self, partial: Option<&str>) {
-        let Some(text) = partial.filter(|_| !matches!(self.outcome, Some(Outcome::Completed(_)))) else {
+        let Some(text) = partial.filter(|_| !matches!(self.decisions.outcome(), Some(Outcome::Completed(_))))
+        else {
             return;
         };
-        let planned = self.plan.take();
+        let planned = self.ladder.call.take();
         if let Some(planned) = &planned {
             self.record_planned_call(planned);
         }
@@ -313,27 +271,22 @@ impl State {
     /// Returns whether the run already has an outcome, for example because it was stopped during a
     /// call.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.outcome.is_some()
+        self.decisions.has_outcome()
     }
 
     fn record_planned_call(&mut self, planned: &PlannedCall) {
         self.usage.record_call(planned.plan.is_retry);
         self.usage.strategy = planned.plan.mode.strategy();
-        if let Some(context) = self.context() {
+        if let Some(context) = self.request_context() {
             let unenforced = planned.prepared(&context).unenforced.clone();
             self.usage.set_unenforced(unenforced);
         }
     }
 
     /// Returns the inputs of the next request.
-    fn context(&self) -> Option<RequestContext<'_>> {
-        let (task, backend) = (self.task.as_ref()?, self.backend()?);
-        Some(RequestContext { task, tools: &self.tools, past_runs: &self.past_runs, backend })
-    }
-
-    /// Returns the backend of the current rung.
-    pub(crate) fn backend(&self) -> Option<&BackendInfo> {
-        self.ladder.get(self.rung.index).map(|tier| &tier.backend)
+    pub(crate) fn request_context(&self) -> Option<RequestContext<'_>> {
+        let (task, backend) = (self.task.as_ref()?, self.ladder.backend()?);
+        Some(RequestContext { task, tools: &self.tools, past_runs: &self.history.past_runs, backend })
     }
 
     pub(crate) fn contract(&self) -> Option<&CompiledContract> {
@@ -352,13 +305,13 @@ impl State {
     /// Returns whether the backend of the next call has already been called in this session.
     pub fn is_resumed(&self) -> bool {
         // Earlier runs of the session began on the first rung, and most ended there.
-        let before = !self.past_runs.is_empty() && self.rung.index == 0;
-        self.usage.rungs.last().is_some_and(|rung| rung.calls > 0) || before
+        let before = !self.history.past_runs.is_empty() && self.ladder.rung.index == 0;
+        self.usage.calls_on_rung() > 0 || before
     }
 
     /// Returns the outcome, once the run has one.
     pub fn outcome(&self) -> Option<&Outcome> {
-        self.outcome.as_ref()
+        self.decisions.outcome()
     }
 
     /// Returns the number of model calls so far.
@@ -374,52 +327,4 @@ impl State {
             Outcome::Failed(_) => RunStatus::Failed,
         }
     }
-}
-
-/// Returns the next action, or `None` if the run has ended or no attempt has begun.
-pub fn next(state: &State) -> Option<Action> {
-    if state.has_ended {
-        return None;
-    }
-    if let Some(note) = state.notes.front() {
-        return Some(Action::Note(Box::new(note.clone())));
-    }
-    if let Some(outcome) = &state.outcome {
-        return Some(Action::Finish(Box::new(outcome.clone())));
-    }
-    if let Some(path_check) = &state.path_check {
-        return Some(Action::VerifyPaths(path_check.paths.clone()));
-    }
-    if let Some(program) = &state.program {
-        return Some(Action::Execute(program.clone()));
-    }
-    if let Some(internal_child) =
-        state.internal_children.iter().find(|internal_child| internal_child.session_id.is_none())
-    {
-        return Some(Action::Delegate(Box::new(internal_child.child.clone())));
-    }
-    if !state.internal_children.is_empty() {
-        return Some(Action::Park);
-    }
-    if let Some(step) = &state.tools.step {
-        if let Some(child) = step.child() {
-            return Some(Action::Delegate(Box::new(child.clone())));
-        }
-        let tools = step.tools();
-        return Some(if tools.is_empty() { Action::Park } else { Action::Tools(tools) });
-    }
-    let (context, planned) = (state.context()?, state.plan.as_ref()?);
-    let on_rung = state.usage.rungs.last().map_or(0, |rung| rung.calls);
-    let (number, of) = if state.tools.callables.is_empty() {
-        ((on_rung + 1).min(state.retries_max() + 1), state.retries_max() + 1)
-    } else {
-        ((state.tools.steps() + 1).min(state.tools.limits.steps), state.tools.limits.steps)
-    };
-    Some(Action::Call(Box::new(ModelCall {
-        backend: context.backend.name.clone(),
-        number,
-        of,
-        asked: planned.plan.describe(),
-        request: planned.prepared(&context).request.clone(),
-    })))
 }

@@ -10,7 +10,6 @@ use crate::call_plan::{CallPlan, RequestKind};
 use crate::cite;
 use crate::criteria;
 use crate::decide::Rejection;
-use crate::delegation::KnownChild;
 use crate::envelope::{self, EnvelopeAction, parse_action};
 use crate::error::Error;
 use crate::judge::{AcceptedResult, DISCARDING_REPAIRS, JudgeContext, Verdict, judge, judge_text};
@@ -44,7 +43,7 @@ impl State {
         // Under the action protocol `submit_result` is not a tool.
         let is_submit = |call: &&ToolCall| !reply.tool_calls.is_empty() && self.is_submission(call);
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
-        let named = self.tools.with_unique_ids(&[calls, submits].concat(), &self.past_runs);
+        let named = self.tools.with_unique_ids(&[calls, submits].concat(), &self.history.past_runs);
         let (submits, calls): (Vec<_>, Vec<_>) = named.into_iter().partition(|call| is_submit(&call));
         let submission = (!submits.is_empty()).then(|| Reply {
             text: String::new(),
@@ -69,7 +68,7 @@ impl State {
                 _ => None,
             };
             let (mut pending, mut wrong) =
-                self.tools.check_call(call, &self.children, plan.protocol, has_contract);
+                self.tools.check_call(call, &self.history.known_children, plan.protocol, has_contract);
             match not_made {
                 Some(reason) => {
                     pending.work = PendingWork::Nothing;
@@ -92,10 +91,10 @@ impl State {
     /// Makes the opening calls of the blueprint before the first model call.
     pub(crate) fn begin_opening_calls(&mut self) {
         let opening = self.task.as_ref().map(|task| task.blueprint.opening.clone()).unwrap_or_default();
-        if opening.is_empty() || !self.past_runs.is_empty() {
+        if opening.is_empty() || !self.history.past_runs.is_empty() {
             return;
         }
-        let Some(planned) = self.plan.take() else { return };
+        let Some(planned) = self.ladder.call.take() else { return };
         let mut list = Vec::new();
         for (index, call) in opening.into_iter().enumerate() {
             let id = format!("opening-{}", index + 1);
@@ -103,7 +102,7 @@ impl State {
             let called = ToolCall { id, name: call.tool, arguments: arguments.to_string() };
             let (pending, wrong) = self.tools.check_call(
                 called,
-                &self.children,
+                &self.history.known_children,
                 planned.plan.protocol,
                 self.contract().is_some(),
             );
@@ -118,7 +117,7 @@ impl State {
     /// Answers a call that is not made.
     fn note_rejected_call(&mut self, pending: &PendingCall, wrong: Option<String>) {
         if let Some(message) = wrong {
-            self.notes.push_back(EventBody::PostTool {
+            self.decisions.note(EventBody::PostTool {
                 call_id: pending.id.clone(),
                 tool_name: pending.name.clone(),
                 tool_output: Value::Null,
@@ -138,18 +137,14 @@ impl State {
         if self.is_interrupted() {
             return Ok(());
         }
-        if self.program.is_some() && call_id == program::CALL_ID {
+        if self.tools.program.is_some() && call_id == program::CALL_ID {
             self.handle_program_end(output, error);
             return Ok(());
         }
-        if let Some(internal_child) =
-            self.take_internal_child(|internal_child| internal_child.child.call_id == call_id)
-        {
+        if self.children.remove_refused(call_id) {
             // Internal children receive `post_tool` only when they are refused.
-            self.handle_internal_child_end(
-                &internal_child,
-                Err(error.unwrap_or("it could not be started").to_owned()),
-            );
+            let reason = error.unwrap_or("it could not be started").to_owned();
+            self.handle_internal_child_end(call_id, Err(reason));
             return Ok(());
         }
         let step =
@@ -178,10 +173,7 @@ impl State {
         if self.is_interrupted() {
             return Ok(());
         }
-        if let Some(internal_child) =
-            self.internal_children.iter_mut().find(|internal_child| internal_child.child.call_id == call_id)
-        {
-            internal_child.session_id = Some(session_id.clone());
+        if self.children.record_session(call_id, session_id) {
             return Ok(());
         }
         let step =
@@ -189,9 +181,7 @@ impl State {
         let call = step
             .unanswered_call(call_id)
             .ok_or(Error::Journal("`child_started` without a pending delegation"))?;
-        // The child that was addressed last is at the end of the list.
-        self.children.retain(|child| child.session_id != *session_id);
-        self.children.push(KnownChild { session_id: session_id.clone(), agent_name: agent_name.to_owned() });
+        self.history.record_child(session_id, agent_name);
         let is_awaited = mode == ExecutionMode::Sync;
         call.work = PendingWork::Working {
             agent_name: agent_name.to_owned(),
@@ -212,10 +202,8 @@ impl State {
         if self.is_interrupted() {
             return Ok(());
         }
-        if let Some(internal_child) = self.take_internal_child(|internal_child| {
-            internal_child.session_id.as_ref() == Some(&end.child_session_id)
-        }) {
-            self.handle_internal_child_end(&internal_child, Ok(end));
+        if let Some(call_id) = self.children.remove_ended(&end.child_session_id) {
+            self.handle_internal_child_end(&call_id, Ok(end));
             return Ok(());
         }
         let step = self
@@ -235,6 +223,15 @@ impl State {
         Ok(())
     }
 
+    /// Passes the end of an internal child to the part of the engine that started it.
+    fn handle_internal_child_end(&mut self, call_id: &str, end: Result<&ChildEnd, String>) {
+        if self.clarity_state.is_scoring_call(call_id) {
+            self.handle_score(end);
+        } else {
+            self.handle_subtask_end(call_id, end);
+        }
+    }
+
     /// Ends the step once every call is answered: plans the next model call, or judges the
     /// submission of the step.
     fn end_step_if_over(&mut self) {
@@ -244,15 +241,14 @@ impl State {
         // A step without a submission is progress and resets the retries. A failed submission is
         // not, even beside other calls.
         if submission.is_none() {
-            self.rung.retries = 0;
-            self.rung.has_tried_patch = false;
+            self.ladder.rung.retries = 0;
+            self.ladder.rung.has_tried_patch = false;
         }
-        let budget = self.backend().cloned().and_then(|backend| self.first_budget(&backend));
-        let plan =
-            CallPlan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan };
+        let Some(task) = &self.task else { return };
+        let plan = self.ladder.fresh(plan, &task.blueprint.limits);
         match submission {
             Some(reply) => self.decide_on_reply(plan, &reply),
-            None => self.plan = Some(plan.into()),
+            None => self.ladder.call = Some(plan.into()),
         }
     }
 
@@ -380,7 +376,7 @@ impl State {
         let mut plan = plan;
         if rejection.retry_reason == RetryReason::Envelope
             && plan.mode.is_native()
-            && let Some(route) = self.next_route(&plan)
+            && let Some(route) = self.ladder.next_route(&plan, !self.tools.callables.is_empty())
         {
             plan = plan.on(route);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use slipform_types::{ChildEnd, Limits, Opening, Protocol, Reply, SessionId, ToolCall, WRITING_TOOLS};
 
-use crate::action::{Child, ToolRun};
+use crate::action::{Action, Child, Execution, ToolRun};
 use crate::call_plan::CallPlan;
 use crate::callable::{CallableKind, Callables};
 use crate::contract::CompiledContract;
@@ -71,6 +71,8 @@ pub(crate) struct ToolState {
     /// use the protocol.
     pub(crate) envelope: Option<Arc<CompiledContract>>,
     pub(crate) limits: LoopLimits,
+    /// The program of a procedural agent, until it has ended. It is journaled like a tool call.
+    pub(crate) program: Option<Box<Execution>>,
     /// Finished steps.
     pub(crate) turns: Vec<Turn>,
     /// The current step, while some of its calls are unanswered.
@@ -163,8 +165,17 @@ impl Step {
         })
     }
 
+    /// Returns the action that the calls require: start an agent, call tools, or wait for agents.
+    pub(crate) fn action(&self) -> Action {
+        if let Some(child) = self.child() {
+            return Action::Delegate(Box::new(child.clone()));
+        }
+        let tools = self.tools();
+        if tools.is_empty() { Action::Park } else { Action::Tools(tools) }
+    }
+
     /// Returns the tools to call next.
-    pub(crate) fn tools(&self) -> Vec<ToolRun> {
+    fn tools(&self) -> Vec<ToolRun> {
         self.ready()
             .filter_map(|call| match &call.work {
                 PendingWork::Tool(arguments) => Some(ToolRun {
@@ -178,7 +189,7 @@ impl Step {
     }
 
     /// Returns the agent to start next.
-    pub(crate) fn child(&self) -> Option<&Child> {
+    fn child(&self) -> Option<&Child> {
         self.ready().find_map(|call| match &call.work {
             PendingWork::Child(child) => Some(&**child),
             _ => None,

@@ -45,6 +45,20 @@ impl UsageLog {
         }
     }
 
+    /// Begins the count of a rung. Planning and summarizing on the same rung count as one entry in
+    /// the receipt.
+    pub(crate) fn enter_rung(&mut self, rung: Rung) {
+        let is_same_rung = |last: &Rung| last.tier == rung.tier && last.backend == rung.backend;
+        if !self.rungs.last().is_some_and(is_same_rung) {
+            self.rungs.push(rung);
+        }
+    }
+
+    /// Returns the number of calls on the current rung.
+    pub(crate) fn calls_on_rung(&self) -> u32 {
+        self.rungs.last().map_or(0, |rung| rung.calls)
+    }
+
     pub(crate) fn record_reply(&mut self, reply: &Reply) {
         self.tokens.input += reply.usage.input;
         self.tokens.output += reply.usage.output;

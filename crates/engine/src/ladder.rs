@@ -1,0 +1,98 @@
+//! The escalation ladder: the tiers of a run, its position on them and the planned model call.
+
+use slipform_types::{BackendInfo, Limits, Protocol, TierBackend};
+
+use crate::call_plan::{CallPlan, PlannedCall, RequestKind};
+use crate::output_mode::{OutputMode, Route};
+use crate::prompt::Form;
+
+/// The escalation ladder of a run. Empty until the first attempt begins, and for programs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ladder {
+    tiers: Vec<TierBackend>,
+    pub(crate) rung: RungState,
+    /// The next model call. `None` while a call is decided on, and while the run waits for tools,
+    /// children or checks.
+    pub(crate) call: Option<PlannedCall>,
+}
+
+/// The position of the run on its escalation ladder.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RungState {
+    pub(crate) index: usize,
+    routes: Vec<Route>,
+    at: usize,
+    /// Retries since the run entered this rung, or since the last step that made progress.
+    pub(crate) retries: u32,
+    /// Whether a patch correction was already requested.
+    pub(crate) has_tried_patch: bool,
+    /// Whether the model was already reminded to call the tool.
+    pub(crate) has_reminded: bool,
+}
+
+impl Ladder {
+    /// Creates the ladder of an attempt. The run is not on a rung before [`Ladder::enter`].
+    pub(crate) fn new(tiers: &[TierBackend]) -> Ladder {
+        Ladder { tiers: tiers.to_vec(), ..Ladder::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tiers.is_empty()
+    }
+
+    pub(crate) fn tier(&self, index: usize) -> Option<&TierBackend> {
+        self.tiers.get(index)
+    }
+
+    /// Returns the tier to escalate to, if one is left.
+    pub(crate) fn next_tier(&self) -> Option<&TierBackend> {
+        self.tier(self.rung.index + 1)
+    }
+
+    /// Returns the backend of the current rung.
+    pub(crate) fn backend(&self) -> Option<&BackendInfo> {
+        self.tier(self.rung.index).map(|tier| &tier.backend)
+    }
+
+    /// Enters a rung and plans its first call on the first of these routes.
+    pub(crate) fn enter(&mut self, index: usize, routes: Vec<Route>, form: Form, limits: &Limits) {
+        let Some(first) = routes.first().copied() else { return };
+        self.rung = RungState { index, routes, ..RungState::default() };
+        let plan = CallPlan {
+            mode: first.mode,
+            protocol: first.protocol,
+            form,
+            request_kind: RequestKind::First,
+            budget: self.first_budget(limits),
+            narrow: None,
+            is_retry: false,
+        };
+        self.call = Some(plan.into());
+    }
+
+    /// Returns the token budget of a first request on the current rung.
+    fn first_budget(&self, limits: &Limits) -> Option<u32> {
+        match (limits.max_tokens, self.backend()?.max_tokens) {
+            (Some(wanted), Some(most)) => Some(wanted.min(most)),
+            (wanted, most) => wanted.or(most),
+        }
+    }
+
+    /// Returns the plan of a request that is not a retry, on the same route as an earlier one.
+    pub(crate) fn fresh(&self, plan: CallPlan, limits: &Limits) -> CallPlan {
+        let budget = self.first_budget(limits);
+        CallPlan { request_kind: RequestKind::First, narrow: None, is_retry: false, budget, ..plan }
+    }
+
+    /// Returns the route after one that failed. Only modes that depend on backend features can fail
+    /// this way, and tool calls of an agent that has callables.
+    pub(crate) fn next_route(&mut self, plan: &CallPlan, has_callables: bool) -> Option<Route> {
+        let calls = plan.protocol == Protocol::Tools && has_callables;
+        if !plan.mode.is_native() && plan.mode != OutputMode::Tool && !calls {
+            return None;
+        }
+        let next = *self.rung.routes.get(self.rung.at + 1)?;
+        self.rung.at += 1;
+        Some(next)
+    }
+}
