@@ -15,13 +15,13 @@ use crate::cite;
 use crate::contract::CompiledContract;
 use crate::conversation::{ConversationWriter, PastRun};
 use crate::criteria;
-use crate::judge::SUBMIT;
 use crate::orchestrator::CREATE_PLAN;
 use crate::output_mode::{OutputMode, Route};
 use crate::patch::Parts;
 use crate::prompt::{self, Form, RetryReason};
+use crate::reply::SUBMIT;
 use crate::task::Task;
-use crate::tool_state::ToolState;
+use crate::tool_loop::ToolLoop;
 
 /// The plan of the next model call.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub(crate) struct CallPlan {
 /// The inputs of a request, apart from its plan.
 pub(crate) struct RequestContext<'a> {
     pub(crate) task: &'a Task,
-    pub(crate) tools: &'a ToolState,
+    pub(crate) tools: &'a ToolLoop,
     pub(crate) past_runs: &'a [PastRun],
     pub(crate) backend: &'a BackendInfo,
 }

@@ -10,7 +10,7 @@ use slipform_types::{AgentCard, Tool, ToolDefinition};
 use crate::contract::COMPILED;
 use crate::delegation;
 use crate::error::Error;
-use crate::judge::{DISCARDING_REPAIRS, SUBMIT};
+use crate::reply::{DISCARDING_REPAIRS, SUBMIT};
 
 /// The longest tool name that every backend accepts.
 const WIRE_BYTES_MAX: usize = 64;

@@ -8,8 +8,8 @@ use slipform_schema::{Cache, Schema, Violations, needs_wrapping, universal, wrap
 use slipform_types::{Contract, ContractOptions, ContractSource, ResponseType, Subtask, ValidationMode};
 
 use crate::error::Error;
-use crate::judge::SUBMIT;
 use crate::orchestrator::{CREATE_PLAN, subtasks};
+use crate::reply::SUBMIT;
 
 /// The longest schema name that OpenAI accepts.
 const NAME_CHARACTERS_MAX: usize = 64;

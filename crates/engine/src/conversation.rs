@@ -5,7 +5,7 @@ use slipform_types::{BackendInfo, Message, Protocol, ToolCall};
 
 use crate::callable::Callables;
 use crate::envelope;
-use crate::tool_state::{AnsweredCall, Turn};
+use crate::tool_loop::{AnsweredCall, Turn};
 
 /// A finished run of the session.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use slipform_schema::universal::{self, Criterion};
 use slipform_schema::{PatternStep as Step, Violation, json_path, parse_pattern};
 
-use crate::verify_paths::violation;
+use crate::reply::violation;
 
 /// A criterion that a check decided.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,54 +1,24 @@
-//! Decides what follows from a reply: a result, another call, the next rung, or a typed failure.
+//! Decisions that need several parts of the state: rungs, replies, steps, subtasks, retries and
+//! failures.
 
 use serde_json::Value;
 use slipform_types::{
-    AgentCard, CallError, CallErrorKind, ChildEnd, Correction, EventBody, Failure, NOT_SUBMITTED, Outcome,
-    Protocol, Repair, Reply, RunError, RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, Strategy,
-    StructuredOutput, Success, ToolCall, UniversalResponse,
+    AgentCard, CallError, CallErrorKind, ChildEnd, EventBody, Failure, Outcome, Protocol, Reply, RunError,
+    RunErrorType, Rung as ReceiptRung, SchemaForm, StopReason, ToolCall, UniversalResponse,
 };
 
 use crate::call_plan::{CallPlan, RequestKind};
-use crate::clarity::Candidate;
 use crate::contract::CompiledContract;
-use crate::criteria;
 use crate::envelope;
 use crate::error::Error;
-use crate::judge::{
-    AcceptedResult, InvalidResult, JudgeContext, SUBMIT, Verdict, judge, message_text, refusal,
-};
 use crate::orchestrator::{Orchestration, SubtasksEnd};
 use crate::output_mode::{OutputMode, routes, subtask_plan_routes};
-use crate::patch::Parts;
-use crate::placeholder::placeholders;
 use crate::prompt::{Form, RetryReason};
-use crate::state::{RETRIES_WITHOUT_CONTRACT, State};
-use crate::tool_state::LoopLimits;
-use crate::usage::reply_text;
-
-/// The token budget after a truncated reply, if neither the agent nor the backend sets one.
-const BUDGET_MIN: u32 = 2_048;
-
-/// The largest token budget that is requested. Backends do not support more.
-const BUDGET_MAX: u32 = 65_536;
-
-/// A low estimate of the characters per token, used to fit an answer into a token budget.
-const CHARACTERS_A_TOKEN: usize = 2;
-
-/// The reason why a reply is rejected, as reported in a failure and in a retry.
-pub(crate) struct Rejection {
-    pub(crate) kind: RunErrorType,
-    pub(crate) retry_reason: RetryReason,
-    pub(crate) errors: Vec<String>,
-    pub(crate) message: String,
-}
-
-impl Rejection {
-    /// Creates a rejection for a reply that does not meet its requirements.
-    pub(crate) fn unmet(retry_reason: RetryReason, errors: Vec<String>, message: &str) -> Rejection {
-        let kind = RunErrorType::OutputSchemaValidationFailed;
-        Rejection { kind, retry_reason, errors, message: message.to_owned() }
-    }
-}
+use crate::reply::{
+    ActionReply, JudgeContext, ModelReply, Rejection, Source, Verdict, judge, read_action, refusal,
+};
+use crate::state::State;
+use crate::tool_loop::{LoopLimits, Step, tool_calls_in};
 
 impl State {
     /// Enters a rung of the escalation ladder and plans its first call.
@@ -126,201 +96,77 @@ impl State {
         }
     }
 
-    pub(crate) fn decide_on_reply(&mut self, plan: CallPlan, reply: &Reply) {
-        if self.tools.is_active() && refusal(&reply.stop).is_none() && reply.stop != StopReason::Length {
-            if let Some(called) = self.tool_calls_in(reply) {
-                return self.begin_step(plan, called, reply);
+    /// Decides on a reply: begins a step if it calls tools, otherwise examines its answer.
+    pub(crate) fn decide_on_reply(&mut self, plan: CallPlan, reply: Reply) {
+        let is_complete = refusal(&reply.stop).is_none() && reply.stop != StopReason::Length;
+        if self.tools.is_active() && is_complete {
+            if let Some(calls) = tool_calls_in(&reply, self.contract()) {
+                return self.begin_step(plan, calls, &reply);
             }
             if plan.protocol == Protocol::Actions {
-                return self.decide_on_envelope(plan, reply);
+                return self.decide_on_action(plan, reply);
             }
         }
-        let Some(contract) = self.contract() else { return self.decide_on_text(plan, reply) };
-        let judge_context = JudgeContext {
-            mode: plan.mode,
-            text_counts: contract.options().strategy == Strategy::Auto,
-            parts: plan.parts(),
-        };
-        let verdict = judge(contract, &judge_context, reply);
-        match verdict {
-            Verdict::Valid(accepted) => self.accept(plan, accepted, reply),
-            Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
-            Verdict::Invalid(invalid_result) => {
-                self.usage.record_invalid_candidate(&invalid_result.candidate, &invalid_result.violations);
-                let rejection = Rejection::unmet(
-                    RetryReason::Mismatch,
-                    invalid_result.violations.lines(),
-                    "Output did not match schema",
-                );
-                self.ask_again(plan, reply, rejection, Some(invalid_result));
+        self.examine(Source::Reply(ModelReply { plan, reply }));
+    }
+
+    /// Decides on a reply under the action protocol.
+    fn decide_on_action(&mut self, plan: CallPlan, reply: Reply) {
+        let Some(envelope) = &self.tools.envelope else { return };
+        match read_action(envelope, &plan, &reply, &self.tools.callables.agents) {
+            ActionReply::Call(call) => self.begin_step(plan, vec![call], &reply),
+            ActionReply::CallWithInventedAnswer { call, envelope } => {
+                let call_only = Reply { text: envelope.to_string(), ..reply };
+                self.begin_step(plan, vec![call], &call_only);
             }
-            Verdict::Truncated { candidate, repairs } => {
-                let candidate = match plan.protocol {
-                    Protocol::Tools => candidate,
-                    Protocol::Actions => candidate.and_then(envelope::partial_result),
-                };
-                self.retry_truncated(plan, reply, candidate, repairs);
+            ActionReply::MentionedCall => {
+                let errors = vec!["$: an action has to be the last thing in a response".to_owned()];
+                self.correct_envelope(plan, &reply, Rejection::no_action(errors));
             }
-            other => {
-                let tool = contract.tool;
-                let rejection = self.no_answer(&other, tool);
-                self.ask_again(plan, reply, rejection, None);
+            ActionReply::Last(action) => self.examine(Source::LastAction(ModelReply { plan, reply }, action)),
+            ActionReply::NoAction(verdict) => {
+                self.examine(Source::NoAction(ModelReply { plan, reply }, verdict));
             }
         }
     }
 
-    pub(crate) fn accept(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
-        let found = placeholders(&self.usage.candidates, &accepted.value);
-        let rejects_placeholders =
-            self.contract().is_some_and(|contract| contract.options().reject_placeholders);
-        if !found.is_empty() {
-            if rejects_placeholders {
-                let rejection = Rejection::unmet(
-                    RetryReason::Placeholder,
-                    found.iter().map(ToString::to_string).collect(),
-                    "Output held placeholders instead of content",
-                );
-                return self.correct(plan, reply, rejection);
-            }
-            self.usage.flag("placeholder");
-        }
-        self.verify_paths_or_finish(plan, accepted, reply);
-    }
-
-    /// Continues with a result that passed all checks: executes a plan, or has an answer scored.
-    pub(crate) fn proceed_with_result(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
-        if self.children.is_planning() {
-            return self.execute_subtask_plan(&accepted.value);
-        }
-        let orchestration = self.children.orchestration.as_ref();
-        match orchestration.and_then(|it| it.summary_text(&accepted.value)) {
-            Some(text) => self.proceed_with_text(plan, text, reply),
-            None => self.score_or_finish(plan, Candidate::Data(accepted), reply),
+    fn begin_step(&mut self, plan: CallPlan, calls: Vec<ToolCall>, reply: &Reply) {
+        let contract = self.task.as_ref().and_then(|task| task.contract.as_ref());
+        match self.tools.begin_step(plan, calls, reply, contract, &self.history) {
+            Ok(answers) => answers.into_iter().for_each(|answer| self.decisions.note(answer)),
+            Err(message) => self.end(RunErrorType::LimitExceeded, message),
         }
     }
 
-    /// Continues with a text answer, after checking the citations of a summary.
-    pub(crate) fn proceed_with_text(&mut self, plan: CallPlan, text: String, reply: &Reply) {
-        let orchestration = self.children.orchestration.as_ref();
-        match orchestration.and_then(|it| it.uncited_rejection(&text)) {
-            Some(rejection) if self.ladder.rung.retries < RETRIES_WITHOUT_CONTRACT => {
-                let request_kind =
-                    RequestKind::Plain { reason: rejection.errors[0].trim_start_matches("$: ").to_owned() };
-                self.retry(rejection, CallPlan { request_kind, ..plan });
-            }
-            Some(_) => {
-                let text = orchestration.map_or_else(String::new, |it| it.with_sources(&text));
-                self.usage.flag("sources_added");
-                self.score_or_finish(plan, Candidate::Text(text), reply);
-            }
-            None => self.score_or_finish(plan, Candidate::Text(text), reply),
+    /// Makes the opening calls of the blueprint before the first model call.
+    pub(crate) fn begin_opening_calls(&mut self) {
+        let Some(task) = &self.task else { return };
+        let opening = &task.blueprint.opening;
+        if opening.is_empty() || !self.history.past_runs.is_empty() {
+            return;
         }
+        let Some(planned) = self.ladder.call.take() else { return };
+        let (known, has_contract) = (&self.history.known_children, task.contract.is_some());
+        let answers = self.tools.begin_opening(planned.plan, opening, known, has_contract);
+        answers.into_iter().for_each(|answer| self.decisions.note(answer));
     }
 
-    /// Completes the run with a result.
-    pub(crate) fn finish(&mut self, plan: CallPlan, accepted: AcceptedResult, reply: &Reply) {
-        for flag in &accepted.flags {
-            self.usage.flag(flag);
+    /// Ends the step once every call is answered: plans the next model call, or decides on the
+    /// submission of the step.
+    pub(crate) fn end_step_if_over(&mut self) {
+        let Some(step) = self.tools.end_step() else { return };
+        let Step { plan, submission, .. } = *step;
+        // A step without a submission is progress and resets the retries. A failed submission is
+        // not, even beside other calls.
+        if submission.is_none() {
+            self.ladder.rung.reset_retries();
         }
-        if criteria::criteria(&self.tools.decided, &self.tools.undecided).iter().any(|it| it.passed.is_none())
-        {
-            // No check decided these criteria, so the result depends on the claim of the model.
-            self.usage.flag("undecided_criteria");
+        let Some(task) = &self.task else { return };
+        let plan = self.ladder.fresh(plan, &task.blueprint.limits);
+        match submission {
+            Some(reply) => self.decide_on_reply(plan, reply),
+            None => self.ladder.call = Some(plan.into()),
         }
-        self.usage.add_backend_flags(reply, accepted.flags.contains(&"patched"));
-        if plan.narrow.is_some() {
-            self.usage.flag("narrowed");
-        }
-        let receipt = self.usage.receipt(plan.mode.strategy(), self.contract(), accepted.repairs);
-        let success = Success { result_text: None, result_data: Some(accepted.value), receipt };
-        self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
-    }
-
-    /// Handles a reply to a run without a contract: any complete text is accepted.
-    fn decide_on_text(&mut self, plan: CallPlan, reply: &Reply) {
-        if let Some(message) = refusal(&reply.stop) {
-            return self.end(RunErrorType::Refused, message);
-        }
-        if reply.stop == StopReason::Length {
-            return self.retry_truncated(plan, reply, None, Vec::new());
-        }
-        let is_forced = self
-            .ladder
-            .backend()
-            .is_some_and(|backend| backend.structured_output == StructuredOutput::Universal);
-        let answer = if is_forced { message_text(&reply.text) } else { Ok(reply.text.clone()) };
-        let reason = match answer {
-            Ok(text) if !text.trim().is_empty() => return self.proceed_with_text(plan, text, reply),
-            Ok(_) => "it was empty".to_owned(),
-            Err(error) => error,
-        };
-        let rejection =
-            Rejection::unmet(RetryReason::NoAnswer, vec![format!("$: {reason}")], "The model gave no answer");
-        self.retry(rejection, CallPlan { request_kind: RequestKind::Plain { reason }, ..plan });
-    }
-
-    pub(crate) fn finish_with_text(&mut self, text: String) {
-        let receipt = self.usage.receipt(None, None, Vec::new());
-        let success = Success { result_text: Some(text), result_data: None, receipt };
-        self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
-    }
-
-    /// Completes the run with the output of a program. No model was called.
-    pub(crate) fn finish_with_data(&mut self, value: Value) {
-        let receipt = self.usage.receipt(None, self.contract(), Vec::new());
-        let success = Success { result_text: None, result_data: Some(value), receipt };
-        self.decisions.set_outcome(Outcome::Completed(Box::new(success)));
-    }
-
-    /// Retries a truncated reply with a larger budget, asking only for the missing parts where
-    /// possible.
-    fn retry_truncated(
-        &mut self,
-        plan: CallPlan,
-        reply: &Reply,
-        candidate: Option<Value>,
-        repairs: Vec<Repair>,
-    ) {
-        let ceiling =
-            self.ladder.backend().and_then(|backend| Some((backend.name.clone(), backend.max_tokens?)));
-        let limit = ceiling.filter(|(_, most)| plan.budget == Some(*most));
-        let limit =
-            limit.map(|(name, most)| format!(" ({most}, backends.{name}.max_tokens)")).unwrap_or_default();
-        let message = format!("Output was cut off by the token limit{limit}");
-        let errors = vec!["$: the response was cut off by the token limit".to_owned()];
-        let rejection = Rejection {
-            kind: RunErrorType::OutputTruncated,
-            retry_reason: RetryReason::CutOff,
-            errors,
-            message,
-        };
-        let Some(backend) = self.ladder.backend() else { return };
-        let budget = larger_budget(plan.budget, reply.usage.output, backend.max_tokens);
-        let grows = budget > plan.budget.unwrap_or(0);
-        // If the budget cannot grow, or the model is small, the schema itself is narrowed to
-        // shorter answers.
-        let needs_shorter_answer = !grows || backend.small;
-        let is_constrained = plan.mode.is_native() || plan.mode == OutputMode::Tool;
-        let narrow = (needs_shorter_answer && is_constrained).then_some(budget as usize * CHARACTERS_A_TOKEN);
-        if let (Some(contract), Some(candidate)) = (self.contract(), &candidate) {
-            let violations = contract.violations(candidate);
-            self.usage.record_invalid_candidate(candidate, &violations);
-        }
-        let in_envelope = plan.protocol == Protocol::Actions;
-        let rest = self.contract().and_then(|contract| {
-            let is_text = plan.mode != OutputMode::Tool && !in_envelope;
-            let wanted = contract.options().correction != Correction::Full && is_text;
-            Parts::rest(&contract.schema, candidate.as_ref().filter(|_| wanted)?)
-        });
-        let (retry_reason, errors) = (rejection.retry_reason, rejection.errors.clone());
-        let was_calling = !in_envelope && self.tools.is_active() && self.tool_calls_in(reply).is_some();
-        let request_kind = match rest {
-            _ if was_calling => RequestKind::CallAgain,
-            Some(parts) => RequestKind::Patch { retry_reason, errors, parts: Box::new(parts.after(repairs)) },
-            None if self.contract().is_none() && !in_envelope => RequestKind::First,
-            None => RequestKind::Full { retry_reason, errors, previous: String::new() },
-        };
-        self.retry(rejection, CallPlan { request_kind, budget: Some(budget), narrow, ..plan });
     }
 
     /// Keeps the beginning of a document whose reply was interrupted.
@@ -339,83 +185,6 @@ impl State {
         };
         let violations = contract.violations(&candidate);
         self.usage.record_invalid_candidate(&candidate, &violations);
-    }
-
-    /// Asks again for a document: only its parts if it is nearly valid, otherwise all of it.
-    /// Switches to the next route if this output mode does not work.
-    pub(crate) fn ask_again(
-        &mut self,
-        plan: CallPlan,
-        reply: &Reply,
-        rejection: Rejection,
-        invalid_result: Option<InvalidResult>,
-    ) {
-        let mut plan = plan;
-        let (retry_reason, errors) = (rejection.retry_reason, rejection.errors.clone());
-        // Arguments that do not parse still count as a call and are answered as one.
-        let called = plan.mode == OutputMode::Tool && rejection.kind != RunErrorType::ResultNotSubmitted;
-        if invalid_result.is_none() && retry_reason == RetryReason::NoAnswer && !called {
-            if let Some(route) = self.ladder.next_route(&plan, !self.tools.callables.is_empty()) {
-                plan = plan.on(route);
-                plan.request_kind = RequestKind::Full { retry_reason, errors, previous: reply_text(reply) };
-                return self.retry(rejection, plan);
-            }
-            if plan.mode == OutputMode::Tool {
-                if self.ladder.rung.has_reminded {
-                    return self.escalate_or_fail(rejection);
-                }
-                self.ladder.rung.has_reminded = true;
-                plan.request_kind = RequestKind::Reminder { content: reply.text.clone() };
-                return self.retry(rejection, plan);
-            }
-        }
-        let is_echo = echoes_schema(self.contract().map(|contract| &contract.definition.schema), &reply.text);
-        let wanted = self.contract().map(|contract| contract.options().schema_form);
-        if is_echo && wanted == Some(SchemaForm::Auto) {
-            plan.form = Form::Compact;
-        }
-        // The model cannot use a patch without its document when the whole document is requested.
-        let previous = match (&invalid_result, plan.parts()) {
-            (Some(invalid_result), Some(_)) => invalid_result.candidate.to_string(),
-            _ => reply_text(reply),
-        };
-        // Parts of an echoed schema are not parts of an answer.
-        plan.request_kind = match self.parts(&plan, invalid_result.filter(|_| !is_echo)) {
-            Some(parts) => RequestKind::Patch { retry_reason, errors, parts: Box::new(parts) },
-            None if plan.mode == OutputMode::Tool && !reply.tool_calls.is_empty() => {
-                let calls = self.tools.with_unique_ids(&reply.tool_calls, &self.history.past_runs);
-                RequestKind::ToolResult { retry_reason, errors, content: reply.text.clone(), calls }
-            }
-            None => RequestKind::Full { retry_reason, errors, previous },
-        };
-        self.ladder.rung.has_tried_patch |= matches!(plan.request_kind, RequestKind::Patch { .. });
-        self.retry(rejection, plan);
-    }
-
-    /// Returns the parts to ask for, if patching is allowed, possible and cheaper than the full
-    /// form.
-    fn parts(&self, plan: &CallPlan, invalid_result: Option<InvalidResult>) -> Option<Parts> {
-        let contract = self.contract()?;
-        let InvalidResult { candidate, violations, repairs } = invalid_result?;
-        let wrapped = contract.wrapped.is_some() && plan.mode.wants_object();
-        if wrapped || plan.mode == OutputMode::Universal {
-            return None;
-        }
-        let forced = match contract.options().correction {
-            Correction::Full => return None,
-            Correction::Patch => true,
-            // After one failed patch the whole document is requested.
-            Correction::Auto if self.ladder.rung.has_tried_patch || plan.mode == OutputMode::Tool => {
-                return None;
-            }
-            Correction::Auto => false,
-        };
-        let parts = Parts::of(&contract.schema, &candidate, &violations)?.after(repairs);
-        let whole = candidate.to_string().len();
-        let shown = contract.definition.schema.to_string().len();
-        let full_cost = 2 * whole + shown;
-        let patch_cost = 2 * parts.size() + parts.schema.source().to_string().len();
-        (forced || patch_cost * 2 < full_cost).then_some(parts)
     }
 
     pub(crate) fn decide_on_failure(&mut self, plan: CallPlan, error: &CallError) {
@@ -467,7 +236,12 @@ impl State {
             let reason = rejection.errors.first().map_or_else(|| rejection.message.clone(), Clone::clone);
             let (from, to, cause) = (from.tier.clone(), to.tier.clone(), Some(rejection.kind));
             self.decisions.note(EventBody::Escalated { from, to, reason, cause });
-            self.reset_clarity();
+            // The next rung gets the original input, without the follow-up questions.
+            if let (Some((input, past_runs)), Some(task)) = (self.acceptance.clarity.reset(), &mut self.task)
+            {
+                task.input = input;
+                self.history.past_runs.truncate(past_runs);
+            }
             return self.enter_rung(index + 1);
         }
         let retries = self.usage.retries;
@@ -545,58 +319,4 @@ impl State {
             self.task.as_ref().is_some_and(|task| task.blueprint.protocol == Protocol::Actions);
         uses_actions.then(|| envelope::failure(&error.message))
     }
-
-    /// Returns the rejection of a reply without an answer. Counts replies that should have called
-    /// `submit_result`, for the receipt.
-    pub(crate) fn no_answer(&mut self, verdict: &Verdict, tool: &str) -> Rejection {
-        let is_missing = *verdict == Verdict::NotSubmitted && tool == SUBMIT;
-        self.usage.missing_submits += u32::from(is_missing);
-        no_answer(verdict, tool)
-    }
-}
-
-fn no_answer(verdict: &Verdict, tool: &str) -> Rejection {
-    let (kind, error, message) = match verdict {
-        Verdict::Withheld { error } => {
-            (RunErrorType::OutputSchemaValidationFailed, error.clone(), "Output held no result".to_owned())
-        }
-        Verdict::NotSubmitted => {
-            let error =
-                if tool == SUBMIT { NOT_SUBMITTED.to_owned() } else { format!("$: {tool} was not called") };
-            (RunErrorType::ResultNotSubmitted, error, format!("Agent did not call {tool}"))
-        }
-        Verdict::Empty { has_reasoning: true } => (
-            RunErrorType::OutputSchemaValidationFailed,
-            "$: the response held only reasoning and no answer".to_owned(),
-            "Output held no answer".to_owned(),
-        ),
-        Verdict::Empty { has_reasoning: false } => (
-            RunErrorType::OutputSchemaValidationFailed,
-            "$: the response was empty".to_owned(),
-            "Output was empty".to_owned(),
-        ),
-        Verdict::NoJson { reason } => (
-            RunErrorType::OutputSchemaValidationFailed,
-            format!("$: no JSON output found ({reason})"),
-            "Output held no JSON".to_owned(),
-        ),
-        _ => (RunErrorType::OutputSchemaValidationFailed, "$: no answer".to_owned(), "No answer".to_owned()),
-    };
-    Rejection { kind, retry_reason: RetryReason::NoAnswer, errors: vec![error], message }
-}
-
-/// Returns the budget after a truncated reply: doubled, within the limit of the backend.
-fn larger_budget(budget: Option<u32>, written: u64, most: Option<u32>) -> u32 {
-    let written = u32::try_from(written).unwrap_or(BUDGET_MAX);
-    let doubled = match budget {
-        Some(budget) => budget.saturating_mul(2),
-        None => written.saturating_mul(2).max(BUDGET_MIN),
-    };
-    doubled.min(most.unwrap_or(BUDGET_MAX)).max(budget.unwrap_or(1))
-}
-
-/// Returns whether a reply repeats the schema instead of answering it.
-fn echoes_schema(schema: Option<&Value>, text: &str) -> bool {
-    let has_properties_member = schema.is_some_and(|schema| schema["properties"].get("properties").is_some());
-    !has_properties_member && text.contains("\"properties\"") && text.contains("\"type\"")
 }

@@ -10,7 +10,7 @@ use crate::contract::CompiledContract;
 use crate::delegation::START;
 use crate::error::Error;
 use crate::prompt::Form;
-use crate::tool_state::AnsweredCall;
+use crate::tool_loop::AnsweredCall;
 
 /// Ends the run with `content`.
 const NORMAL: &str = "NORMAL_RESPONSE";

@@ -30,6 +30,14 @@ pub(crate) struct RungState {
     pub(crate) has_reminded: bool,
 }
 
+impl RungState {
+    /// Begins to count retries again, after progress.
+    pub(crate) fn reset_retries(&mut self) {
+        self.retries = 0;
+        self.has_tried_patch = false;
+    }
+}
+
 impl Ladder {
     /// Creates the ladder of an attempt. The run is not on a rung before [`Ladder::enter`].
     pub(crate) fn new(tiers: &[TierBackend]) -> Ladder {

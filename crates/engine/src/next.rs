@@ -14,8 +14,8 @@ pub fn next(state: &State) -> Option<Action> {
     if let Some(outcome) = state.decisions.outcome() {
         return Some(Action::Finish(Box::new(outcome.clone())));
     }
-    if let Some(path_check) = &state.path_check {
-        return Some(Action::VerifyPaths(path_check.paths.clone()));
+    if let Some(paths) = state.acceptance.paths_to_check() {
+        return Some(Action::VerifyPaths(paths.to_vec()));
     }
     if let Some(program) = &state.tools.program {
         return Some(Action::Execute(program.clone()));

@@ -16,9 +16,9 @@ use slipform_types::{
 
 use crate::children::{INTERNAL_CHILDREN_MAX, children_limit_message};
 use crate::contract::CompiledContract;
-use crate::decide::Rejection;
 use crate::error::Error;
 use crate::prompt::RetryReason;
+use crate::reply::Rejection;
 use crate::task::Task;
 
 use subtasks::{SubtaskState, SubtaskStatus, is_ready, read};

@@ -7,7 +7,7 @@ use slipform_schema::{
 };
 use slipform_types::Repair;
 
-use crate::judge::repair;
+use crate::reply::repair;
 
 /// The maximum number of parts per correction. A document with more invalid parts is requested in
 /// full.

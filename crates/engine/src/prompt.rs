@@ -6,7 +6,7 @@ use slipform_types::SchemaForm;
 
 use crate::output_mode::OutputMode;
 use crate::patch::Parts;
-use crate::tool_state::Reminder;
+use crate::tool_loop::Reminder;
 
 /// The longest previous response that a retry repeats, in characters. Repeating a longer one does
 /// not help the model.

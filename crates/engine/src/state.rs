@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipform_types::{
-    AgentCard, AgentType, Blueprint, CallError, Contract, Event, EventBody, Outcome, Protocol, Reply,
-    RunErrorType, RunStatus, RunType, TierBackend, ToolDefinition,
+    AgentCard, AgentType, Blueprint, CallError, ChildEnd, Contract, Event, EventBody, ExecutionMode, Outcome,
+    Protocol, Reply, RunErrorType, RunStatus, RunType, SessionId, TierBackend, ToolDefinition,
 };
 
 use crate::call_plan::{PlannedCall, RequestContext};
 use crate::callable::Callables;
 use crate::children::Children;
-use crate::clarity::ClarityState;
 use crate::contract::CompiledContract;
 use crate::conversation::PastRun;
 use crate::decisions::Decisions;
@@ -20,10 +19,10 @@ use crate::error::Error;
 use crate::history::History;
 use crate::ladder::Ladder;
 use crate::program;
+use crate::reply::{Acceptance, Source};
 use crate::task::Task;
-use crate::tool_state::ToolState;
+use crate::tool_loop::ToolLoop;
 use crate::usage::UsageLog;
-use crate::verify_paths::PathCheck;
 
 /// Retries for a run without a contract: an empty or truncated answer is requested once more.
 pub(crate) const RETRIES_WITHOUT_CONTRACT: u32 = 1;
@@ -37,13 +36,11 @@ pub struct State {
     /// The tiers to ask, the position on them and the planned model call.
     pub(crate) ladder: Ladder,
     /// The tools, their calls and the facts that they showed.
-    pub(crate) tools: ToolState,
+    pub(crate) tools: ToolLoop,
     /// The agents that the engine itself started: for subtasks and for scores.
     pub(crate) children: Children,
-    /// A result that waits for the runner to check the paths it names.
-    pub(crate) path_check: Option<Box<PathCheck>>,
-    /// The clarity scores of the answers so far.
-    pub(crate) clarity_state: ClarityState,
+    /// The answer that is being accepted, while it waits for the runner.
+    pub(crate) acceptance: Acceptance,
     /// The data of receipts and salvage.
     pub(crate) usage: UsageLog,
     /// The decisions to append: decision events and the outcome.
@@ -87,7 +84,7 @@ impl State {
             }
             EventBody::Message { content, reply, .. } => {
                 let reply = Reply { text: content.clone(), ..(**reply).clone() };
-                self.handle_reply(&reply)
+                self.handle_reply(reply)
             }
             EventBody::CallFailed { error } => self.handle_call_failure(error),
             EventBody::PreTool { .. } => Ok(()),
@@ -127,7 +124,7 @@ impl State {
 
     /// Records that a decision event was appended.
     fn record_decision(&mut self, body: &EventBody) -> Result<(), Error> {
-        if self.is_interrupted() {
+        if self.decisions.has_outcome() {
             // A stop may be appended before the last decision of the runner.
             self.decisions.remove_note(body);
             return Ok(());
@@ -196,7 +193,7 @@ impl State {
         let envelope = (uses_actions || !callables.is_empty())
             .then(|| envelope::compile(&callables, task.contract.as_ref()).map(Arc::new))
             .transpose()?;
-        self.tools = ToolState { callables: Arc::new(callables), envelope, ..ToolState::default() };
+        self.tools = ToolLoop { callables: Arc::new(callables), envelope, ..ToolLoop::default() };
         self.ladder = Ladder::new(ladder);
         self.enter_rung(0);
         self.begin_opening_calls();
@@ -221,13 +218,13 @@ impl State {
         self.history.past_runs.push(PastRun { input: input.clone(), turns, answer });
     }
 
-    fn handle_reply(&mut self, reply: &Reply) -> Result<(), Error> {
+    fn handle_reply(&mut self, reply: Reply) -> Result<(), Error> {
         let Some(planned) = self.ladder.call.take() else {
             return Err(Error::Journal("`message` without a pending model call"));
         };
         self.record_planned_call(&planned);
-        self.usage.record_reply(reply);
-        if self.is_interrupted() {
+        self.usage.record_reply(&reply);
+        if self.decisions.has_outcome() {
             // The reply arrived after the run was stopped: it is counted and kept, but not
             // evaluated.
             self.refresh_failure();
@@ -242,12 +239,88 @@ impl State {
             return Err(Error::Journal("`call_failed` without a pending model call"));
         };
         self.record_planned_call(&planned);
-        if self.is_interrupted() {
+        if self.decisions.has_outcome() {
             self.refresh_failure();
         } else {
             self.decide_on_failure(planned.plan, error);
         }
         Ok(())
+    }
+
+    /// Handles the result of a tool, or of the program of a procedural agent.
+    fn handle_tool_result(
+        &mut self,
+        call_id: &str,
+        tool: &str,
+        output: &Value,
+        error: Option<&str>,
+    ) -> Result<(), Error> {
+        if self.decisions.has_outcome() {
+            return Ok(());
+        }
+        if call_id == program::CALL_ID && self.tools.program.take().is_some() {
+            self.handle_program_end(output, error);
+            return Ok(());
+        }
+        if self.children.remove_refused(call_id) {
+            // Internal children receive `post_tool` only when they are refused.
+            let reason = error.unwrap_or("it could not be started").to_owned();
+            self.handle_internal_child_end(call_id, Err(reason));
+            return Ok(());
+        }
+        self.tools.record_result(call_id, tool, output, error)?;
+        self.end_step_if_over();
+        Ok(())
+    }
+
+    /// Handles the end of the program of a procedural agent. A program is not retried.
+    fn handle_program_end(&mut self, output: &Value, error: Option<&str>) {
+        if let Some(error) = error {
+            let kind =
+                if output["timed_out"] == true { RunErrorType::Timeout } else { RunErrorType::ToolFailed };
+            return self.end(kind, error.to_owned());
+        }
+        let text = output["stdout"].as_str().unwrap_or_default().trim();
+        self.usage.replies.push(text.to_owned());
+        self.examine(Source::Program(text.to_owned()));
+    }
+
+    fn handle_child_started(
+        &mut self,
+        call_id: &str,
+        agent_name: &str,
+        session_id: &SessionId,
+        mode: ExecutionMode,
+    ) -> Result<(), Error> {
+        if self.decisions.has_outcome() || self.children.record_session(call_id, session_id) {
+            return Ok(());
+        }
+        self.tools.record_child_start(call_id, agent_name, session_id, mode)?;
+        self.history.record_child(session_id, agent_name);
+        self.end_step_if_over();
+        Ok(())
+    }
+
+    fn handle_child_completed(&mut self, end: &ChildEnd) -> Result<(), Error> {
+        if self.decisions.has_outcome() {
+            return Ok(());
+        }
+        if let Some(call_id) = self.children.remove_ended(&end.child_session_id) {
+            self.handle_internal_child_end(&call_id, Ok(end));
+            return Ok(());
+        }
+        self.tools.record_child_end(end)?;
+        self.end_step_if_over();
+        Ok(())
+    }
+
+    /// Passes the end of an internal child to the part of the engine that started it.
+    fn handle_internal_child_end(&mut self, call_id: &str, end: Result<&ChildEnd, String>) {
+        if self.acceptance.is_scoring_call(call_id) {
+            self.handle_score(end);
+        } else {
+            self.handle_subtask_end(call_id, end);
+        }
     }
 
     /// Records a reply that was interrupted. The part received so far is counted and kept like a
@@ -266,12 +339,6 @@ impl State {
             self.keep_partial(&planned.plan, text);
         }
         self.refresh_failure();
-    }
-
-    /// Returns whether the run already has an outcome, for example because it was stopped during a
-    /// call.
-    pub(crate) fn is_interrupted(&self) -> bool {
-        self.decisions.has_outcome()
     }
 
     fn record_planned_call(&mut self, planned: &PlannedCall) {

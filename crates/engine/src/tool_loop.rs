@@ -1,49 +1,222 @@
-//! Handles replies that call tools or agents, and their results, until the loop continues or ends.
+//! The tool loop: the tools and agents that a model may call, their calls and answers, and the facts
+//! that they showed.
 
-use serde_json::{Map, Value, json};
+mod step;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 use slipform_types::{
-    CHECKING_TOOL, ChildEnd, EventBody, ExecutionMode, KEY_REMOVED, Protocol, REDACTED, Repair, Reply,
-    RunErrorType, SessionId, StopReason, Strategy, ToolCall,
+    CHECKING_TOOL, ChildEnd, EventBody, ExecutionMode, KEY_REMOVED, Limits, Opening, Protocol, REDACTED,
+    Reply, SessionId, StopReason, ToolCall,
 };
 
-use crate::call_plan::{CallPlan, RequestKind};
+use crate::action::Execution;
+use crate::call_plan::CallPlan;
+use crate::callable::{CallableKind, Callables};
 use crate::cite;
-use crate::criteria;
-use crate::decide::Rejection;
-use crate::envelope::{self, EnvelopeAction, parse_action};
+use crate::contract::CompiledContract;
+use crate::conversation::PastRun;
+use crate::criteria::{self, DecidedCriterion};
+use crate::delegation::{KnownChild, child};
 use crate::error::Error;
-use crate::judge::{AcceptedResult, DISCARDING_REPAIRS, JudgeContext, Verdict, judge, judge_text};
-use crate::output_mode::OutputMode;
-use crate::patch::below;
-use crate::program;
-use crate::prompt::RetryReason;
-use crate::state::State;
-use crate::tool_state::{CALLS_A_REPLY_MAX, PendingCall, PendingWork, Step, answer_text};
+use crate::history::History;
 use crate::usage::reply_text;
 
-/// The error of a reply that is not a valid action.
-const NO_ACTION: &str = "Output did not follow the action protocol";
+pub(crate) use step::{AnsweredCall, Step, Turn};
+use step::{PendingCall, PendingWork, answer_text};
 
-impl State {
-    /// Returns the calls of a reply other than submissions, or `None` if there are none.
-    pub(crate) fn tool_calls_in(&self, reply: &Reply) -> Option<Vec<ToolCall>> {
-        let calls: Vec<ToolCall> =
-            reply.tool_calls.iter().filter(|call| !self.is_submission(call)).cloned().collect();
-        (!calls.is_empty()).then_some(calls)
+/// Steps per run, if the blueprint sets no limit.
+const STEPS_DEFAULT: u32 = 20;
+
+/// The largest step limit of a blueprint. Every step is a model call, and the conversation grows
+/// with each one.
+const STEPS_MAX: u32 = 1_000;
+
+/// Tool calls per run, if the blueprint sets no limit.
+const TOOL_CALLS_DEFAULT: u32 = 50;
+
+/// The largest tool call limit of a blueprint.
+const TOOL_CALLS_MAX: u32 = 10_000;
+
+/// The maximum number of calls per reply. A model that makes more is usually repeating itself; the
+/// rest is not run.
+const CALLS_A_REPLY_MAX: usize = 32;
+
+/// Loops shorter than this get no reminder at half of their steps.
+const STEPS_WITH_HALF: u32 = 4;
+
+/// The limits of the loop.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LoopLimits {
+    pub(crate) steps: u32,
+    pub(crate) tool_calls: u32,
+}
+
+/// The maximum number of steps under a grammar. Small models do not improve with more steps, and
+/// their context is short.
+const STEPS_UNDER_GRAMMAR: u32 = 4;
+
+impl LoopLimits {
+    pub(crate) fn of(limits: &Limits, is_under_grammar: bool) -> LoopLimits {
+        let most = if is_under_grammar { STEPS_UNDER_GRAMMAR } else { STEPS_MAX };
+        LoopLimits {
+            steps: limits.max_steps.unwrap_or(STEPS_DEFAULT).min(most),
+            tool_calls: limits.max_tool_calls.unwrap_or(TOOL_CALLS_DEFAULT).min(TOOL_CALLS_MAX),
+        }
+    }
+}
+
+/// A reminder of how many steps are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reminder {
+    /// Half of the steps are used.
+    Half { used: u32, of: u32 },
+    /// The next call is the last one; tools are no longer available.
+    Last,
+}
+
+/// The tool loop of one run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ToolLoop {
+    pub(crate) callables: Arc<Callables>,
+    /// The envelope of the action protocol. `None` for an agent that has nothing to call and does not
+    /// use the protocol.
+    pub(crate) envelope: Option<Arc<CompiledContract>>,
+    pub(crate) limits: LoopLimits,
+    /// The program of a procedural agent, until it has ended. It is journaled like a tool call.
+    pub(crate) program: Option<Box<Execution>>,
+    /// Finished steps.
+    pub(crate) turns: Vec<Turn>,
+    /// The current step, while some of its calls are unanswered.
+    pub(crate) step: Option<Box<Step>>,
+    pub(crate) tool_calls: u32,
+    /// Files and folders known to exist in the project, newest first.
+    pub(crate) seen: Vec<String>,
+    /// Files that tools wrote to, newest first.
+    pub(crate) written: Vec<String>,
+    /// Criteria that checks decided.
+    pub(crate) decided: Vec<DecidedCriterion>,
+    /// Criteria that checks could not decide.
+    pub(crate) undecided: Vec<String>,
+}
+
+impl ToolLoop {
+    /// Returns whether the agent has something to call or uses the action protocol.
+    pub(crate) fn is_active(&self) -> bool {
+        !self.callables.is_empty() || self.envelope.is_some()
     }
 
-    /// Returns whether a call submits the result.
-    fn is_submission(&self, call: &ToolCall) -> bool {
-        self.contract().is_some_and(|contract| call.name == contract.tool)
+    /// Returns the number of finished steps, without the opening calls.
+    pub(crate) fn steps(&self) -> u32 {
+        u32::try_from(self.turns.iter().filter(|turn| !turn.is_opening).count()).unwrap_or(u32::MAX)
     }
 
-    /// Begins a step with the calls of a reply. Invalid calls are answered at once; the others
-    /// become pending.
-    pub(crate) fn begin_step(&mut self, plan: CallPlan, calls: Vec<ToolCall>, reply: &Reply) {
+    /// Returns whether the next model call is the last one, after which no tool is called.
+    pub(crate) fn is_last(&self) -> bool {
+        !self.callables.is_empty()
+            && (self.steps() + 1 >= self.limits.steps || self.tool_calls >= self.limits.tool_calls)
+    }
+
+    /// Returns the number of tool calls that are left.
+    fn calls_left(&self) -> usize {
+        self.limits.tool_calls.saturating_sub(self.tool_calls) as usize
+    }
+
+    /// Returns the error message if this many further calls exceed a limit.
+    fn exceeded_limit(&self, calls: usize) -> Option<String> {
+        let LoopLimits { steps, tool_calls } = self.limits;
+        if self.steps() + 1 >= steps {
+            return Some(format!("the agent wanted to go on after {steps} steps (limits.max_steps)"));
+        }
+        (calls > self.calls_left())
+            .then(|| format!("the agent wanted more than {tool_calls} tool calls (limits.max_tool_calls)"))
+    }
+
+    /// Returns the reminder for the next model call, if one is due.
+    pub(crate) fn reminder(&self) -> Option<Reminder> {
+        if self.callables.is_empty() {
+            return None;
+        }
+        let (used, of) = (self.steps(), self.limits.steps);
+        if self.is_last() {
+            // A loop with a single step needs no reminder.
+            return (used > 0).then_some(Reminder::Last);
+        }
+        (of >= STEPS_WITH_HALF && used == of / 2).then_some(Reminder::Half { used, of })
+    }
+
+    /// Returns the calls of a reply with ids that are unique in the session. Some servers restart
+    /// numbering with every reply, and others reject duplicate ids. A call repeated with the same id,
+    /// name and arguments is dropped.
+    pub(crate) fn with_unique_ids(&self, calls: &[ToolCall], past_runs: &[PastRun]) -> Vec<ToolCall> {
+        let mut kept: Vec<(String, ToolCall)> = Vec::new();
+        for call in calls {
+            let is_same = |(id, other): &(String, ToolCall)| {
+                *id == call.id && other.name == call.name && other.arguments == call.arguments
+            };
+            if !call.id.is_empty() && kept.iter().any(is_same) {
+                continue;
+            }
+            let given = call.id.clone();
+            let turns = past_runs.iter().flat_map(|run| &run.turns).chain(&self.turns);
+            let earlier = turns.flat_map(|turn| &turn.calls);
+            let is_taken = |id: &str| {
+                id.is_empty()
+                    || earlier.clone().any(|answered| answered.id == id)
+                    || kept.iter().any(|(_, other)| other.id == id)
+            };
+            let base = if given.is_empty() { "call".to_owned() } else { given.clone() };
+            let step = self.steps() + 1;
+            let mut id = given.clone();
+            let mut number = 1;
+            while is_taken(&id) {
+                id = format!("{base}-{step}-{number}");
+                number += 1;
+            }
+            kept.push((given, ToolCall { id, ..call.clone() }));
+        }
+        kept.into_iter().map(|(_, call)| call).collect()
+    }
+
+    /// Checks a call. Returns it with its work, or with the message of what is wrong.
+    fn check_call(
+        &self,
+        call: ToolCall,
+        known: &[KnownChild],
+        protocol: Protocol,
+        has_contract: bool,
+    ) -> (PendingCall, Option<String>) {
+        let callable = self.callables.find(&call.name);
+        let work = match callable {
+            None => Err(self.callables.unknown(&call.name, protocol == Protocol::Tools, has_contract)),
+            Some(callable) => callable.read(&call.arguments).and_then(|input| match callable.kind {
+                CallableKind::Tool => Ok(PendingWork::Tool(input)),
+                kind => child(&call.id, kind, &input, known).map(|child| PendingWork::Child(Box::new(child))),
+            }),
+        };
+        let name = callable.map_or(call.name, |callable| callable.name.clone());
+        let (work, wrong) = match work {
+            Ok(work) => (work, None),
+            Err(message) => (PendingWork::Nothing, Some(message)),
+        };
+        (PendingCall { id: call.id, name, arguments: call.arguments, work, answer: None }, wrong)
+    }
+
+    /// Begins a step with the calls of a reply. Invalid calls are answered at once, by the returned
+    /// events; the others become pending. Returns an error message if the calls exceed a limit.
+    pub(crate) fn begin_step(
+        &mut self,
+        plan: CallPlan,
+        calls: Vec<ToolCall>,
+        reply: &Reply,
+        contract: Option<&CompiledContract>,
+        history: &History,
+    ) -> Result<Vec<EventBody>, String> {
         // Under the action protocol `submit_result` is not a tool.
-        let is_submit = |call: &&ToolCall| !reply.tool_calls.is_empty() && self.is_submission(call);
+        let is_submit = |call: &&ToolCall| !reply.tool_calls.is_empty() && is_submission(call, contract);
         let submits: Vec<ToolCall> = reply.tool_calls.iter().filter(is_submit).cloned().collect();
-        let named = self.tools.with_unique_ids(&[calls, submits].concat(), &self.history.past_runs);
+        let named = self.with_unique_ids(&[calls, submits].concat(), &history.past_runs);
         let (submits, calls): (Vec<_>, Vec<_>) = named.into_iter().partition(|call| is_submit(&call));
         let submission = (!submits.is_empty()).then(|| Reply {
             text: String::new(),
@@ -51,12 +224,11 @@ impl State {
             stop: StopReason::ToolCalls,
             ..reply.clone()
         });
-        let left = self.tools.calls_left();
-        if let Some(message) = self.tools.exceeded_limit(calls.len()).filter(|_| submission.is_none()) {
-            return self.end(RunErrorType::LimitExceeded, message);
+        let left = self.calls_left();
+        if let Some(message) = self.exceeded_limit(calls.len()).filter(|_| submission.is_none()) {
+            return Err(message);
         }
-        let mut list = Vec::new();
-        let has_contract = self.contract().is_some();
+        let (mut list, mut answers) = (Vec::new(), Vec::new());
         let has_keys = reply.flags.iter().any(|flag| flag == KEY_REMOVED);
         for (index, call) in calls.into_iter().enumerate() {
             let not_made = match index {
@@ -67,16 +239,16 @@ impl State {
                 CALLS_A_REPLY_MAX.. => Some(format!("a reply may make {CALLS_A_REPLY_MAX} calls")),
                 _ => None,
             };
-            let (mut pending, mut wrong) =
-                self.tools.check_call(call, &self.history.known_children, plan.protocol, has_contract);
+            let known = &history.known_children;
+            let (mut pending, mut wrong) = self.check_call(call, known, plan.protocol, contract.is_some());
             match not_made {
                 Some(reason) => {
                     pending.work = PendingWork::Nothing;
                     wrong = Some(format!("This call was not made: {reason}."));
                 }
-                None => self.tools.tool_calls += 1,
+                None => self.tool_calls += 1,
             }
-            self.note_rejected_call(&pending, wrong);
+            answers.extend(wrong.map(|message| rejected_call(&pending, message)));
             list.push(pending);
         }
         // Under the action protocol the call is the whole text, in whichever form it came.
@@ -84,104 +256,67 @@ impl State {
             Protocol::Actions if reply.text.is_empty() => reply_text(reply),
             _ => reply.text.clone(),
         };
-        self.tools.step =
-            Some(Box::new(Step { plan, assistant_text, calls: list, submission, is_opening: false }));
+        let step = Step { plan, assistant_text, calls: list, submission, is_opening: false };
+        self.step = Some(Box::new(step));
+        Ok(answers)
     }
 
-    /// Makes the opening calls of the blueprint before the first model call.
-    pub(crate) fn begin_opening_calls(&mut self) {
-        let opening = self.task.as_ref().map(|task| task.blueprint.opening.clone()).unwrap_or_default();
-        if opening.is_empty() || !self.history.past_runs.is_empty() {
-            return;
-        }
-        let Some(planned) = self.ladder.call.take() else { return };
-        let mut list = Vec::new();
-        for (index, call) in opening.into_iter().enumerate() {
+    /// Begins a step with the opening calls of a blueprint, before the first model call. Returns the
+    /// events that answer invalid calls.
+    pub(crate) fn begin_opening(
+        &mut self,
+        plan: CallPlan,
+        opening: &[Opening],
+        known: &[KnownChild],
+        has_contract: bool,
+    ) -> Vec<EventBody> {
+        let (mut list, mut answers) = (Vec::new(), Vec::new());
+        for (index, call) in opening.iter().enumerate() {
             let id = format!("opening-{}", index + 1);
-            let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments };
-            let called = ToolCall { id, name: call.tool, arguments: arguments.to_string() };
-            let (pending, wrong) = self.tools.check_call(
-                called,
-                &self.history.known_children,
-                planned.plan.protocol,
-                self.contract().is_some(),
-            );
-            self.note_rejected_call(&pending, wrong);
+            let arguments = if call.arguments.is_null() { json!({}) } else { call.arguments.clone() };
+            let called = ToolCall { id, name: call.tool.clone(), arguments: arguments.to_string() };
+            let (pending, wrong) = self.check_call(called, known, plan.protocol, has_contract);
+            answers.extend(wrong.map(|message| rejected_call(&pending, message)));
             list.push(pending);
         }
-        let (plan, assistant_text) = (planned.plan, String::new());
-        self.tools.step =
-            Some(Box::new(Step { plan, assistant_text, calls: list, submission: None, is_opening: true }));
+        let assistant_text = String::new();
+        let step = Step { plan, assistant_text, calls: list, submission: None, is_opening: true };
+        self.step = Some(Box::new(step));
+        answers
     }
 
-    /// Answers a call that is not made.
-    fn note_rejected_call(&mut self, pending: &PendingCall, wrong: Option<String>) {
-        if let Some(message) = wrong {
-            self.decisions.note(EventBody::PostTool {
-                call_id: pending.id.clone(),
-                tool_name: pending.name.clone(),
-                tool_output: Value::Null,
-                error: Some(message),
-            });
-        }
-    }
-
-    /// Handles the result of a tool, or of the program of a procedural agent.
-    pub(crate) fn handle_tool_result(
+    /// Records the result of a tool, and the facts that it shows.
+    pub(crate) fn record_result(
         &mut self,
         call_id: &str,
         tool: &str,
         output: &Value,
         error: Option<&str>,
     ) -> Result<(), Error> {
-        if self.is_interrupted() {
-            return Ok(());
-        }
-        if self.tools.program.is_some() && call_id == program::CALL_ID {
-            self.handle_program_end(output, error);
-            return Ok(());
-        }
-        if self.children.remove_refused(call_id) {
-            // Internal children receive `post_tool` only when they are refused.
-            let reason = error.unwrap_or("it could not be started").to_owned();
-            self.handle_internal_child_end(call_id, Err(reason));
-            return Ok(());
-        }
-        let step =
-            self.tools.step.as_mut().ok_or(Error::Journal("`post_tool` without a pending tool call"))?;
+        let step = self.step.as_mut().ok_or(Error::Journal("`post_tool` without a pending tool call"))?;
         let is_opening = step.is_opening;
         let call =
             step.unanswered_call(call_id).ok_or(Error::Journal("`post_tool` without a pending tool call"))?;
         call.answer = Some(answer_text(output, error));
         if let (PendingWork::Tool(input), CHECKING_TOOL) = (&call.work, tool) {
-            criteria::record_decisions(&mut self.tools.decided, input, output, is_opening);
-            criteria::record_undecided(&mut self.tools.undecided, output);
+            criteria::record_decisions(&mut self.decided, input, output, is_opening);
+            criteria::record_undecided(&mut self.undecided, output);
         }
-        cite::record_seen_paths(&mut self.tools.seen, tool, output);
-        cite::record_written_path(&mut self.tools.written, tool, output);
-        self.end_step_if_over();
+        cite::record_seen_paths(&mut self.seen, tool, output);
+        cite::record_written_path(&mut self.written, tool, output);
         Ok(())
     }
 
-    pub(crate) fn handle_child_started(
+    /// Records that a call has started or resumed a child.
+    pub(crate) fn record_child_start(
         &mut self,
         call_id: &str,
         agent_name: &str,
         session_id: &SessionId,
         mode: ExecutionMode,
     ) -> Result<(), Error> {
-        if self.is_interrupted() {
-            return Ok(());
-        }
-        if self.children.record_session(call_id, session_id) {
-            return Ok(());
-        }
-        let step =
-            self.tools.step.as_mut().ok_or(Error::Journal("`child_started` without a pending delegation"))?;
-        let call = step
-            .unanswered_call(call_id)
-            .ok_or(Error::Journal("`child_started` without a pending delegation"))?;
-        self.history.record_child(session_id, agent_name);
+        let call = self.step.as_mut().and_then(|step| step.unanswered_call(call_id));
+        let call = call.ok_or(Error::Journal("`child_started` without a pending delegation"))?;
         let is_awaited = mode == ExecutionMode::Sync;
         call.work = PendingWork::Working {
             agent_name: agent_name.to_owned(),
@@ -194,226 +329,48 @@ impl State {
                     .to_string(),
             );
         }
-        self.end_step_if_over();
         Ok(())
     }
 
-    pub(crate) fn handle_child_completed(&mut self, end: &ChildEnd) -> Result<(), Error> {
-        if self.is_interrupted() {
-            return Ok(());
-        }
-        if let Some(call_id) = self.children.remove_ended(&end.child_session_id) {
-            self.handle_internal_child_end(&call_id, Ok(end));
-            return Ok(());
-        }
-        let step = self
-            .tools
-            .step
-            .as_mut()
-            .ok_or(Error::Journal("`child_completed` for a child that the run does not wait for"))?;
-        let call = step
-            .unanswered_child_call(end)
-            .ok_or(Error::Journal("`child_completed` for a child that the run does not wait for"))?;
+    /// Records the end of a child that a call waits for.
+    pub(crate) fn record_child_end(&mut self, end: &ChildEnd) -> Result<(), Error> {
+        let call = self.step.as_mut().and_then(|step| step.unanswered_child_call(end));
+        let call =
+            call.ok_or(Error::Journal("`child_completed` for a child that the run does not wait for"))?;
         call.answer = Some(if end.is_completed() {
             end.result()
         } else {
             format!("Error: the agent {} failed: {}", end.agent_name, end.failure())
         });
-        self.end_step_if_over();
         Ok(())
     }
 
-    /// Passes the end of an internal child to the part of the engine that started it.
-    fn handle_internal_child_end(&mut self, call_id: &str, end: Result<&ChildEnd, String>) {
-        if self.clarity_state.is_scoring_call(call_id) {
-            self.handle_score(end);
-        } else {
-            self.handle_subtask_end(call_id, end);
-        }
-    }
-
-    /// Ends the step once every call is answered: plans the next model call, or judges the
-    /// submission of the step.
-    fn end_step_if_over(&mut self) {
-        let Some(step) = self.tools.step.take_if(|step| step.is_over()) else { return };
-        self.tools.turns.push(step.turn());
-        let Step { plan, submission, .. } = *step;
-        // A step without a submission is progress and resets the retries. A failed submission is
-        // not, even beside other calls.
-        if submission.is_none() {
-            self.ladder.rung.retries = 0;
-            self.ladder.rung.has_tried_patch = false;
-        }
-        let Some(task) = &self.task else { return };
-        let plan = self.ladder.fresh(plan, &task.blueprint.limits);
-        match submission {
-            Some(reply) => self.decide_on_reply(plan, &reply),
-            None => self.ladder.call = Some(plan.into()),
-        }
-    }
-
-    /// Handles a reply under the action protocol.
-    pub(crate) fn decide_on_envelope(&mut self, plan: CallPlan, reply: &Reply) {
-        let Some(envelope) = self.tools.envelope.clone() else { return };
-        let judge_context = JudgeContext { mode: plan.mode, text_counts: false, parts: None };
-        match judge(&envelope, &judge_context, reply) {
-            Verdict::Valid(accepted) => match parse_action(&accepted.value, &self.tools.callables.agents) {
-                // An action that is only mentioned or considered in the text is not performed.
-                EnvelopeAction::Call(_) if !ends_with_json(&reply.text) => {
-                    let errors = vec!["$: an action has to be the last thing in a response".to_owned()];
-                    self.correct_envelope(
-                        plan,
-                        reply,
-                        Rejection::unmet(RetryReason::Envelope, errors, NO_ACTION),
-                    );
-                }
-                EnvelopeAction::Call(call) if envelope::contains_return_action(&reply.text) => {
-                    // The invented result of the call must not appear in the conversation.
-                    let call_only = Reply { text: accepted.value.to_string(), ..reply.clone() };
-                    self.begin_step(plan, vec![call], &call_only);
-                }
-                EnvelopeAction::Call(call) => self.begin_step(plan, vec![call], reply),
-                EnvelopeAction::Answer { content, parameters } => {
-                    let answer = Answer { content, parameters, repairs: accepted.repairs };
-                    self.decide_on_answer(plan, answer, reply);
-                }
-            },
-            Verdict::Refused { message } => self.end(RunErrorType::Refused, message),
-            other => {
-                if let Some(accepted) = self.direct_result(&plan, reply) {
-                    return self.accept(plan, accepted, reply);
-                }
-                let rejection = match &other {
-                    Verdict::Invalid(invalid_result) => {
-                        Rejection::unmet(RetryReason::Envelope, invalid_result.violations.lines(), NO_ACTION)
-                    }
-                    other => Rejection {
-                        retry_reason: RetryReason::Envelope,
-                        ..self.no_answer(other, envelope.tool)
-                    },
-                };
-                self.correct_envelope(plan, reply, rejection);
-            }
-        }
-    }
-
-    /// Returns a result in the form that the server forces on every reply. It needs no action
-    /// around it.
-    fn direct_result(&self, plan: &CallPlan, reply: &Reply) -> Option<AcceptedResult> {
-        let contract = self
-            .contract()
-            .filter(|contract| contract.is_universal() && plan.mode == OutputMode::Universal)?;
-        let judge_context = JudgeContext { mode: plan.mode, text_counts: false, parts: None };
-        match judge(contract, &judge_context, reply) {
-            // A value with an action is an incomplete action, not a custom result.
-            Verdict::Valid(accepted) if accepted.value["custom_fields"].get("action").is_none() => {
-                Some(accepted)
-            }
-            _ => None,
-        }
-    }
-
-    /// Handles the last action: its content or its parameters must satisfy the contract.
-    fn decide_on_answer(&mut self, plan: CallPlan, answer: Answer, reply: &Reply) {
-        let Answer { content, parameters, repairs } = answer;
-        let Some(contract) = self.contract() else {
-            if !content.trim().is_empty() {
-                return self.proceed_with_text(plan, content, reply);
-            }
-            let errors = vec!["$.content: the answer is empty".to_owned()];
-            let rejection = Rejection::unmet(RetryReason::Envelope, errors, "The model gave no answer");
-            return self.correct_envelope(plan, reply, rejection);
-        };
-        let text_counts = contract.options().strategy == Strategy::Auto;
-        let judge_as = |mode: OutputMode, text: &str| {
-            judge_text(contract, &JudgeContext { mode, text_counts, parts: None }, text)
-        };
-        let in_content = match judge_as(OutputMode::SystemPrompt, &content) {
-            Verdict::Valid(accepted) if !is_only_document(&accepted) => {
-                Verdict::NoJson { reason: "the content is not JSON alone".to_owned() }
-            }
-            other => other,
-        };
-        // Empty parameters are ignored if the content holds a valid result.
-        let is_empty = parameters.as_ref().and_then(Value::as_object).is_some_and(Map::is_empty);
-        let parameters = parameters.filter(|_| !(is_empty && matches!(in_content, Verdict::Valid(_))));
-        // Parameters are an object, so other results are wrapped, as in a tool call.
-        let in_parameters =
-            parameters.as_ref().map(|parameters| judge_as(OutputMode::Tool, &parameters.to_string()));
-        let verdict = match in_parameters {
-            Some(valid @ Verdict::Valid(_)) => valid,
-            other => match (in_content, other) {
-                (valid @ Verdict::Valid(_), _) | (valid, None) => valid,
-                (_, Some(invalid)) => invalid,
-            },
-        };
-        match verdict {
-            Verdict::Valid(mut accepted) => {
-                self.usage.flag("actions");
-                // Repairs of the envelope are also repairs of the result inside it.
-                accepted.repairs.splice(0..0, repairs.into_iter().map(relocate_to_result));
-                self.accept(plan, accepted, reply);
-            }
-            Verdict::Invalid(invalid_result) => {
-                self.usage.record_invalid_candidate(&invalid_result.candidate, &invalid_result.violations);
-                let rejection = Rejection::unmet(
-                    RetryReason::Mismatch,
-                    invalid_result.violations.lines(),
-                    "Output did not match schema",
-                );
-                self.correct_envelope(plan, reply, rejection);
-            }
-            other => {
-                let tool = contract.tool;
-                let rejection = self.no_answer(&other, tool);
-                self.correct_envelope(plan, reply, rejection);
-            }
-        }
-    }
-
-    /// Asks again for the envelope, or for the result inside it.
-    pub(crate) fn correct_envelope(&mut self, plan: CallPlan, reply: &Reply, rejection: Rejection) {
-        let mut plan = plan;
-        if rejection.retry_reason == RetryReason::Envelope
-            && plan.mode.is_native()
-            && let Some(route) = self.ladder.next_route(&plan, !self.tools.callables.is_empty())
-        {
-            plan = plan.on(route);
-        }
-        let request_kind = RequestKind::Full {
-            retry_reason: rejection.retry_reason,
-            errors: rejection.errors.clone(),
-            previous: reply_text(reply),
-        };
-        self.retry(rejection, CallPlan { request_kind, ..plan });
+    /// Ends the step once every call is answered, and returns it.
+    pub(crate) fn end_step(&mut self) -> Option<Box<Step>> {
+        let step = self.step.take_if(|step| step.is_over())?;
+        self.turns.push(step.turn());
+        Some(step)
     }
 }
 
-/// Returns whether a text ends with JSON outside of its reasoning.
-fn ends_with_json(text: &str) -> bool {
-    let answer = text.rsplit("</think>").next().unwrap_or_default();
-    let is_thought = answer.contains("<think>");
-    let end = answer.trim_end().trim_end_matches('`').trim_end();
-    !is_thought && end.ends_with('}')
+/// Returns the calls of a reply other than submissions, or `None` if there are none.
+pub(crate) fn tool_calls_in(reply: &Reply, contract: Option<&CompiledContract>) -> Option<Vec<ToolCall>> {
+    let calls: Vec<ToolCall> =
+        reply.tool_calls.iter().filter(|call| !is_submission(call, contract)).cloned().collect();
+    (!calls.is_empty()).then_some(calls)
 }
 
-/// Returns whether the result was the only document in its text. An example in prose is not a
-/// result.
-fn is_only_document(accepted: &AcceptedResult) -> bool {
-    !accepted.repairs.iter().any(|repair| DISCARDING_REPAIRS.iter().any(|kind| kind.name() == repair.kind))
+/// Returns whether a call submits the result.
+fn is_submission(call: &ToolCall, contract: Option<&CompiledContract>) -> bool {
+    contract.is_some_and(|contract| call.name == contract.tool)
 }
 
-/// The last action of a model, with the repairs of its envelope.
-struct Answer {
-    content: String,
-    parameters: Option<Value>,
-    repairs: Vec<Repair>,
-}
-
-/// Relocates a repair of the envelope to its path in the result.
-fn relocate_to_result(repair: Repair) -> Repair {
-    match below("/parameters", &repair.pointer) {
-        Some(rest) => Repair { pointer: rest.to_owned(), ..repair },
-        None => repair,
+/// Returns the event that answers a call that is not made.
+fn rejected_call(pending: &PendingCall, message: String) -> EventBody {
+    EventBody::PostTool {
+        call_id: pending.id.clone(),
+        tool_name: pending.name.clone(),
+        tool_output: Value::Null,
+        error: Some(message),
     }
 }

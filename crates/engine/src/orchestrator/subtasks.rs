@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use slipform_schema::Violations;
 use slipform_types::{AgentCard, Subtask};
 
-use crate::verify_paths::violation;
+use crate::reply::violation;
 
 /// The maximum number of subtasks per plan. It leaves room under the child limit for retries.
 const SUBTASKS_MAX: usize = 10;

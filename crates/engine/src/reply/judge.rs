@@ -1,8 +1,8 @@
-//! Judges replies: the only module in which the text of a model becomes a result or a list of
-//! errors.
+//! Judges replies: the only module in which the text of a model becomes a value.
 //!
 //! Every output mode ends here, including native ones: the value is validated in full even if the
-//! backend claims to enforce the schema.
+//! backend claims to enforce the schema. Extraction repairs a value under its schema, so the
+//! violations that remain come with the value.
 
 use serde_json::{Value, json};
 use slipform_extract::{Extraction, Mode, Options, Outcome, RepairKind, extract};
@@ -23,10 +23,8 @@ pub(crate) const DISCARDING_REPAIRS: [RepairKind; 2] = [RepairKind::TextRemoved,
 /// The judgment of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
-    /// The value satisfies the contract.
-    Valid(AcceptedResult),
-    /// The reply holds a document that violates the contract.
-    Invalid(InvalidResult),
+    /// The reply holds a value, which may violate the schema.
+    Value(Reading),
     /// The reply holds no JSON.
     NoJson {
         /// Why extraction found none.
@@ -58,20 +56,48 @@ pub(crate) enum Verdict {
     },
 }
 
-/// A value that satisfies the contract, with the repairs and flags of its extraction.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct AcceptedResult {
+/// A value that was read from a reply, with the repairs and flags of its extraction.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reading {
     pub(crate) value: Value,
     pub(crate) repairs: Vec<Repair>,
     pub(crate) flags: Vec<&'static str>,
+    /// The violations of the schema that remain after all repairs.
+    pub(crate) violations: Violations,
 }
 
-/// A value that does not satisfy the contract.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct InvalidResult {
-    pub(crate) candidate: Value,
-    pub(crate) violations: Violations,
-    pub(crate) repairs: Vec<Repair>,
+impl Reading {
+    pub(super) fn valid(value: Value, repairs: Vec<Repair>) -> Reading {
+        Reading { value, repairs, flags: Vec::new(), violations: Violations::default() }
+    }
+
+    /// Returns whether the value satisfies the schema.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.violations.is_empty()
+    }
+}
+
+impl Verdict {
+    /// Returns the value if it satisfies the schema.
+    fn valid_mut(&mut self) -> Option<&mut Reading> {
+        match self {
+            Verdict::Value(reading) if reading.is_valid() => Some(reading),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the reply holds a value that satisfies the schema and the extra rules. This
+    /// serves to choose between several values of one reply; the chosen one passes the stages of
+    /// acceptance.
+    pub(super) fn is_acceptable(&self, contract: &CompiledContract) -> bool {
+        matches!(self, Verdict::Value(reading)
+            if reading.is_valid() && contract.extra_violations(&reading.value).is_empty())
+    }
+
+    /// Returns the value if it is acceptable.
+    pub(super) fn acceptable_mut(&mut self, contract: &CompiledContract) -> Option<&mut Reading> {
+        if self.is_acceptable(contract) { self.valid_mut() } else { None }
+    }
 }
 
 /// The request settings that affect how a reply is judged.
@@ -99,12 +125,12 @@ pub(crate) fn judge(contract: &CompiledContract, context: &JudgeContext<'_>, rep
             return submitted;
         }
         let mut found = judge_text(contract, context, &reply.text);
-        return match &mut found {
-            Verdict::Valid(accepted) => {
-                accepted.flags.push("extracted_from_text");
+        return match found.acceptable_mut(contract) {
+            Some(reading) => {
+                reading.flags.push("extracted_from_text");
                 found
             }
-            _ => Verdict::NotSubmitted,
+            None => Verdict::NotSubmitted,
         };
     }
     if reply.text.trim().is_empty() {
@@ -125,7 +151,7 @@ pub(crate) fn refusal(stop: &StopReason) -> Option<String> {
     }
 }
 
-/// Judges the submissions of a reply. The first valid one wins; otherwise the last one is
+/// Judges the submissions of a reply. The first acceptable one wins; otherwise the last one is
 /// corrected.
 fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, reply: &Reply) -> Verdict {
     let calls: Vec<_> = reply.tool_calls.iter().filter(|call| call.name == contract.tool).collect();
@@ -133,40 +159,27 @@ fn judge_submission(contract: &CompiledContract, context: &JudgeContext<'_>, rep
     for call in &calls {
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
         last = judge_text(contract, context, arguments);
-        if let Verdict::Valid(accepted) = &mut last {
-            if calls.len() > 1 {
-                accepted.flags.push("submitted_twice");
-            }
+        if calls.len() > 1
+            && let Some(reading) = last.acceptable_mut(contract)
+        {
+            reading.flags.push("submitted_twice");
             return last;
         }
     }
     last
 }
 
-/// Judges a text by the schema first, then by the extra rules of the contract.
+/// Judges a text by the schema of a contract.
 pub(crate) fn judge_text(contract: &CompiledContract, context: &JudgeContext<'_>, text: &str) -> Verdict {
-    let accepted = match judge_by_schema(contract, context, text) {
-        Verdict::Valid(accepted) => accepted,
-        other => return other,
-    };
-    let violations = contract.extra_violations(&accepted.value);
-    if violations.is_empty() {
-        return Verdict::Valid(accepted);
-    }
-    let AcceptedResult { value: candidate, repairs, .. } = accepted;
-    Verdict::Invalid(InvalidResult { candidate, violations, repairs })
-}
-
-fn judge_by_schema(contract: &CompiledContract, context: &JudgeContext<'_>, text: &str) -> Verdict {
     let options = contract.extraction();
     if let Some(parts) = context.parts
         && let Some((merged, mut repairs)) = parts.read(text, &options, &contract.schema)
     {
         let mut verdict = judge_whole(contract, context.mode, &merged.to_string(), &options);
-        if let Verdict::Valid(accepted) = &mut verdict {
-            repairs.append(&mut accepted.repairs);
-            accepted.repairs = repairs;
-            accepted.flags.push("patched");
+        if let Some(reading) = verdict.valid_mut() {
+            repairs.append(&mut reading.repairs);
+            reading.repairs = repairs;
+            reading.flags.push("patched");
         }
         return verdict;
     }
@@ -181,11 +194,10 @@ fn judge_by_schema(contract: &CompiledContract, context: &JudgeContext<'_>, text
 
 fn judge_whole(contract: &CompiledContract, mode: OutputMode, text: &str, options: &Options) -> Verdict {
     match extract(text, Some(&contract.schema), options) {
-        Outcome::Valid(extraction) => Verdict::Valid(AcceptedResult {
-            value: extraction.value,
-            repairs: extraction.repairs.into_iter().map(repair).collect(),
-            flags: Vec::new(),
-        }),
+        Outcome::Valid(extraction) => {
+            let repairs = extraction.repairs.into_iter().map(repair).collect();
+            Verdict::Value(Reading::valid(extraction.value, repairs))
+        }
         Outcome::Invalid { candidate, violations } => {
             without_nulls(&contract.schema, mode, candidate, violations, options)
         }
@@ -213,7 +225,7 @@ fn without_nulls(
     let mut repairs: Vec<Repair> = candidate.repairs.into_iter().map(repair).collect();
     let mut value = candidate.value;
     if !(is_unambiguous && (mode.is_native() || mode == OutputMode::Tool)) {
-        return Verdict::Invalid(InvalidResult { candidate: value, violations, repairs });
+        return Verdict::Value(Reading { violations, ..Reading::valid(value, repairs) });
     }
     let removed = restore(schema.source(), &mut value);
     let violations = if removed.is_empty() { violations } else { schema.violations(&value) };
@@ -223,10 +235,7 @@ fn without_nulls(
         from: Value::Null,
         to: Value::Null,
     }));
-    if violations.is_empty() {
-        return Verdict::Valid(AcceptedResult { value, repairs, flags: Vec::new() });
-    }
-    Verdict::Invalid(InvalidResult { candidate: value, violations, repairs })
+    Verdict::Value(Reading { violations, ..Reading::valid(value, repairs) })
 }
 
 /// Judges a result that is wrapped as `{"result": …}`.
@@ -243,7 +252,7 @@ fn judge_wrapped(
         Outcome::Valid(extraction) => {
             let Extraction { value, repairs } = extracted_member(extraction, "result");
             let repairs = repairs.into_iter().map(repair).collect();
-            Verdict::Valid(AcceptedResult { value, repairs, flags: vec!["wrapped_root"] })
+            Verdict::Value(Reading { flags: vec!["wrapped_root"], ..Reading::valid(value, repairs) })
         }
         // Violations of the content are reported at their paths in the contract.
         Outcome::Invalid { candidate, mut violations } if is_wrapping(&candidate.value) => {
@@ -254,8 +263,8 @@ fn judge_wrapped(
             }
             let inner = extracted_member(candidate, "result");
             let mut verdict = without_nulls(&contract.schema, mode, inner, violations, options);
-            if let Verdict::Valid(accepted) = &mut verdict {
-                accepted.flags.push("wrapped_root");
+            if let Some(reading) = verdict.valid_mut() {
+                reading.flags.push("wrapped_root");
             }
             verdict
         }
@@ -279,7 +288,7 @@ fn extracted_member(mut extraction: Extraction, member: &str) -> Extraction {
 /// Judges a result in the `custom_fields` of a universal response, or one that is a universal
 /// response.
 fn judge_universal(contract: &CompiledContract, text: &str, options: &Options) -> Verdict {
-    let direct = judge_whole(contract, OutputMode::Universal, text, options);
+    let mut direct = judge_whole(contract, OutputMode::Universal, text, options);
     if contract.is_universal() {
         return direct;
     }
@@ -288,7 +297,7 @@ fn judge_universal(contract: &CompiledContract, text: &str, options: &Options) -
     // contract declares its members.
     let knows = |member: &str| contract.definition.schema["properties"].get(member).is_some();
     let is_meant = knows("custom_fields") && (carrier_value.is_none() || knows("response_type"));
-    if is_meant && matches!(direct, Verdict::Valid(_)) {
+    if is_meant && direct.valid_mut().is_some() {
         return direct;
     }
     let withheld = |error: String| Verdict::Withheld { error: format!("$: {error}") };
@@ -317,9 +326,9 @@ fn judge_universal(contract: &CompiledContract, text: &str, options: &Options) -
         Some(wrapped) => judge_wrapped(contract, wrapped, OutputMode::Universal, &fields, options),
         None => judge_whole(contract, OutputMode::Universal, &fields, options),
     };
-    if let Verdict::Valid(accepted) = &mut inner {
-        accepted.repairs.splice(0..0, repairs.into_iter().map(repair));
-        accepted.flags.push("universal_response");
+    if let Some(reading) = inner.valid_mut() {
+        reading.repairs.splice(0..0, repairs.into_iter().map(repair));
+        reading.flags.push("universal_response");
     }
     inner
 }

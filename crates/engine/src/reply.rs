@@ -1,0 +1,187 @@
+//! From a reply to a result.
+//!
+//! - `accept`: the pipeline that every answer passes before it is the result of the run.
+//! - `extract`: its first stage, which reads the answer of a model or a program.
+//! - `judge`: turns the text of a reply into a value with its repairs and violations.
+//! - `action`: reads replies under the action protocol.
+//! - `placeholder`, `paths`, `clarity`: the stages that compare an answer with what is known.
+//! - `rejection`: why an answer is rejected.
+//! - `correct`: asks again for a rejected answer.
+
+mod accept;
+mod action;
+mod clarity;
+mod correct;
+mod extract;
+mod judge;
+mod paths;
+mod placeholder;
+mod rejection;
+
+use serde_json::Value;
+use slipform_schema::universal;
+use slipform_types::{Repair, Reply};
+
+use crate::call_plan::CallPlan;
+
+pub(crate) use action::{ActionReply, read_action};
+pub(crate) use clarity::ClarityRounds;
+pub(crate) use judge::{DISCARDING_REPAIRS, JudgeContext, SUBMIT, Verdict, judge, refusal, repair};
+pub(crate) use rejection::{Rejection, violation};
+
+use judge::Reading;
+
+/// The acceptance of answers in a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Acceptance {
+    waiting: Option<Box<Waiting>>,
+    pub(crate) clarity: ClarityRounds,
+}
+
+/// An answer whose acceptance continues when the runner has appended an event.
+#[derive(Debug, Clone)]
+struct Waiting {
+    answer: Answer,
+    wait: Wait,
+}
+
+/// The event that an answer waits for.
+#[derive(Debug, Clone)]
+enum Wait {
+    /// `paths_checked` for these files, sorted, without duplicates.
+    Paths(Vec<String>),
+    /// The end of the scoring call with this id.
+    Score(String),
+}
+
+impl Acceptance {
+    /// Returns the files that the runner has to check.
+    pub(crate) fn paths_to_check(&self) -> Option<&[String]> {
+        match self.waiting.as_deref() {
+            Some(Waiting { wait: Wait::Paths(paths), .. }) => Some(paths),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this call requests the score that an answer waits for.
+    pub(crate) fn is_scoring_call(&self, call_id: &str) -> bool {
+        matches!(self.waiting.as_deref(), Some(Waiting { wait: Wait::Score(id), .. }) if id == call_id)
+    }
+
+    fn wait(&mut self, answer: Answer, wait: Wait) {
+        self.waiting = Some(Box::new(Waiting { answer, wait }));
+    }
+
+    /// Returns the answer that waits for checked paths.
+    fn take_waiting_for_paths(&mut self) -> Option<Answer> {
+        let waiting = self.waiting.take_if(|waiting| matches!(waiting.wait, Wait::Paths(_)));
+        waiting.map(|waiting| waiting.answer)
+    }
+
+    /// Returns the answer that waits for a score.
+    fn take_waiting_for_score(&mut self) -> Option<Answer> {
+        let waiting = self.waiting.take_if(|waiting| matches!(waiting.wait, Wait::Score(_)));
+        waiting.map(|waiting| waiting.answer)
+    }
+}
+
+/// An answer on its way through the stages of acceptance.
+#[derive(Debug, Clone)]
+struct Answer {
+    source: Source,
+    content: Content,
+}
+
+/// Where an answer comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// The text or the submission of a reply.
+    Reply(ModelReply),
+    /// The last action of a model, under the action protocol.
+    LastAction(ModelReply, LastAction),
+    /// A reply that should be an action and is none. Some servers force a form on every reply that
+    /// can be the result itself.
+    NoAction(ModelReply, Verdict),
+    /// The standard output of a program.
+    Program(String),
+}
+
+/// A reply with the plan of its call.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelReply {
+    pub(crate) plan: CallPlan,
+    pub(crate) reply: Reply,
+}
+
+/// The last action of a model, with the repairs of its envelope.
+#[derive(Debug, Clone)]
+pub(crate) struct LastAction {
+    content: String,
+    parameters: Option<Value>,
+    repairs: Vec<Repair>,
+}
+
+/// The content of an answer.
+#[derive(Debug, Clone)]
+enum Content {
+    /// Not extracted yet.
+    Unread,
+    /// A value that satisfies the contract, once it is validated.
+    Value(Reading),
+    /// A text, for a run without a contract.
+    Text(String),
+}
+
+impl Source {
+    /// Returns the reply of the model, or `None` for a program.
+    fn model_reply(&self) -> Option<&ModelReply> {
+        match self {
+            Source::Reply(model_reply)
+            | Source::LastAction(model_reply, _)
+            | Source::NoAction(model_reply, _) => Some(model_reply),
+            Source::Program(_) => None,
+        }
+    }
+
+    fn into_model_reply(self) -> Option<ModelReply> {
+        match self {
+            Source::Reply(model_reply)
+            | Source::LastAction(model_reply, _)
+            | Source::NoAction(model_reply, _) => Some(model_reply),
+            Source::Program(_) => None,
+        }
+    }
+}
+
+impl Answer {
+    /// Returns the value, unless the answer is a text.
+    fn value(&self) -> Option<&Value> {
+        match &self.content {
+            Content::Value(reading) => Some(&reading.value),
+            Content::Unread | Content::Text(_) => None,
+        }
+    }
+
+    /// Returns the answer as text, as another agent or the next request shows it.
+    fn text(&self) -> String {
+        match &self.content {
+            Content::Value(reading) => serde_json::to_string_pretty(&reading.value).unwrap_or_default(),
+            Content::Text(text) => text.clone(),
+            Content::Unread => String::new(),
+        }
+    }
+
+    /// Returns the answer as a candidate for the salvage.
+    fn candidate(&self) -> Value {
+        match &self.content {
+            Content::Value(reading) => reading.value.clone(),
+            Content::Text(text) => text.as_str().into(),
+            Content::Unread => Value::Null,
+        }
+    }
+
+    /// Returns whether the answer reports an error. Error reports are not scored.
+    fn is_error_report(&self) -> bool {
+        self.value().is_some_and(universal::reports_error)
+    }
+}
