@@ -8,30 +8,36 @@
 //! Modules, in reading order:
 //!
 //! - `action`: the actions that a runner performs.
-//! - `state`: folds events into the state of a run and returns the next action.
-//! - `decide`: decides what follows from a reply: a result, a retry, the next rung or a failure.
+//! - `state`: folds events into the state of a run. Its components are `task`, `ladder`, `tool_loop`,
+//!   `children`, `reply` (answers that wait), `usage`, `decisions` and `history`; each knows only its
+//!   own concern.
+//! - `next`: returns the next action of a state.
+//! - `decide`: decides what needs several components: rungs, replies, steps, subtasks, retries and
+//!   failures.
+//! - `reply`: from a reply to a result. `reply::accept` is the pipeline that every answer passes:
+//!   extract, validate, extra rules, placeholders, criteria, cited paths, cited subtasks, clarity,
+//!   finish. `reply::judge` turns the text of a reply into a value, in every output mode.
+//!   `reply::correct` asks again for a rejected answer.
+//! - `task`: the agent, contract and input of a run.
+//! - `ladder`: the tiers of a run, its position on them and the planned model call.
 //! - `call_plan`: builds the next request; `call_plan::actions` builds it for the action protocol.
 //! - `output_mode`: the modes of asking for structured output, and which ones to try on a backend.
 //! - `contract`: a compiled contract and the rules that apply beyond its schema.
-//! - `judge`: turns the text of a reply into a validated result or a list of errors. Every mode
-//!   ends here.
 //! - `prompt`: the texts that models read.
 //! - `patch`: corrections that ask only for the invalid parts of a document.
-//! - `placeholder`: detects results whose content was replaced by placeholders.
-//! - `tool_loop`: handles replies that call tools or agents; `tool_state` is the state of that
-//!   loop.
+//! - `tool_loop`: the calls of tools and agents, their answers and the limits of the loop.
 //! - `callable`: the tools and agents that a model may call; `delegation` defines the tools for
 //!   agents.
 //! - `envelope`: the action protocol, for models without tool calling.
 //! - `conversation`: writes earlier runs and steps as messages, within a character budget.
-//! - `verify_paths`: accepts a result only if the files it names exist or were changed; `cite`
-//!   finds these paths.
-//! - `criteria`: records decided criteria and finds results that contradict them.
-//! - `program`: procedural agents, which run a program in place of a model.
+//! - `cite`: finds the files that a result names; `criteria` finds results that contradict decided
+//!   criteria.
+//! - `program`: the program of a procedural agent, which takes the place of a model.
+//! - `children`: the agents that the engine starts itself, for subtasks and for scores.
 //! - `orchestrator`: plans subtasks, delegates them and asks for the summary.
-//! - `clarity`: has answers scored by another agent and asks follow-up questions.
-//! - `children`: starts the agents that `orchestrator` and `clarity` need.
 //! - `usage`: collects the data of receipts and salvage.
+//! - `decisions`: the decision events and the outcome that the runner appends.
+//! - `history`: the earlier runs of the session and the children it started.
 //!
 //! ```
 //! use slipform_engine::{Action, State, next};

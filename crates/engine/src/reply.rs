@@ -99,8 +99,8 @@ pub(crate) enum Source {
     Reply(ModelReply),
     /// The last action of a model, under the action protocol.
     LastAction(ModelReply, LastAction),
-    /// A reply that should be an action and is none. Some servers force a form on every reply that
-    /// can be the result itself.
+    /// A reply that does not follow the action protocol. It can still be the result itself, on
+    /// servers that force the universal response on every reply.
     NoAction(ModelReply, Verdict),
     /// The standard output of a program.
     Program(String),
@@ -126,7 +126,7 @@ pub(crate) struct LastAction {
 enum Content {
     /// Not extracted yet.
     Unread,
-    /// A value that satisfies the contract, once it is validated.
+    /// A value, for a run with a contract and for a program.
     Value(Reading),
     /// A text, for a run without a contract.
     Text(String),
