@@ -4,7 +4,6 @@
 //! The scripted model corrects every violation, so only the form of the correction differs. Each example answer is made
 //! invalid at one value after the other, and each variant runs in every form.
 
-
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 use slipform_model::{BackendConfig, connect};

@@ -15,6 +15,7 @@
 //! - [`contract`]: resolves the output contract of a run.
 //! - [`parameters`]: checks the parameters of a run and writes them as text for the model.
 //! - [`placeholders`]: fills in `${params.x}`, `${env.X}` and `${runtime.…}`.
+//! - `tools`: finds tools that no runner has ([`unknown_tool`]).
 //! - `shipped`: the built-in agents ([`shipped()`]).
 //! - `init`: the template for new agent files ([`starter`]).
 //! - `error`: errors outside of agent definitions.
@@ -58,6 +59,7 @@ pub mod parameters;
 pub mod placeholders;
 mod problem;
 mod shipped;
+mod tools;
 
 pub use blueprint::{BLUEPRINT_SCHEMA, Checked, check};
 pub use document::Format;
@@ -67,3 +69,4 @@ pub use load::{FILE_BYTES_MAX, Loaded, load, load_one, parse};
 pub use names::is_name;
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use shipped::{shipped, shipped_names};
+pub use tools::unknown_tool;

@@ -1,4 +1,10 @@
 //! An HTTP client for the API.
+//!
+//! `callers` and `runners` implement the two traits of the API, one request per method; `stream` reads server-sent events.
+
+mod callers;
+mod runners;
+mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::{Code, Error, ErrorBody};
-use crate::runner::{
-    Answer, AppendRequest, Appended, AttemptRef, ChildAnswer, ChildRequest, ClaimRequest, Claims, Heartbeat,
-    HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
-};
+use stream::EventStream;
 
 /// Time limit for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -109,26 +112,31 @@ impl Client {
     }
 
     /// Sends a GET request.
-    ///
-    /// # Errors
-    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
-    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         self.send(self.request(Method::GET, path)?, ANSWER_TIMEOUT).await
     }
 
     /// Sends a POST request with a JSON body.
-    ///
-    /// # Errors
-    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
-    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
         self.send(self.request(Method::POST, path)?.json_body(body), ANSWER_TIMEOUT).await
     }
 
+    /// Sends a POST request that takes effect once per idempotency key.
+    async fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        key: Option<&str>,
+    ) -> Result<T, Error> {
+        let mut request = self.request(Method::POST, path)?.json_body(body);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        self.send(request, ANSWER_TIMEOUT).await
+    }
+
     /// Sends a POST request and allows `wait` in addition to the usual response time.
-    ///
-    /// # Errors
-    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
-    pub async fn post_and_wait<T: DeserializeOwned>(
+    async fn post_and_wait<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
@@ -137,26 +145,22 @@ impl Client {
         self.send(self.request(Method::POST, path)?.json_body(body), ANSWER_TIMEOUT + wait).await
     }
 
+    /// Sends a PATCH request with a JSON body.
+    async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        self.send(self.request(Method::PATCH, path)?.json_body(body), ANSWER_TIMEOUT).await
+    }
+
     /// Sends a DELETE request.
-    ///
-    /// # Errors
-    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
-    pub async fn delete(&self, path: &str) -> Result<(), Error> {
+    async fn delete(&self, path: &str) -> Result<(), Error> {
         self.send::<Value>(self.request(Method::DELETE, path)?, ANSWER_TIMEOUT).await.map(|_| ())
     }
 
-    /// Opens a stream of server-sent events after the event id `last`.
-    ///
-    /// # Errors
-    /// Returns the server's error, or `Unavailable` if the server cannot be reached.
-    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<EventStream, Error> {
-        let mut request = self.request(Method::GET, path)?.header("accept", "text/event-stream");
-        if let Some(last) = last {
-            request = request.header("last-event-id", last);
-        }
+    /// Opens a stream of server-sent events.
+    async fn stream(&self, path: &str) -> Result<EventStream, Error> {
+        let request = self.request(Method::GET, path)?.header("accept", "text/event-stream");
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
-            Ok(EventStream { response, text: Vec::new() })
+            Ok(EventStream::new(response))
         } else {
             Err(error_of(response).await)
         }
@@ -202,35 +206,6 @@ impl Client {
     }
 }
 
-/// Maximum length of a line. A longer line ends the stream, because it cannot be an event.
-const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// A stream of server-sent events.
-#[derive(Debug)]
-pub struct EventStream {
-    response: reqwest::Response,
-    text: Vec<u8>,
-}
-
-impl EventStream {
-    /// Returns the data of the next event, or `None` when the stream ends or breaks.
-    pub async fn next(&mut self) -> Option<String> {
-        loop {
-            while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.text.drain(..=end).collect();
-                if let Some(data) = line.strip_prefix(b"data:") {
-                    return Some(String::from_utf8_lossy(data.trim_ascii()).into_owned());
-                }
-            }
-            let chunk = self.response.chunk().await.ok().flatten()?;
-            if self.text.len() + chunk.len() > LINE_BYTES_MAX {
-                return None;
-            }
-            self.text.extend_from_slice(&chunk);
-        }
-    }
-}
-
 trait JsonBody {
     fn json_body(self, body: &impl Serialize) -> RequestBuilder;
 }
@@ -254,40 +229,5 @@ async fn error_of(response: reqwest::Response) -> Error {
             let text: String = String::from_utf8_lossy(&bytes).chars().take(200).collect();
             Error::new(code, format!("HTTP {status} from a server that is not a coordinator: {text}"))
         }
-    }
-}
-
-impl RunnerApi for Client {
-    fn register<'a>(&'a self, request: &'a RegisterRequest) -> Answer<'a, Registered> {
-        Box::pin(self.post("runner/register", request))
-    }
-
-    fn claim<'a>(&'a self, request: &'a ClaimRequest) -> Answer<'a, Claims> {
-        let wait = Duration::from_millis(request.wait_ms);
-        Box::pin(self.post_and_wait("runner/claim", request, wait))
-    }
-
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Answer<'a, HeartbeatAnswer> {
-        Box::pin(self.post("runner/heartbeat", heartbeat))
-    }
-
-    fn append<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
-        Box::pin(self.post("runner/append", request))
-    }
-
-    fn finish<'a>(&'a self, request: &'a AppendRequest) -> Answer<'a, Appended> {
-        Box::pin(self.post("runner/finish", request))
-    }
-
-    fn park<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()> {
-        Box::pin(async move { self.post::<Value>("runner/park", attempt).await.map(|_| ()) })
-    }
-
-    fn release<'a>(&'a self, attempt: &'a AttemptRef) -> Answer<'a, ()> {
-        Box::pin(async move { self.post::<Value>("runner/release", attempt).await.map(|_| ()) })
-    }
-
-    fn delegate<'a>(&'a self, request: &'a ChildRequest) -> Answer<'a, ChildAnswer> {
-        Box::pin(self.post("runner/delegate", request))
     }
 }

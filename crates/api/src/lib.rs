@@ -6,10 +6,11 @@
 //! - `registry`: agents and schemas.
 //! - `check`: extraction and validation without a model.
 //! - `operations`: health, runners, backends and statistics.
+//! - `caller`: [`CallerApi`], the trait through which commands and other callers use a coordinator.
 //! - `runner`: [`RunnerApi`], the trait through which runners call a coordinator, and its messages.
 //! - `assignment`: [`Assignment`], a claimed run as the runner receives it.
 //! - `error`: [`Error`] with its [`Code`].
-//! - `client`: [`Client`], which implements [`RunnerApi`] over HTTP.
+//! - `client`: [`Client`], which implements [`CallerApi`] and [`RunnerApi`] over HTTP.
 //! - `openapi`: schemas for types of `slipform-types`, for `openapi.json`.
 //!
 //! ```
@@ -25,6 +26,7 @@
 //! (`slipform-types`).
 
 mod assignment;
+mod caller;
 mod check;
 mod client;
 mod error;
@@ -36,18 +38,21 @@ mod runner;
 mod session;
 
 pub use assignment::{Assignment, EncodedAssignment, FirstRun, Journal, JournalError, RunStart};
+pub use caller::{CallerApi, EventFeed, EventSender};
 pub use check::{CheckRequest, CheckView};
-pub use client::{Client, Connection, EventStream, TokenSource};
+pub use client::{Client, Connection, TokenSource};
 pub use error::{Code, Error, ErrorBody};
 pub use openapi::{
     AgentSchema, AssignmentSchema, EventBodySchema, EventSchema, EventTypeName, ExecutionModeName,
     JsonSchemaDocument, OptionsSchema, RunIdText, RunStatusName, RunTypeName, SessionIdText,
 };
-pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsRow};
+pub use operations::{BackendView, FileProblems, Health, Readiness, RunnerView, StatsQuery, StatsRow};
 pub use registry::{AgentView, SchemaRequest, SchemaView, ValidateSchemaRequest, Verdict};
-pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, WaitQuery};
+pub use run::{RunCreated, RunPage, RunRequest, RunResult, RunSummary, RunView, RunsQuery, WaitQuery};
 pub use runner::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims,
     Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
-pub use session::{EventPage, ResultView, SchemaValidation, SessionPage, SessionView};
+pub use session::{
+    EventPage, EventsQuery, ResultView, SchemaValidation, SessionPage, SessionView, SessionsQuery,
+};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// Liveness of the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -72,6 +72,15 @@ pub struct BackendView {
     pub model: Option<String>,
     /// Ids of the runners that have this backend.
     pub runners: Vec<String>,
+}
+
+/// Query parameters of `GET /stats`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StatsQuery {
+    /// Only runs of this agent.
+    pub agent: Option<String>,
 }
 
 /// Statistics of one agent on one backend, over its ended runs.

@@ -100,6 +100,30 @@ pub struct WaitQuery {
     pub wait: Option<f64>,
 }
 
+/// Query parameters of `GET /runs`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunsQuery {
+    /// Only runs of this agent.
+    pub agent_name: Option<String>,
+    /// Only runs of this session.
+    #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{12}$")]
+    pub session_id: Option<SessionId>,
+    /// Only runs with this status.
+    #[param(value_type = Option<RunStatusName>)]
+    pub status: Option<RunStatus>,
+    /// Only children of this run.
+    #[param(value_type = Option<String>, pattern = "^run_[0-9a-f]{12}$")]
+    pub parent_run_id: Option<RunId>,
+    /// `next` of the previous page.
+    #[param(pattern = "^[0-9]{1,18}$")]
+    pub after: Option<String>,
+    /// Maximum number of runs; default 100.
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<i64>,
+}
+
 /// An accepted run.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RunCreated {
@@ -165,6 +189,7 @@ pub struct RunView {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunResult {
     /// The text, for runs without a contract.
+    #[serde(deserialize_with = "present")]
     pub result_text: Option<String>,
     /// The JSON, for runs with a contract.
     pub result_data: Option<Value>,
@@ -180,6 +205,11 @@ pub struct RunResult {
     /// Usable parts of a failed run.
     #[schema(value_type = Option<Object>)]
     pub salvage: Option<Salvage>,
+}
+
+/// Reads a member that must be present, if only as null: a run that has not ended has no members of a result.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(deserializer)
 }
 
 /// A run in a list, without its contract and texts.

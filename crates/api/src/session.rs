@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use slipform_types::{RunId, RunStatus, SessionId};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::openapi::{EventSchema, RunIdText, RunStatusName, SessionIdText};
 use crate::run::RunResult;
@@ -37,6 +37,32 @@ pub struct SessionView {
     pub created_at: String,
     /// When the last event was appended.
     pub updated_at: String,
+}
+
+/// Query parameters of `GET /sessions`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SessionsQuery {
+    /// `next` of the previous page.
+    #[param(pattern = "^[0-9]{1,18}$")]
+    pub after: Option<String>,
+    /// Maximum number of sessions; default 100.
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<i64>,
+}
+
+/// Query parameters of `GET /sessions/{session_id}/events`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventsQuery {
+    /// Only events with a higher `seq`.
+    #[param(minimum = 0)]
+    pub after: Option<i64>,
+    /// Maximum number of events; default 100.
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<i64>,
 }
 
 /// A page of sessions.

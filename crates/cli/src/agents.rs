@@ -1,18 +1,18 @@
 //! `slipform agents`: lists, shows, validates and creates agents.
 
-mod remote;
-
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use slipform_agents::{Loaded, Problem, load, load_one, shipped, shipped_names, starter};
-use slipform_types::{Blueprint, closest};
+use slipform_agents::{Loaded, Problem, load, load_one, shipped, starter, unknown_tool};
+use slipform_api::AgentView;
+use slipform_types::{ALL_AGENTS, Blueprint};
 
 use crate::arguments::{Agents, AgentsCommand};
+use crate::coordinator::Coordinator;
 use crate::exit::Exit;
-use crate::{coordinator, output};
+use crate::{backends, output};
 
 /// The project folder with agent files.
 const FOLDER: &str = "agents";
@@ -20,60 +20,26 @@ const FOLDER: &str = "agents";
 pub(crate) fn run(arguments: &Agents) -> Result<Exit> {
     let project = Path::new("");
     match &arguments.command {
-        AgentsCommand::List { server, json } => match coordinator::client(server.as_deref())? {
-            Some(client) => remote::list(&client, *json),
-            None => list(project, *json),
-        },
-        AgentsCommand::Show { name, server, json } => match coordinator::client(server.as_deref())? {
-            Some(client) => remote::show(&client, name, *json),
-            None => show(project, name, *json),
-        },
+        AgentsCommand::List { server, json } => backends::runtime()?.block_on(async {
+            let coordinator = Coordinator::open_to_read(server.as_deref()).await?;
+            let mut agents = coordinator.api.agents().await?;
+            // The project's own agents are what people look for.
+            agents.sort_by_key(|agent| agent.source == "shipped");
+            list(&agents, *json)
+        }),
+        AgentsCommand::Show { name, server, json } => backends::runtime()?.block_on(async {
+            let coordinator = Coordinator::open_to_read(server.as_deref()).await?;
+            show(&coordinator.api.agent(name).await?, *json)
+        }),
         AgentsCommand::Validate { files, json } => validate(project, files, *json),
         AgentsCommand::Init { name } => init(project, name),
     }
 }
 
-/// Returns the agent with this name, from the project or shipped with the program.
-pub(crate) fn find(project: &Path, name: &str) -> Result<Loaded> {
+/// Returns whether the project has an agent of this name, or the program ships one.
+fn is_known(project: &Path, name: &str) -> Result<bool> {
     let all = load(&project.join(FOLDER))?;
-    let names: Vec<String> = all.iter().map(|loaded| loaded.name.clone()).collect();
-    if let Some(found) = all.into_iter().find(|loaded| loaded.name == name).or_else(|| shipped(name)) {
-        return Ok(found);
-    }
-    let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
-    for name in shipped_names() {
-        known.push(name);
-    }
-    if let Some(meant) = closest(name, known.iter().copied()) {
-        bail!("agent `{name}` not found in {FOLDER}/; did you mean `{meant}`? run `slipform agents list`");
-    }
-    bail!(
-        "agent `{name}` not found in {FOLDER}/; available: {}; create it with `slipform agents init {name}`",
-        known.join(", ")
-    )
-}
-
-/// Returns an error that names the first unknown tool of a blueprint. Tools of MCP servers are known only at run time, so
-/// every `SERVER:TOOL` of a configured server is accepted.
-pub(crate) fn check_tools(blueprint: &Blueprint) -> Result<()> {
-    match unknown_tool(blueprint) {
-        None => Ok(()),
-        Some((index, message)) => bail!("agent `{}`, tools[{index}]: {message}", blueprint.name),
-    }
-}
-
-fn unknown_tool(blueprint: &Blueprint) -> Option<(usize, String)> {
-    let known = slipform_runner::builtin_names();
-    let is_known = |name: &str| {
-        known.contains(&name)
-            || name.split_once(':').is_some_and(|(server, _)| blueprint.mcp_servers.contains_key(server))
-    };
-    let index = blueprint.tools.iter().position(|name| !is_known(name))?;
-    let (name, known) = (&blueprint.tools[index], known.join(", "));
-    Some((
-        index,
-        format!("tool `{name}` not found; available: {known}, and SERVER:TOOL of the agent's mcp_servers"),
-    ))
+    Ok(name == ALL_AGENTS || all.iter().any(|loaded| loaded.name == name) || shipped(name).is_some())
 }
 
 /// Adds a warning for each tool and agent that a run would not find.
@@ -83,37 +49,63 @@ fn warn_about_missing(project: &Path, loaded: &mut Loaded) {
         checked.warnings.push(Problem::new(format!("$.tools[{index}]"), message));
     }
     for (index, name) in checked.blueprint.agents.iter().enumerate() {
-        if let Err(error) = find(project, name) {
-            checked.warnings.push(Problem::new(format!("$.agents[{index}]"), error.to_string()));
+        if !is_known(project, name).unwrap_or(true) {
+            let message = format!("agent `{name}` not found in {FOLDER}/");
+            checked.warnings.push(Problem::new(format!("$.agents[{index}]"), message));
         }
     }
 }
 
-fn list(project: &Path, json: bool) -> Result<Exit> {
-    let all = load(&project.join(FOLDER))?;
-    let is_own = |name: &str| all.iter().any(|loaded| loaded.name == name);
-    let included: Vec<Loaded> = shipped_names().filter(|name| !is_own(name)).filter_map(shipped).collect();
-    if json {
-        let own = all.iter().map(|loaded| summary(loaded, "file"));
-        output::data(
-            &own.chain(included.iter().map(|loaded| summary(loaded, "shipped"))).collect::<Value>(),
-        )?;
+fn list(agents: &[AgentView], as_json: bool) -> Result<Exit> {
+    if as_json {
+        output::data(&agents.iter().map(view_summary).collect::<Value>())?;
     } else {
-        let own = all.iter().map(|loaded| (loaded, "file"));
-        let every = own.chain(included.iter().map(|loaded| (loaded, "shipped")));
-        let rows = every.filter_map(|(loaded, source)| {
-            let agent = &loaded.result.as_ref().ok()?.blueprint;
-            let description = agent.description.trim().to_owned();
-            Some(vec![agent.name.clone(), contract(agent).to_owned(), source.to_owned(), description])
-        });
+        let mut rows = Vec::new();
+        for agent in agents {
+            if let Some(blueprint) = blueprint(agent)? {
+                let description = blueprint.description.trim().to_owned();
+                let (name, source) = (agent.name.clone(), agent.source.clone());
+                rows.push(vec![name, contract(&blueprint).to_owned(), source, description]);
+            }
+        }
         output::table(["NAME", "RESULT", "SOURCE", "DESCRIPTION"], rows)?;
-        if all.is_empty() {
+        if agents.iter().all(|agent| agent.source == "shipped") {
             output::lines([format!(
                 "no agents in {FOLDER}/, only those that come with slipform; `slipform agents init NAME` creates one"
             )]);
         }
     }
-    Ok(print_problems(&all, false))
+    Ok(print_view_problems(agents))
+}
+
+/// Returns the active blueprint, or `None` if no valid version of the file was ever read.
+fn blueprint(agent: &AgentView) -> Result<Option<Blueprint>> {
+    Ok(agent.blueprint.clone().map(serde_json::from_value).transpose()?)
+}
+
+fn view_summary(agent: &AgentView) -> Value {
+    let field = |key: &str| agent.blueprint.as_ref().map(|blueprint| blueprint[key].clone());
+    json!({
+        "name": agent.name,
+        "title": field("title"),
+        "description": field("description"),
+        "type": field("type"),
+        "source": agent.source,
+        "file": agent.path,
+        "valid": agent.problems.is_empty(),
+        "problems": agent.problems,
+    })
+}
+
+/// Prints the problems of each agent with its file.
+fn print_view_problems(agents: &[AgentView]) -> Exit {
+    let mut exit = Exit::Valid;
+    for agent in agents.iter().filter(|agent| !agent.problems.is_empty()) {
+        let origin = agent.path.as_deref().unwrap_or(&agent.name);
+        output::lines(agent.problems.iter().map(|problem| format!("{origin}: {problem}")));
+        exit = Exit::Usage;
+    }
+    exit
 }
 
 /// Returns the kind of an agent's result for the list.
@@ -127,7 +119,7 @@ fn contract(agent: &Blueprint) -> &'static str {
     }
 }
 
-fn summary(loaded: &Loaded, source: &str) -> Value {
+fn summary(loaded: &Loaded) -> Value {
     let file = loaded.path.display().to_string();
     match &loaded.result {
         Ok(checked) => json!({
@@ -135,28 +127,27 @@ fn summary(loaded: &Loaded, source: &str) -> Value {
             "title": checked.blueprint.title,
             "description": checked.blueprint.description,
             "type": checked.blueprint.kind,
-            "source": source,
+            "source": "file",
             "file": file,
             "valid": true,
             "problems": [],
             "warnings": checked.warnings,
         }),
         Err(problems) => json!({
-            "name": loaded.name, "source": source, "file": file, "valid": false, "problems": problems, "warnings": [],
+            "name": loaded.name, "source": "file", "file": file, "valid": false, "problems": problems, "warnings": [],
         }),
     }
 }
 
-/// Prints the problems of each file, and its warnings if `with_warnings` is set.
-fn print_problems(all: &[Loaded], with_warnings: bool) -> Exit {
+/// Prints the problems and warnings of each file.
+fn print_problems(all: &[Loaded]) -> Exit {
     let mut exit = Exit::Valid;
     for loaded in all {
         let file = loaded.path.display();
         match &loaded.result {
-            Ok(checked) if with_warnings => {
+            Ok(checked) => {
                 output::lines(checked.warnings.iter().map(|warning| format!("{file}: warning: {warning}")));
             }
-            Ok(_) => {}
             Err(problems) => {
                 output::lines(problems.list.iter().map(|problem| format!("{file}: {problem}")));
                 exit = Exit::Usage;
@@ -166,21 +157,18 @@ fn print_problems(all: &[Loaded], with_warnings: bool) -> Exit {
     exit
 }
 
-fn show(project: &Path, name: &str, json: bool) -> Result<Exit> {
-    let loaded = find(project, name)?;
-    let checked = match &loaded.result {
-        Ok(checked) => checked,
-        Err(_) => return Ok(print_problems(&[loaded], false)),
-    };
-    if json {
-        output::data(&serde_json::to_value(&checked.blueprint)?)?;
-        return Ok(Exit::Valid);
+fn show(agent: &AgentView, as_json: bool) -> Result<Exit> {
+    let exit = print_view_problems(std::slice::from_ref(agent));
+    match blueprint(agent)? {
+        Some(blueprint) if as_json => output::data(&serde_json::to_value(&blueprint)?)?,
+        Some(blueprint) => describe(&blueprint, agent.path.as_deref().unwrap_or(&agent.source))?,
+        None => {}
     }
-    describe(&checked.blueprint, &loaded.path.display().to_string())
+    Ok(exit)
 }
 
 /// Prints the parameters, result, tools and child agents of an agent.
-fn describe(agent: &Blueprint, origin: &str) -> Result<Exit> {
+fn describe(agent: &Blueprint, origin: &str) -> Result<()> {
     output::text(&format!("{} ({origin})", agent.name))?;
     if !agent.description.trim().is_empty() {
         output::text(agent.description.trim())?;
@@ -197,7 +185,7 @@ fn describe(agent: &Blueprint, origin: &str) -> Result<Exit> {
             output::text(&format!("\n{title}: {}", names.join(", ")))?;
         }
     }
-    Ok(Exit::Valid)
+    Ok(())
 }
 
 fn validate(project: &Path, files: &[std::path::PathBuf], json: bool) -> Result<Exit> {
@@ -208,9 +196,9 @@ fn validate(project: &Path, files: &[std::path::PathBuf], json: bool) -> Result<
     };
     all.iter_mut().for_each(|loaded| warn_about_missing(project, loaded));
     if json {
-        output::data(&all.iter().map(|loaded| summary(loaded, "file")).collect::<Value>())?;
+        output::data(&all.iter().map(summary).collect::<Value>())?;
     }
-    let exit = print_problems(&all, true);
+    let exit = print_problems(&all);
     if exit == Exit::Valid && !json {
         let count = all.len();
         output::lines([format!("{count} {} valid", if count == 1 { "agent is" } else { "agents are" })]);

@@ -10,9 +10,11 @@
 //! - `settings`, `secrets`, `logging`, `signals`: settings file and environment, redaction, logs and spans, termination
 //! - `source`: texts and schemas from files, stdin and `schemas/`
 //! - `check`, `jsonl`: `slipform check` for one and for many texts
-//! - `coordinator`, `admin_token`: the local store or a remote coordinator, and the token of a local server
+//! - `coordinator`: the coordinator of a command, in this process or over HTTP, behind one trait
+//! - `local_coordinator`, `admin_token`: the store of this project with its runner, and the token of a local server
 //! - `backends`, `local_resources`: connected backends, and everything else that runs in this process use
-//! - `run`: `slipform run` and `slipform orchestrate`, local and remote
+//! - `run`: `slipform run` and `slipform orchestrate`
+//! - `waiting`: waits for runs and stops them
 //! - `agents`, `schemas`, `sessions`, `runs`, `stats`, `analytics`: commands that manage and read a project
 //! - `serve`, `runner`, `token`: the service, its runners and its tokens
 //! - `probe`, `model`: backend tests, and the weights of the embedded model
@@ -34,6 +36,7 @@ mod check;
 mod coordinator;
 mod exit;
 mod jsonl;
+mod local_coordinator;
 mod local_resources;
 mod logging;
 #[cfg(feature = "embedded")]
@@ -55,6 +58,7 @@ mod signals;
 mod source;
 mod stats;
 mod token;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -184,7 +184,26 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
 /// Returns a coordinator's error with a command to run instead of a request to send, where the error names one.
 fn command_advice(error: &slipform_api::Error) -> Option<String> {
     let what = error.message.split(';').next().unwrap_or_default();
+    let details = error.details.as_ref();
     match error.code {
+        Code::AgentNotFound => {
+            let details = details?;
+            let name = details["agent_name"].as_str()?;
+            Some(match details["suggestion"].as_str() {
+                Some(meant) => format!("{what}; did you mean `{meant}`? run `slipform agents list`"),
+                None => format!("{}; create it with `slipform agents init {name}`", error.message),
+            })
+        }
+        Code::InvalidAgent => {
+            let problems = details?["problems"].as_array()?.iter().filter_map(Value::as_str);
+            let what = error.message.split(": ").next().unwrap_or_default();
+            Some(
+                std::iter::once(format!("{what}:"))
+                    .chain(problems.map(str::to_owned))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            )
+        }
         Code::SchemaNotFound => Some(format!("{what}; run `slipform schemas list`")),
         Code::SessionBusy => {
             Some(format!("{what}; wait until it ends, or stop it with `slipform sessions stop SESSION`"))

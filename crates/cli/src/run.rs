@@ -1,44 +1,157 @@
 //! `slipform run` and `slipform orchestrate`: runs an agent and prints its result.
 
-mod agent;
-mod local;
+mod agent_file;
+mod follow;
 pub(crate) mod parameters;
 mod progress_line;
-mod remote;
 pub(crate) mod report;
 mod tree;
 
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
-use slipform_api::RunRequest;
-use slipform_types::{AgentType, Blueprint, SessionId};
+use slipform_agents::parameters as agent_parameters;
+use slipform_api::{CallerApi, RunRequest, RunView};
+use slipform_types::{AgentType, Blueprint, RunId, SessionId};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::{Run, RunTarget};
+use crate::coordinator::Coordinator;
 use crate::exit::Exit;
-use crate::{backends, coordinator, logging, source};
+use crate::local_resources::LocalResources;
+use crate::settings::Settings;
+use crate::{backends, logging, output, signals, source, waiting};
+use follow::Follower;
+use progress_line::ProgressLine;
+use report::EndedRun;
 
 pub(crate) fn run(arguments: &Run) -> Result<Exit> {
     let _logging = logging::start(LevelFilter::OFF)?;
     backends::runtime()?.block_on(async {
-        match coordinator::client(arguments.target.server.as_deref())? {
-            Some(client) => remote::run(arguments, client).await,
-            None => local::run(arguments).await,
-        }
+        let coordinator = Coordinator::open_to_read(arguments.target.server.as_deref()).await?;
+        perform(arguments, coordinator).await
     })
 }
 
-/// Resumes a session in this process.
-pub(crate) async fn resume(agent: &str, session: &SessionId, prompt: &str) -> Result<Exit> {
+/// Resumes a session.
+pub(crate) async fn resume(coordinator: Coordinator, session: &SessionId, prompt: &str) -> Result<Exit> {
+    let agent = coordinator.api.session(session).await?.agent_name;
     let arguments = Run {
-        agent: agent.to_owned(),
+        agent,
         prompt: Some(prompt.to_owned()),
         target: RunTarget { session: Some(session.to_string()), ..RunTarget::default() },
         ..Run::default()
     };
-    local::run(&arguments).await
+    perform(&arguments, coordinator).await
+}
+
+/// Submits a run, waits for its end and prints its result. A coordinator in this process gets a runner for it.
+async fn perform(arguments: &Run, coordinator: Coordinator) -> Result<Exit> {
+    let resources = resources(arguments, &coordinator)?;
+    let agent = find_agent(arguments, &coordinator).await?;
+    let parameters = parameters::read_parameters(arguments, &agent.parameters_schema)?;
+    let request = request(arguments, agent.name, parameters)?;
+    if let (Some(local), Some(resources)) = (&coordinator.local, &resources) {
+        let checked = local.check_startable(resources, &request, agent.blueprint.as_ref()).await;
+        if let Err(error) = checked {
+            return report::refusal(arguments, error);
+        }
+    }
+    let mut coordinator = coordinator.reopen_to_run().await?;
+    let line = Arc::new(ProgressLine::new(output::is_terminal()));
+    if let (Some(local), Some(resources)) = (&mut coordinator.local, resources) {
+        local.start_runner(resources, line.clone());
+    }
+    let created = match coordinator.api.submit(request, None).await {
+        Ok(created) => created,
+        Err(error) => return report::refusal(arguments, error.into()),
+    };
+    // A runner in this process reports events itself.
+    let mut follower = coordinator.local.is_none().then(|| {
+        let agent = arguments.agent.clone();
+        Follower::start(coordinator.api.clone(), created.session_id.clone(), agent, line.clone())
+    });
+    let outcome = wait_or_stop(&*coordinator.api, &created.run_id).await;
+    if let (Some(follower), Ok(run)) = (&mut follower, &outcome) {
+        follower.last_event_of(&run.run_id).await;
+    }
+    line.clear();
+    let ended = EndedRun::load(&*coordinator.api, &created.run_id, outcome?).await?;
+    let project = std::env::current_dir().context("cannot read the current folder")?;
+    let shown = report::show(arguments, &ended, &project);
+    if let Some(local) = &coordinator.local {
+        local.write_analytics().await;
+    }
+    shown
+}
+
+/// Waits for the end of a run and of everything it started. A termination signal stops them.
+async fn wait_or_stop(api: &dyn CallerApi, run: &RunId) -> Result<RunView> {
+    tokio::select! {
+        outcome = waiting::wait_until_idle(api, run) => outcome,
+        interrupted = signals::interrupted() => {
+            interrupted?;
+            waiting::stop_tree(api, run).await
+        }
+    }
+}
+
+/// Returns the resources of a runner in this process, or `None` if other runners perform the run.
+fn resources(arguments: &Run, coordinator: &Coordinator) -> Result<Option<LocalResources>> {
+    let backend = &arguments.target.backend;
+    let Some(local) = &coordinator.local else {
+        if backend.is_some() {
+            bail!(
+                "`--backend` applies only to runs in this process; a coordinator's runners use their own backends"
+            );
+        }
+        return Ok(None);
+    };
+    let settings = Settings::read(local.project(), &backends::environment)?;
+    Ok(Some(LocalResources::new(local.project().to_owned(), settings, backend.clone())))
+}
+
+/// The agent of a run, as far as the command has to know it.
+struct RunAgent {
+    name: String,
+    /// Set for runs that start a session. `None` also for a file that the coordinator refuses.
+    blueprint: Option<Blueprint>,
+    /// The schema of the run's parameters.
+    parameters_schema: Value,
+}
+
+/// Looks up the agent that the command names. A coordinator in this process also takes a file.
+async fn find_agent(arguments: &Run, coordinator: &Coordinator) -> Result<RunAgent> {
+    let given = &arguments.agent;
+    let prompt_only = || agent_parameters::schema(&Blueprint::default());
+    let from_file = if agent_file::is_path(given) {
+        let Some(local) = &coordinator.local else {
+            bail!(
+                "a coordinator accepts only agent names, not the file `{given}`; add it to the coordinator's agents/, or \
+                 run it without `--server`"
+            );
+        };
+        let (path, blueprint) = agent_file::load(given)?;
+        local.add_agent(path, blueprint.clone());
+        Some(blueprint)
+    } else {
+        None
+    };
+    let name = from_file.as_ref().map_or(given, |blueprint| &blueprint.name).clone();
+    if arguments.target.session.is_some() {
+        return Ok(RunAgent { name, blueprint: None, parameters_schema: prompt_only() });
+    }
+    let blueprint = match from_file {
+        Some(blueprint) => Some(blueprint),
+        None => coordinator.api.agent(&name).await?.blueprint.map(serde_json::from_value).transpose()?,
+    };
+    if let Some(blueprint) = &blueprint {
+        check_orchestrator(arguments, blueprint)?;
+    }
+    let parameters_schema = blueprint.as_ref().map_or_else(prompt_only, agent_parameters::schema);
+    Ok(RunAgent { name, blueprint, parameters_schema })
 }
 
 /// Returns an error if `slipform orchestrate` is given an agent that is not an orchestrator.
@@ -71,21 +184,16 @@ impl SchemaSource {
     }
 }
 
-/// Builds the request for a local or remote coordinator.
-fn request(
-    arguments: &Run,
-    agent_name: String,
-    parameters: Value,
-    schema: Option<SchemaSource>,
-) -> Result<RunRequest> {
+/// Builds the request.
+fn request(arguments: &Run, agent_name: String, parameters: Value) -> Result<RunRequest> {
     let request = match &arguments.target.session {
         None => RunRequest::start(agent_name),
         Some(text) => match text.parse() {
-            Ok(session) => RunRequest::resume(session),
+            Ok(session) => RunRequest { agent_name: Some(agent_name), ..RunRequest::resume(session) },
             Err(error) => bail!("--session: {error}; run `slipform sessions list`"),
         },
     };
-    let (output_schema, output_schema_name) = match schema {
+    let (output_schema, output_schema_name) = match SchemaSource::read(arguments)? {
         Some(SchemaSource::Inline(schema)) => (Some(schema), None),
         Some(SchemaSource::Named(name)) => (None, Some(name)),
         None => (None, None),

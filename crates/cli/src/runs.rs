@@ -2,27 +2,33 @@
 
 use anyhow::{Result, anyhow, bail};
 use serde_json::json;
-use slipform_api::{RunSummary, RunView};
-use slipform_coordinator::{Page, RunFilter};
+use slipform_api::{CallerApi, RunSummary, RunView, RunsQuery};
 use slipform_types::{RunId, RunStatus};
 
 use crate::arguments::{Runs, RunsCommand};
 use crate::coordinator::Coordinator;
 use crate::exit::Exit;
-use crate::{backends, output};
+use crate::{backends, output, waiting};
 
 pub(crate) fn run(arguments: &Runs) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
+        let api = &*coordinator.api;
         match &arguments.command {
             RunsCommand::List { agent, status, limit, json } => {
                 let status = status.as_deref().map(read_status).transpose()?;
-                let filter = RunFilter { agent_name: agent.clone(), status, ..RunFilter::default() };
-                list(&coordinator, filter, usize::from(*limit), *json).await
+                let limit = i64::from(*limit);
+                let query = RunsQuery {
+                    agent_name: agent.clone(),
+                    status,
+                    limit: Some(limit),
+                    ..RunsQuery::default()
+                };
+                list(api, query, *json).await
             }
-            RunsCommand::Show { id, json } => show(&coordinator, &run_id(id)?, *json).await,
+            RunsCommand::Show { id, json } => show(api, &run_id(id)?, *json).await,
             RunsCommand::Stop { id } => {
-                let run = coordinator.wait_for_stop(coordinator.stop_run(&run_id(id)?).await?).await?;
+                let run = waiting::wait_for_stop(api, api.stop_run(&run_id(id)?).await?).await?;
                 output::lines([format!("slipform: run `{}` is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
@@ -43,8 +49,9 @@ fn read_status(name: &str) -> Result<RunStatus> {
     }
 }
 
-async fn list(coordinator: &Coordinator, filter: RunFilter, limit: usize, as_json: bool) -> Result<Exit> {
-    let page = coordinator.runs(filter, Page { after: None, limit }).await?;
+async fn list(api: &dyn CallerApi, query: RunsQuery, as_json: bool) -> Result<Exit> {
+    let limit = query.limit.unwrap_or_default();
+    let page = api.runs(query).await?;
     if as_json {
         output::data(&serde_json::to_value(&page)?)?;
         return Ok(Exit::Valid);
@@ -72,8 +79,8 @@ fn row(run: &RunSummary) -> Vec<String> {
     ]
 }
 
-async fn show(coordinator: &Coordinator, run: &RunId, as_json: bool) -> Result<Exit> {
-    let view = coordinator.run(run).await?;
+async fn show(api: &dyn CallerApi, run: &RunId, as_json: bool) -> Result<Exit> {
+    let view = api.run(run).await?;
     if as_json {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(Exit::Valid);

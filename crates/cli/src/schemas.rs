@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use slipform_api::SchemaRequest;
+use slipform_api::{CallerApi, SchemaRequest};
 use slipform_schema::{SCHEMA_BYTES_MAX, Schema, lint, shipped};
 
 use crate::arguments::{Schemas, SchemasCommand};
@@ -24,17 +24,18 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
             }
             _ => Coordinator::open(server).await?,
         };
+        let api = &*coordinator.api;
         match &arguments.command {
-            SchemasCommand::List { json } => list(&coordinator, *json).await,
-            SchemasCommand::Show { name, json } => show(&coordinator, name, *json).await,
-            SchemasCommand::Add { name, file } => add(&coordinator, name, file).await,
+            SchemasCommand::List { json } => list(api, *json).await,
+            SchemasCommand::Show { name, json } => show(api, name, *json).await,
+            SchemasCommand::Add { name, file } => add(api, name, file).await,
             SchemasCommand::Remove { name } => {
-                coordinator.remove_schema(name).await?;
+                api.remove_schema(name).await?;
                 output::lines([format!("slipform: schema `{name}` removed; existing runs keep it")]);
                 Ok(Exit::Valid)
             }
             SchemasCommand::Export { name } => {
-                let view = coordinator.schema(name).await?;
+                let view = api.schema(name).await?;
                 // A shipped schema is printed byte for byte, because other programs embed it.
                 match shipped().iter().find(|known| view.hash.as_deref() == Some(known.schema.hash())) {
                     Some(known) => output::text(known.text.trim_end())?,
@@ -47,8 +48,8 @@ pub(crate) fn run(arguments: &Schemas) -> Result<Exit> {
     })
 }
 
-async fn list(coordinator: &Coordinator, as_json: bool) -> Result<Exit> {
-    let schemas = coordinator.schemas().await?;
+async fn list(api: &dyn CallerApi, as_json: bool) -> Result<Exit> {
+    let schemas = api.schemas().await?;
     if as_json {
         output::data(&serde_json::to_value(&schemas)?)?;
     } else {
@@ -63,8 +64,8 @@ async fn list(coordinator: &Coordinator, as_json: bool) -> Result<Exit> {
     Ok(if all_usable { Exit::Valid } else { Exit::Usage })
 }
 
-async fn show(coordinator: &Coordinator, name: &str, as_json: bool) -> Result<Exit> {
-    let schema = coordinator.schema(name).await?;
+async fn show(api: &dyn CallerApi, name: &str, as_json: bool) -> Result<Exit> {
+    let schema = api.schema(name).await?;
     if as_json {
         output::data(&serde_json::to_value(&schema)?)?;
     } else {
@@ -73,7 +74,7 @@ async fn show(coordinator: &Coordinator, name: &str, as_json: bool) -> Result<Ex
     Ok(Exit::Valid)
 }
 
-async fn add(coordinator: &Coordinator, name: &str, file: &Path) -> Result<Exit> {
+async fn add(api: &dyn CallerApi, name: &str, file: &Path) -> Result<Exit> {
     let limit = usize::try_from(SCHEMA_BYTES_MAX).unwrap_or(usize::MAX);
     let bytes = source::read_bytes(Some(file), limit)?;
     if bytes.len() > limit {
@@ -81,7 +82,7 @@ async fn add(coordinator: &Coordinator, name: &str, file: &Path) -> Result<Exit>
     }
     let schema = serde_json::from_slice(source::strip_bom(&bytes))
         .with_context(|| format!("the schema in {} is not JSON", file.display()))?;
-    let view = coordinator.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
+    let view = api.add_schema(&SchemaRequest { name: name.to_owned(), schema }).await?;
     output::lines([format!("slipform: schema `{name}` registered ({})", view.hash.unwrap_or_default())]);
     Ok(Exit::Valid)
 }

@@ -2,42 +2,44 @@
 
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
-use slipform_api::{ResultView, RunRequest, RunResult, SessionView};
-use slipform_coordinator::Page;
+use slipform_api::{CallerApi, EventsQuery, ResultView, RunResult, SessionView, SessionsQuery};
 use slipform_types::{Event, SessionId};
 
 use crate::arguments::{Sessions, SessionsCommand};
 use crate::coordinator::Coordinator;
 use crate::exit::Exit;
 use crate::run::parameters::read_prompt;
-use crate::{backends, output, pretty};
+use crate::{backends, output, pretty, waiting};
+
+/// The number of events per request.
+const EVENTS_MAX: i64 = 1_000;
 
 pub(crate) fn run(arguments: &Sessions) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
+        let api = &*coordinator.api;
         match &arguments.command {
-            SessionsCommand::List { limit, json } => list(&coordinator, usize::from(*limit), *json).await,
-            SessionsCommand::Show { id, json } => show(&coordinator, &session(id)?, *json).await,
+            SessionsCommand::List { limit, json } => list(api, i64::from(*limit), *json).await,
+            SessionsCommand::Show { id, json } => show(api, &session(id)?, *json).await,
             SessionsCommand::Result { id, json, pretty } => {
                 let form = match (json, pretty) {
                     (true, _) => ResultFormat::Full,
                     (_, true) => ResultFormat::Pretty,
                     _ => ResultFormat::Data,
                 };
-                result(&coordinator, &session(id)?, form).await
+                result(api, &session(id)?, form).await
             }
-            SessionsCommand::Events { id, after, json } => {
-                events(&coordinator, &session(id)?, *after, *json).await
+            SessionsCommand::Events { id, after, json } => events(api, &session(id)?, *after, *json).await,
+            SessionsCommand::Resume { id, prompt } => {
+                crate::run::resume(coordinator, &session(id)?, &read_prompt(prompt)?).await
             }
-            SessionsCommand::Resume { id, prompt } => resume(&coordinator, session(id)?, prompt).await,
             SessionsCommand::Stop { id } => {
-                let run = coordinator.wait_for_stop(coordinator.stop_session(&session(id)?).await?).await?;
+                let run = waiting::wait_for_stop(api, api.stop_session(&session(id)?).await?).await?;
                 output::lines([format!("slipform: run `{}` is {}", run.run_id, run.status.name())]);
                 Ok(Exit::Valid)
             }
             SessionsCommand::Delete { id } => {
-                coordinator.sweep().await?;
-                coordinator.delete_session(&session(id)?).await?;
+                api.delete_session(&session(id)?).await?;
                 output::lines([format!("slipform: session `{id}` and its child sessions deleted")]);
                 Ok(Exit::Valid)
             }
@@ -49,8 +51,8 @@ fn session(text: &str) -> Result<SessionId> {
     text.parse::<SessionId>().map_err(|error| anyhow!("{error}; run `slipform sessions list`"))
 }
 
-async fn list(coordinator: &Coordinator, limit: usize, as_json: bool) -> Result<Exit> {
-    let page = coordinator.sessions(Page { after: None, limit }).await?;
+async fn list(api: &dyn CallerApi, limit: i64, as_json: bool) -> Result<Exit> {
+    let page = api.sessions(SessionsQuery { after: None, limit: Some(limit) }).await?;
     if as_json {
         output::data(&serde_json::to_value(&page)?)?;
         return Ok(Exit::Valid);
@@ -75,8 +77,8 @@ fn row(session: &SessionView) -> Vec<String> {
     ]
 }
 
-async fn show(coordinator: &Coordinator, session: &SessionId, as_json: bool) -> Result<Exit> {
-    let view = coordinator.session(session).await?;
+async fn show(api: &dyn CallerApi, session: &SessionId, as_json: bool) -> Result<Exit> {
+    let view = api.session(session).await?;
     if as_json {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(Exit::Valid);
@@ -100,8 +102,8 @@ enum ResultFormat {
     Data,
 }
 
-async fn result(coordinator: &Coordinator, session: &SessionId, form: ResultFormat) -> Result<Exit> {
-    let view: ResultView = coordinator.result(session).await?;
+async fn result(api: &dyn CallerApi, session: &SessionId, form: ResultFormat) -> Result<Exit> {
+    let view: ResultView = api.session_result(session).await?;
     if form == ResultFormat::Full {
         output::data(&serde_json::to_value(&view)?)?;
         return Ok(exit(view.error.as_ref()));
@@ -140,10 +142,10 @@ fn exit(error: Option<&Value>) -> Exit {
     serde_json::from_value(error["type"].clone()).map_or(Exit::Invalid, crate::run::report::exit)
 }
 
-async fn events(coordinator: &Coordinator, session: &SessionId, after: i64, as_json: bool) -> Result<Exit> {
+async fn events(api: &dyn CallerApi, session: &SessionId, after: i64, as_json: bool) -> Result<Exit> {
     let mut after = after;
     loop {
-        let page = coordinator.events(session, after).await?;
+        let page = api.events(session, EventsQuery { after: Some(after), limit: Some(EVENTS_MAX) }).await?;
         for event in &page.events {
             if as_json {
                 output::text(event.get())?;
@@ -183,22 +185,4 @@ fn called(event: &Value) -> String {
         format!("{} {}", text("name"), text("arguments"))
     });
     calls.collect::<Vec<_>>().join("; ")
-}
-
-async fn resume(coordinator: &Coordinator, session: SessionId, prompt: &str) -> Result<Exit> {
-    let prompt = &read_prompt(prompt)?;
-    let request = RunRequest { prompt: Some(prompt.clone()), ..RunRequest::resume(session.clone()) };
-    match coordinator {
-        Coordinator::Remote(_) => {
-            let created = coordinator.submit(request).await?;
-            let run = coordinator.wait_until_idle(&created.run_id).await?;
-            print_result(run.error.as_ref(), &run.result.unwrap_or_default(), ResultFormat::Data)
-        }
-        // A local store has no runner, so this process executes the run, as `run --session` does.
-        Coordinator::Local(_) => {
-            coordinator.sweep().await?;
-            let agent = coordinator.session(&session).await?.agent_name;
-            crate::run::resume(&agent, &session, prompt).await
-        }
-    }
 }

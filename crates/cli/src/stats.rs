@@ -1,12 +1,12 @@
 //! `slipform stats`: prints success, retries, tokens and durations per agent and backend.
 
-use anyhow::{Context as _, Result};
-use slipform_api::StatsRow;
+use anyhow::Result;
+use slipform_api::{StatsQuery, StatsRow};
 
 use crate::arguments::Stats;
 use crate::coordinator::Coordinator;
 use crate::exit::Exit;
-use crate::{analytics, backends, output};
+use crate::{backends, output};
 
 /// The column headings. The first [`TEXT_COLUMNS`] columns contain text, the others numbers.
 const HEADINGS: [&str; 11] = [
@@ -31,11 +31,10 @@ type Cells = [String; HEADINGS.len()];
 pub(crate) fn run(arguments: &Stats) -> Result<Exit> {
     backends::runtime()?.block_on(async {
         let coordinator = Coordinator::open(arguments.server.as_deref()).await?;
-        if let Coordinator::Local(app) = &coordinator {
-            let project = std::env::current_dir().context("cannot read the current folder")?;
-            analytics::catch_up(app, &project).await;
+        if let Some(local) = &coordinator.local {
+            local.write_analytics().await;
         }
-        let rows = coordinator.stats(arguments.agent.clone()).await?;
+        let rows = coordinator.api.stats(StatsQuery { agent: arguments.agent.clone() }).await?;
         if arguments.json {
             output::data(&serde_json::to_value(&rows)?)?;
             return Ok(Exit::Valid);

@@ -2,10 +2,13 @@
 
 mod agents;
 mod authority;
+mod caller;
 mod check;
 mod errors;
+mod family;
 mod lease_grace;
 mod operations;
+mod paging;
 mod reading;
 mod run_start_cache;
 mod runner;
@@ -37,6 +40,7 @@ use run_start_cache::RunStartCache;
 use throttle::Throttle;
 use work_signal::WorkSignal;
 
+pub(crate) use paging::event_number;
 pub(crate) use reading::{AllReader, Events, SessionReader};
 pub use tokens::{IssuedToken, Scope};
 pub(crate) use views::event as event_text;

@@ -129,7 +129,8 @@ impl Registry {
                 Ok(Checked { blueprint, .. }) => (Some(Arc::new(blueprint)), Vec::new()),
                 Err(problems) => (last_good, problems.list.iter().map(ToString::to_string).collect()),
             };
-            now.agents.insert(loaded.name, FromFile { path: loaded.path, in_force, problems });
+            let path = self.relative(&loaded.path);
+            now.agents.insert(loaded.name, FromFile { path, in_force, problems });
         }
         self.keep_renamed(before, now);
     }
@@ -151,6 +152,11 @@ impl Registry {
         }
     }
 
+    /// Returns a path relative to the project, as people write it.
+    fn relative(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.project).unwrap_or(path).to_owned()
+    }
+
     fn read_schemas(&self, before: &Files, now: &mut Files) {
         let folder = self.project.join(SCHEMAS_FOLDER);
         let found = match files::schemas(&folder) {
@@ -162,6 +168,7 @@ impl Registry {
             }
         };
         for (name, path, read) in found {
+            let path = self.relative(&path);
             let last_good = before.schemas.get(&name).and_then(|schema| schema.in_force.clone());
             let (in_force, problems) = match read {
                 Ok((schema, hash)) => {
@@ -169,7 +176,7 @@ impl Registry {
                     let problems = problem.map(|problem| format!("{}: {problem}", path.display()));
                     (Some((Arc::new(schema), hash)), problems.into_iter().collect())
                 }
-                Err(problem) => (last_good, vec![problem]),
+                Err(problem) => (last_good, vec![format!("{}: {problem}", path.display())]),
             };
             now.schemas.insert(name, FromFile { path, in_force, problems });
         }

@@ -27,3 +27,13 @@ pub(crate) fn with_commands(
 pub fn builtin_names() -> Vec<&'static str> {
     fs::NAMES.into_iter().chain(code::NAMES).chain([check::NAME]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_list_names_all_builtin_tools() {
+        assert_eq!(builtin_names(), slipform_types::BUILTIN_TOOLS);
+    }
+}

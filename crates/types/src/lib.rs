@@ -63,7 +63,7 @@ pub use project_dir::{PROTECTED_FOLDERS, ProjectDir, protected_folder};
 pub use receipt::{Receipt, Repair, Rung, Tokens};
 pub use suggest::closest;
 pub use time::timestamp;
-pub use tool::{BUILTIN_TOOL_PREFIXES, CHECKING_TOOL, ToolDefinition, WRITING_TOOLS};
+pub use tool::{BUILTIN_TOOL_PREFIXES, BUILTIN_TOOLS, CHECKING_TOOL, ToolDefinition, WRITING_TOOLS};
 pub use universal::{
     AnswerData, Check, ClarityData, ErrorDetails, Finding, Level, PlanStep, PlanningData, ResearchData,
     ResponseStatus, ResponseType, UniversalResponse, VerificationData,

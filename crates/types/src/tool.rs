@@ -20,6 +20,19 @@ pub struct ToolDefinition {
     pub hash: String,
 }
 
+/// The built-in tools, with the alias of `code:search`.
+pub const BUILTIN_TOOLS: [&str; 9] = [
+    "fs:read",
+    "fs:list",
+    "fs:search",
+    "fs:glob",
+    "fs:write",
+    "fs:edit",
+    "code:search",
+    "mind:rag-query",
+    "check:criteria",
+];
+
 /// The prefixes, before the colon, of the built-in tools. They work on the project's files.
 pub const BUILTIN_TOOL_PREFIXES: [&str; 4] = ["fs", "code", "mind", "check"];
 

@@ -4,21 +4,19 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value};
-use slipform_agents::parameters;
 use slipform_extract::TEXT_BYTES_MAX;
 use slipform_schema::{Schema, Types};
-use slipform_types::Blueprint;
 
 use crate::arguments::Run;
 use crate::source;
 
 /// Merges all parameters into one object: the file first, then `--param`, then the prompt.
-pub(super) fn read_parameters(arguments: &Run, blueprint: &Blueprint) -> Result<Value> {
+pub(super) fn read_parameters(arguments: &Run, parameters_schema: &Value) -> Result<Value> {
     let mut given = match &arguments.params {
         Some(path) => from_file(path)?,
         None => Map::new(),
     };
-    let schema = Schema::compile(&parameters::schema(blueprint)).ok();
+    let schema = Schema::compile(parameters_schema).ok();
     for parameter in &arguments.param {
         let (name, text) = parameter
             .split_once('=')

@@ -5,14 +5,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use slipform_agents::parameters::InvalidParameters;
-use slipform_api::{RunResult, RunView};
+use slipform_api::{CallerApi, Code, Error, RunResult, RunView};
 use slipform_types::{RunError, RunErrorType, RunId, SessionId};
 
 use crate::arguments::{Printing, Run};
-use crate::coordinator::{self, Coordinator};
+use crate::coordinator;
 use crate::exit::Exit;
-use crate::{output, pretty};
+use crate::{output, pretty, waiting};
 
 /// A finished run with its result and children.
 pub(super) struct EndedRun {
@@ -24,15 +23,11 @@ pub(super) struct EndedRun {
 
 impl EndedRun {
     /// Loads the children of a finished run, which is the submitted run or one that continues it.
-    pub(super) async fn load(
-        coordinator: &Coordinator,
-        submitted: &RunId,
-        mut run: RunView,
-    ) -> Result<EndedRun> {
+    pub(super) async fn load(api: &dyn CallerApi, submitted: &RunId, mut run: RunView) -> Result<EndedRun> {
         let result = run.result.take().unwrap_or_default();
-        let mut children = coordinator.children_of(submitted).await?;
+        let mut children = waiting::children_of(api, submitted).await?;
         if run.run_id != *submitted {
-            children.splice(0..0, coordinator.children_of(&run.run_id).await?);
+            children.splice(0..0, waiting::children_of(api, &run.run_id).await?);
         }
         let children = children.into_iter().rev().map(|child| child.session_id).collect();
         Ok(EndedRun { run, result, children })
@@ -147,17 +142,21 @@ fn run_object(ended: &EndedRun) -> Result<Value> {
     Ok(object)
 }
 
-/// Prints each invalid parameter with its path.
-pub(super) fn invalid_parameters(arguments: &Run, invalid: &InvalidParameters) -> Exit {
+/// Prints why a run was not accepted. Invalid parameters are listed, each with its path.
+pub(super) fn refusal(arguments: &Run, error: anyhow::Error) -> Result<Exit> {
+    let Some(refused) = error.downcast_ref::<Error>().filter(|error| error.code == Code::InvalidParameters)
+    else {
+        return Err(error);
+    };
     if arguments.printing.json {
-        let _ = output::data(&json!({
-            "error": "InvalidParameters",
-            "message": invalid.to_string(),
-            "details": invalid,
-            "status_code": 422,
-        }));
+        output::data(&serde_json::to_value(refused.body())?)?;
     }
-    output::lines([format!("slipform: invalid parameters for agent `{}`", invalid.agent_name)]);
-    output::lines(invalid.validation_errors.iter().map(ToString::to_string));
-    Exit::Usage
+    let details = refused.details.clone().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    output::lines([format!("slipform: invalid parameters for agent `{}`", text(&details["agent_name"]))]);
+    let problems = details["validation_errors"].as_array().into_iter().flatten();
+    output::lines(
+        problems.map(|problem| format!("{}: {}", text(&problem["path"]), text(&problem["message"]))),
+    );
+    Ok(Exit::Usage)
 }

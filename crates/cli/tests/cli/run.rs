@@ -1,6 +1,6 @@
 //! `slipform run` against a scripted model on a real socket.
 
-use crate::support::{Project, REVIEWER};
+use crate::support::{Project, REVIEWER, is_local_only};
 use expect_test::expect;
 use serde_json::{Value, json};
 use slipform_testkit::{ScriptedServer, Step};
@@ -189,8 +189,17 @@ fn api_key_appears_in_no_output_and_no_file() {
     assert_eq!(sent, format!("Bearer {CANARY}"));
     assert!(project.everything_written().contains("[redacted]"));
     assert!(!project.everything_written().contains(CANARY));
+}
+
+#[test]
+fn missing_key_is_reported_before_the_run_starts() {
+    if is_local_only("keys belong to the runner, and the server's log names the missing variable") {
+        return;
+    }
+    let settings = "[backends.scripted]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\nmodel = \"m\"\n\
+        api_key_env = \"MY_KEY\"\n";
     let missing =
-        Project::new("keyless").file("slipform.toml", &settings).file("agents/reviewer.yaml", REVIEWER);
+        Project::new("keyless").file("slipform.toml", settings).file("agents/reviewer.yaml", REVIEWER);
     let ran = missing.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("the variable MY_KEY is not set"), "{}", ran.stderr);
@@ -350,15 +359,11 @@ fn unusable_agent_or_option_is_refused_before_first_call() {
     for (arguments, expected) in [
         (
             &["run", "nobody", "-p", "x"][..],
-            "agent `nobody` not found in agents/; available: broken, reviewer, tooled, researcher, implementer",
+            "agent `nobody` not found; available: broken, reviewer, tooled, answer, clarity",
         ),
-        (&["run", "reviewr", "-p", "x"], "agent `reviewr` not found in agents/; did you mean `reviewer`?"),
+        (&["run", "reviewr", "-p", "x"], "agent `reviewr` not found; did you mean `reviewer`?"),
         (&["run", "broken", "-p", "x"], "unknown key 'sytem_prompt'; did you mean 'system_prompt'?"),
         (&["run", "tooled", "-p", "x"], "tool `fs:nothing` not found; available: fs:read, "),
-        (
-            &["run", "reviewer", "-p", "x", "--backend", "nope"],
-            "backend `nope` not found; available: embedded, scripted",
-        ),
         (&["run", "reviewer", "-p", "x", "--schema", "nope"], "no schema 'nope'"),
         (&["run", "reviewer", "-p", "x", "--max-retries", "11"], "11 is not in 0..=10"),
         (&["run", "reviewer", "-p", "x", "--param", "oops"], "invalid `--param oops`; write NAME=VALUE"),
@@ -371,6 +376,19 @@ fn unusable_agent_or_option_is_refused_before_first_call() {
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
     }
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn unusable_backend_or_setting_is_refused_before_first_call() {
+    if is_local_only("backends and settings belong to the server, which does not start with bad ones") {
+        return;
+    }
+    let server = ScriptedServer::start(Vec::new());
+    let project = project("refused-settings", &server);
+    let ran = project.run(&["run", "reviewer", "-p", "x", "--backend", "nope"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("backend `nope` not found; available: embedded, scripted"), "{}", ran.stderr);
     let broken = project.file("slipform.toml", "[backends.x]\nkind = \"openai\"\ntimeout = 3\n");
     let ran = broken.run(&["run", "reviewer", "-p", "x"]);
     assert_eq!(ran.status, 2);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Project, REVIEWER, serve};
+use crate::support::{Project, REVIEWER, is_local_only, serve};
 use serde_json::{Value, json};
 use slipform_testkit::{ScriptedServer, Step};
 
@@ -38,6 +38,9 @@ fn stats_without_runs_suggests_a_command() {
 
 #[test]
 fn stats_are_equal_in_process_and_from_coordinator() {
+    if is_local_only("the test compares both ways itself") {
+        return;
+    }
     let model =
         ScriptedServer::start([Step::text(BAD), Step::text(GOOD), Step::text(GOOD), Step::text(GOOD)]);
     let project = project("stats-figures", &model);
@@ -99,6 +102,9 @@ fn disabled_analytics_write_no_files() {
 
 #[test]
 fn unwritable_analytics_do_not_fail_the_run() {
+    if is_local_only("the server logs the warning") {
+        return;
+    }
     let model = ScriptedServer::start([Step::text(GOOD)]);
     let project = project("stats-in-the-way", &model)
         .file(".slipform/analytics", "in the way")

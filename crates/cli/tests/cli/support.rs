@@ -97,19 +97,66 @@ impl Project {
         self.run_with(arguments, "")
     }
 
-    /// Runs the command to its end with `input` on stdin.
+    /// Runs the command to its end with `input` on stdin. In server mode a coordinator serves the project meanwhile.
     pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> CommandOutput {
-        let mut child = self.command(arguments).spawn().unwrap();
-        // A command that refuses its arguments does not read its input.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let output = child.wait_with_output().unwrap();
-        CommandOutput {
-            status: output.status.code().unwrap(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
+        let mut command = self.command(arguments);
+        let served = (is_server_mode() && uses_coordinator(arguments) && !self.names_coordinator(arguments))
+            .then(|| serve(self, &[]));
+        if let Some((_, address)) = &served {
+            command.env("SLIPFORM_URL", address);
         }
+        let output = finish(command, input);
+        if let Some((server, _)) = served {
+            server.shut_down();
+        }
+        output
     }
 
+    /// Returns whether a command or the project's environment names a coordinator itself.
+    fn names_coordinator(&self, arguments: &[&str]) -> bool {
+        arguments.contains(&"--server") || self.variables.iter().any(|(name, _)| name == "SLIPFORM_URL")
+    }
+}
+
+/// Returns whether the suite runs its commands against a server. `cargo xtask test` runs it once in each mode: what a command
+/// prints does not depend on where its coordinator is.
+pub(crate) fn is_server_mode() -> bool {
+    std::env::var_os("SLIPFORM_TEST_SERVER").is_some()
+}
+
+/// Returns true in server mode, and prints why the test does not apply there.
+pub(crate) fn is_local_only(reason: &str) -> bool {
+    if is_server_mode() {
+        println!("not for a server: {reason}");
+    }
+    is_server_mode()
+}
+
+/// Returns whether a command reads or writes through a coordinator.
+fn uses_coordinator(arguments: &[&str]) -> bool {
+    match arguments {
+        ["run" | "orchestrate" | "sessions" | "runs" | "stats", ..] => true,
+        ["agents", "list" | "show", ..] => true,
+        ["schemas", "check", ..] => false,
+        ["schemas", ..] => true,
+        _ => false,
+    }
+}
+
+/// Runs a prepared command to its end with `input` on stdin.
+fn finish(mut command: Command, input: &str) -> CommandOutput {
+    let mut child = command.spawn().unwrap();
+    // A command that refuses its arguments does not read its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    CommandOutput {
+        status: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Project {
     /// Returns the text of every file in the project, to search it for secrets.
     pub(crate) fn everything_written(&self) -> String {
         let mut text = String::new();
@@ -127,6 +174,16 @@ impl Project {
 
 /// A running coordinator. Dropping it kills the process.
 pub(crate) struct Server(pub(crate) Child);
+
+impl Server {
+    /// Shuts the coordinator down and waits for its end, which releases the project's store.
+    pub(crate) fn shut_down(mut self) {
+        let id = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {

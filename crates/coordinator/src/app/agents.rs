@@ -52,8 +52,9 @@ impl App {
     pub(super) async fn blueprint(&self, name: &str) -> Result<Arc<Blueprint>, Error> {
         if let Some(file) = self.registry().files().agents.get(name) {
             return file.in_force.clone().ok_or_else(|| {
-                let message = format!("{} cannot be used: {}", file.path.display(), file.problems.join("; "));
-                Error::new(Code::InvalidAgent, message).with(json!({"problems": file.problems}))
+                let path = file.path.display().to_string();
+                let message = format!("agent file {path} is invalid: {}", file.problems.join("; "));
+                Error::new(Code::InvalidAgent, message).with(json!({"path": path, "problems": file.problems}))
             });
         }
         let view = self.agent(name).await?;
@@ -249,8 +250,14 @@ impl App {
     }
 
     async fn no_agent(&self, name: &str) -> Result<Error, Error> {
-        let known: Vec<String> = self.agents().await?.into_iter().map(|view| view.name).collect();
-        Ok(errors::no_agent(name, &known))
+        Ok(errors::no_agent(name, &self.agent_names().await?))
+    }
+
+    /// Returns the names of all agents, those of the project first.
+    pub(super) async fn agent_names(&self) -> Result<Vec<String>, Error> {
+        let mut agents = self.agents().await?;
+        agents.sort_by_key(|view| view.source == "shipped");
+        Ok(agents.into_iter().map(|view| view.name).collect())
     }
 }
 

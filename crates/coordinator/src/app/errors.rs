@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use slipform_api::{Code, Error};
+use slipform_types::closest;
 
 /// Converts an error of the store.
 pub(super) fn store(error: slipform_store::Error) -> Error {
@@ -45,14 +46,24 @@ pub(super) fn schema_message(error: &slipform_schema::Error) -> String {
     text.strip_prefix(&place).map(str::to_owned).unwrap_or(text)
 }
 
-/// The error for an unknown agent. A model may read it, as the reason why a delegation was refused.
+/// The error for an unknown agent. `details` let callers phrase their own advice.
 pub(super) fn no_agent(name: &str, known: &[String]) -> Error {
-    let message = if known.is_empty() {
+    let meant = closest(name, known.iter().map(String::as_str));
+    let advice = match meant {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("available: {}", known.join(", ")),
+    };
+    let details = json!({"agent_name": name, "suggestion": meant, "available": known});
+    Error::new(Code::AgentNotFound, format!("agent `{name}` not found; {advice}")).with(details)
+}
+
+/// The reason why a delegation to an unknown agent was refused, for a model.
+pub(super) fn no_agent_reason(name: &str, known: &[String]) -> String {
+    if known.is_empty() {
         format!("there is no agent '{name}', and no other either")
     } else {
         format!("there is no agent '{name}'; there are: {}", known.join(", "))
-    };
-    Error::new(Code::AgentNotFound, message)
+    }
 }
 
 /// The error for an unknown schema. A model may read it, as the reason why a delegation was refused.

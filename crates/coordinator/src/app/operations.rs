@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use slipform_api::{BackendView, Error, FileProblems, Readiness, RunnerView, StatsRow};
+use slipform_api::{BackendView, Error, FileProblems, Readiness, RunnerView, StatsQuery, StatsRow};
 use slipform_store::StatsFilter;
 use slipform_types::timestamp;
 use tokio::time::Instant;
@@ -98,7 +98,8 @@ impl App {
     ///
     /// # Errors
     /// Fails if the store is unavailable.
-    pub async fn stats(&self, filter: StatsFilter) -> Result<Vec<StatsRow>, Error> {
+    pub async fn stats(&self, query: StatsQuery) -> Result<Vec<StatsRow>, Error> {
+        let filter = StatsFilter { agent_name: query.agent, since: None };
         let stats = self.store().agent_stats(filter).await.map_err(errors::store)?;
         Ok(stats.into_iter().map(views::stats).collect())
     }

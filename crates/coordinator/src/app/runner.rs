@@ -276,6 +276,10 @@ impl App {
             Ok(draft) => draft,
             Err(error) if error.code.status() >= 500 || error.code.is_passing() => return Err(error),
             // The model's request cannot be fulfilled, so the model receives the reason.
+            Err(error) if error.code == Code::AgentNotFound => {
+                let reason = errors::no_agent_reason(&request.agent_name, &self.agent_names().await?);
+                return Ok(ChildAnswer::Refused { reason });
+            }
             Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
         };
         let parent =

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipform_api::{Code, Error, RunPage, RunView};
-use slipform_store::{Page, RunFilter, RunRecord};
+use slipform_api::{Code, Error, RunPage, RunView, RunsQuery};
+use slipform_store::{RunFilter, RunRecord};
 use slipform_types::{EventBody, EventKind, RunId, RunStatus};
 use tokio::time::Instant;
 
+use super::paging::page;
 use super::{App, errors, views};
 
 /// Polling interval while waiting for a run, because notifications can be lost.
@@ -40,8 +41,11 @@ impl App {
     /// Lists runs, newest first.
     ///
     /// # Errors
-    /// Fails if the store is unavailable.
-    pub async fn runs(&self, filter: RunFilter, page: Page) -> Result<RunPage, Error> {
+    /// Returns `InvalidRequest` for an invalid page, and fails if the store is unavailable.
+    pub async fn runs(&self, query: RunsQuery) -> Result<RunPage, Error> {
+        let RunsQuery { agent_name, session_id, status, parent_run_id, after, limit } = query;
+        let page = page(after, limit)?;
+        let filter = RunFilter { session_id, agent_name, status, parent_run_id };
         let listed = self.store().runs(filter, page).await.map_err(errors::store)?;
         Ok(RunPage { runs: listed.items.into_iter().map(views::summary).collect(), next: listed.next })
     }

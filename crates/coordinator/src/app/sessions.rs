@@ -1,10 +1,13 @@
 //! Reads, stops and deletes sessions.
 
 use serde_json::json;
-use slipform_api::{Code, Error, EventPage, ResultView, RunView, SessionPage, SessionView};
+use slipform_api::{
+    Code, Error, EventPage, EventsQuery, ResultView, RunView, SessionPage, SessionView, SessionsQuery,
+};
 use slipform_store::{Page, RunFilter};
 use slipform_types::{RunId, SessionId};
 
+use super::paging::{event_number, page, page_size};
 use super::runs::not_finished;
 use super::submit::no_session;
 use super::{App, errors, views};
@@ -25,8 +28,9 @@ impl App {
     /// Lists sessions, newest first.
     ///
     /// # Errors
-    /// Fails if the store is unavailable.
-    pub async fn sessions(&self, page: Page) -> Result<SessionPage, Error> {
+    /// Returns `InvalidRequest` for an invalid page, and fails if the store is unavailable.
+    pub async fn sessions(&self, query: SessionsQuery) -> Result<SessionPage, Error> {
+        let page = page(query.after, query.limit)?;
         let listed = self.store().sessions(page).await.map_err(errors::store)?;
         Ok(SessionPage {
             sessions: listed.items.into_iter().map(views::session).collect(),
@@ -56,8 +60,9 @@ impl App {
         let mut after = None;
         loop {
             let filter = RunFilter { session_id: Some(session.clone()), ..RunFilter::default() };
-            let page = self.runs(filter, Page { after, limit: PAGE }).await?;
-            found.extend(page.runs.into_iter().filter(|run| !run.status.is_ended()).map(|run| run.run_id));
+            let page = Page { after, limit: PAGE };
+            let page = self.store().runs(filter, page).await.map_err(errors::store)?;
+            found.extend(page.items.into_iter().filter(|run| !run.status.is_ended()).map(|run| run.run_id));
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(found),
@@ -93,9 +98,9 @@ impl App {
     /// Returns a page of a session's journal.
     ///
     /// # Errors
-    /// Returns `SessionNotFound` for an unknown id.
-    pub async fn events(&self, session: &SessionId, after: i64, limit: usize) -> Result<EventPage, Error> {
-        let limit = limit.clamp(1, 1_000);
+    /// Returns `SessionNotFound` for an unknown id, or `InvalidRequest` for an invalid page.
+    pub async fn events(&self, session: &SessionId, query: EventsQuery) -> Result<EventPage, Error> {
+        let (after, limit) = (event_number(query.after.unwrap_or(0))?, page_size(query.limit)?);
         let events = self.store().events(session, after, limit).await.map_err(errors::store)?;
         if events.is_empty() {
             self.session(session).await?;
@@ -109,7 +114,7 @@ impl App {
     ///
     /// # Errors
     /// Returns `SessionNotFound`, or `NotFinished` if the run has not ended.
-    pub async fn result(&self, session: &SessionId) -> Result<ResultView, Error> {
+    pub async fn session_result(&self, session: &SessionId) -> Result<ResultView, Error> {
         let details = self.store().latest_run_details(session).await.map_err(errors::store)?;
         let details = details.ok_or_else(|| no_session(session))?;
         let view = views::run(details)?;

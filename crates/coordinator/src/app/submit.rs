@@ -50,6 +50,23 @@ impl App {
         if let Some(earlier) = self.earlier_response(idempotency.as_ref()).await? {
             return Ok(earlier);
         }
+        let draft = Draft { idempotency, ..self.resolve(request).await? };
+        let Submitted { run_id, session_id, is_repeated } =
+            self.submit_draft(draft).await?.map_err(refusal_error)?;
+        let status = if is_repeated { self.record(&run_id).await?.status } else { RunStatus::Pending };
+        Ok(RunCreated { run_id, session_id, status })
+    }
+
+    /// Checks a request as [`App::submit`] does, without submitting it.
+    ///
+    /// # Errors
+    /// See [`App::submit`].
+    pub async fn check_run(&self, request: &RunRequest) -> Result<(), Error> {
+        self.resolve(request.clone()).await.map(drop)
+    }
+
+    /// Checks a request and resolves its agent, contract and parameters.
+    async fn resolve(&self, request: RunRequest) -> Result<Draft, Error> {
         self.authorize_folder(&request).await?;
         let parameters = parameters_of(&request)?;
         let input = ContractInput {
@@ -75,16 +92,20 @@ impl App {
                     Error::new(Code::InvalidRequest, "`start_session` requires `agent_name`")
                 })?;
                 let blueprint = self.blueprint(name).await?;
-                self.start(blueprint, parameters, &input, request.project_dir).await?
+                let draft = self.start(blueprint, parameters, &input, request.project_dir).await?;
+                self.check_family(&draft.blueprint).await?;
+                draft
             }
             RunType::ResumeSession => {
                 let session = request.session_id.ok_or_else(|| {
                     Error::new(Code::InvalidRequest, "`resume_session` requires `session_id`")
                 })?;
-                let draft = self.resume(session, parameters, &input, request.queue).await?;
-                if let Some(name) = request.agent_name.filter(|name| *name != draft.blueprint.name) {
-                    let message =
-                        format!("the session belongs to agent `{}`, not `{name}`", draft.blueprint.name);
+                let draft = self.resume(session.clone(), parameters, &input, request.queue).await?;
+                let owner = &draft.blueprint.name;
+                if let Some(name) = request.agent_name.filter(|name| name != owner) {
+                    let message = format!(
+                        "session {session} belongs to agent `{owner}`, not to `{name}`; name `{owner}`, or start a session"
+                    );
                     return Err(Error::new(Code::InvalidRequest, message));
                 }
                 draft
@@ -95,11 +116,7 @@ impl App {
             call: None,
             limits: DELEGATION_LIMITS,
         });
-        let draft = Draft { mode: request.execution_mode, parent, idempotency, ..draft };
-        let Submitted { run_id, session_id, is_repeated } =
-            self.submit_draft(draft).await?.map_err(refusal_error)?;
-        let status = if is_repeated { self.record(&run_id).await?.status } else { RunStatus::Pending };
-        Ok(RunCreated { run_id, session_id, status })
+        Ok(Draft { mode: request.execution_mode, parent, ..draft })
     }
 
     /// Returns the response to an earlier request with the same key. Looked up first because agents and

@@ -5,7 +5,7 @@ use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
-use slipform_api::{Code, Error, EventPage};
+use slipform_api::{Code, Error, EventPage, EventsQuery};
 use slipform_store::Position;
 use utoipa::IntoParams;
 
@@ -13,21 +13,8 @@ use super::context::Shared;
 use super::errors::ErrorResponse;
 use super::extract::{SessionIdPath, ValidQuery};
 use super::guard::RequestToken;
-use super::sessions::checked_limit;
 use super::stream::{Reader, stream};
-
-/// Query parameters of `GET /sessions/{session_id}/events`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct EventsQuery {
-    /// Only events with a higher `seq`.
-    #[param(minimum = 0)]
-    after: Option<i64>,
-    /// Maximum number of events; default 100.
-    #[param(minimum = 1, maximum = 1_000)]
-    limit: Option<i64>,
-}
+use crate::app::event_number;
 
 /// Query parameters of a session's stream.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -58,8 +45,7 @@ pub(super) async fn list(
     SessionIdPath(session): SessionIdPath,
     ValidQuery(query): ValidQuery<EventsQuery>,
 ) -> Result<Json<EventPage>, ErrorResponse> {
-    let (after, limit) = (checked_number(query.after.unwrap_or(0))?, checked_limit(query.limit)?);
-    Ok(Json(context.app.events(&session, after, limit).await?))
+    Ok(Json(context.app.events(&session, query).await?))
 }
 
 /// Streams a session's journal as server-sent events: `id` is the event's `seq`, `event` its type, `data` the
@@ -79,7 +65,7 @@ pub(super) async fn session_stream(
         Some(id) => id.parse().map_err(|_| not_an_id(id))?,
         None => query.after.unwrap_or(0),
     };
-    let reading = context.with_permit(context.app.read_session(session, checked_number(after)?)).await?;
+    let reading = context.with_permit(context.app.read_session(session, event_number(after)?)).await?;
     Ok(stream(context, token, Reader::Session(reading)))
 }
 
@@ -116,13 +102,6 @@ fn position(id: &str) -> Option<Position> {
     let number = |text: &str| text.parse().ok().filter(|number: &i64| *number >= 0);
     let (transaction, event) = id.split_once('-')?;
     Some(Position { transaction: number(transaction)?, event: number(event)? })
-}
-
-fn checked_number(after: i64) -> Result<i64, Error> {
-    match after {
-        0.. => Ok(after),
-        _ => Err(Error::new(Code::InvalidRequest, "`after` must not be negative")),
-    }
 }
 
 fn not_an_id(id: &str) -> Error {

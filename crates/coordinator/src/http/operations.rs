@@ -4,10 +4,7 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
-use serde::Deserialize;
-use slipform_api::{BackendView, Health, Readiness, RunnerView, StatsRow};
-use slipform_store::StatsFilter;
-use utoipa::IntoParams;
+use slipform_api::{BackendView, Health, Readiness, RunnerView, StatsQuery, StatsRow};
 
 use super::context::Shared;
 use super::errors::ErrorResponse;
@@ -59,15 +56,6 @@ pub(super) async fn backends(State(context): Shared) -> Result<Json<Vec<BackendV
     Ok(Json(context.app.backends().await?))
 }
 
-/// Query parameters of `GET /stats`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct StatsQuery {
-    /// Only runs of this agent.
-    agent: Option<String>,
-}
-
 /// Returns statistics of ended runs.
 #[utoipa::path(get, path = "/stats", tag = "operations", params(StatsQuery),
     responses((status = 200, description = "One row per agent and backend.", body = Vec<StatsRow>)))]
@@ -75,8 +63,7 @@ pub(super) async fn stats(
     State(context): Shared,
     ValidQuery(query): ValidQuery<StatsQuery>,
 ) -> Result<Json<Vec<StatsRow>>, ErrorResponse> {
-    let filter = StatsFilter { agent_name: query.agent, since: None };
-    Ok(Json(context.app.stats(filter).await?))
+    Ok(Json(context.app.stats(query).await?))
 }
 
 /// Returns metrics for Prometheus.

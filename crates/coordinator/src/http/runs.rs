@@ -6,47 +6,19 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use serde::Deserialize;
-use slipform_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, WaitQuery};
-use slipform_store::RunFilter;
-use slipform_types::{ExecutionMode, RunId, RunStatus, SessionId};
-use utoipa::IntoParams;
+use slipform_api::{Code, Error, ErrorBody, RunCreated, RunPage, RunRequest, RunView, RunsQuery, WaitQuery};
+use slipform_types::{ExecutionMode, RunId};
 
 use super::context::{Context, Shared};
 use super::errors::ErrorResponse;
 use super::extract::{RunIdPath, ValidJson, ValidQuery};
 use super::guard::Requester;
-use super::sessions::page;
 
 /// Maximum time that a caller may wait.
 const WAIT_SECONDS_MAX: f64 = 600.0;
 
 /// Time that a `sync` caller waits for a run without a time limit.
 const SYNC_WAIT: Duration = Duration::from_secs(300);
-
-/// Query parameters of `GET /runs`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct RunsQuery {
-    /// Only runs of this agent.
-    agent_name: Option<String>,
-    /// Only runs of this session.
-    #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{12}$")]
-    session_id: Option<SessionId>,
-    /// Only runs with this status.
-    #[param(value_type = Option<slipform_api::RunStatusName>)]
-    status: Option<RunStatus>,
-    /// Only children of this run.
-    #[param(value_type = Option<String>, pattern = "^run_[0-9a-f]{12}$")]
-    parent_run_id: Option<RunId>,
-    /// `next` of the previous page.
-    #[param(pattern = "^[0-9]{1,18}$")]
-    after: Option<String>,
-    /// Maximum number of runs; default 100.
-    #[param(minimum = 1, maximum = 1_000)]
-    limit: Option<i64>,
-}
 
 /// Submits a run.
 #[utoipa::path(
@@ -135,14 +107,7 @@ pub(super) async fn list(
     State(context): Shared,
     ValidQuery(query): ValidQuery<RunsQuery>,
 ) -> Result<Json<RunPage>, ErrorResponse> {
-    let page = page(query.after, query.limit)?;
-    let filter = RunFilter {
-        session_id: query.session_id,
-        agent_name: query.agent_name,
-        status: query.status,
-        parent_run_id: query.parent_run_id,
-    };
-    Ok(Json(context.app.runs(filter, page).await?))
+    Ok(Json(context.app.runs(query).await?))
 }
 
 /// Returns a run, with its result once it has ended.

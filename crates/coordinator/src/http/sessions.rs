@@ -3,53 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
-use slipform_api::{Code, Error, ErrorBody, ResultView, RunView, SessionPage, SessionView};
-use slipform_store::Page;
-use utoipa::IntoParams;
+use slipform_api::{ErrorBody, ResultView, RunView, SessionPage, SessionView, SessionsQuery};
 
 use super::context::Shared;
 use super::errors::ErrorResponse;
 use super::extract::{SessionIdPath, ValidQuery};
-
-/// Default page size.
-const LIMIT: usize = 100;
-
-/// Maximum page size.
-pub(super) const LIMIT_MAX: i64 = 1_000;
-
-/// Query parameters of `GET /sessions`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct SessionsQuery {
-    /// `next` of the previous page.
-    #[param(pattern = "^[0-9]{1,18}$")]
-    after: Option<String>,
-    /// Maximum number of sessions; default 100.
-    #[param(minimum = 1, maximum = 1_000)]
-    limit: Option<i64>,
-}
-
-/// Validates the paging parameters.
-pub(super) fn page(after: Option<String>, limit: Option<i64>) -> Result<Page, Error> {
-    let is_cursor =
-        |text: &String| (1..=18).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    if after.as_ref().is_some_and(|after| !is_cursor(after)) {
-        let message = "invalid `after`; send `next` of the previous page or omit it";
-        return Err(Error::new(Code::InvalidRequest, message));
-    }
-    Ok(Page { after, limit: checked_limit(limit)? })
-}
-
-/// Validates a page size.
-pub(super) fn checked_limit(limit: Option<i64>) -> Result<usize, Error> {
-    match limit {
-        None => Ok(LIMIT),
-        Some(limit @ 1..=LIMIT_MAX) => Ok(usize::try_from(limit).unwrap_or(LIMIT)),
-        Some(_) => Err(Error::new(Code::InvalidRequest, format!("`limit` must be from 1 to {LIMIT_MAX}"))),
-    }
-}
 
 /// Lists sessions, newest first.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", params(SessionsQuery),
@@ -58,7 +16,7 @@ pub(super) async fn list(
     State(context): Shared,
     ValidQuery(query): ValidQuery<SessionsQuery>,
 ) -> Result<Json<SessionPage>, ErrorResponse> {
-    Ok(Json(context.app.sessions(page(query.after, query.limit)?).await?))
+    Ok(Json(context.app.sessions(query).await?))
 }
 
 /// Returns a session.
@@ -105,5 +63,5 @@ pub(super) async fn result(
     State(context): Shared,
     SessionIdPath(session): SessionIdPath,
 ) -> Result<Json<ResultView>, ErrorResponse> {
-    Ok(Json(context.app.result(&session).await?))
+    Ok(Json(context.app.session_result(&session).await?))
 }

@@ -65,7 +65,7 @@ pub(super) fn schemas(folder: &Path) -> io::Result<Vec<SchemaFile>> {
         let name = path.file_stem().and_then(|name| name.to_str()).filter(|name| is_name(name));
         let is_schema = path.extension().is_some_and(|extension| extension == "json") && !path.is_dir();
         if let (Some(name), true) = (name, is_schema) {
-            let read = read(&path).map_err(|problem| format!("{}: {problem}", path.display()));
+            let read = read(&path);
             found.push((name.to_owned(), path, read));
         }
     }

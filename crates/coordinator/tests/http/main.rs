@@ -1,6 +1,7 @@
 //! The API over real sockets, with a real store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod both_apis;
 mod check;
 mod client;
 mod drain;
@@ -17,4 +18,3 @@ mod sessions;
 mod streams;
 mod test_server;
 mod tokens;
-mod typed;

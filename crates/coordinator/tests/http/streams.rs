@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipform_api::{AppendRequest, ClaimRequest, RunnerApi as _};
+use slipform_api::{AppendRequest, ClaimRequest, EventsQuery, RunnerApi as _};
 use slipform_store::{Options, Store};
 use slipform_types::EventBody;
 
@@ -194,7 +194,8 @@ async fn stream_of_client_that_does_not_read_is_closed() {
     }
     let seen: usize = last.id.parse().unwrap();
     assert!(seen < 17, "{seen}");
-    let rest = server.app.events(&created.session_id, last.data["seq"].as_i64().unwrap(), 100).await.unwrap();
+    let query = EventsQuery { after: last.data["seq"].as_i64(), limit: None };
+    let rest = server.app.events(&created.session_id, query).await.unwrap();
     assert_eq!(rest.events.len(), 17 - seen);
 }
 
