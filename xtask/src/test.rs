@@ -1,5 +1,7 @@
 //! `cargo xtask test`: runs exactly what CI runs.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::shell::{self, command, root};
@@ -32,10 +34,22 @@ fn run_all() -> Result<()> {
         .env("SLIPFORM_TEST_POSTGRES", database.url())
         .env("SLIPFORM_TEST_POSTGRES_BIN", database.programs());
     shell::run("tests", &mut tests)?;
+    shell::run("command tests against a server", &mut commands_against_a_server())?;
     drop(database);
     let mut documentation = command("cargo", &["doc", "--workspace", "--no-deps", "--quiet"]);
     shell::run("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     deny()
+}
+
+/// Returns the second run of the command suite, in which a coordinator serves the project of each command. It leaves out
+/// what does not use a coordinator, or starts one itself. The same selection of packages shares the build of the first run.
+fn commands_against_a_server() -> Command {
+    let mut tests = command("cargo", &["test", "--workspace", "--quiet", "--test", "cli", "--"]);
+    for module in ["api::", "check::", "docs::", "embedded", "model::", "protection::", "reference::"] {
+        tests.args(["--skip", module]);
+    }
+    tests.env("SLIPFORM_TEST_SERVER", "1");
+    tests
 }
 
 pub(crate) fn run() -> Result<()> {

@@ -3,7 +3,7 @@
 //!
 //! Modules, in reading order:
 //! - `app`: [`App`], the operations. It resolves agents, contracts and parameters, and calls the store. It
-//!   implements [`slipform_api::RunnerApi`] for runners in the same process.
+//!   implements [`slipform_api::CallerApi`] and [`slipform_api::RunnerApi`] for callers and runners in this process.
 //! - [`http`]: the HTTP API: handlers, authorization, limits and event streams.
 //! - `registry`: [`Registry`], which loads and watches the project's agent and schema files.
 //! - `tail`: [`Tail`], which broadcasts committed events to subscribers.

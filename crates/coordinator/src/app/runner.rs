@@ -1,38 +1,17 @@
-//! The operations for runners.
+//! The runner API in process: registration and leases. `claim`, `finish` and `delegate` have the other operations.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipform_api::{
     Answer, AppendRequest, Appended, AttemptRef, Beat, ChildAnswer, ChildRequest, ClaimRequest, Claims, Code,
-    EncodedAssignment, Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
+    Error, Heartbeat, HeartbeatAnswer, RegisterRequest, Registered, RunnerApi,
 };
-use slipform_schema::{Schema, universal};
-use slipform_store::{Append, Claimed, Fence, Parent, ParentCall, Refusal, RunnerRecord, StoredEvent};
-use slipform_types::{
-    Contract, EventBody, EventKind, ResponseType, RunId, RunStatus, WRITING_TOOLS, with_hex,
-};
-use tokio::time::Instant;
+use slipform_store::{Fence, RunnerRecord};
+use slipform_types::{RunId, with_hex};
 
-use super::run_start_cache::{RunStartParts, Start};
-use super::submit::{ContractInput, DELEGATION_LIMITS, Draft, random};
-use super::{App, errors, views};
-
-/// Maximum time that a claim waits.
-const CLAIM_WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// Maximum number of runs per claim.
-const CLAIM_SLOTS_MAX: u32 = 64;
-
-/// Polling interval for runs that other processes have queued.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Interval between searches for runs of dead runners. They are rare, and the query costs more than a claim.
-const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum number of events per append.
-const EVENTS_MAX: usize = 1_000;
+use super::submit::random;
+use super::{App, errors};
 
 impl App {
     async fn register_runner(&self, request: &RegisterRequest) -> Result<Registered, Error> {
@@ -60,107 +39,6 @@ impl App {
         Ok(Registered { runner_id, lease_ms: millis(options.lease), heartbeat_ms: millis(options.heartbeat) })
     }
 
-    /// Claims runs, and waits for them until the time limit or until `given_up` completes. Cancellation takes
-    /// effect only between two claims, so a claimed run is always returned.
-    ///
-    /// # Errors
-    /// Fails if the store is unavailable.
-    pub(crate) async fn claim_unless(
-        &self,
-        request: &ClaimRequest,
-        given_up: impl Future<Output = ()>,
-    ) -> Result<Claims, Error> {
-        let mut given_up = pin!(given_up);
-        let until = Instant::now() + Duration::from_millis(request.wait_ms).min(CLAIM_WAIT_MAX);
-        let claim = slipform_store::ClaimRequest {
-            runner_id: request.runner_id.clone(),
-            slots: request.slots.clamp(1, CLAIM_SLOTS_MAX) as usize,
-            lease_ms: self.lease_ms(),
-            only_pinned: self.options().pinned_to.is_some(),
-        };
-        let mut may_claim = true;
-        loop {
-            let notified = self.inner.work_signal.notified();
-            let mut claimed = if may_claim { self.check_queue(&claim).await? } else { Vec::new() };
-            if claimed.is_empty() && !claim.only_pinned && self.inner.adoption.is_due(ADOPTION_INTERVAL) {
-                // Runs pinned to processes that were killed, with their children.
-                let adopted = self.store().adopt(claim.clone(), self.lease_ms()).await;
-                claimed = adopted.map_err(errors::store)?;
-            }
-            if !claimed.is_empty() {
-                return self.assign(claimed).await;
-            }
-            let now = Instant::now();
-            if now >= until {
-                return Ok(Claims { claims: Vec::new() });
-            }
-            tokio::select! {
-                notified = tokio::time::timeout_at(until.min(now + POLL_INTERVAL), notified) => {
-                    may_claim = notified.is_ok() || self.inner.work_signal.may_poll(POLL_INTERVAL);
-                }
-                () = &mut given_up => return Ok(Claims { claims: Vec::new() }),
-            }
-        }
-    }
-
-    async fn check_queue(&self, claim: &slipform_store::ClaimRequest) -> Result<Vec<Claimed>, Error> {
-        let expected = self.inner.work_signal.expected();
-        let claimed = self.store().claim(claim.clone()).await.map_err(errors::store);
-        self.inner.work_signal.observed(expected, claimed.as_ref().map_or(0, Vec::len));
-        claimed
-    }
-
-    /// Builds the assignments of claimed runs. If one fails, all claimed runs return to the queue.
-    async fn assign(&self, claimed: Vec<Claimed>) -> Result<Claims, Error> {
-        let fences: Vec<Fence> = claimed.iter().map(|run| run.fence.clone()).collect();
-        let mut claims = Vec::with_capacity(claimed.len());
-        for run in claimed {
-            match self.assignment(run).await {
-                Ok(assignment) => claims.push(assignment),
-                Err(error) => {
-                    for fence in fences {
-                        // If the store is unavailable, the lease expires instead.
-                        let _ = self.store().release(fence).await;
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(Claims { claims })
-    }
-
-    async fn assignment(&self, run: Claimed) -> Result<EncodedAssignment, Error> {
-        let is_start = |event: &&StoredEvent| event.kind == EventKind::RunStart;
-        let start = run.journal.iter().filter(is_start).rfind(|event| event.run_id == run.fence.run_id);
-        let mut commands = Vec::new();
-        let agents = match start.map(|event| (event.at, serde_json::from_str::<RunStartParts>(&event.body))) {
-            Some((at, Ok(RunStartParts { blueprint, contract }))) => {
-                if let Ok(schema) = contract.map(|contract| self.compiled(&contract)).transpose() {
-                    let response_type = blueprint.response_type;
-                    self.inner
-                        .run_start_cache
-                        .insert(run.fence.run_id.clone(), Start { at, schema, response_type });
-                }
-                if blueprint.tools.iter().any(|tool| WRITING_TOOLS.contains(&tool.as_str())) {
-                    commands = self.commands().await?;
-                }
-                self.cards(&blueprint).await?
-            }
-            _ => Vec::new(),
-        };
-        Ok(EncodedAssignment {
-            run_id: run.fence.run_id,
-            token: run.fence.token,
-            session_id: run.session_id,
-            project_dir: run.project_dir,
-            agents,
-            commands,
-            time_left_ms: run.time_left_ms,
-            stop: run.is_stopping,
-            journal: run.journal.iter().map(views::raw).collect::<Result<_, _>>()?,
-        })
-    }
-
     async fn renew(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAnswer, Error> {
         self.extend_after_outage().await?;
         let fences = heartbeat.attempts.iter().map(fence).collect();
@@ -172,60 +50,6 @@ impl App {
             stale: beat.is_stale,
         });
         Ok(HeartbeatAnswer { attempts: beats.collect() })
-    }
-
-    pub(crate) async fn append_events(&self, request: AppendRequest) -> Result<Appended, Error> {
-        check_runner_events(&request.events)?;
-        self.extend_after_outage().await?;
-        let run_id = request.run_id.clone();
-        let appended = self.store().append(self.append_of(request)?).await.map_err(errors::store)?;
-        let appended = appended.map_err(|_| stale(&run_id))?;
-        Ok(Appended { last_seq: appended.last_seq, stop: appended.is_stopping })
-    }
-
-    async fn finish_run(&self, request: &AppendRequest) -> Result<Appended, Error> {
-        let Some(EventBody::RunCompleted { status, .. }) = request.events.last() else {
-            return Err(Error::new(Code::InvalidRequest, "the last event of a run must be `run_completed`"));
-        };
-        let before = match request.events.as_slice() {
-            [before @ .., EventBody::Result { .. }, _] | [before @ .., _] => before,
-            [] => &[],
-        };
-        check_runner_events(before)?;
-        let start = match self.inner.run_start_cache.get(&request.run_id) {
-            Some(start) => start,
-            None => self.read_start(&request.run_id).await?,
-        };
-        check_result(request, *status, &start)?;
-        self.extend_after_outage().await?;
-        let finished = self.store().finish(self.append_of(request.clone())?).await.map_err(errors::store)?;
-        let finished = finished.map_err(|_| stale(&request.run_id))?;
-        if !finished.is_repeated {
-            self.metrics().finished(*status, &request.events);
-            self.metrics().record_duration(start.at);
-        }
-        self.inner.run_start_cache.remove(&request.run_id);
-        if finished.has_queued_run {
-            // A parent, a queued run or a callback run.
-            self.inner.work_signal.notify(1);
-        }
-        Ok(Appended { last_seq: finished.last_seq, stop: finished.is_stopping })
-    }
-
-    /// Reads the `run_start` data of a run from the store.
-    async fn read_start(&self, run: &RunId) -> Result<Start, Error> {
-        let start = self.store().run_start(run).await.map_err(errors::store)?;
-        let start = start.ok_or_else(|| stale(run))?;
-        let Ok(RunStartParts { blueprint, contract }) = serde_json::from_str(&start.body) else {
-            return Err(Error::new(Code::Internal, format!("run {run} has no `run_start`")));
-        };
-        let schema = contract.map(|contract| self.compiled(&contract)).transpose()?;
-        Ok(Start { at: start.at, schema, response_type: blueprint.response_type })
-    }
-
-    fn compiled(&self, contract: &Contract) -> Result<Schema, Error> {
-        let schema = self.inner.schemas.compile_known(&contract.hash, &contract.schema);
-        schema.map_err(|error| Error::new(Code::Internal, error.to_string()))
     }
 
     async fn park_run(&self, attempt: &AttemptRef) -> Result<(), Error> {
@@ -242,67 +66,6 @@ impl App {
         released.map_err(|_| stale(&attempt.run_id))?;
         self.inner.work_signal.notify(1);
         Ok(())
-    }
-
-    async fn start_child(&self, request: &ChildRequest) -> Result<ChildAnswer, Error> {
-        self.extend_after_outage().await?;
-        let fence = Fence { run_id: request.run_id.clone(), token: request.token };
-        let call = ParentCall { fence, call_id: request.call_id.clone() };
-        let earlier = self.store().child_by_call(call.clone()).await.map_err(errors::store)?;
-        if let Some(child) = earlier.map_err(|_| stale(&request.run_id))? {
-            return Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id });
-        }
-        let parent = self.store().run(&request.run_id).await.map_err(errors::store)?;
-        let parent = parent.ok_or_else(|| stale(&request.run_id))?;
-        let session = self.session(&parent.session_id).await?;
-        let contract_input = ContractInput {
-            schema: request.output_schema.clone(),
-            schema_name: request.output_schema_name.clone(),
-            options: slipform_types::OptionsPatch::default(),
-        };
-        let draft = match &request.session_id {
-            Some(session) => {
-                self.resume(session.clone(), request.parameters.clone(), &contract_input, false).await
-            }
-            None => match self.blueprint(&request.agent_name).await {
-                Ok(blueprint) => {
-                    self.start(blueprint, request.parameters.clone(), &contract_input, session.project_dir)
-                        .await
-                }
-                Err(error) => Err(error),
-            },
-        };
-        let draft = match draft {
-            Ok(draft) => draft,
-            Err(error) if error.code.status() >= 500 || error.code.is_passing() => return Err(error),
-            // The model's request cannot be fulfilled, so the model receives the reason.
-            Err(error) if error.code == Code::AgentNotFound => {
-                let reason = errors::no_agent_reason(&request.agent_name, &self.agent_names().await?);
-                return Ok(ChildAnswer::Refused { reason });
-            }
-            Err(error) => return Ok(ChildAnswer::Refused { reason: error.message }),
-        };
-        let parent =
-            Some(Parent { session_id: parent.session_id, call: Some(call), limits: DELEGATION_LIMITS });
-        let submitted = self.submit_draft(Draft { mode: request.execution_mode, parent, ..draft }).await?;
-        match submitted {
-            Ok(child) => Ok(ChildAnswer::Accepted { session_id: child.session_id, run_id: child.run_id }),
-            Err(Refusal::Stale) => Err(stale(&request.run_id)),
-            Err(refusal) => Ok(ChildAnswer::Refused { reason: refusal_reason(refusal) }),
-        }
-    }
-
-    fn append_of(&self, request: AppendRequest) -> Result<Append, Error> {
-        if request.events.is_empty() || request.events.len() > EVENTS_MAX {
-            let message = format!("`events` must contain 1 to {EVENTS_MAX} events");
-            return Err(Error::new(Code::InvalidRequest, message));
-        }
-        Ok(Append {
-            fence: Fence { run_id: request.run_id, token: request.token },
-            number: request.number,
-            bodies: request.events,
-            lease_ms: self.lease_ms(),
-        })
     }
 
     pub(super) fn lease_ms(&self) -> i64 {
@@ -344,86 +107,13 @@ impl RunnerApi for App {
     }
 }
 
-/// Refuses a result that does not satisfy the stored contract, and a completed run without a result.
-fn check_result(request: &AppendRequest, status: RunStatus, start: &Start) -> Result<(), Error> {
-    let result = request.events.iter().rev().find_map(|body| match body {
-        EventBody::Result { result_text, result_data, .. } => Some((result_text, result_data)),
-        _ => None,
-    });
-    let refused = |message: String| Err(Error::new(Code::InvalidResult, message));
-    let (text, data) = match (status, result) {
-        (RunStatus::Completed, Some(result)) => result,
-        (RunStatus::Completed, None) => return refused("a completed run must have a result".to_owned()),
-        (RunStatus::Failed | RunStatus::Stopped, None) => return Ok(()),
-        (RunStatus::Failed | RunStatus::Stopped, Some(_)) => {
-            return refused("a failed or stopped run must not have a result".to_owned());
-        }
-        _ => return refused(format!("a run cannot end with status `{}`", status.name())),
-    };
-    match (&start.schema, data, text) {
-        (Some(schema), Some(data), None) => satisfies(schema, start.response_type, data),
-        (Some(_), _, _) => {
-            refused("a run with a contract must have `result_data` and no `result_text`".to_owned())
-        }
-        (None, Some(_), Some(_)) | (None, None, None) => {
-            refused("a run must have either `result_text` or `result_data`".to_owned())
-        }
-        (None, _, _) => Ok(()),
-    }
-}
-
-fn satisfies(schema: &Schema, response_type: Option<ResponseType>, data: &Value) -> Result<(), Error> {
-    let violations = if schema.is_valid(data) {
-        universal::extra_rules(schema, data, response_type.map(ResponseType::name))
-    } else {
-        schema.violations(data)
-    };
-    if violations.is_empty() {
-        return Ok(());
-    }
-    let errors = violations.lines();
-    let message = format!("the result does not satisfy its contract: {}", errors.join("; "));
-    Err(Error::new(Code::InvalidResult, message).with(json!({"validation_errors": errors})))
-}
-
-/// Refuses events that only the coordinator may write, or that belong to the end of a run. Misplaced ones
-/// would make the journal unreadable.
-fn check_runner_events(events: &[EventBody]) -> Result<(), Error> {
-    let Some((name, reason)) = events.iter().find_map(reserved_event) else { return Ok(()) };
-    Err(Error::new(Code::InvalidRequest, format!("event `{name}` is not allowed here: {reason}")))
-}
-
-fn reserved_event(body: &EventBody) -> Option<(&'static str, &'static str)> {
-    let by_coordinator = "only the coordinator writes it";
-    match body {
-        EventBody::RunStart { .. } => Some(("run_start", by_coordinator)),
-        EventBody::ChildCompleted(_) => Some(("child_completed", by_coordinator)),
-        EventBody::LeaseExpired { .. } => Some(("lease_expired", by_coordinator)),
-        EventBody::Result { .. } => Some(("result", "send it with finish, directly before `run_completed`")),
-        EventBody::RunCompleted { .. } => Some(("run_completed", "send it with finish, as the last event")),
-        _ => None,
-    }
-}
-
 fn fence(attempt: &AttemptRef) -> Fence {
     Fence { run_id: attempt.run_id.clone(), token: attempt.token }
 }
 
-fn stale(run: &RunId) -> Error {
+pub(super) fn stale(run: &RunId) -> Error {
     let message = format!(
         "stale attempt at run {run}: its lease has expired or another attempt has started; stop writing"
     );
     Error::new(Code::StaleAttempt, message)
-}
-
-/// Returns the reason for a refused child, phrased for a model.
-fn refusal_reason(refusal: Refusal) -> String {
-    match refusal {
-        Refusal::Delegation(reason) => reason,
-        Refusal::SessionNotFound(session) => format!("there is no session {session} of this agent"),
-        Refusal::SessionBusy { session_id, .. } => {
-            format!("the session {session_id} is still busy; wait for its result first")
-        }
-        Refusal::IdempotencyConflict | Refusal::Stale => "it was asked for before".to_owned(),
-    }
 }
