@@ -1,8 +1,9 @@
 //! Cases as data: each file in `cases/` has `schemas` and a list of runs with their expectations.
 //!
 //! A case has a `name`, members of a `blueprint`, an `input` and a `contract` (`schema` by name,
-//! inline or shipped; `options`; `example`). Its `ladder` lists members of backends, and `tools`
-//! and `agents` have their `answers`. The `replies` are given in order. Each is a text, an object
+//! inline or shipped; `options`; `example`). `filled` holds the members of the blueprint whose
+//! placeholders each attempt fills. Its `ladder` lists members of backends, and `tools` and `agents`
+//! have their `answers`. The `replies` are given in order. Each is a text, an object
 //! with the members of a reply, `{"call_error": …}` or `{"event": "stop_requested"}`, with the text
 //! received so far as `partial`.
 //!
@@ -69,19 +70,22 @@ fn run_continues_from_every_event_with_same_outcome() {
 
 /// Folds the journal up to the cut and continues the run, like another runner.
 fn check_continuation(case: &Case, whole: &RunRecord, cut: usize) -> Result<(), String> {
-    let stored = whole.bodies[..cut].iter().enumerate().map(|(index, body)| stored(index, body));
+    let stored = whole.bodies[..cut].iter().enumerate().map(|(index, body)| stored(case, index, body));
     let events: Vec<Event> = stored.collect::<Result<_, _>>()?;
     let mut state = State::from_journal(&events).map_err(|error| error.to_string())?;
+    let expected = &whole.actions[cut];
     let action = next(&state);
-    if action != whole.actions[cut] {
-        return Err(format!("the next action is {action:?}, uncut it is {:?}", whole.actions[cut]));
+    // The journal lacks the values of placeholders; the requests have them after the next attempt.
+    if action != *expected && !case.has_placeholders() {
+        return Err(format!("the next action is {action:?}, uncut it is {expected:?}"));
     }
-    let ends = action.is_none() && cut > 1;
-    if cut >= 2 && !ends {
-        // A second `attempt_started` must not change the state.
+    if cut >= 2 && expected.is_some() {
         state.fold(&whole.bodies[1]).map_err(|error| error.to_string())?;
-        if next(&state) != action {
-            return Err("a second attempt changes the next action".to_owned());
+        let action = next(&state);
+        if action != *expected {
+            return Err(format!(
+                "in a second attempt the next action is {action:?}, uncut it is {expected:?}"
+            ));
         }
     }
     let rest = crate::script::continue_run(case, state, &whole.bodies[..cut])?;
@@ -94,17 +98,21 @@ fn check_continuation(case: &Case, whole: &RunRecord, cut: usize) -> Result<(), 
     if rest.bodies != whole.bodies[cut..] {
         return Err("the continued run appends different events".to_owned());
     }
+    let mut both = rest.actions.iter().zip(&whole.actions[cut..]);
+    if let Some((action, expected)) = both.find(|(action, expected)| action != expected) {
+        return Err(format!("an action of the continued run is {action:?}, uncut it is {expected:?}"));
+    }
     Ok(())
 }
 
-/// Returns the event after a round trip through its stored form.
-fn stored(index: usize, body: &EventBody) -> Result<Event, String> {
+/// Returns the journaled form of an event, after a round trip through its stored form.
+fn stored(case: &Case, index: usize, body: &EventBody) -> Result<Event, String> {
     let event = Event {
         seq: index as u64 + 1,
         session_id: SessionId::from_random([1; 6]),
         run_id: RunId::from_random([2; 6]),
         timestamp: "2026-01-01T00:00:00.000Z".to_owned(),
-        body: body.clone(),
+        body: case.journaled(body)?,
     };
     let text = serde_json::to_string(&event).map_err(|error| error.to_string())?;
     let read: Event = serde_json::from_str(&text).map_err(|error| format!("{error} in {text}"))?;

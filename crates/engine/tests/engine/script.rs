@@ -27,6 +27,10 @@ pub(crate) struct Case {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) blueprint: Value,
+    /// Members of the blueprint in which an attempt has filled the placeholders. The journal does not
+    /// have them.
+    #[serde(default)]
+    filled: Value,
     #[serde(default)]
     input: String,
     pub(crate) contract: Option<ContractCase>,
@@ -174,8 +178,8 @@ fn ending(outcome: &Outcome, has_result: bool) -> EventBody {
 }
 
 fn start(case: &Case) -> Result<EventBody, String> {
-    let blueprint = merge(json!({"name": "agent"}), &case.blueprint);
-    let blueprint: Blueprint = serde_json::from_value(blueprint).map_err(|error| error.to_string())?;
+    let blueprint: Blueprint =
+        serde_json::from_value(case.journaled_blueprint()).map_err(|error| error.to_string())?;
     let contract = case.contract.as_ref().map(|asked| Contract {
         source: asked.source.unwrap_or(ContractSource::Inline),
         schema_name: asked.schema_name.clone(),
@@ -194,7 +198,28 @@ fn start(case: &Case) -> Result<EventBody, String> {
 }
 
 impl Case {
+    /// Returns whether the attempts fill placeholders of the blueprint.
+    pub(crate) fn has_placeholders(&self) -> bool {
+        !self.filled.is_null()
+    }
+
+    fn journaled_blueprint(&self) -> Value {
+        merge(json!({"name": "agent"}), &self.blueprint)
+    }
+
+    /// Returns the event as the journal has it: an attempt is stored with the placeholders.
+    pub(crate) fn journaled(&self, body: &EventBody) -> Result<EventBody, String> {
+        match body {
+            EventBody::AttemptStarted { .. } => self.attempt_with(&Value::Null),
+            other => Ok(other.clone()),
+        }
+    }
+
     fn attempt(&self) -> Result<EventBody, String> {
+        self.attempt_with(&self.filled)
+    }
+
+    fn attempt_with(&self, filled: &Value) -> Result<EventBody, String> {
         let tool = |overrides: &Value| {
             let schema =
                 json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
@@ -208,7 +233,11 @@ impl Case {
             .iter()
             .map(|agent| if agent.is_string() { json!({"name": agent}) } else { agent.clone() })
             .collect();
-        let event = json!({"event_type": "attempt_started", "ladder": self.ladder()?, "tools": tools, "agents": agents});
+        let blueprint = self.has_placeholders().then(|| merge(self.journaled_blueprint(), filled));
+        let event = json!({
+            "event_type": "attempt_started", "ladder": self.ladder()?, "blueprint": blueprint,
+            "tools": tools, "agents": agents,
+        });
         serde_json::from_value(event).map_err(|error| error.to_string())
     }
 
