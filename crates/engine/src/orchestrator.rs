@@ -122,20 +122,26 @@ impl Orchestration {
         })
     }
 
+    /// Returns the agent of the current phase: a blueprint without the keys that have no effect in it.
+    pub(crate) fn reduced(&self, blueprint: &Blueprint) -> Arc<Blueprint> {
+        // Plans and summaries change no files; only the subtasks do.
+        let mut reduced = Blueprint { changes: Vec::new(), ..blueprint.clone() };
+        if self.phase != Phase::Summarizing {
+            // A plan is not the result that these keys describe.
+            reduced.cites.clear();
+            reduced.checks.clear();
+        }
+        Arc::new(reduced)
+    }
+
     /// Begins planning and returns the task of the model that plans.
     pub(crate) fn begin_planning(&mut self) -> Result<Task, Error> {
         self.phase = Phase::Planning;
         let done: Vec<Subtask> = self.done().map(|subtask_state| subtask_state.subtask.clone()).collect();
         let narrowed = subtasks::under_grammar(&self.team, &done, self.subtask_states.len());
         let original_task = &self.original_task;
-        let blueprint = Blueprint {
-            cites: Vec::new(),
-            changes: Vec::new(),
-            checks: Vec::new(),
-            ..(*original_task.blueprint).clone()
-        };
         Ok(Task {
-            blueprint: Arc::new(blueprint),
+            blueprint: self.reduced(&original_task.blueprint),
             contract: Some(CompiledContract::subtask_plan(subtasks::schema(&self.team), done)?),
             parameters: original_task.parameters.clone(),
             input: prompts::planning(&original_task.input, &self.team, &self.subtask_states),
@@ -259,9 +265,8 @@ impl Orchestration {
             original_task.contract.is_none(),
             is_small,
         );
-        // The summary itself changes no files; only the subtasks do.
-        let blueprint = Blueprint { changes: Vec::new(), ..(*original_task.blueprint).clone() };
-        let mut task = Task { input, blueprint: Arc::new(blueprint), ..original_task.clone() };
+        let blueprint = self.reduced(&original_task.blueprint);
+        let mut task = Task { input, blueprint, ..original_task.clone() };
         if task.contract.is_none() && is_embedded {
             task.contract = bounded_text();
         }

@@ -150,7 +150,10 @@ impl State {
     /// of variables, so a state that was folded from it has their placeholders.
     fn apply_filled_blueprint(&mut self, blueprint: Option<&Arc<Blueprint>>) {
         let (Some(task), Some(blueprint)) = (&mut self.task, blueprint) else { return };
-        task.blueprint = blueprint.clone();
+        task.blueprint = match &self.children.orchestration {
+            Some(orchestration) => orchestration.reduced(blueprint),
+            None => blueprint.clone(),
+        };
         if let Some(step) = &mut self.tools.step {
             step.fill_opening(&blueprint.opening);
         }
