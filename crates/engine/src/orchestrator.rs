@@ -122,10 +122,17 @@ impl Orchestration {
         })
     }
 
-    /// Returns the agent of the current phase: a blueprint without the keys that have no effect in it.
-    pub(crate) fn reduced(&self, blueprint: &Blueprint) -> Arc<Blueprint> {
+    /// Takes the agent whose placeholders are filled in, for this and later phases, and returns the
+    /// agent of the current phase.
+    pub(crate) fn fill(&mut self, blueprint: &Arc<Blueprint>) -> Arc<Blueprint> {
+        self.original_task.blueprint = blueprint.clone();
+        self.phase_blueprint()
+    }
+
+    /// Returns the agent of the current phase, without the keys that have no effect in it.
+    fn phase_blueprint(&self) -> Arc<Blueprint> {
         // Plans and summaries change no files; only the subtasks do.
-        let mut reduced = Blueprint { changes: Vec::new(), ..blueprint.clone() };
+        let mut reduced = Blueprint { changes: Vec::new(), ..(*self.original_task.blueprint).clone() };
         if self.phase != Phase::Summarizing {
             // A plan is not the result that these keys describe.
             reduced.cites.clear();
@@ -141,7 +148,7 @@ impl Orchestration {
         let narrowed = subtasks::under_grammar(&self.team, &done, self.subtask_states.len());
         let original_task = &self.original_task;
         Ok(Task {
-            blueprint: self.reduced(&original_task.blueprint),
+            blueprint: self.phase_blueprint(),
             contract: Some(CompiledContract::subtask_plan(subtasks::schema(&self.team), done)?),
             parameters: original_task.parameters.clone(),
             input: prompts::planning(&original_task.input, &self.team, &self.subtask_states),
@@ -265,7 +272,7 @@ impl Orchestration {
             original_task.contract.is_none(),
             is_small,
         );
-        let blueprint = self.reduced(&original_task.blueprint);
+        let blueprint = self.phase_blueprint();
         let mut task = Task { input, blueprint, ..original_task.clone() };
         if task.contract.is_none() && is_embedded {
             task.contract = bounded_text();

@@ -150,8 +150,8 @@ impl State {
     /// of variables, so a state that was folded from it has their placeholders.
     fn apply_filled_blueprint(&mut self, blueprint: Option<&Arc<Blueprint>>) {
         let (Some(task), Some(blueprint)) = (&mut self.task, blueprint) else { return };
-        task.blueprint = match &self.children.orchestration {
-            Some(orchestration) => orchestration.reduced(blueprint),
+        task.blueprint = match &mut self.children.orchestration {
+            Some(orchestration) => orchestration.fill(blueprint),
             None => blueprint.clone(),
         };
         if let Some(step) = &mut self.tools.step {
