@@ -173,6 +173,7 @@ fn check_procedural(definition: &Definition, findings: &mut Findings) {
         "agents",
         "mcp_servers",
         "cites",
+        "changes",
         "checks",
         "clarity",
         "tier",
