@@ -193,6 +193,7 @@ fn check_orchestrator(definition: &Definition, findings: &mut Findings) {
         findings.problem("$.agents", message);
     }
     check_patterns(definition, findings);
+    check_has_contract(definition, &["cites"], findings);
     for key in ["protocol", "tools", "opening", "mcp_servers", "changes", "checks"] {
         if definition.contains_key(key) {
             let message =
@@ -213,6 +214,18 @@ fn check_patterns(definition: &Definition, findings: &mut Findings) {
             );
             findings.problem(format!("$.{key}[{index}]"), message);
         }
+    }
+}
+
+/// Checks that an agent with rules for its results has structured ones: a text answer has no paths to
+/// compare. A caller may still bring a schema, so this is not an error.
+fn check_has_contract(definition: &Definition, keys: &[&str], findings: &mut Findings) {
+    if definition.contains_key("output_schema") || definition.contains_key("default_output_schema") {
+        return;
+    }
+    for key in keys.iter().filter(|key| definition.contains_key(**key)) {
+        let message = "has no effect on text: only structured results are checked; add output_schema or default_output_schema";
+        findings.warning(format!("$.{key}"), message);
     }
 }
 
@@ -243,6 +256,7 @@ fn check_autonomous(definition: &Definition, findings: &mut Findings) {
         }
     }
     check_patterns(definition, findings);
+    check_has_contract(definition, &["cites", "changes", "checks"], findings);
     if definition.contains_key("checks") && !tools.contains(&CHECKING_TOOL) {
         let message = format!("has no effect: nothing is checked without the tool {CHECKING_TOOL}");
         findings.warning("$.checks", message);
