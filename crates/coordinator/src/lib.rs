@@ -40,6 +40,6 @@ mod tail;
 pub use analytics::Analytics;
 pub use app::{App, AppOptions, IssuedToken, Scope};
 pub use registry::Registry;
-pub use slipform_store::{Error as StoreError, Page, Retention, RunFilter, StatsFilter};
+pub use slipform_store::{Error as StoreError, Retention};
 pub use sweeper::{Sweeper, SweeperOptions};
 pub use tail::{Subscription, Tail};
