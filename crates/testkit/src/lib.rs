@@ -32,9 +32,13 @@
 //! - `protocol`: encodes a step for chat completions, legacy completions or messages.
 //! - `reply`, `events`: build the HTTP reply and the events of a stream.
 //! - `delivery`, `wire`: send the reply with its faults and its framing.
-//! - `gate`: a [`Gate`] is_met replies back until the test opens it.
+//! - `gate`: a [`Gate`] holds replies back until the test opens it.
 //! - [`fixtures`]: agents with an input and a valid reply.
 //! - `specification`: [`universal_examples`] of the universal response.
+//! - `wait`: [`wait_until`] and its variants, the only code of the tests that polls.
+//! - `folder`: a [`TestFolder`] is a temporary folder; `corpora` finds test data beside the checkout.
+//! - `grandchild`: a [`Grandchild`] is a process whose lifetime a test observes.
+//! - `postgres`: a [`PostgresServer`] that a test can crash.
 //!
 //! HTTP is read and written by hand, because faults concern single bytes and the time at which they are sent.
 //!
@@ -43,10 +47,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "for tests only")]
 
 mod connection;
+mod corpora;
 mod delivery;
 mod events;
 pub mod fixtures;
+mod folder;
 mod gate;
+mod grandchild;
+mod postgres;
 mod protocol;
 mod recorded;
 mod reply;
@@ -55,12 +63,20 @@ mod server;
 mod specification;
 mod state;
 mod step;
+mod wait;
 mod wire;
 
+pub use corpora::corpus;
+pub use folder::{TestFolder, unique_number};
 pub use gate::Gate;
+pub use grandchild::Grandchild;
+pub use postgres::PostgresServer;
 pub use protocol::Protocol;
 pub use recorded::Recorded;
 pub use script::Script;
 pub use server::ScriptedServer;
 pub use specification::{universal_examples, universal_specification};
 pub use step::{Arguments, Step};
+#[cfg(feature = "paused-clock")]
+pub use wait::elapse;
+pub use wait::{WAIT_MAX, wait_for, wait_until, wait_until_async};

@@ -142,7 +142,7 @@ impl State {
         })
     }
 
-    /// Blocks until a condition is_met; panics after `WAIT_MAX`.
+    /// Blocks until a condition holds; panics after `WAIT_MAX`.
     pub(crate) fn wait(&self, what: &str, is_met: impl Fn(&Statistics) -> bool) {
         let waiting =
             self.changed.wait_timeout_while(self.statistics(), WAIT_MAX, |statistics| !is_met(statistics));

@@ -1,0 +1,145 @@
+//! A private PostgreSQL server that a test can crash and restart.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::folder::TestFolder;
+
+/// The account that runs the server, which refuses to run as root. It is also the database user.
+const ACCOUNT: &str = "postgres";
+
+/// The folder in which Debian installs the server's programs, one folder per version.
+const DEBIAN: &str = "/usr/lib/postgresql";
+
+/// The number of log lines about one deadlock.
+const DEADLOCK_LINES: usize = 24;
+
+/// A server in a temporary folder. Dropping it stops the server and deletes the folder.
+#[derive(Debug)]
+pub struct PostgresServer {
+    programs: PathBuf,
+    port: u16,
+    is_root: bool,
+    folder: TestFolder,
+}
+
+impl PostgresServer {
+    /// Starts a server; `None`, with a printed notice, if PostgreSQL is not installed.
+    #[expect(clippy::print_stdout, reason = "reports skipped tests")]
+    pub fn start() -> Option<PostgresServer> {
+        let Some(programs) = programs() else {
+            println!(
+                "SKIPPED: PostgreSQL not found; set SLIPFORM_TEST_POSTGRES_BIN to the folder of its programs"
+            );
+            return None;
+        };
+        // The server's account may have no access to the target folder.
+        let folder = TestFolder::new("postgres");
+        let is_root = fs::metadata(folder.path()).expect("the folder").uid() == 0;
+        if is_root {
+            run(Command::new("chown").arg(ACCOUNT).arg(folder.path()));
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("the listener's address").port();
+        drop(listener);
+        let server = PostgresServer { programs, port, is_root, folder };
+        let mut init = server.program("initdb");
+        run(init
+            .args(["--username", ACCOUNT, "--auth", "trust", "--no-sync", "--pgdata"])
+            .arg(server.data()));
+        server.restart();
+        Some(server)
+    }
+
+    /// Starts the server process on the existing data, after a [`PostgresServer::crash`].
+    pub fn restart(&self) {
+        // Written data survives a process crash without fsync; only a machine crash would lose it.
+        let options = format!(
+            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={} -c max_connections=200 -c fsync=off",
+            self.port,
+            self.folder.path().display()
+        );
+        let mut start = self.program("pg_ctl");
+        start.arg("start").arg("--wait").arg("--pgdata").arg(self.data());
+        run(start.arg("--log").arg(self.log()).args(["--options", &options]));
+    }
+
+    /// Stops the server like a crash: connections break, and the next start performs recovery.
+    pub fn crash(&self) {
+        let mut stop = self.program("pg_ctl");
+        run(stop.args(["stop", "--mode", "immediate", "--wait", "--pgdata"]).arg(self.data()));
+    }
+
+    /// Creates a database and returns its URL.
+    pub fn create_database(&self, name: &str) -> String {
+        let name = name.replace('-', "_");
+        self.query("postgres", &format!("CREATE DATABASE {name}"));
+        format!("postgres://{ACCOUNT}@127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// Runs a query in a database, given by its name or URL, and returns the rows with their columns as text.
+    pub fn query(&self, database: &str, sql: &str) -> Vec<Vec<String>> {
+        let database = database.rsplit('/').next().unwrap_or_default();
+        let mut psql = self.program("psql");
+        psql.args(["--host", "127.0.0.1", "--username", ACCOUNT, "--port", &self.port.to_string()]);
+        psql.args(["--dbname", database, "--no-psqlrc", "--tuples-only", "--no-align"]);
+        let output = run(psql.args(["--field-separator", "\t", "--command", sql]));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    }
+
+    /// Returns the reports of deadlocks from the server's log.
+    pub fn deadlocks(&self) -> Vec<String> {
+        let log = fs::read(self.log()).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).into_owned();
+        let reports = log.split("deadlock detected").skip(1);
+        reports.map(|text| text.lines().take(DEADLOCK_LINES).collect::<Vec<_>>().join("\n")).collect()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// Prepares one of the server's programs to run as an unprivileged account.
+    fn program(&self, name: &str) -> Command {
+        let program = self.programs.join(name);
+        let mut command = if self.is_root {
+            let mut command = Command::new("runuser");
+            command.args(["-u", ACCOUNT, "--"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.current_dir(self.folder.path());
+        command
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        let mut stop = self.program("pg_ctl");
+        let _ = stop.args(["stop", "--mode", "immediate", "--pgdata"]).arg(self.data()).output();
+    }
+}
+
+fn programs() -> Option<PathBuf> {
+    let named = std::env::var_os("SLIPFORM_TEST_POSTGRES_BIN").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let debian = fs::read_dir(DEBIAN).into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
+    let mut folders = named.into_iter().chain(std::env::split_paths(&path)).chain(debian);
+    folders.find(|folder| ["initdb", "pg_ctl", "psql"].iter().all(|name| folder.join(name).is_file()))
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}{}", String::from_utf8_lossy(&output.stdout));
+    output
+}
