@@ -1,59 +1,14 @@
 //! Programs receive exactly the given input and environment, return their output, and leave no process behind.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use slipform_process::{COMMON_ENVIRONMENT, Error, Limits, Output, Program, common_environment};
+use slipform_process::{COMMON_ENVIRONMENT, Limits, common_environment};
+use slipform_testkit::{Grandchild, TestFolder, WAIT_MAX};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
-use tokio::sync::oneshot;
 
-/// The longest wait for an event that normally takes milliseconds. Beyond it the test fails.
-const WAIT_MAX: Duration = Duration::from_secs(30);
-
-const LIMITS: Limits = Limits { timeout: Some(WAIT_MAX), stdout_bytes_max: 100_000, stderr_bytes_max: 1_000 };
-
-fn program(argv: &[&str], folder: &Path) -> Program {
-    Program {
-        argv: argv.iter().map(|&word| word.to_owned()).collect(),
-        folder: folder.to_owned(),
-        environment: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
-    }
-}
-
-fn shell(script: &str) -> Program {
-    program(&["sh", "-c", script], Path::new("."))
-}
-
-fn shown(outcome: &Result<Output, Error>) -> String {
-    match outcome {
-        Ok(output) => format!(
-            "{}; stdout {:?}; stderr {:?}",
-            output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        ),
-        Err(Error::Timeout { stderr, .. } | Error::TooLarge { stderr, .. }) => {
-            format!("{}; stderr {:?}", outcome.as_ref().unwrap_err(), String::from_utf8_lossy(stderr))
-        }
-        Err(error) => error.to_string(),
-    }
-}
-
-async fn check(script: &str, expect: Expect) {
-    expect.assert_eq(&shown(&shell(script).run(b"input", &LIMITS).await));
-}
-
-/// Creates an empty folder below the build's temporary folder.
-fn folder(name: &str) -> PathBuf {
-    let folder =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("process-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
+use crate::support::{LIMITS, check, program, shell, shown};
 
 #[tokio::test]
 async fn run_returns_status_stdout_and_stderr() {
@@ -99,21 +54,25 @@ fn common_environment_skips_unset_variables() {
 #[tokio::test]
 async fn relative_program_path_is_resolved_against_the_folder() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = folder("relative");
+    let folder = TestFolder::new("relative");
     std::fs::create_dir(folder.join("bin")).unwrap();
     for name in ["scan", "bin/scan"] {
         std::fs::copy("/bin/sh", folder.join(name)).unwrap();
         std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     for name in ["./scan", "bin/scan"] {
-        let output = program(&[name, "-c", "pwd"], &folder).run(b"", &LIMITS).await.unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), folder.to_string_lossy(), "{name}");
+        let output = program(&[name, "-c", "pwd"], folder.path()).run(b"", &LIMITS).await.unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap().trim(),
+            folder.path().to_string_lossy(),
+            "{name}"
+        );
     }
 }
 
 #[tokio::test]
 async fn start_error_names_the_cause() {
-    let folder = folder("missing");
+    let folder = TestFolder::new("missing");
     std::fs::write(folder.join("plain"), "").unwrap();
     let check = async |argv: &[&str], folder: &Path, expect: Expect| {
         let mut program = program(argv, folder);
@@ -121,22 +80,22 @@ async fn start_error_names_the_cause() {
         let message = shown(&program.run(b"", &LIMITS).await);
         expect.assert_eq(&message.replace(&*folder.to_string_lossy(), "FOLDER"));
     };
-    check(&[], &folder, expect!["the command is empty; name a program to start"]).await;
+    check(&[], folder.path(), expect!["the command is empty; name a program to start"]).await;
     check(
         &["scan"],
-        &folder,
+        folder.path(),
         expect!["'scan' cannot be started: not found on its PATH (/nowhere); give its absolute path, or ./NAME if it is in FOLDER"],
     )
     .await;
     check(
         &["./scan"],
-        &folder,
+        folder.path(),
         expect!["'./scan' cannot be started: FOLDER/scan does not exist (relative paths start at FOLDER)"],
     )
     .await;
     check(
         &["./plain"],
-        &folder,
+        folder.path(),
         expect!["'./plain' cannot be started: FOLDER/plain is not executable; try chmod +x"],
     )
     .await;
@@ -148,83 +107,50 @@ async fn start_error_names_the_cause() {
     .await;
 }
 
-/// A grandchild process whose lifetime the test observes through a named pipe.
-///
-/// The grandchild keeps the pipe open while it lives: the test reads a line when it starts and end of file
-/// when it exits.
-struct Grandchild {
-    script: String,
-    started: oneshot::Receiver<()>,
-    exited: oneshot::Receiver<()>,
-}
-
-impl Grandchild {
-    fn new(name: &str) -> Grandchild {
-        let path = folder(name).join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let script = format!("sh -c 'exec 9> {}; echo started >&9; sleep 600; true' &", path.display());
-        let (started_sender, started) = oneshot::channel();
-        let (exited_sender, exited) = oneshot::channel();
-        std::thread::spawn(move || {
-            let mut pipe = BufReader::new(std::fs::File::open(path).unwrap());
-            pipe.read_line(&mut String::new()).unwrap();
-            // Sending fails if the test has already ended.
-            let _ = started_sender.send(());
-            pipe.read_to_end(&mut Vec::new()).unwrap();
-            let _ = exited_sender.send(());
-        });
-        Grandchild { script, started, exited }
-    }
-}
-
-async fn wait_for(event: &mut oneshot::Receiver<()>) {
-    tokio::time::timeout(WAIT_MAX, event).await.unwrap().unwrap();
-}
-
 #[tokio::test]
 async fn timeout_kills_the_process_group() {
-    let mut grandchild = Grandchild::new("timeout");
+    let mut grandchild = Grandchild::new();
     let limits = Limits { timeout: Some(Duration::from_secs(2)), ..LIMITS };
-    let outcome = shell(&format!("echo slow >&2; {} wait", grandchild.script)).run(b"", &limits).await;
+    let outcome = shell(&format!("echo slow >&2; {}", grandchild.script("wait"))).run(b"", &limits).await;
     expect![[r#"took longer than 2 s; stderr "slow\n""#]].assert_eq(&shown(&outcome));
-    wait_for(&mut grandchild.started).await;
-    wait_for(&mut grandchild.exited).await;
+    grandchild.wait_for_start().await;
+    grandchild.wait_for_exit().await;
 }
 
 #[tokio::test]
 async fn dropped_run_kills_the_process_group() {
-    let mut grandchild = Grandchild::new("dropped");
-    let shell = shell(&format!("{} wait", grandchild.script));
+    let mut grandchild = Grandchild::new();
+    let shell = shell(&grandchild.script("wait"));
     tokio::select! {
         outcome = shell.run(b"", &LIMITS) => panic!("{outcome:?}"),
-        () = wait_for(&mut grandchild.started) => {}
+        () = grandchild.wait_for_start() => {}
     }
-    wait_for(&mut grandchild.exited).await;
+    grandchild.wait_for_exit().await;
 }
 
 #[tokio::test]
 async fn dropped_running_program_kills_the_process_group() {
-    let mut grandchild = Grandchild::new("running");
-    let script = format!("{} read line; echo got $line >&2; echo green; wait", grandchild.script);
+    let mut grandchild = Grandchild::new();
+    let script = grandchild.script("read line; echo got $line >&2; echo green; wait");
     let (running, mut pipes) = shell(&script).spawn().unwrap();
     pipes.stdin.write_all(b"colour\n").await.unwrap();
     let mut line = String::new();
     tokio::io::BufReader::new(&mut pipes.stdout).read_line(&mut line).await.unwrap();
     assert_eq!(line, "green\n");
-    wait_for(&mut grandchild.started).await;
+    grandchild.wait_for_start().await;
     drop(running);
-    wait_for(&mut grandchild.exited).await;
+    grandchild.wait_for_exit().await;
 }
 
 #[tokio::test]
 async fn running_program_that_exits_reports_status_and_kills_the_process_group() {
-    let mut grandchild = Grandchild::new("ended");
-    let script = format!("{} read line; echo $line >&2; exit 3", grandchild.script);
+    let mut grandchild = Grandchild::new();
+    let script = grandchild.script("read line; echo $line >&2; exit 3");
     let (running, mut pipes) = shell(&script).spawn().unwrap();
-    wait_for(&mut grandchild.started).await;
+    grandchild.wait_for_start().await;
     pipes.stdin.write_all(b"broken\n").await.unwrap();
     let status = tokio::time::timeout(WAIT_MAX, running.ended()).await.unwrap().unwrap();
     assert_eq!(status.code(), Some(3));
     assert_eq!(running.stderr(), b"broken\n");
-    wait_for(&mut grandchild.exited).await;
+    grandchild.wait_for_exit().await;
 }
